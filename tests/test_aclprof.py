@@ -51,7 +51,7 @@ def test_begun_anew_it_has_the_rest_of_its_room(session, tmp_path):
     assert session.aside == [300_000_000], "what it wrote before is part of what others leave to it"
     with (data / "larger").open("wb") as stream:
         stream.truncate(50_000_000)
-    assert Aclprof().left_to(session) == "max_disk leaves 190 MB to it, and it takes no limit below 200"
+    assert Aclprof().left_to(session) == "max_disk leaves 190 MB for it, and it accepts no limit below 200"
 
 
 def test_the_device_of_the_calling_thread_counts(session, monkeypatch):
@@ -76,7 +76,7 @@ def test_a_framework_that_computes_on_it_uses_it_once_a_step_has_ended(session):
 def test_it_is_left_alone_where_it_has_no_room_on_the_disk(session):
     assert Aclprof().left_to(session) == ""
     session.limit = 398_000_000
-    assert Aclprof().left_to(session) == "max_disk leaves 199 MB to it, and it takes no limit below 200"
+    assert Aclprof().left_to(session) == "max_disk leaves 199 MB for it, and it accepts no limit below 200"
 
 
 def test_it_is_left_to_mindspores_own_profiler(session, monkeypatch):

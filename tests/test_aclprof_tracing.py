@@ -110,7 +110,7 @@ def test_what_the_library_lacks_is_looked_for_in_the_base(run, tmp_path):
         (100002, "it is in use in this process already; end the other profiler, or leave NPU out"),
         (100042, "profiling runs already, by the command msprof, acl.json or an option of GE"),
         (148047, "a program of this process has subscribed to its own profiling"),
-        (200007, "a part of CANN's profiler is missing; install CANN's toolkit whole"),
+        (200007, "a part of CANN's profiler is missing; install the complete CANN toolkit"),
         (500005, "CANN failed inside; its log"),
     ],
 )

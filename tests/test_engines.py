@@ -105,7 +105,7 @@ def test_a_task_that_ends_its_process_is_lost_and_the_others_are_not():
 def test_options_of_an_engine_that_contradict_each_other(tmp_path):
     for words, line in (
         (["--engine", "dask"], "--engine dask needs --scheduler ADDRESS."),
-        (["--scheduler", "tcp://127.0.0.1:1"], "--scheduler is of --engine dask."),
+        (["--scheduler", "tcp://127.0.0.1:1"], "--scheduler needs --engine dask."),
     ):
         done = subprocess.run(command(tmp_path, "out", *words), capture_output=True, text=True, timeout=PATIENCE_S)
         assert done.returncode == 2 and line in done.stderr

@@ -64,7 +64,7 @@ def test_without_a_checkpoint_nothing_tells_which_steps_were_made_again():
     found = goodput.goodput([started(0, 0, 0, 8), started(0, 1, 20, 10)])
     assert found.parts["lost steps"] == 0 and found.starts[0].lost is None
     assert found.remarks == [
-        "No checkpoint was recorded: nothing tells which of the 8 steps of start 1 were made again."
+        "No checkpoint was recorded: it is unknown which of the 8 steps of start 1 were made again."
     ]
     assert goodput.goodput([started(0, 0, 0, 0)]) is None
 

@@ -78,7 +78,7 @@ def test_the_operator_that_takes_memory_in_each_step_is_the_owner():
     assert owner.per_step == pytest.approx(MB)
     assert owner.share == 1
     words = tensor_growth.words(LEAK, lambda: blocks(*kept), steps(), Recorded([]))
-    assert "100 % of it was taken by aten::clone in Net.blocks.3 (forward)" in words
+    assert "100 % of it was allocated by aten::clone in Net.blocks.3 (forward)" in words
 
 
 def test_without_such_an_operator_the_owner_is_not_known():

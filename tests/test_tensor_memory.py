@@ -75,7 +75,7 @@ def test_each_block_has_its_operator(leaking, known):
 def test_the_leak_is_found_with_its_operator(leaking):
     (advice,) = [item for item in leaking.summary["advice"] if item["cause"] == "memory-growth"]
     assert "the memory of tensors is 1.0 MB more after each step" in advice["evidence"]
-    assert "100 % of it was taken by aten::clone" in advice["evidence"]
+    assert "100 % of it was allocated by aten::clone" in advice["evidence"]
     lines = (PROGRAMS / "tensor_memory.py").read_text().splitlines()
     line = next(number for number, text in enumerate(lines, 1) if "kept.append" in text)
     assert f"called from main at {PROGRAMS / 'tensor_memory.py'}:{line}" in advice["evidence"]

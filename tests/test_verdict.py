@@ -64,7 +64,7 @@ def found(parts, table, source=StepSource.SCRIPT, steps=20, compile_ns=0, before
             {"communication": 0.3, "computing": 0.7},
             shares(backward=1.0),
             {"within": {"communication": "backward"}},
-            "30 % of the step is communication that nothing hides, most of it in backward.",
+            "30 % of the step is communication that does not overlap with computing, most of it in backward.",
         ),
         ({"checkpoint": 0.5}, shares(checkpoint=0.5), {"within": {"checkpoint": "checkpoint"}}, "50 % of the step wri"),
         (

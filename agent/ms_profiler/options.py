@@ -95,8 +95,8 @@ class Options:
         "None",
         METRICS,
         "AI Core counters, from Level1 on. The old name takes numbers: 0 ArithmeticUtilization, 1 PipeUtilization, "
-        "2 Memory, 3 MemoryL0, 4 ResourceConflictRatio, 5 MemoryUB, 6 L2Cache, -1 none; without a level it "
-        "brings Level1.",
+        "2 Memory, 3 MemoryL0, 4 ResourceConflictRatio, 5 MemoryUB, 6 L2Cache, -1 none; without a level, it "
+        "sets Level1.",
         "aicore_metrics",
         inert=ASCEND,
     )
@@ -139,8 +139,8 @@ class Options:
     host_sys: tuple[str, ...] = _option(
         (),
         Choices("cpu", "mem", "disk", "network", "osrt", empty=True),
-        "More numbers of the host than are always read: of threads and processors, proportional memory, disks, network "
-        "cards; on an NPU also CANN's. osrt, system calls, is CANN's alone.",
+        "Further counters of the host: threads and processors, proportional memory, disks, network cards; on an NPU "
+        "also those of CANN. Only CANN has osrt, system calls.",
     )
     mstx: bool = _option(
         False,
@@ -174,7 +174,7 @@ class Options:
     stack_min_us: float = _option(0.0, Number(0, 1e9, "microseconds"), "Leave out traced calls that are shorter.")
     stack_depth: int = _option(0, Count(0, "calls"), "Trace this many nested calls and none deeper; 0: all.")
     stack_rate: float = _option(100.0, Number(1, 1000, "samples a second"), "Rate of the samples of `with_stack`.")
-    host_rate: float = _option(10.0, Number(0, 100, "samples a second"), "Rate of numbers of the host; 0: none.")
+    host_rate: float = _option(10.0, Number(0, 100, "samples a second"), "Rate of the host's counters; 0: none.")
     schedule: dict[str, int] | None = _option(  # noqa: RUF009 - it returns a field
         None, StepPlan(), "Steps to record, with the meaning of `mindspore.profiler.schedule`. Default: every step."
     )

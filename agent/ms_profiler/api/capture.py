@@ -127,7 +127,7 @@ class Capture:
                 return
         size = len(key) + len(value)
         if self._metadata_bytes + size >= METADATA_MOST:
-            warnings.warn(f"metadata {key!r} is left out: a result carries less than 100 MB of it", stacklevel=4)
+            warnings.warn(f"metadata {key!r} is left out: a result can hold less than 100 MB of it", stacklevel=4)
             return
         if key in self._metadata:
             warnings.warn(f"metadata {key!r} was there already and is replaced", stacklevel=4)

@@ -23,15 +23,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="the directory of the results of all ranks, or its address: s3://...",
     )
-    parser.add_argument("--json", action="store_true", help="print what is known as JSON in place of the page")
+    parser.add_argument("--json", action="store_true", help="print the facts as JSON instead of the page")
     parser.add_argument(
         "--output", metavar="DIR", help="receives cluster_analysis_output; by default the (first) directory"
     )
     parser.add_argument("--no-files", action="store_true", help="write no files")
     parser.add_argument(
-        "--engine", choices=("local", "dask"), default="local", help="who reads the ranks (default: processes here)"
+        "--engine", choices=("local", "dask"), default="local", help="what reads the ranks (default: local processes)"
     )
-    parser.add_argument("--scheduler", metavar="ADDRESS", help="of Dask, as tcp://HOST:8786, for --engine dask")
+    parser.add_argument(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="address of the Dask scheduler, such as tcp://HOST:8786, for --engine dask",
+    )
     parser.add_argument("--max-process-number", type=int, metavar="N", help="use N processes at most")
 
 
@@ -76,7 +80,7 @@ def _engine(args: argparse.Namespace) -> "Engine":
 
     if args.engine == "local":
         if args.scheduler:
-            raise UsageError("--scheduler is of --engine dask.", "Add --engine dask, or leave --scheduler out.")
+            raise UsageError("--scheduler needs --engine dask.", "Add --engine dask, or leave --scheduler out.")
         return engines.Local(args.max_process_number)
     if not args.scheduler:
         raise UsageError("--engine dask needs --scheduler ADDRESS.", "As --scheduler tcp://HOST:8786.")

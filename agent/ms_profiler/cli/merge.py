@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
     count = len(merged.ranks)
     print(
         f"{count} rank{'s' * (count != 1)}, {merged.exchanges} exchanges, which {merged.flows} flows join; "
-        f"clocks are right to {_certain(merged)}."
+        f"largest error of the clocks: {_certain(merged)}."
     )
     print(merged.path)
     return 0
@@ -72,7 +72,7 @@ def _certain(merged: "Merged") -> str:
     limit = f"{max(known, default=0) / 1e6:.3f} ms"
     if len(known) < len(merged.ranks):
         rest = len(merged.ranks) - len(known)
-        return f"{limit}, but for {rest} of wall clocks, which no exchange with the others bounds"
+        return f"{limit}, but unknown for {rest} on a wall clock, which share no exchange with the others"
     return limit
 
 

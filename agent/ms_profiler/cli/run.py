@@ -88,7 +88,7 @@ def set_options(environ: MutableMapping[str, str], chosen: dict[str, Any]) -> No
     present = environ.get(VARIABLE) or "{}"
     base = _value(present)
     if not isinstance(base, dict):
-        raise UsageError(f"{VARIABLE} is set, but to no JSON object.", f"Correct it, or run `unset {VARIABLE}`.")
+        raise UsageError(f"{VARIABLE} is set, but holds no JSON object.", f"Correct it, or run `unset {VARIABLE}`.")
     environ[VARIABLE] = json.dumps({"start": True, **base, **chosen})
 
 

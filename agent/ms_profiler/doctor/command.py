@@ -21,7 +21,7 @@ def examine(command: Sequence[str], environ: Mapping[str, str], directory: str) 
         UsageError: there are no words.
     """
     if not command:
-        raise UsageError("There is no command behind `--`.", "Write `ms-profiler doctor -- python train.py`.")
+        raise UsageError("There is no command after `--`.", "Write `ms-profiler doctor -- python train.py`.")
     resolved, found = program.resolve(command, environ, directory)
     found = [*variable.examine(resolved.environ, directory), *found]
     if not resolved.python:
@@ -36,7 +36,7 @@ def _program(resolved: program.Program, directory: str) -> list[Finding]:
     if why.startswith("the launcher"):
         return [note("command", f"{resolved.words[0]} starts {why}; its workers are recorded, each with a result.")]
     if why:
-        return [cause("command", f"This process is left alone: it is {why}.", "Examine the command that trains.")]
+        return [cause("command", f"This process is not recorded: it is {why}.", "Examine the command that trains.")]
     how, what = helper.program(resolved.words)
     if not how and what not in ("", "-"):
         path = os.path.join(directory, what)

@@ -105,7 +105,7 @@ def _processes(result: str, name: str) -> list[Finding]:
         if record.state == "running" and alive.is_alive(record.pid, record.process_start):
             found.append(ok(name, f"{who} runs."))
         elif record.state == "running" and record.pid in daemons:
-            found.append(ok(name, f"{who} was ended by its parent when that exited."))
+            found.append(ok(name, f"{who} was ended by its parent when the parent exited."))
         elif record.state == "running":
             found.append(note(name, f"{who} was killed or vanished; all that it recorded before is in the store."))
         elif record.records:

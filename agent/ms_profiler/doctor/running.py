@@ -42,7 +42,7 @@ def examine(pid: int) -> list[Finding]:
     if why:
         return [
             *found,
-            cause("process", f"Process {pid} is left alone: it is {why}.", "Ask for the process that trains."),
+            cause("process", f"Process {pid} is not recorded: it is {why}.", "Ask for the process that trains."),
         ]
     if not re.search(r"python[\d.]*$", os.path.basename(python)):
         return [*found, note("process", f"Process {pid} runs {python}, which is no Python interpreter that is known.")]

@@ -169,8 +169,8 @@ def _refuse_low(rules: Rules, floor_of: Sequence[float], runs: int) -> None:
         return
     smallest = (int(floor * 1000) + 1) / 1000
     more = noise.runs_needed(floor_of, rules.threshold)
-    remedy = f"The smallest that this machine holds with {runs} runs is --threshold {smallest:g}"
-    remedy += f"; {more} runs a side hold yours." if more else "."
+    remedy = f"The smallest possible threshold with {runs} runs on this machine is --threshold {smallest:g}"
+    remedy += f"; {more} runs a side would allow yours." if more else "."
     raise UsageError(
         f"A threshold of {rules.threshold:.1%} is below the noise of the baseline, "
         f"whose equal runs differ by {noise.spread(floor_of) or 0:.1%}.",
@@ -232,7 +232,7 @@ def _time(
     else:
         verdict = Verdict.INCONCLUSIVE
         end = "" if high is None else f"may be {high - 1:+.1%}, "
-        why = f"{end}p {p:.3f}: these runs do not tell"
+        why = f"{end}p {p:.3f}: these runs are not enough to decide"
     return Judged(metric, base, new, verdict, why, ratio, low, high, p)
 
 
@@ -292,11 +292,11 @@ def _notes(sides: list[list[float]], rules: Rules, unsure: bool) -> list[str]:
     known = [(spread, side) for side in sides if (spread := noise.spread(side)) is not None]
     spread, noisy = max(known, key=lambda pair: pair[0])
     floor = noise.floor(noisy, min(map(len, sides))) or 0.0
-    notes = [f"Equal runs differ by {spread:.1%} here; so many of them hold a threshold of {floor:.1%}."]
+    notes = [f"Equal runs differ by {spread:.1%} here; so many runs allow a threshold of {floor:.1%}."]
     if unsure:
         # distance of the estimate from the threshold; the interval has to be narrower
         away = abs(statistics.median(sides[1]) / statistics.median(sides[0]) / (1 + rules.threshold) - 1)
         more = noise.runs_needed(noisy, away, at_least=min(map(len, sides)) + 1)
-        unknown = "No number of runs that can be waited for would tell."
-        notes.append(f"About {more} runs a side would tell." if more else unknown)
+        unknown = "No practical number of runs would be enough to decide."
+        notes.append(f"About {more} runs a side would be enough to decide." if more else unknown)
     return notes

@@ -73,7 +73,7 @@ def append(path: str, digests: list[Digest], label: str) -> int:
     known = {line["started_ns"] for line in read(path)} if os.path.exists(path) else set()
     new = [digest for digest in digests if digest.started_ns not in known]
     if faults := [fault for digest in new for fault in comparable.faults(digest)]:
-        raise StoreError(faults[0], "A run that is not whole is no part of a history.")
+        raise StoreError(faults[0], "A history takes complete runs only.")
     try:
         with open(path, "a", encoding="utf-8") as stream:
             stream.writelines(json.dumps(entry(digest, label)) + "\n" for digest in new)
@@ -137,7 +137,7 @@ def _line(text: str, where: str) -> dict[str, Any]:
         whole = isinstance(values, dict) and figures.STEP in values
         whole = whole and isinstance(content["fingerprint"], dict) and "label" in content and "started_ns" in content
     except (ValueError, TypeError, KeyError):
-        raise StoreError(f"{where} is none of a history.", remedy) from None
+        raise StoreError(f"{where} is no line of a history.", remedy) from None
     if version > VERSION:
         raise StoreError(f"{where} has version {version}, this reads {VERSION}.", "Update ms-profiler to read it.")
     if not whole:

@@ -98,8 +98,8 @@ def _run(run: Planned, place: str, timeout: float) -> float:
             code = process.wait(timeout)
         except subprocess.TimeoutExpired:
             _end(process)
-            remedy = "Make the job shorter, or give it longer with --timeout SECONDS."
-            raise IncompleteError(f"`{run.command}` was not done after {timeout:g} s.", remedy) from None
+            remedy = "Make the job shorter, or allow it more time with --timeout SECONDS."
+            raise IncompleteError(f"`{run.command}` had not ended after {timeout:g} s.", remedy) from None
         except BaseException:
             _end(process)
             raise

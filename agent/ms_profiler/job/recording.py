@@ -148,7 +148,7 @@ class Recording:
         """
         if self.reachable and not recorder.answers(PATIENCE):
             self.reachable = False
-            log.line(f"the file system of {self.result} has not answered for {PATIENCE:g} s: nothing more goes there")
+            log.line(f"the file system of {self.result} has not answered for {PATIENCE:g} s: recording ends there")
         return self.reachable
 
     @property

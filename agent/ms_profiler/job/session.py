@@ -355,7 +355,7 @@ class Session:
             self.process.bytes = stats.bytes
             _count(self.process, stats)
             if stats.failure == NO_MEMORY:
-                why = "the records in memory had taken max_memory: raise it"
+                why = "the records in memory reached max_memory: raise it"
                 self.not_collected("a part of the modules and operators", why)
             elif stats.failure:
                 self.not_collected("the end of the run", f"the disk refused more records: {os.strerror(stats.failure)}")

@@ -51,7 +51,7 @@ TABLES: Final = (
             Column("shapes", pl.String, "shapes of an operator's inputs, null where unknown"),
             Column("raised", pl.Boolean, "an exception ended it"),
             Column("abandoned", pl.Boolean, "its end was not recorded"),
-            Column("unfinished", pl.Boolean, "it ran when its process ended; `stop` is the last record"),
+            Column("unfinished", pl.Boolean, "it ran when its process ended; `stop` is the time of the last record"),
         ),
         frames.spans,
         frames.span_parts,
@@ -68,7 +68,7 @@ TABLES: Final = (
                 "stream", pl.UInt32, "the stream of the device, or the framework's number of the thread, that ran it"
             ),
             *TIMES,
-            Column("wait", pl.Int64, "gap since the kernel before in the same stream, ns"),
+            Column("wait", pl.Int64, "gap after the previous kernel of the same stream, ns"),
             LAUNCH,
             STEP,
             MODULE,
@@ -76,7 +76,7 @@ TABLES: Final = (
             Column(
                 "bound",
                 pl.String,
-                "what it is bound to: module, order (a module, inferred), primitive, phase, operator, nothing",
+                "kind of its binding: module, order (a module, inferred), primitive, phase, operator, nothing",
             ),
             Column("shapes", pl.String, "shapes of the inputs, null where unknown"),
             Column("span", pl.UInt32, "`id` of the span that launched it, null where unknown"),
@@ -111,7 +111,7 @@ TABLES: Final = (
     ),
     Table(
         "module_steps",
-        "The time of a module, or an optimizer, in one step. Of a run too large for memory, in the detailed steps.",
+        "The time of a module, or an optimizer, in one step. If the run is too large for memory, in detailed steps.",
         (STEP, *OWNED),
         owner_tables.module_steps,
     ),
@@ -135,7 +135,7 @@ TABLES: Final = (
         "A wait of the host for a device, or of a stream for another stream, as the device's tracing reported it.",
         (
             Column("name", pl.String, "kind: stream, context or event synchronize, or stream waits for event"),
-            Column("stream", pl.UInt32, "stream that was waited for, null where it is more than one"),
+            Column("stream", pl.UInt32, "the awaited stream, null for several"),
             THREAD,
             *TIMES,
             STEP,
@@ -180,8 +180,8 @@ TABLES: Final = (
             Column(
                 "cause",
                 pl.String,
-                "host wait (what ran next was launched after the pause had begun), kernel wait (it was queued, and "
-                "began within 30 us), other (it was queued and waited longer, or its launch is not known)",
+                "host wait (the next work was launched after the gap had begun), kernel wait (it was queued, and "
+                "began within 30 us), other (it was queued and waited longer, or its launch is unknown)",
             ),
             *TIMES,
         ),
@@ -199,14 +199,14 @@ TABLES: Final = (
     ),
     Table(
         "device_kinds",
-        "The time in which a device did a combination of kinds of work at once.",
+        "The time for which a device did a combination of kinds of work at the same time.",
         (Column("kinds", pl.String, "computation, communication, memory, or several of them"), TOTAL),
         device_frames.kinds,
     ),
     Table(
         "sequences",
-        "The kernels that calls of an operator launched, those of operators inside included. Of a run too large for "
-        "memory, the kernels of the detailed steps.",
+        "The kernels that calls of an operator launched, those of operators inside included. If the run is too "
+        "large for memory, the kernels of the detailed steps.",
         (
             Column("operator", pl.String, "the operator; each operator around a launch has a row"),
             Column("kernels", pl.String, "names of the kernels by start, one a line, at most 100"),
@@ -238,10 +238,10 @@ TABLES: Final = (
             PROCESS,
             THREAD,
             *TIMES,
-            Column("recorded", pl.Boolean, "it has all that the options ask for"),
+            Column("recorded", pl.Boolean, "it has all records that the options request"),
             Column("content", pl.String, "`all`, `coarse` (no modules, operators, kernels: budget) or `times`"),
             Column("weight", pl.Float64, "steps that it stands for in sums over all steps, null where not recorded"),
-            Column("source", pl.String, "the source that said where the step ends"),
+            Column("source", pl.String, "the source that decided where the step ends"),
         ),
         frames.steps,
     ),

@@ -35,7 +35,7 @@ def _of_host(threads: bool) -> dict[str, str]:
 FILES: Final = (
     CsvFile(
         layout.STEP_TRACE_TIME,
-        "A step. Times are microseconds. Of results of other tools, the formulas are those of their vendor.",
+        "A step. Times are microseconds. For results of other tools, the vendor's formulas apply.",
         {
             "Step": "number of the step, as in the summary",
             "Computing": "time in which kernels ran; without kernels, the compute phases of the host",
@@ -43,7 +43,7 @@ FILES: Final = (
             "Overlapped": "communication while something was computed",
             "Communication": "time of communication: sum of the two columns before",
             "Free": "time in which nothing was computed or communicated",
-            "Stage": "length of the step, on a device that of its work there without `Bubble`",
+            "Stage": "length of the step; on a device, length of its work there without `Bubble`",
             "Bubble": "time in which the device waited for another stage of a pipeline; 0 on a processor",
             "Communication(Not Overlapped and Exclude Receive)": "`Communication(Not Overlapped)` without `Bubble`",
             "Preparing": "from the begin of the step on the host to its first computation or communication",
@@ -55,16 +55,16 @@ FILES: Final = (
         {
             "Step ID": "number of the step; empty outside of all steps",
             "Model ID": "always N/A",
-            "Task ID": "number of the task where CANN tells it, else N/A",
+            "Task ID": "number of the task where CANN reports it, else N/A",
             "Stream ID": "stream of the device, or thread of the host",
             "Name": "full name of the kernel",
             "Type": "type of the operator",
-            "OP State": "static or dynamic where CANN tells it, else N/A",
+            "OP State": "static or dynamic where CANN reports it, else N/A",
             "Accelerator Core": "the kind of core that ran the kernel",
             "Start Time(us)": _MOMENT,
             "Duration(us)": "duration of the kernel",
-            "Wait Time(us)": "gap since the kernel before in the same stream",
-            "Block Num": "blocks of the kernel where CANN tells them, else 0",
+            "Wait Time(us)": "gap after the previous kernel of the same stream",
+            "Block Num": "blocks of the kernel where CANN reports them, else 0",
             "Input Shapes": "shapes of the inputs, where any shape is known",
             "Module": "module that the kernel belongs to, where modules are known",
             "Module Binding": "how the module is known: exact, by parameter or by order; only where any is inferred",
@@ -82,14 +82,14 @@ FILES: Final = (
             "Min Time(us)": "shortest duration",
             "Avg Time(us)": "mean duration",
             "Max Time(us)": "longest duration",
-            "Ratio(%)": "share of the time of all kernels; of operators, of all self time",
-            "Self Time(us)": "time without operators inside; of PyTorch's operators only",
+            "Ratio(%)": "share of the time of all kernels; for operators, share of all self time",
+            "Self Time(us)": "time without operators inside; for PyTorch's operators only",
         },
     ),
     CsvFile(
         layout.OPERATOR_DETAILS,
-        "A call of an operator, by time; with `record_shapes`, where calls of Python were traced, or where operators "
-        "launched work on a device.",
+        "A call of an operator, by time. The file exists with `record_shapes`, where calls of Python were traced, or "
+        "where operators launched work on a device.",
         {
             "Name": "name of the operator",
             "Input Shapes": "sizes separated by commas, inputs by semicolons; an input without a size is empty",
@@ -106,15 +106,15 @@ FILES: Final = (
         "A Python stack that was sampled or traced (`with_stack`), for flame graphs; one space before the last column.",
         {
             "stack": "functions from the thread to the innermost one with semicolons: `name (file:line it begins in)`",
-            "count": "number of samples; of traced calls the microseconds that the innermost function took by itself",
+            "count": "number of samples; for traced calls, the microseconds that the innermost function took by itself",
         },
     ),
     CsvFile(
         layout.STACKS_SPEEDSCOPE,
         "The same in order of time, for https://www.speedscope.app; JSON.",
         {
-            "profiles": "a thread each, with `samples`, which are stacks, and `weights`, the ns that each stands for; "
-            "of traced calls `events`, begins and ends",
+            "profiles": "one profile for each thread: `samples` (stacks) and `weights` (the ns that each stands for), "
+            "or for traced calls `events` (begins and ends)",
             "shared": "the functions: name, file, and the line that it begins in",
         },
     ),
@@ -159,13 +159,13 @@ FILES: Final = (
     ),
     CsvFile(
         layout.HOST_METRICS,
-        "The time between two samples of the host (`host_rate`), of a process; numbers are means over it. `processors` "
-        "are seconds of a processor by the second. Columns of the machine stand with the first process alone.",
+        "The interval between two samples of the host (`host_rate`), for one process; numbers are means over it. "
+        "`processors` are processor seconds per second. Only rows of the first process have the machine's columns.",
         {"Process Id": "pid", "Start(us)": _MOMENT, "End(us)": _MOMENT, **_of_host(False)},
     ),
     CsvFile(
         layout.HOST_THREADS,
-        "The same of a thread (`host_sys` with `cpu`).",
+        "The same for a thread (`host_sys` with `cpu`).",
         {
             "Process Id": "pid",
             "Thread Id": "number of the thread in the system",

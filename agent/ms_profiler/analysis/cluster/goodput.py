@@ -147,7 +147,7 @@ def _remarks(starts: Sequence[Start], members: Sequence[Sequence[RankAccount]]) 
     for start, following in pairwise(starts):
         if start.lost is None:
             told.append(
-                f"No checkpoint was recorded: nothing tells which of the {start.steps} steps of start "
+                f"No checkpoint was recorded: it is unknown which of the {start.steps} steps of start "
                 f"{start.number + 1} were made again."
             )
         elif start.saved is not None and start.saved >= 0 and following.steps and not following.loaded:

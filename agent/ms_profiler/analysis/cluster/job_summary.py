@@ -51,12 +51,12 @@ def summary(job: WholeJob) -> dict[str, Any]:
 def verdict(job: WholeJob) -> str:
     """Return the finding over all ranks, in one or two sentences."""
     if len(job.accounts) < 2:
-        return "There is the result of one rank alone: nothing tells whether it is late or waits."
+        return "There is the result of one rank only: whether it is late or waits is unknown."
     if len(job.exchanging) < 2:
         return "No exchange of these ranks with others was recorded: none of them waits for another."
     found, late = job.lateness, job.late
     if not found.steps:
-        return "These ranks share no step with an exchange in it: nothing tells which is late."
+        return "These ranks share no step with an exchange: it is unknown which rank is late."
     if not late:
         part = found.imbalance_ns / max(found.total_ns, 1)
         return f"No rank is late: the last rank of a step is behind the mean by {part:.0%} of the step."

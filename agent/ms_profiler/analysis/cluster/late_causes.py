@@ -30,9 +30,9 @@ SENTENCES: Final = {
     bounds.COMPILE: "it compiles",
     bounds.CHECKPOINT: "it writes checkpoints",
     bounds.SYNC: "it waits for its device",
-    STOPPED: "all of it stood still: it was stopped by a signal or suspended, or slept once",
+    STOPPED: "the whole process stood still: a signal stopped it, it was suspended, or it slept once",
     "free": "its device is idle for longer",
-    UNKNOWN: "nothing that was recorded says why",
+    UNKNOWN: "no recorded part explains it",
 }
 _KEYS: Final = ["step", "part"]
 

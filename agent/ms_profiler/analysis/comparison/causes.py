@@ -200,7 +200,7 @@ def _sum(name: str, small: Sequence[Contributor], change: int) -> Contributor:
 
 def _rest(first: Digest, second: Digest, rest: int, change: int) -> Contributor:
     before, after = first.step.median_ns - first.told_ns, second.step.median_ns - second.told_ns
-    why = "what the median step takes beyond those that are known inside" if rest else ""
+    why = "difference between the median step and the steps whose parts are known" if rest else ""
     share = rest / change if change else 0.0
     return Contributor(UNEXPLAINED, UNEXPLAINED, "", "", before, after, rest, share, why, False)
 

@@ -337,7 +337,7 @@ def _notes(first: Digest, second: Digest, matches: Sequence[matching.Match], nam
         if whole.missing:
             yield f"{name} lacks ranks {', '.join(map(str, whole.missing))} of {whole.expected}."
         if whole.dropped:
-            yield f"{name} lacks {whole.dropped} records that there was no room for."
+            yield f"{name} lacks {whole.dropped} records, which were dropped for lack of room."
         if whole.damaged:
             yield f"{name} lacks {whole.damaged} records or files that could not be read."
         killed = sorted({end for end in whole.ended if end not in ("", "exit", "stopped")})
@@ -345,10 +345,10 @@ def _notes(first: Digest, second: Digest, matches: Sequence[matching.Match], nam
             yield f"A process of {name} did not end by itself: {', '.join(killed)}."
     kernels = [{item.name for item in run.kernels} for run in (first, second)]
     if all(kernels) and len(kernels[0] & kernels[1]) < KIN * min(map(len, kernels)):
-        yield "Kernels of the two have other names, as those of different devices do: compare modules and operators."
+        yield "The two runs have kernels of different names, as on different devices: compare modules and operators."
     others = [each for each in matches if each.how not in ("", matching.NAME)]
     if others:
         ways = sorted({each.how for each in others})
-        yield f"{len(others)} modules have other names in the second run; what tells them is {', '.join(ways)}."
+        yield f"{len(others)} modules have other names in the second run; they were matched by {', '.join(ways)}."
     if bool(first.modules) != bool(second.modules):
         yield f"{names[0 if second.modules else 1]} tells of no modules."

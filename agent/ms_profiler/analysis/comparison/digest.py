@@ -294,14 +294,14 @@ class Digest:
         """
         version = content.get("version") if isinstance(content, dict) else None
         if not isinstance(version, int):
-            raise StoreError(f"{path} holds no digest of a run.", "Make it anew from the result directories.")
+            raise StoreError(f"{path} holds no digest of a run.", "Make it again from the result directories.")
         if version > VERSION:
             raise StoreError(f"{path} has version {version}, this is for {VERSION}.", "Update ms-profiler to read it.")
         try:
             return _built(Digest, content)
         except (KeyError, TypeError, ValueError) as error:
             reason = f"{type(error).__name__}: {error}"
-            raise StoreError(f"{path} is damaged ({reason}).", "Make it anew from the result directories.") from None
+            raise StoreError(f"{path} is damaged ({reason}).", "Make it again from the result directories.") from None
 
 
 #: fields that were added to this version later, and their values for older files: baselines are stored for long

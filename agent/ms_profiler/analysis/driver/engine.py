@@ -200,7 +200,7 @@ def _notes(measures: "Measures") -> Iterator[str]:
     if database.FORM in asked and (why := database.refused(measures)):
         yield f"--export {database.FORM} makes no database of {measures.recording.directory}: {why}."
     if kineto_trace.FORM in asked and measures.recording.foreign:
-        why = "that timeline is made of our own recordings"
+        why = "only recordings of ms-profiler have that timeline"
         yield f"--export {kineto_trace.FORM} makes nothing of {measures.recording.directory}: {why}."
     if left_out := database.left_out(measures):
         yield left_out

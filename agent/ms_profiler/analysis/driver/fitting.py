@@ -10,7 +10,7 @@ SLOT: Final = 200
 #: part of the steps that would fit by this estimate; fewer are taken, because steps differ
 CAUTION: Final = 0.6
 #: reason for leaving something out
-MORE: Final = "more than max_disk leaves to the analysis, a quarter of it"
+MORE: Final = "more than a quarter of max_disk, which is the share of the analysis"
 TIMELINES: Final = "they take " + MORE
 
 

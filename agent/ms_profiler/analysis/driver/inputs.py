@@ -85,7 +85,7 @@ def _raw(directory: str) -> str:
     """Return a message about a directory with raw data only."""
     names = _names(directory)
     if any(name.startswith("PROF_") for name in names):
-        return ": raw data of CANN (PROF_*) can be read by its own tools alone, which export what is read here"
+        return ": only CANN's own tools read its raw data (PROF_*); ms-profiler reads the files that they export"
     return ""
 
 

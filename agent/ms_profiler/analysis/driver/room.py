@@ -23,7 +23,7 @@ class FullError(OSError):
     """A file would take more space than is left."""
 
     def __init__(self) -> None:
-        super().__init__(errno.EDQUOT, "it takes more than max_disk leaves to the analysis")
+        super().__init__(errno.EDQUOT, "it takes more than the share of max_disk that the analysis has")
 
 
 class Room:

@@ -277,12 +277,12 @@ def settle_rank(recording: tables.Recording) -> None:
             break
     else:
         if not info.rank_known:
-            why = "the framework gives it out, and the run did not come to that"
+            why = "the framework assigns it, and the run ended before that"
             if recording.foreign:
-                why = "the result does not tell it"
+                why = "the result does not contain it"
             info.not_collected.append({"what": "the rank", "why": f"{why}; {info.rank} stands in its place"})
     if not info.rank_known and info.options.get("ranks", "all") != "all":
-        why = "it was not known at the start which rank this is, so that every one was recorded"
+        why = "the rank was unknown at the start, so every rank was recorded"
         info.not_collected.append({"what": "the choice of ranks", "why": why})
 
 

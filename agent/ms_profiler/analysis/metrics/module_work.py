@@ -14,7 +14,7 @@ from ms_profiler.store.format import Category
 
 #: operations of a module in a step, inner modules included; null if unknown
 WORK: Final = pl.Schema({"module": pl.String, "forward_flops": pl.Float64, "backward_flops": pl.Float64})
-NO_SHAPES: Final = "no step has the shapes of all its operators; `record_shapes` has them recorded"
+NO_SHAPES: Final = "no step has the shapes of all its operators; the option `record_shapes` records them"
 OF_DEVICE: Final = "work of a device has no shapes that determine the operations"
 UNDECIDED: Final = "shapes do not determine the operations of"
 #: largest number of names in a reason

@@ -7,7 +7,7 @@ import polars as pl
 from ms_profiler.analysis.readers.networks import Network
 
 SIZES: Final = pl.Schema({"module": pl.String, "parameters": pl.Int64, "parameter_bytes": pl.Int64})
-NOT_KEPT: Final = "no network was stored: none was called to the end of a step"
+NOT_KEPT: Final = "no network was stored: no call of a network was followed by the end of a step"
 SEVERAL: Final = "several networks with other parameters had one title"
 OWN_CLASSES: Final = "parameters are of classes of their own, which may be parts of tensors"
 

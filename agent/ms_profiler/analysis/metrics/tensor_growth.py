@@ -121,8 +121,8 @@ def words(leak: Growth | None, blocks: Callable[[], pl.DataFrame], used: Steps, 
         return ""
     found = owner(blocks(), leak, used, recording)
     if found is None:
-        return "; what took it is not known: no operator took memory in most steps that is still in use"
+        return "; its origin is unknown: no operator allocated memory in most steps that is still in use"
     where = f" in {found.module}" if found.module else ""
     during = f" ({found.phase})" if found.phase not in (None, phases.OTHER) else ""
     line = f", called from {found.place}" if found.place else ""
-    return f"; {found.share * 100:.0f} % of it was taken by {found.operator or 'no operator'}{where}{during}{line}"
+    return f"; {found.share * 100:.0f} % of it was allocated by {found.operator or 'no operator'}{where}{during}{line}"

@@ -26,7 +26,7 @@ NAME_MOST = 80
 
 _WAITS = {
     bounds.DATA: "waits for data",
-    bounds.COMMUNICATION: "is communication that nothing hides",
+    bounds.COMMUNICATION: "is communication that does not overlap with computing",
     bounds.SYNC: "waits for the device",
     bounds.CHECKPOINT: "writes checkpoints",
     bounds.GARBAGE: "is garbage collection by Python",
@@ -185,7 +185,7 @@ def of_device(
     """
     processor = info.framework.get("device") == "CPU"
     if device.unread:
-        return Finding("nothing", 0.0, f"What the device did is not known: {device.unread}.")
+        return Finding("nothing", 0.0, f"The work of the device is unknown: {device.unread}.")
     sums = {name: int(moments[name].sum()) for name in _STATES}
     total = sum(sums.values())
     if total <= sums["idle"]:

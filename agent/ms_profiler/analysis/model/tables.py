@@ -191,7 +191,7 @@ STEPS = pl.Schema(
         "start_ns": pl.Int64,
         "end_ns": pl.Int64,
         "source": pl.UInt8,  # store.format.StepSource
-        "recorded": pl.Boolean,  # it has all that the options ask for
+        "recorded": pl.Boolean,  # it has all records that the options request
         "content": pl.String,  # what it has, see `ALL_OF_IT`
         "stretch": pl.UInt32,  # number of the stretch of steps of which one burst was sampled, see `metrics.sampling`
     }

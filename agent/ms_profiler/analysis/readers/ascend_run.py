@@ -15,8 +15,8 @@ _INFO: Final = re.compile(r"profiler_info(?:_(?P<rank>\d{1,9}))?\.json")
 _RANK_DIRECTORY: Final = re.compile(r"rank_?(?P<rank>\d{1,9})")
 _EXCHANGES: Final = (layout.COMMUNICATION, layout.COMMUNICATION_MATRIX)
 _NO_PARTS: Final = "copies and waits inside exchanges are recorded from level 1 on, and not in this result"
-_REMOTE: Final = "copies over RDMA are several tasks each, which this version does not put together"
-_IN_DATABASES: Final = "of the forms that a result has, the database alone has it"
+_REMOTE: Final = "a copy over RDMA consists of several tasks, which this version does not combine"
+_IN_DATABASES: Final = "only the database form of a result has it"
 
 
 def form(directory: str) -> Form:

@@ -118,7 +118,7 @@ def _recording(
     ascend_run.note(info, device, path, ours)
     computing = device.tasks.filter(~pl.col("exchange"))
     if computing.height and computing["type"].is_null().all():
-        why = "types of kernels are recorded from level 1 on, and stand in the table of kernels alone"
+        why = "types of kernels are recorded from level 1 on, and only the table of kernels has them"
         info.not_collected.append({"what": layout.OP_STATISTIC, "why": why})
     callers = {assembly.TASKS: _callers(events, device.tasks["start_ns"])}
     parts = assembly.Parts(_host(events), device.tasks, events.native_threads(), _process(events), device, callers)

@@ -64,7 +64,7 @@ def known(recording: tables.Recording, found: dict[int, Traced]) -> dict[int, Tr
             traced = replace(traced, ran=traced.ran.filter(ours), others=traced.others.filter(ours))
         kept[process] = traced
     if others:
-        why = "a newer version of ms-profiler wrote them; use that one to analyse"
+        why = "a newer version of ms-profiler wrote them; analyse with that version"
         recording.info.not_collected.append({"what": f"{others} records of a device", "why": why})
     return kept
 

@@ -48,7 +48,7 @@ def of_trace(path: str, events: trace_events.Events, counts: ReadCounts) -> tabl
     on_device = found.ran
     unread = found.missing or (_UNKNOWN if unknown and not on_device else "")
     if found.missing:
-        why = "bounds, the critical path and advice would follow from what is not there"
+        why = "bounds, the critical path and advice would rest on missing events"
         info.not_collected.append({"what": f"what the device did: {found.missing}", "why": why})
     info.framework["device"] = name if on_device or found.missing else "" if unread else "CPU"
     device = (
@@ -60,7 +60,7 @@ def of_trace(path: str, events: trace_events.Events, counts: ReadCounts) -> tabl
     device.files = [os.path.basename(path)]
     device.memory = device_memory.of_allocators(events, info.framework["device"])
     if device.memory.is_empty() and events.held.height:
-        why = "this version of PyTorch tells what each allocation took, and not what all of them hold"
+        why = "this version of PyTorch reports the size of each allocation, but not the total"
         info.not_collected.append({"what": "memory of tensors", "why": why})
     pids = spans.filter(pl.col("kind") == kinds.OPERATOR)["pid"]
     process = int(pids[0]) if len(pids) and pids[0].isdecimal() else 0

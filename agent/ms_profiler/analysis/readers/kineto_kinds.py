@@ -91,7 +91,7 @@ def unknown(spans: pl.DataFrame) -> list[dict[str, str]]:
     return [
         {
             "what": f"{count} events {f'of the category {category}' if category else 'without a category'} on a device",
-            "why": "what events of this category are is not known here; the figures of the device are without them",
+            "why": "the meaning of this category is unknown; the figures of the device leave its events out",
         }
         for category, count in counts.iter_rows()
     ]

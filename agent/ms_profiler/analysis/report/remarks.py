@@ -85,7 +85,9 @@ def memory(found: dict[str, Any] | None) -> list[str]:
     if len(found["processes"]) > SHOWN:
         lines.append(f"{len(found['processes']) - SHOWN} more processes held less")
     if found["peak_step"] is not None:
-        lines.append(f"the stepping process held most in step {found['peak_step']}: {found['peak_step_mb']:,.1f} MB")
+        lines.append(
+            f"the stepping process held most memory in step {found['peak_step']}: {found['peak_step_mb']:,.1f} MB"
+        )
     if group := found["group"]:
         part = group["most_mb"] / max(group["limit_mb"], 1e-9)
         used = f"{group['most_mb']:,.1f} of {group['limit_mb']:,.1f} MB"
@@ -147,7 +149,7 @@ def derived(summary: dict[str, Any], directory: str) -> list[str]:
     if written := summary["derived"]["written"]:
         lines.append(f"derived: {', '.join(sorted(written))}")
     if kept := summary["derived"]["kept"]:
-        lines.append(f"there before, and left unchanged: {', '.join(sorted(kept))}")
+        lines.append(f"existed before, and left unchanged: {', '.join(sorted(kept))}")
     return [*lines, f"{layout.SUMMARY}: this page for programs"]
 
 

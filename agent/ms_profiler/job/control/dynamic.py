@@ -92,7 +92,7 @@ class Dynamic:
             if step > plan.stop:
                 self._say(
                     f"dynamic profiling: start_step is {plan.start} and stop_step {plan.stop}, but step {step} begins; "
-                    f"give {self._file.path} steps to come"
+                    f"name later steps in {self._file.path}"
                 )
                 return False
             return self._start(plan, step)
@@ -158,5 +158,5 @@ def watch(session: Collector, settings: Options, base: str) -> Dynamic | None:
             log.line(f"dynamic is {path!r}, which cannot be written ({reason.strerror}); this run is not profiled")
             return None
         if not settings.quiet:
-            log.line(f"nothing is recorded until {path} holds the start_step and stop_step of steps to come")
+            log.line(f"nothing is recorded until {path} names start_step and stop_step of later steps")
     return Dynamic(session, file, settings.output_path, base)

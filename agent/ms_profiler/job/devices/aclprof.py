@@ -126,7 +126,7 @@ class Aclprof(Interface):
         if host.left_running:
             return f"MindSpore's own profiler has it: {host.left_running}"
         least, left = LEAST_STORAGE // 10**6, _room(host) // 10**6
-        return f"max_disk leaves {left} MB to it, and it takes no limit below {least}" if left < least else ""
+        return f"max_disk leaves {left} MB for it, and it accepts no limit below {least}" if left < least else ""
 
     def version(self, library: str, told: int) -> str:
         """See `Interface.version`: the version of the toolkit, because the library does not report one."""

@@ -47,9 +47,9 @@ _MEANINGS: Final = {
     "of activities",
     148047: "a program of this process has subscribed to its own profiling; end that, or leave NPU out of activities",
     100010: "this NPU or this CANN does not take that value; leave the option out",
-    100043: "it was not begun, or was ended by somebody else; see that nothing else in the job profiles",
-    200007: "a part of CANN's profiler is missing; install CANN's toolkit whole",
-    500005: "CANN failed inside; its log, by default in ~/ascend/log, says why",
+    100043: "profiling had not begun, or another tool ended it; make sure that nothing else in the job profiles",
+    200007: "a part of CANN's profiler is missing; install the complete CANN toolkit",
+    500005: "CANN had an internal error; its log, by default in ~/ascend/log, says why",
 }
 #: bytes of a struct sigaction, which is 152 with glibc on x86-64 and aarch64
 _HANDLER_BYTES: Final = 512

@@ -92,5 +92,5 @@ class Cupti(Interface):
     def left_to(self, host: "Host") -> str:
         """See `Interface.left_to`."""
         if os.environ.get(DAEMON):
-            return f"{DAEMON} is set: they are left to Kineto, which records when it is told"
+            return f"{DAEMON} is set: Kineto records them on demand"
         return ""

@@ -61,7 +61,7 @@ class Interpreter:
     def begin(self, asked: "Options") -> str:
         """Start tracing; return why that is impossible, empty on success."""
         if tool := other_tool():
-            return f"{tool} is told of calls already"
+            return f"{tool} receives calls already"
         switch, disable = None, None
         if self._monitoring is not None:
             if not self.register(asked.stack_c_calls):

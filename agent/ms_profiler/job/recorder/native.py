@@ -216,7 +216,7 @@ class NativeRecorder:
             return f"{sys.implementation.name} {sys.version.split()[0]} does not show the stacks of threads"
         while threading.current_thread() is threading.main_thread() and not _native.find_pending():
             pass  # a thousand times at most: it looks at what the interpreter does in between
-        return "" if _native.sample_stacks(rate, look, known) else "no thread can be had to sample"
+        return "" if _native.sample_stacks(rate, look, known) else "no thread for sampling can be started"
 
     def sample_no_stacks(self) -> None:
         """See `Recorder.sample_no_stacks`."""

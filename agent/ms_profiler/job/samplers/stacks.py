@@ -69,7 +69,7 @@ class Stacks:
         recorder = self._host.recorder
         if tool := recorder.traces_beside():
             self.stop()
-            why = f"{tool} has come beside it; stacks are sampled from there on"
+            why = f"{tool} was started as well; stacks are sampled from then on"
             self._host.not_collected(f"{OPTION}: calls of functions", why)
             self._sample()
             return NEVER, True

@@ -183,7 +183,7 @@ class System:
         if any(item.profile_memory for item in options):
             asked |= {"mem"}
         if SYSTEM_CALLS in asked:
-            self._host.not_collected("system calls", "counting each one takes a tracer with the rights of root")
+            self._host.not_collected("system calls", "counting system calls needs a tracer with root rights")
         why = self._host.recorder.read_host(rows(asked), rate)
         if why:
             self._host.not_collected("metrics of the host", why)

@@ -64,5 +64,5 @@ def _swapping(item: Strain, facts: Facts) -> tuple[str, str]:
         f"{_when(item, facts)} the job had {item.faults:,.0f} major page faults a second, and the machine swapped "
         f"{size(item.swapped)}/s{stalled}",
         "Take less memory (smaller batches, fewer workers or less prefetching, no copies of the data set in each "
-        "worker), end what else takes it, or raise the limit of the container.",
+        "worker), end other programs that take it, or raise the limit of the container.",
     )

@@ -54,11 +54,12 @@ def waits(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
     if late is not None and late.share >= LATE:
         cause = "late-rank"
         evidence = (
-            f"late rank: communication that nothing hides takes {percent(share)} of the steady steps; an exchange of "
-            f"{size(late.bytes)} takes {length(late.mean_ns)} on average, mostly waiting for the last rank"
+            f"late rank: communication that does not overlap with computing takes {percent(share)} of the steady "
+            f"steps; an exchange of {size(late.bytes)} takes {length(late.mean_ns)} on average, mostly waiting for "
+            "the last rank"
         )
         action = (
-            "Compare the ranks: the rank that waits least is the late one. Look for what takes it longer than the "
+            "Compare the ranks: the rank that waits least is the late one. Find out why it takes longer than the "
             "others: its data, its own code, its machine."
         )
     yield Advice(

@@ -93,7 +93,7 @@ def host(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
         if found.reading >= READING:
             cause, action = "sync-bound", FETCH
             count = found.reads.height / max(found.parts["step"].n_unique(), 1)
-            takes += f"; {count:,.1f} of them a step fetch a value (aten::item), with hardly any other between two"
+            takes += f"; {count:,.1f} of them a step fetch a value (aten::item), with almost no operator between"
         worst = worst_step(found, facts, bounds.LAUNCH)
         yield Advice(cause, bounds.LAUNCH, share, f"{cause}: {numbers}; {takes}", action, worst, facts.lane)
     # the script's own work could be moved elsewhere, however long computing takes
@@ -102,7 +102,7 @@ def host(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
             "host-bound",
             bounds.HOST,
             host,
-            f"host-bound: in {percent(host)} of the steady steps nothing computes while the host runs other code than "
+            f"host-bound: in {percent(host)} of the steady steps nothing computes while the host runs code other than "
             f"{launched.what}{_module(found)}{_functions(facts)}; computing takes {percent(computing)}",
             "Move this code out of the loop or to a thread, or make it faster."
             if facts.functions

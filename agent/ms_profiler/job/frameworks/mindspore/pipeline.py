@@ -126,7 +126,7 @@ class PipelineStream:
                 self._watched = -1  # the pipeline must not be watched again, and no other one is watched yet
         result = wrapped(*args, **kwargs)
         if watched:
-            with self.host.guard("saving what a dataset pipeline did"), self._lock:
+            with self.host.guard("saving the samples of a dataset pipeline"), self._lock:
                 if self._state is State.HALTED:
                     self._save()
                 self._state, self._watched, self._threads = State.OFF, 0, NativeThreads([])

@@ -283,7 +283,7 @@ def targets(host: "Host") -> list[Target]:
     global source
     source = ""
     if os.environ.get(DAEMON):
-        host.not_collected("operators", f"{DAEMON} is set: they are left to Kineto, which records when it is told")
+        host.not_collected("operators", f"{DAEMON} is set: Kineto records them on demand")
         return []
     instead = itt.connect(host.recorder)
     why = nvtx.connect(host.recorder) if instead else ""

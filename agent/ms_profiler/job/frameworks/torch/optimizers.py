@@ -184,7 +184,7 @@ def preparing(host: "Host") -> list[Target]:
     def after(state: bool, result: Any, reason: BaseException | None) -> None:
         _preparing.value = False
 
-    make = base.around(host, "following the making of a state", before, after)
+    make = base.around(host, "following the initialisation of a state", before, after)
     return [Target(STATES, "_init_optim_state", closure=make)]
 
 

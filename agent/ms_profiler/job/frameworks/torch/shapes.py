@@ -33,7 +33,7 @@ MOST = 30_000
 #: Pairs of clock readings of which the closest is taken.
 READINGS = 5
 
-_ITT = "PyTorch's ITT hook, which reports operators, tells names only"
+_ITT = "PyTorch's ITT hook, which reports operators, reports names only"
 
 
 class Hook(Protocol):
