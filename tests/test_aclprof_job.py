@@ -217,7 +217,7 @@ def test_ctrl_c_does_what_it_does_without_us(counters_job):
         ("aclprofInit=100042", "aclprof cannot be used: aclprofInit answered 100042: profiling runs already"),
         pytest.param(
             "aclprofStart=500005",
-            "aclprof does not record: aclprofStart answered 500005: CANN failed inside",
+            "aclprof does not record: aclprofStart answered 500005: CANN had an internal error",
             marks=pytest.mark.slow,
         ),
     ],

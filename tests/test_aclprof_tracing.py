@@ -111,7 +111,7 @@ def test_what_the_library_lacks_is_looked_for_in_the_base(run, tmp_path):
         (100042, "profiling runs already, by the command msprof, acl.json or an option of GE"),
         (148047, "a program of this process has subscribed to its own profiling"),
         (200007, "a part of CANN's profiler is missing; install the complete CANN toolkit"),
-        (500005, "CANN failed inside; its log"),
+        (500005, "CANN had an internal error; its log"),
     ],
 )
 def test_who_owns_it_or_why_it_fails_is_told_and_nothing_else_is_called(run, code, why):
@@ -173,7 +173,7 @@ def test_a_start_that_fails_is_told_and_all_is_given_back(run):
         "npu.attach(library); print(*npu.record(Kinds.BASIC)); npu.detach()", words="aclprofStart=500005"
     )
     (line,) = printed
-    assert line.startswith("3 aclprofStart answered 500005: CANN failed inside; its log")
+    assert line.startswith("3 aclprofStart answered 500005: CANN had an internal error; its log")
     assert calls[-3:] == ["aclprofStart 500005", "aclprofDestroyConfig 0", "aclprofFinalize 0"]
 
 

@@ -132,7 +132,7 @@ def test_damaged_and_missing_ranks_are_reported(tmp_path, capsys):
     assert any(paths[2].name in remark for remark in found["remarks"])
     shutil.rmtree(paths[1])
     found = told(capsys, tmp_path / "data", "--no-files")
-    assert found["missing_ranks"] == [1, 2] and "one rank alone" in found["verdict"]
+    assert found["missing_ranks"] == [1, 2] and "one rank only" in found["verdict"]
 
 
 def check(directory, kind, late, capsys):

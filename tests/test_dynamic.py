@@ -55,7 +55,7 @@ def test_the_variable_names_a_file_that_is_watched(tmp_path):
             (tmp_path / "goes on").touch()
         _, errors = running.communicate(timeout=120)
     assert running.returncode == 0, errors
-    assert f"nothing is recorded until {watched} holds the start_step" in errors
+    assert f"nothing is recorded until {watched} names start_step" in errors
     (folder,) = (tmp_path / "results").iterdir()
     (result,) = results(folder)
     assert folder.name == "rank0_start9_stop11"

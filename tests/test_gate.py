@@ -105,7 +105,7 @@ def test_runs_that_do_not_tell_are_inconclusive_which_is_strict_alone(gate, pool
     sides = ("--runs", *pools["noisy"], "--versus", *pools["noisy too"])
     code, content, _ = gate(*sides)
     assert (code, content["verdict"]) == (0, "inconclusive")
-    assert any("would tell" in note for note in content["notes"])
+    assert any("would be enough to decide" in note for note in content["notes"])
     assert gate(*sides, "--strict")[0] == 4
 
 
@@ -286,7 +286,7 @@ def test_commands_serve_as_one_side(gate, tmp_path):
     ("kind", "words", "says"),
     [
         ("fail", (), "exit code 7:\n    no such data set"),
-        ("hang", ("--timeout", "2"), "not done after 2 s"),
+        ("hang", ("--timeout", "2"), "had not ended after 2 s"),
         ("nothing", (), "holds no recording"),
     ],
 )

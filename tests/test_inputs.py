@@ -50,7 +50,7 @@ def test_nothing_is_an_error_that_names_raw_data(tmp_path):
         inputs.find([str(tmp_path)])
     raw = tmp_path / "x_1_2_ascend_ms"
     (raw / "PROF_000001_20260101_ABC").mkdir(parents=True)
-    with pytest.raises(StoreError, match="raw data of CANN"):
+    with pytest.raises(StoreError, match="only CANN's own tools read its raw data"):
         inputs.find([str(raw)])
     with pytest.raises(StoreError, match="No such file"):
         inputs.find([str(tmp_path / "none")])

@@ -119,7 +119,7 @@ def test_of_a_device_whose_events_nobody_knows_nothing_is_concluded(tmp_path):
     measures = trace.measured(tmp_path)
     assert measures.recording.info.framework["device"] == ""
     assert (measures.finding.kind, measures.advice) == ("nothing", [])
-    assert measures.finding.sentence.startswith("What the device did is not known")
+    assert measures.finding.sentence.startswith("The work of the device is unknown")
     assert (bound(measures), shares(measures)) == ({}, {})
 
 
@@ -144,7 +144,9 @@ def test_of_a_trace_without_a_part_of_its_device_nothing_is_concluded(tmp_path, 
     keeps, why = PARTS[name]
     trace.events = [event for event in trace.events if keeps(event)]
     measures = trace.measured(tmp_path)
-    assert why in measures.finding.sentence and measures.finding.sentence.startswith("What the device did is not known")
+    assert why in measures.finding.sentence and measures.finding.sentence.startswith(
+        "The work of the device is unknown"
+    )
     assert (bound(measures), shares(measures), measures.advice) == ({}, {}, [])
     told = " ".join(entry["what"] for entry in measures.recording.info.not_collected)
     assert why in told or "without a category" in told

@@ -175,7 +175,7 @@ def test_kineto_on_demand_has_it_for_itself(begin, monkeypatch):
     tracing = Tracing()
     session = begin(tracing)
     assert tracing.asked == []
-    assert "left to Kineto" in session.noted[WHAT]
+    assert "Kineto records them on demand" in session.noted[WHAT]
     assert session.recordings[0].info.messages == []
 
 

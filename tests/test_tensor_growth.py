@@ -84,7 +84,7 @@ def test_the_operator_that_takes_memory_in_each_step_is_the_owner():
 def test_without_such_an_operator_the_owner_is_not_known():
     activations = [("aten::addmm", "Net.blocks.1", "forward", step, 0.8, 50 * MB) for step in range(COUNT)]
     assert tensor_growth.owner(blocks(*activations), LEAK, steps(), Recorded([])) is None
-    assert "is not known" in tensor_growth.words(LEAK, lambda: blocks(*activations), steps(), Recorded([]))
+    assert "is unknown" in tensor_growth.words(LEAK, lambda: blocks(*activations), steps(), Recorded([]))
     assert tensor_growth.words(None, lambda: blocks(*activations), steps(), Recorded([])) == ""
 
 
