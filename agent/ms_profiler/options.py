@@ -127,8 +127,8 @@ class Options:
         False,
         Bool(),
         "Queues and processor time of the operators inside a dataset pipeline, one pipeline at a time. MindSpore's own "
-        "sampler takes 50 ms of a processor a second for it. Waits for data are always recorded. Off under a "
-        "`schedule`.",
+        "sampler takes 50 ms of a processor a second for it. With PyTorch, stacks of a loader's workers, `stack_rate` "
+        "times a second, which name the slow transform. Waits for data are always recorded. Off under a `schedule`.",
     )
     parallel_strategy: bool = _option(False, Bool(), "Groups of ranks and device meshes, as JSON.")
     l2_cache: bool = _option(False, Bool(), "Hits and misses of the L2 cache.", inert=ASCEND)

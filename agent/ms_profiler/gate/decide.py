@@ -130,11 +130,12 @@ def decide(base: Runs, new: Runs, rules: Rules, floor_of: Sequence[float] = ()) 
         _refuse_low(rules, floor_of, len(new))
     judged = [found for name in figures.names([*base, *new]) if (found := _judge(name, base, new, rules)) is not None]
     judged.sort(key=lambda one: _ORDER.index(one.metric.kind))
+    sides = [[run[figures.STEP].value for run in side] for side in (base, new)]
+    judged = [_doubted(one, judged, sides, rules) if one.metric.kind is Kind.TIME else one for one in judged]
     step = next(one for one in judged if one.metric.name == figures.STEP)
     if step.verdict is not Verdict.INCONCLUSIVE:
         judged = [_without_vote(one) if one.metric.kind is Kind.SPEED else one for one in judged]
     verdict = _worst([one.verdict for one in judged])
-    sides = [[run[figures.STEP].value for run in side] for side in (base, new)]
     spreads = [spread for side in sides if (spread := noise.spread(side)) is not None]
     return Decision(
         verdict=verdict,
@@ -251,6 +252,29 @@ def _single(
     return Judged(metric, base, new, Verdict.PASS, "" if new == base else f"{new - base:+,.6g}", ratio)
 
 
+def _doubted(one: Judged, judged: list[Judged], sides: list[list[float]], rules: Rules) -> Judged:
+    """Return a slower step without its verdict where the speed of the machine may be all that changed.
+
+    Then the step is not slower at equal speed, and the change is smaller than what equal runs hold here. Two of twenty
+    gates of equal jobs were alarms of this kind on a machine whose speed changes by half.
+    """
+    at_speed = next((other for other in judged if other.metric.kind is Kind.SPEED), None)
+    if one.verdict is not Verdict.REGRESSION or at_speed is None or min(map(len, sides)) < RUNS:
+        return one
+    spread, held, _ = _noisier(sides)
+    small = one.ratio is not None and one.ratio - 1 < held
+    if not small or at_speed.high is None or at_speed.high > 1 + rules.threshold:
+        return one
+    why = f"all modules alike, and equal runs differ by {spread:.1%} here: these runs do not tell"
+    return replace(one, verdict=Verdict.INCONCLUSIVE, why=why)
+
+
+def _noisier(sides: list[list[float]]) -> tuple[float, float, list[float]]:
+    """Return the spread of the noisier side, the threshold that so many runs of it hold, and its step times."""
+    spread, noisy = max((noise.spread(side) or 0.0, side) for side in sides)
+    return spread, noise.floor(noisy, min(map(len, sides))) or 0.0, noisy
+
+
 def _without_vote(one: Judged) -> Judged:
     return replace(one, verdict=Verdict.ADVISORY, why="")
 
@@ -289,9 +313,7 @@ def _listed(names: list[str]) -> str:
 def _notes(sides: list[list[float]], rules: Rules, unsure: bool) -> list[str]:
     if min(map(len, sides)) < RUNS:
         return [f"Time decides from {RUNS} runs a side on; until then counts and memory do."]
-    known = [(spread, side) for side in sides if (spread := noise.spread(side)) is not None]
-    spread, noisy = max(known, key=lambda pair: pair[0])
-    floor = noise.floor(noisy, min(map(len, sides))) or 0.0
+    spread, floor, noisy = _noisier(sides)
     notes = [f"Equal runs differ by {spread:.1%} here; so many runs allow a threshold of {floor:.1%}."]
     if unsure:
         # distance of the estimate from the threshold; the interval has to be narrower

@@ -115,6 +115,9 @@ class Host(Protocol):
     def at_end(self, call: Callable[[], None]) -> None:
         """Register a function to call before recording ends, or continues in another result."""
 
+    def at_child(self, start: Callable[[], None], end: Callable[[], None]) -> None:
+        """Register functions to call in a fork child: when it begins to record, and before it ends."""
+
     def expect(self, what: str, ns: float) -> None:
         """Note the estimated time that a recorder other than ours takes of a step; it counts until the time is
         measured.

@@ -231,9 +231,15 @@ class Session:
         """Register a source to call before recording ends, or is cut between two results."""
         self.sources.end.append(call)
 
+    def at_child(self, start: Callable[[], None], end: Callable[[], None]) -> None:
+        """Register a source of fork children: to begin when a child begins to record, and to end before it ends."""
+        self.sources.child.append((start, end))
+
     def _end_sources(self) -> None:
-        """End all sources; in a fork child none has begun."""
-        if not self.forked:
+        """End all sources that have begun in this process."""
+        if self.forked:
+            self.sources.child_ended()
+        else:
             self.sources.ended()
 
     def _settle_pause(self) -> None:
@@ -302,6 +308,7 @@ class Session:
             if multiprocessing is not None:
                 # children of multiprocessing leave by os._exit after their finalizers, without atexit up to 3.12
                 multiprocessing.Finalize(None, self._end_child, exitpriority=-100)
+            self.sources.child_started()
 
     # -- ending
 

@@ -26,11 +26,13 @@ class Sources:
         self.start: list[Callable[[], None]] = []
         #: called before recording ends, or is cut between two results
         self.end: list[Callable[[], None]] = []
+        #: called in a fork child: when it begins to record, and before it ends
+        self.child: list[tuple[Callable[[], None], Callable[[], None]]] = []
 
     @property
     def calls(self) -> list[Callable[..., Any]]:
         """Return every call of every source."""
-        return [*self.step, *self.start, *self.end]
+        return [*self.step, *self.start, *self.end, *(call for calls in self.child for call in calls)]
 
     def drop(self, calls: list[Callable[..., Any]]) -> None:
         """End some sources, and remove them.
@@ -45,6 +47,7 @@ class Sources:
         self._due = {call: due for call, due in self._due.items() if call in self.step}
         self.start = [call for call in self.start if call not in calls]
         self.end = [call for call in self.end if call not in calls]
+        self.child = [pair for pair in self.child if pair[0] not in calls]
 
     def started(self) -> None:
         """Call the functions for the begin of recording."""
@@ -78,3 +81,15 @@ class Sources:
         for call in self.end:
             with self._guard("ending a source"):
                 call()
+
+    def child_started(self) -> None:
+        """Call the functions for the begin of recording in a fork child."""
+        for start, _ in self.child:
+            with self._guard("starting a source in a fork child"):
+                start()
+
+    def child_ended(self) -> None:
+        """Call the functions for the end of recording in a fork child."""
+        for _, end in self.child:
+            with self._guard("ending a source in a fork child"):
+                end()

@@ -1,4 +1,7 @@
-"""Record Python stacks as the option `with_stack` requests: true traces all calls, "sample" samples at a rate."""
+"""Record Python stacks as the option `with_stack` requests: true traces all calls, "sample" samples at a rate.
+
+`data_process` samples the job's child processes, too: their stacks name the function that makes a batch late.
+"""
 
 import os
 import sys
@@ -30,10 +33,9 @@ class Stacks:
 
     def start(self) -> None:
         """Begin to trace or to sample."""
-        asked = [item.options for item in self._host.recordings if item.options.with_stack]
-        if not asked or self._host.forked:
+        if self._host.forked:
             return
-        traced = [options for options in asked if options.with_stack is True]
+        traced = [item.options for item in self._host.recordings if item.options.with_stack is True]
         if traced and not self._traces:
             why = self._host.recorder.trace_calls(traced[0])
             self._traces = not why
@@ -42,9 +44,17 @@ class Stacks:
         if not self._traces:
             self._sample()
 
+    def start_child(self) -> None:
+        """Begin to sample in a fork child, which has none of its parent's threads."""
+        self._samples = False
+        if not self._traces:
+            self._sample()
+
     def _sample(self) -> None:
-        """Start to sample if any recording requests stacks."""
-        rates = [item.options.stack_rate for item in self._host.recordings if item.options.with_stack]
+        """Start to sample if any recording requests stacks of this process."""
+        child = self._host.forked or not self._host.owner
+        asked = (item.options for item in self._host.recordings)
+        rates = [options.stack_rate for options in asked if options.with_stack or (child and options.data_process)]
         if not rates:
             return
         if why := self._host.recorder.sample_stacks(max(rates)):
@@ -57,7 +67,7 @@ class Stacks:
         if self._traces:
             self._traces = False
             self._host.recorder.trace_no_calls()
-        if self._samples and not self._host.forked:
+        if self._samples:
             self._samples = False
             self._host.recorder.sample_no_stacks()
 
@@ -98,4 +108,5 @@ def watch(host: "Host") -> None:
     stacks = Stacks(host)
     host.at_start(stacks.start)
     host.at_end(stacks.stop)
+    host.at_child(stacks.start_child, stacks.stop)
     host.at_step(stacks.stepped)

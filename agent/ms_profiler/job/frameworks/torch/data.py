@@ -1,7 +1,7 @@
 """Waits for a batch, and the work of the loader's workers.
 
 The iterators' `_next_data` waits; its caller `__next__` warns in the name of its own caller, so it is not wrapped.
-Workers are separate processes and record their fetches.
+Workers are separate processes and record their fetches; of a fetch, the collation is a span of its own.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ms_profiler.job.frameworks import base, trees
 from ms_profiler.job.frameworks.base import Labels, Target
 from ms_profiler.store.format import Category
+from ms_profiler.store.names import FETCHED
 
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
@@ -39,12 +40,23 @@ def targets(host: "Host") -> list[Target]:
             steps.batches_ended()
 
     waits = base.around(host, "noting the wait for a batch", before, after)
+
+    def collated(fetcher: Any, *_: Any, **__: Any) -> Any:
+        return fetcher
+
+    def collate(fetcher: Any, _: Any, reason: BaseException | None) -> None:
+        if reason is None:
+            fetcher.collate_fn = collating(fetcher.collate_fn)
+
     create = base.recorded(host, "create iterator", category)
-    fetch = base.recorded(host, "fetch batch", category)
+    fetch, collating = base.recorded(host, FETCHED, category), base.recorded(host, "collate batch", category)
     return [
         Target(LOADER, "_SingleProcessDataLoaderIter._next_data", closure=waits),
         Target(LOADER, "_MultiProcessingDataLoaderIter._next_data", closure=waits),
         Target(LOADER, "DataLoader._get_iterator", closure=create),
+        Target(
+            FETCH, "_BaseDatasetFetcher.__init__", closure=base.around(host, "noting collations", collated, collate)
+        ),
         Target(FETCH, "_MapDatasetFetcher.fetch", closure=fetch),
         Target(FETCH, "_IterableDatasetFetcher.fetch", closure=fetch),
     ]
