@@ -408,7 +408,7 @@ def test_a_job_that_is_slower_in_all_its_parts_is_a_regression(gate, tmp_path):
 
 
 def test_runs_that_are_slower_as_the_machine_is_are_no_regression(gate, tmp_path):
-    """By chance alone the new runs met the slower moments: p 0.016, and the step is 12 % slower."""
+    """By chance alone the new runs met the slower moments: the step is 18 % slower."""
     speeds = [0.8, 0.9, 0.95, 1.05, 1.2], [1.0, 1.1, 1.12, 1.25, 1.3]
     base = [beside_neighbours(tmp_path, number, speed) for number, speed in enumerate(speeds[0])]
     new = [beside_neighbours(tmp_path, 10 + number, speed) for number, speed in enumerate(speeds[1])]
@@ -425,8 +425,9 @@ def test_a_machine_whose_speed_changes_causes_no_alarms(tmp_path):
     paths = [beside_neighbours(tmp_path, n, chance.uniform(0.6, 1.6), chance=chance) for n in range(30)]
     pool = sides.read(paths)
     drawn = [chance.sample(pool, 10) for _ in range(150)]
-    verdicts = [sides.gate(runs[:5], runs[5:], Rules()).decision.verdict for runs in drawn]
-    assert verdicts.count(Verdict.REGRESSION) <= 1
+    decisions = [sides.gate(runs[:5], runs[5:], Rules()).decision for runs in drawn]
+    assert sum(one.at_equal_speed for one in decisions) <= 1
+    assert sum(one.verdict is Verdict.REGRESSION for one in decisions) <= 0.02 * len(decisions)
 
 
 @pytest.mark.slow
