@@ -21,11 +21,16 @@ def recorded(process, samples):
     # thread, library's fetch, the script's blur at line 12, its helper at line 30
     frames = [(process, 1, 0, 2, 0, 0, 0, 77), (process, 2, 1, 3, 4, 5, 6, 0)]
     frames += [(process, 3, 2, 5, 6, 10, 12, 0), (process, 4, 3, 7, 6, 28, 30, 0)]
+    # and a thread that sends batches, with its wait
+    frames += [(process, 5, 0, 2, 0, 0, 0, 78), (process, 6, 5, 3, 4, 5, 6, 0)]
+    samples = [*samples, *((6, time) for _, time in samples)]
     taken = [(process, node, time * MS, time * MS, 1, 0) for node, time in samples]
     return SimpleNamespace(
         spans=pl.DataFrame(spans, schema=tables.UNNESTED, orient="row"),
         frames=pl.DataFrame(frames, schema=tables.FRAMES, orient="row"),
         samples=pl.DataFrame(taken, schema=tables.SAMPLES, orient="row"),
+        threads=pl.DataFrame({"process": [process] * 2, "thread": [1, 2], "native_tid": [77, 78]}),
+        calls=pl.DataFrame(schema=tables.CALLS),
         names=pl.Series(NAMES),
     )
 

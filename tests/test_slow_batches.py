@@ -25,12 +25,14 @@ def test_the_time_of_the_workers_is_told(job):
 @pytest.mark.parametrize("option", [{"data_process": True}, {"with_stack": "sample"}, {"with_stack": True}])
 def test_the_slow_function_of_forked_workers_is_named(job, where, slow, option):
     run = job(PROGRAMS / "slow_batches.py", where, "2", options=option)
-    told = re.search(r"([0-9]+) % of it in busy at \S*slow_batches.py:\d+, called from (\w+) at", _told(run))
+    words = _told(run)
+    told = re.search(r"([0-9]+) % of it in busy at \S*slow_batches.py:\d+, called from (\w+) at", words)
+    assert told, words
     assert int(told[1]) >= 70
     assert told[2] == slow
     # the collation is a span of its own, inside of the fetch
     done = sql("sql", run.result, "select name, count(*), sum(dur) from spans where name like '% batch' group by name")
-    spans = dict(re.findall(r"^(\w+ batch) +(\d+ +\d+)$", done.stdout, re.M))
+    spans = dict(re.findall(r"^ *(\w+ batch) +(\d+ +\d+)$", done.stdout, re.M))
     (fetches, fetching), (collations, collating) = (
         map(int, spans[f"{one} batch"].split()) for one in ("fetch", "collate")
     )

@@ -1,7 +1,9 @@
 """Find out how long workers of a data loader take for a batch, and in which function."""
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 import polars as pl
@@ -10,6 +12,7 @@ from ms_profiler.analysis.metrics import intervals
 from ms_profiler.analysis.metrics.stack_samples import LEAST, Stacks
 from ms_profiler.analysis.metrics.stack_tree import Function, Tree
 from ms_profiler.analysis.metrics.steps import Steps
+from ms_profiler.analysis.metrics.traced_calls import Calls
 from ms_profiler.analysis.model import tables
 from ms_profiler.store.format import Category
 from ms_profiler.store.names import FETCHED
@@ -68,29 +71,50 @@ def makers(recording: tables.Recording, used: Steps, stacks: Callable[[], Stacks
 
 
 def _slowest(fetches: pl.DataFrame, stacks: Stacks) -> tuple[str, float]:
-    """Return the function of the script in which most samples of batches were taken, with the line and the function of
-    the script that called it; and its share.
+    """Return the function of the script that takes most of the time of batches, with its line and the function of the
+    script that called it; and its share.
     """
-    counts: dict[tuple[Function, ...], dict[tuple[int, ...], int]] = {}
-    samples = 0
-    for process, tree in stacks.trees.items() if stacks.known else ():
-        own = intervals.union(fetches.filter(pl.col("process") == process))
-        moments = stacks.moments.filter(pl.col("process") == process)
-        inside = moments.filter(intervals.locate(moments["time_ns"], own).is_not_null())
-        frames = stacks.recording.frames.filter(pl.col("process") == process)
-        callers = dict(frames.select("node", "caller").iter_rows())
-        for node, count in inside.group_by("node").len().iter_rows():
-            samples += count
-            chain = _chain(node, tree, callers)
-            lines = counts.setdefault(tuple(tree.functions[tree.places[at]] for at in chain), {})
-            told = tuple(tree.lines[at] for at in chain)
-            lines[told] = lines.get(told, 0) + count
-    if samples < LEAST:
+    weights: dict[tuple[Function, ...], Counter[tuple[int, ...]]] = {}
+    for process, thread in fetches.select("process", "thread").unique(maintain_order=True).iter_rows():
+        own = intervals.union(fetches.filter(pl.col("process") == process, pl.col("thread") == thread))
+        found = _sampled(stacks, process, thread, own) if stacks.known else _traced(stacks.calls, process, thread, own)
+        for functions, lines, weight in found:
+            weights.setdefault(functions, Counter())[lines] += weight
+    whole = sum(lines.total() for lines in weights.values())
+    if not whole or (stacks.known and whole < LEAST):
         return "", 0.0
-    top = max(counts, key=lambda key: (sum(counts[key].values()), [function.label for function in key]))
-    usual = max(counts[top].items(), key=lambda item: (item[1], item[0]))[0]
+    top = max(weights, key=lambda key: (weights[key].total(), [function.label for function in key]))
+    usual = max(weights[top].items(), key=lambda item: (item[1], item[0]))[0]
     places = [f"{function.name} at {function.file}:{line}" for function, line in zip(top, usual, strict=True)]
-    return ", called from ".join(places), sum(counts[top].values()) / samples
+    return ", called from ".join(places), weights[top].total() / whole
+
+
+#: the two innermost functions of the script, the line that each runs, and a weight
+_Found = Iterator[tuple[tuple[Function, ...], tuple[int, ...], int]]
+
+
+def _sampled(stacks: Stacks, process: int, thread: int, own: pl.DataFrame) -> _Found:
+    """Yield the functions that samples of a thread show in intervals, with the number of samples."""
+    moments = stacks.of_recorded(process, thread)
+    inside = moments.filter(intervals.locate(moments["time_ns"], own).is_not_null())
+    frames = stacks.recording.frames.filter(pl.col("process") == process)
+    callers = dict(frames.select("node", "caller").iter_rows())
+    for node, count in inside.group_by("node").len().iter_rows():
+        tree = stacks.trees[process]
+        chain = _chain(node, tree, callers)
+        yield tuple(tree.functions[tree.places[at]] for at in chain), tuple(tree.lines[at] for at in chain), count
+
+
+def _traced(calls: Calls, process: int, thread: int, own: pl.DataFrame) -> _Found:
+    """Yield the functions that a thread called in intervals, with the time in ns; their lines are their first ones."""
+    rows, _ = calls.paths
+    pieces = list(calls.segments(calls.of_thread(process, thread)))
+    table = pl.DataFrame(pieces, schema={"start_ns": pl.Int64, "end_ns": pl.Int64, "row": pl.Int64}, orient="row")
+    inside = table.filter(intervals.locate(table["start_ns"], own).is_not_null())
+    for row, length in inside.group_by("row").agg((pl.col("end_ns") - pl.col("start_ns")).sum()).iter_rows():
+        path = (calls.functions[number] for number in reversed(calls.path(rows[row])))
+        chain = tuple(islice((function for function in path if function.own), 2))
+        yield chain, tuple(function.line for function in chain), length
 
 
 def _chain(node: int, tree: Tree, callers: dict[int, int]) -> list[int]:

@@ -26,9 +26,7 @@ def of_samples(stacks: Stacks, used: Steps, pieces: pl.DataFrame, of: str) -> li
         pieces: intervals apart from each other, with `of`.
         of: the column that names the part; parts of a gap of the host are combined.
     """
-    threads = stacks.recording.threads.filter(pl.col("process") == used.process, pl.col("thread") == used.thread)
-    native = int(threads["native_tid"][0]) if threads.height else 0
-    return stacks.consists_of(stacks.of_thread(used.process, native), _together(pieces, of), of)
+    return stacks.consists_of(stacks.of_recorded(used.process, used.thread), _together(pieces, of), of)
 
 
 def of_calls(calls: Calls, used: Steps, pieces: pl.DataFrame, of: str) -> list[dict[str, Any]]:

@@ -99,6 +99,16 @@ class Stacks:
         own = self.moments.filter(pl.col("process") == process)
         return own.filter(pl.col("place").is_in(pl.Series(wanted, dtype=pl.Int64).implode()))
 
+    def of_recorded(self, process: int, thread: int) -> pl.DataFrame:
+        """Return the `moments` of one thread of the recording.
+
+        Args:
+            process: pid.
+            thread: its number in the recording.
+        """
+        threads = self.recording.threads.filter(pl.col("process") == process, pl.col("thread") == thread)
+        return self.of_thread(process, int(threads["native_tid"][0]) if threads.height else 0)
+
     @cached_property
     def lanes(self) -> tuple[pl.DataFrame, list[str]]:
         """Return one timeline lane for each thread: `lane`, `name`, `start_ns`, `end_ns`, and the label of each
