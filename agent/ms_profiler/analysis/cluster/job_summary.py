@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from ms_profiler.analysis.cluster import parallel_files
 from ms_profiler.analysis.cluster.goodput import Goodput
-from ms_profiler.analysis.cluster.late_causes import Cause
+from ms_profiler.analysis.cluster.late_causes import UNKNOWN, Cause
 from ms_profiler.analysis.cluster.lateness import Late
 from ms_profiler.analysis.cluster.whole_job import WholeJob
 
@@ -66,7 +66,9 @@ def verdict(job: WholeJob) -> str:
         told = _one(first, cause, found.steps)
     else:
         kinds = {known.kind for _, known in late}
-        shared = f": {cause.sentence}" if len(kinds) == 1 else f"; the latest is rank {first.rank}: {cause.sentence}"
+        one = f"; the latest is rank {first.rank}: {cause.sentence}"
+        each = ": " if cause.kind == UNKNOWN else ", each because "
+        shared = f"{each}{cause.sentence}" if len(kinds) == 1 else one
         told = f"Ranks {_listed([each.rank for each, _ in late])} are late{shared}"
     lost = f"that costs {_seconds(found.lost_ns)} of {_seconds(found.total_ns)}"
     share = f" ({found.lost_ns / max(found.total_ns, 1):.0%})"
