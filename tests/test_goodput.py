@@ -18,7 +18,19 @@ SECOND = 1_000_000_000
 def started(rank, attempt, begin, steps, *, saved=(), loaded=False, first=0, end="exit"):
     """Return the account of a start: 2 s of set-up, steps of 1 s, of which it waits 0.25 s, and 0.5 s at its end."""
     rows = [
-        (number, (begin + 2 + place) * SECOND, (begin + 3 + place) * SECOND, None, None, 0, SECOND // 4, 0, 0, None)
+        (
+            number,
+            (begin + 2 + place) * SECOND,
+            (begin + 3 + place) * SECOND,
+            None,
+            None,
+            0,
+            None,
+            SECOND // 4,
+            0,
+            0,
+            None,
+        )
         for place, number in enumerate(range(first, first + steps))
     ]
     return rank_account.RankAccount(

@@ -4,7 +4,8 @@ import polars as pl
 import pytest
 from ms_profiler.analysis.cluster import clock_offsets, late_causes, lateness, rank_account, slow_links
 from ms_profiler.analysis.cluster.late_causes import STOPPED
-from ms_profiler.analysis.cluster.rank_account import PARTS, STILL
+from ms_profiler.analysis.cluster.rank_account import PARTS, STEPS, STILL, RankAccount
+from ms_profiler.analysis.cluster.whole_job import WholeJob
 from ms_profiler.analysis.metrics import bounds
 
 MS = 1_000_000
@@ -110,6 +111,26 @@ def test_what_stood_still_in_one_step_was_stopped():
     # other programs took the processor: the rank is not late
     taken = pl.DataFrame([(0, 3, bounds.RUNNABLE, 900 * MS)], still.schema, orient="row")
     assert late_causes.causes(pl.concat([still, taken]), [late]) == {}
+
+
+@pytest.mark.parametrize(("took", "cause"), [(90, bounds.COMPUTING), (25, bounds.RUNNABLE), (None, bounds.RUNNABLE)])
+def test_rank_that_waits_for_processors_is_late_by_itself_if_it_takes_far_more_of_their_time(took, cause):
+    accounts = {}
+    for rank, own in enumerate((8, 80, 8, 8)):
+        known = RankAccount("", rank, 4, "", "", 0, 0, "", "", None)
+        table = [
+            dict.fromkeys(STEPS)
+            | {"step": step, "start_ns": 100 * step * MS, "end_ns": 100 * (step + 1) * MS, "own_ns": own * MS}
+            # when in a step a thread waited is not known
+            | {"queued_ns": (40 + step % 2 * 50) * MS if rank == 1 else 2 * MS}
+            | {"processor_ns": took and (took if rank == 1 else 17) * MS}
+            for step in range(20)
+        ]
+        known.steps = pl.DataFrame(table, STEPS)
+        known.parts = parts([{bounds.COMPUTING: own, bounds.COMMUNICATION: 90 - own}], 20).drop("rank")
+        accounts[rank] = known
+    ((late, found),) = WholeJob(accounts).late
+    assert (late.rank, found.kind) == (1, cause)
 
 
 def test_cause_of_being_late_in_some_steps_is_that_of_all_of_them():

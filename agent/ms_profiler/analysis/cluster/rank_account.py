@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from ms_profiler.analysis.cluster import exchanged, expert_exchanges, parallel_groups, stage_waits, step_uses
-from ms_profiler.analysis.metrics import bounds, communication, intervals, scheduling
+from ms_profiler.analysis.metrics import bounds, communication, host_load, intervals, scheduling
+from ms_profiler.store import host_metrics
 from ms_profiler.store.format import StepSource
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ STEPS: Final = pl.Schema(
         "exchange_ns": pl.Int64,  # time in which an exchange ran, whatever ran beside it
         # for which the thread that waited longest for a processor did so; null where not known
         "queued_ns": pl.Int64,
+        "processor_ns": pl.Int64,  # time of processors that the rank's processes took; null where not known
         # the three of `step_uses.USES`; null where not known
         "waiting_ns": pl.Int64,
         "checkpoint_ns": pl.Int64,
@@ -109,6 +111,7 @@ def account(measures: "Measures") -> RankAccount:
     groups = communication.ranks(recording.instants, recording.names)
     purposes = communication.purposes(recording.instants, recording.names)
     waits = stage_waits.by_step(measures, found, parallel_groups.of_kind(groups, purposes, parallel_groups.PIPELINE))
+    further = (queued, _ran(measures), step_uses.uses(measures), waits)
     return RankAccount(
         directory=recording.directory,
         rank=info.rank,
@@ -129,7 +132,7 @@ def account(measures: "Measures") -> RankAccount:
         stepped=measures.steps.source != StepSource.WHOLE_RUN,
         groups=groups,
         purposes=purposes,
-        steps=steps_of(measures.steps.table, found, queued, step_uses.uses(measures), waits),
+        steps=steps_of(used.table, found, *further),
         parts=_parts(measures),
         exchanges=found,
     )
@@ -173,6 +176,15 @@ def steps_of(table: pl.DataFrame, exchanges: pl.DataFrame, *further: pl.DataFram
         numbered = numbered.join(known, on="step", how="left", maintain_order="left")
     lacking = [pl.lit(None, kind).alias(name) for name, kind in STEPS.items() if name not in numbered.columns]
     return numbered.with_columns(lacking).select(STEPS.names()).cast(STEPS)
+
+
+def _ran(measures: "Measures") -> pl.DataFrame:
+    """Return `step` and `processor_ns`; no rows where the time of processors is not known."""
+    table = measures.steps.table
+    ran = host_load.amounts(host_load.shown(measures.recording), [host_metrics.USER, host_metrics.SYSTEM], table)
+    if ran is None:
+        return pl.DataFrame(schema={"step": pl.Int64, "processor_ns": pl.Int64})
+    return table.select(pl.col("number").cast(pl.Int64).alias("step"), (ran * 1e9).cast(pl.Int64).alias("processor_ns"))
 
 
 def _parts(measures: "Measures") -> pl.DataFrame:

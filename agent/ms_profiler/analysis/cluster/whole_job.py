@@ -1,5 +1,6 @@
 """All ranks of one job: select the results that belong together, and compute their findings."""
 
+import statistics
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -17,6 +18,8 @@ from ms_profiler.analysis.cluster.stage_bubbles import Pipeline
 
 #: ns by which the wall clocks of machines may differ
 CLOCKS_NS: Final = 60_000_000_000
+#: a rank does more work than others if its processes take so many times their time of processors
+TWICE: Final = 2.0
 #: ends of a process that need no remark; the end is empty for other tools and for processes of another machine
 _USUAL: Final = ("", "exit", "stopped", "running", "unknown", "ended by its parent")
 
@@ -108,9 +111,26 @@ class WholeJob:
             return {}
         # without the time for which threads waited for processors
         alone = self._lateness((pl.col("own_ns") - pl.col("queued_ns").fill_null(0)).clip(lower_bound=0))
-        hindered = {each.rank for each in found} - {each.rank for each in alone.late}
+        hindered = {each.rank for each in found} - {each.rank for each in alone.late} - self._busier(found)
         tables = [known.parts.with_columns(rank=pl.lit(known.rank, pl.Int64)) for known in self.accounts.values()]
         return late_causes.causes(pl.concat(tables), found, hindered)
+
+    def _busier(self, late: list[Late]) -> set[int]:
+        """Return the late ranks whose processes took far more time of processors than those of the others.
+
+        They do more work. A processor that is shared takes longer for the same work, but hardly twice as long.
+        """
+        taken = {rank: known.steps.drop_nulls("own_ns")["processor_ns"] for rank, known in self.accounts.items()}
+        means = {rank: float(ran.mean() or 0) for rank, ran in taken.items() if ran.count()}  # type: ignore[arg-type]
+        found = set()
+        for each in late:
+            others = [mean for rank, mean in means.items() if rank != each.rank]
+            if each.rank in means and others and not each.moments:
+                usual = statistics.median(others)
+                more = (means[each.rank] - usual) * len(taken[each.rank])
+                if means[each.rank] >= TWICE * usual and more >= late_causes.PART * each.excess_ns:
+                    found.add(each.rank)
+        return found
 
     @cached_property
     def late(self) -> list[tuple[Late, Cause]]:
