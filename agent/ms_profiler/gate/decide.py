@@ -50,7 +50,7 @@ class Judged:
     Attributes:
         metric: the metric that it is a value of.
         base: median over the base runs, in the metric's unit.
-        new: likewise.
+        new: like `base`.
         verdict: on this figure.
         why: one sentence.
         ratio: new to base; None where base is 0.
@@ -119,7 +119,7 @@ def decide(base: Runs, new: Runs, rules: Rules, floor_of: Sequence[float] = ()) 
 
     Args:
         base: figures of each run, by name.
-        new: likewise.
+        new: like `base`.
         rules: the rules that decide what counts as worse.
         floor_of: step times of the runs of a stored baseline, whose noise limits the threshold.
 

@@ -1,4 +1,4 @@
-"""The figures of a run that a gate examines, and how each kind decides."""
+"""The figures of a run that a gate examines, with the rule by which each kind decides."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

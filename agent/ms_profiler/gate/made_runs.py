@@ -1,4 +1,4 @@
-"""Result directories of runs that never ran, with steps of known noise, for the self-test to read."""
+"""Generate result directories with steps of known noise, which the self-test reads."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The noise of runs of one side, and the smallest threshold that a gate over them can use."""
+"""Compute the noise of the runs of one side, and the smallest threshold that a gate can use with them."""
 
 import math
 import statistics

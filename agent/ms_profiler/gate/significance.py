@@ -37,7 +37,7 @@ def estimate(base: Sequence[float], new: Sequence[float]) -> Estimate:
 
     Args:
         base: one positive figure a run.
-        new: likewise.
+        new: like `base`.
     """
     low, high = interval(base, new)
     return Estimate(statistics.median(new) / statistics.median(base), low, high, larger(base, new))

@@ -134,7 +134,7 @@ class Host(Protocol):
         """Record into a new folder from now on: this fork child must not write into its parent's."""
 
     def become(self, number: int, world_size: int) -> None:
-        """Continue as another rank, whose number the framework has told only now.
+        """Continue as another rank, because the framework has reported the number only now.
 
         Args:
             number: the rank.

@@ -1,6 +1,6 @@
 """One result directory that is being made: its options, its begin, and its end.
 
-The main recording, which MS_PROFILER_OPTIONS asks for, lasts as long as the process. A script that calls the profiler
+The main recording is that of MS_PROFILER_OPTIONS, and lasts as long as the process. A script that calls the profiler
 opens a recording at each start. It may run during the main recording: then both share one store, and the analysis of
 each covers its own window.
 """

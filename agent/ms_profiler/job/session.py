@@ -177,7 +177,7 @@ class Session:
         return {plugin.describe().get("device", "") for plugin in self.hooks.plugins}
 
     def become(self, number: int, world_size: int) -> None:
-        """Continue as another rank, whose number the framework has told only now."""
+        """Continue as another rank, because the framework has reported the number only now."""
         rank.settle(self, number, world_size)
 
     # -- while it runs

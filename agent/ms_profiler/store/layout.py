@@ -3,23 +3,23 @@
     {output_path}/{host}_{pid}_{UTC time}_ascend_ms/
         profiler_info_{rank}.json  profiler_metadata.json  summary.json
         ASCEND_PROFILER_OUTPUT/    files for other tools; a long timeline continues in msprof_slice_{number}.json
-        rank.json                  of a job of several ranks, for what is said of all of them
-        KINETO/                    the timeline in the form of PyTorch's profiler, where it was asked for
-        TABLES/                    tables as Parquet, where they were asked for
+        rank.json                  in a job of several ranks, for the comparison of all ranks
+        KINETO/                    the timeline in the form of PyTorch's profiler, if requested
+        TABLES/                    tables as Parquet, if requested
         FRAMEWORK/                 the store: raw data, kept
             run_info.json          options, rank, hooks, reasons, state of the run
-            account                what all processes have taken of the disk, see native/account.h
+            account                the disk space that all processes use, see native/account.h
             process_{pid}/         one per process that recorded: the job and its fork children
                 process_info.json
-                exit_status        of a process that ended by exit, see exit_status.py
+                exit_status        the exit status of the process, see exit_status.py
                 000000.seg ...     segments, see native/file_format.h
                 kernels/000000/    one per window of the kernel stream, as the framework wrote it
-                pipelines/000000/  one per window of a dataset pipeline, likewise
+                pipelines/000000/  one per window of a dataset pipeline, as MindSpore wrote it
                 networks/000000.json   one per network: its modules and the sizes of their parameters
-                graphs/000000.graph    one per compiled graph: a line of JSON, then what the framework tells of it
+                graphs/000000.graph    one per compiled graph: a line of JSON, then the framework's description
                 tapes/000000.json      nodes of autograd before some backward passes
                 places/000000.json     addresses of parameters, gradients and states of optimizers after some steps
-                strategy.json          how the job is divided among its ranks, where that was asked for
+                strategy.json          how the job is divided among its ranks, if requested
         logs/
 
 Directories are 0750, files 0640, as MindSpore's own profiler makes them.

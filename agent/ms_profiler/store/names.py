@@ -1,4 +1,4 @@
-"""Names of records on which the job and the analysis agree."""
+"""Names of records, which the job writes and the analysis reads."""
 
 from typing import Final
 

@@ -152,7 +152,7 @@ class ProcessStore:
         """Read event segments one by one.
 
         Args:
-            counts: is added to.
+            counts: receives the numbers of read and skipped records.
             files: segments to read; all by default.
 
         Yields: the path of a segment, and its content.
@@ -168,7 +168,7 @@ def read_process(folder: str, counts: ReadCounts) -> ProcessStore | None:
 
     Args:
         folder: a `process_{pid}` directory.
-        counts: is added to.
+        counts: receives the numbers of read and skipped records.
     """
     info, found = _read_info(folder, counts)
     store = ProcessStore(folder, info.pid or int(os.path.basename(folder).rpartition("_")[2]), info, found)
@@ -204,7 +204,7 @@ def read_segment(path: str, counts: ReadCounts) -> Segment | None:
 
     Args:
         path: the path of the file.
-        counts: is added to.
+        counts: receives the numbers of read and skipped records.
     """
     name = os.path.join(os.path.basename(os.path.dirname(path)), os.path.basename(path))
     try:

@@ -67,8 +67,8 @@ def causes(parts: pl.DataFrame, late: list[Late], hindered: Set[int] = frozenset
     Args:
         parts: `rank` and `rank_account.PARTS`.
         late: the late of `lateness`.
-        hindered: the ranks that would not be late if their threads had not waited for processors, whatever they did
-            meanwhile: a moment of computing counts as such if its thread waits for a processor.
+        hindered: the ranks that would not be late without the waits of their threads for processors. A wait counts even
+            where `parts` calls the moment computing.
     """
     names = [found.rank for found in late]
     known = parts.filter(pl.col("part") != bounds.COMMUNICATION)

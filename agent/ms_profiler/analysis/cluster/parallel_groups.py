@@ -1,6 +1,6 @@
 """Recognise the groups of ranks that are a pipeline, or that share the experts of a layer, by their purpose.
 
-A purpose is the description of a group: what the script gave it (PyTorch's `group_desc`, as Megatron does), the
+A purpose is one of these: the description that the script gave a group (PyTorch's `group_desc`, as Megatron does), the
 dimension of a device mesh (`mesh_pp`), the name of a group of MindSpore, or `group_name` in the metadata of Ascend's
 tools. Only purposes without any other word count: `EXPERT_DATA_PARALLEL_GROUP` shares no experts.
 """

@@ -35,7 +35,7 @@ class Pipeline:
     """The stages of a job.
 
     Attributes:
-        known_by: the purposes of the groups that tell the stages.
+        known_by: the purposes of the groups that define the stages.
         steps: the steps in which the bubbles are known.
         stages: the stages that have a result.
         slow: the stages that have the fewest bubbles, because others wait for them, as late ranks are found.

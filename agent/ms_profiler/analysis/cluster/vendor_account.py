@@ -70,7 +70,7 @@ def _rank(path: str) -> int:
 
 
 def _size(metadata: dict[str, Any]) -> int:
-    """Return the number of ranks of the job; 1 where the metadata do not tell."""
+    """Return the number of ranks of the job; 1 where the metadata lack it."""
     for key in ("ms_profiler", "distributed_args"):
         told = metadata.get(key)
         if isinstance(told, dict) and str(told.get("world_size")).isdecimal():

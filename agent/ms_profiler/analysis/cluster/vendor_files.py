@@ -35,8 +35,8 @@ class _Part:
         entries: the entries of the exchanges, as `vendor_communication.entries` yields them.
         texts: the JSON texts of these entries, one after the other.
         steps: the steps of the ranks.
-        arguments: the layout of the job, from the metadata of the first rank that tells it.
-        groups: the groups that metadata tell of, by name.
+        arguments: the layout of the job, from the metadata of the first rank that has it.
+        groups: the groups in the metadata, by name.
         remarks: a sentence for each part that is left out.
     """
 

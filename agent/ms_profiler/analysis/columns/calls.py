@@ -1,5 +1,4 @@
-"""Facts about operators from the spans around, inside and before them: the counterpart of native/columns/calls.c in
-Python.
+"""Compute facts about operators from the spans around, inside and before them, as native/columns/calls.c does in C.
 
 One pass goes over the operators and modules of each thread, in order of start. The Python loop takes 2 us for each.
 """

@@ -1,9 +1,10 @@
-"""Why the steps of a run take longer, or shorter, than those of another one: contributors that add up to the change.
+"""Explain why the steps of one run take longer or shorter than those of another, by contributors that add up to the
+change.
 
 Every moment of a step is in one cell (`moments`), so the differences of the cells add up. Cells that belong together
-form one contributor: waits of one kind, or the work of one module, as far inside as a single module has most of the
-change. When everything takes longer by the same factor, the cause is the machine, or something that the whole job
-depends on, and not a module. That is a contributor of its own, and it is subtracted from the modules.
+form one contributor: waits of one kind, or the work of the innermost module that has most of the change. When
+everything takes longer by the same factor, the cause is the machine, or something that the whole job depends on, and
+not a module. That is a contributor of its own, and it is subtracted from the modules.
 """
 
 from bisect import bisect_left
@@ -65,8 +66,8 @@ class Contributor:
         name: the name for people.
         module: its path in the second run, or in the first one where it is gone; empty for what is no module.
         was: its path in the first run, where that is another one.
-        before_ns: a step.
-        after_ns: a step.
+        before_ns: ns per step.
+        after_ns: ns per step.
         change_ns: its change, without the change that everything has in common.
         share: the share of the change of the step time; 0 if the step time did not change.
         evidence: its evidence, in words with numbers.

@@ -1,4 +1,4 @@
-"""Two runs, or two sets of them, side by side, the largest difference first; `compare.schema.json` describes it."""
+"""Compare two runs, or two sets of runs, with the largest difference first; `compare.schema.json` describes the result."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -85,11 +85,11 @@ class NamedRow:
 
     Attributes:
         name: the name of the operators or kernels.
-        before_ns: a step; None where only the second run has them.
-        after_ns: a step; None where only the first run has them.
+        before_ns: ns per step; None where only the second run has them.
+        after_ns: ns per step; None where only the first run has them.
         difference_ns: after - before.
-        before_count: a step; 0 where there are none.
-        after_count: likewise.
+        before_count: number per step; 0 where there are none.
+        after_count: like `before_count`.
     """
 
     name: str
@@ -108,12 +108,12 @@ class ModuleRow:
         name: its path in the second run; of a module that is gone, its path in the first run.
         was: its path in the first run; None where it is new.
         matched: how it was matched: "name", "structure", "class", "operators", "order"; empty if only one run has it.
-        before_ns: ns a step, with all modules inside; None if it is new.
+        before_ns: ns per step, with all modules inside; None if it is new.
         after_ns: likewise; None if it is gone.
         difference_ns: after - before.
         forward_ns: change of the forward pass.
-        backward_ns: likewise.
-        optimizer_ns: likewise.
+        backward_ns: like `forward_ns`.
+        optimizer_ns: like `forward_ns`.
         self_ns: change of its own time, without the modules inside.
     """
 
@@ -152,13 +152,13 @@ class Comparison:
         version: the version of this form. before: the first side.
         after: the second side.
         causes: why step times differ.
-        phases: ns a step.
-        bounds: ns a step of each part that bounds it.
+        phases: ns per step.
+        bounds: ns per step of each part that bounds it.
         modules: the largest difference first, as in the next tables.
         operators: self time.
         kernels: time.
-        callers: ns a step in which kernels computed, by the outermost operator that launched them: it has the same name
-            on each device. Empty where no kernel's operator is known.
+        callers: ns per step in which kernels computed, by the outermost operator that launched them, whose name is the
+            same on each device; empty where no kernel's operator is known.
         counts: the counts of a step, then of the run.
         memory: peak memory.
         differences: the differences of machine, versions and workload.
@@ -190,7 +190,7 @@ def compare(before: Sequence[Digest], after: Sequence[Digest], names: tuple[str,
 
     Args:
         before: results of `runs.digests`, at least one.
-        after: likewise.
+        after: like `before`.
         names: names of the two sides.
 
     Raises:

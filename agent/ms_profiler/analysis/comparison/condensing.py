@@ -1,4 +1,4 @@
-"""The digest of one result: of one rank, or of a trace."""
+"""Make the digest of one result, which is a rank or a trace."""
 
 import os
 from typing import Final

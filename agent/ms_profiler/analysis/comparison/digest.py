@@ -68,11 +68,11 @@ class Module:
         path: from the outermost on, with dots.
         kind: its class; empty if unknown.
         order: position among all modules by their first call, or by the order of the tree.
-        calls: number a step; None if unknown.
-        forward_ns: ns a step, with all modules inside; likewise the next ones.
-        backward_ns: likewise.
-        optimizer_ns: likewise.
-        total_ns: likewise.
+        calls: number per step; None if unknown.
+        forward_ns: ns per step, with all modules inside; likewise the next ones.
+        backward_ns: like `forward_ns`.
+        optimizer_ns: like `forward_ns`.
+        total_ns: like `forward_ns`.
         self_ns: its own time.
     """
 
@@ -111,7 +111,7 @@ class Count:
     Attributes:
         value: median of the steps; or the count of the whole run.
         least: smallest count of a steady step; `value` itself for a count of the whole run.
-        most: likewise.
+        most: like `least`.
         per: "step" or "run".
     """
 
@@ -239,9 +239,9 @@ class Digest:
         source: name of the directory or file.
         started_ns: since the epoch.
         step: the duration of the steps.
-        told_ns: sum of the cells, ns a step. Its difference to the median step is unexplained.
-        phases: ns a step, by name.
-        bounds: ns a step, by part, see `metrics.bounds`.
+        told_ns: sum of the cells, ns per step. Its difference to the median step is unexplained.
+        phases: ns per step, by name.
+        bounds: ns per step, by part, see `metrics.bounds`.
         cells: see `Cell`, most time first.
         modules: most time first; inner modules are included.
         modules_of: "host": their time is that of the stepping thread; "kernels": that of kernels; empty without any.

@@ -27,9 +27,9 @@ class Section:
     """An interval of a run.
 
     Attributes:
-        number: from 0; the first section has all tables of the run that are not divided: steps, phases, counters,
-        kernels.
-        last: it is the last one.
+        number: its number, from 0; the first section has all undivided tables of the run: steps, phases, counters,
+            kernels.
+        last: whether it is the last one.
         spans: `tables.UNNESTED` at least, sorted as `tables.SPANS` are or by process, thread and start, the longest
             first: the fine-grained ones that begin in it, and in the first section the coarse ones of the run.
         before: spans in the sections before.

@@ -1,11 +1,10 @@
 """Assign kernels to a module of the model, or at least to a primitive, and to a part of a training step.
 
 In a compiled graph the parameters decide, see `metrics.graph_owners`. Elsewhere the host queues operators, and a worker
-runs them later: the span around the start of a kernel shows only how far the host was by then. But the queue is first
-in, first out. So a kernel was queued no earlier than the kernels before it in its lane, and no later than those after
-it. Known queueing times of some kernels bound the queueing times of the others. A kernel belongs to the innermost
-module around its
-whole possible queueing time.
+runs them later. So the span around the start of a kernel shows only the progress of the host at that time. But the
+queue is first in, first out. So a kernel was queued no earlier than the kernels before it in its lane, and no later
+than those after it. Known queueing times of some kernels bound the queueing times of the others. A kernel belongs to
+the innermost module around its whole possible queueing time.
 
 Kernels of a backward pass run inside no module, because autograd launches them, in reverse order. That order bounds the
 operators whose gradients they can be, see `metrics.gradients`; they belong to the innermost module around all of these

@@ -87,7 +87,7 @@ def calls(
 
 
 def replicated(recording: tables.Recording, steps: Steps, rows: list[int]) -> tuple[pl.DataFrame, int]:
-    """Return the exchanges of DistributedDataParallel's own threads in some steps, and their bytes a step.
+    """Return the exchanges of DistributedDataParallel's own threads in some steps, and their bytes per step.
 
     Args:
         recording: its instants contain the bytes of the gradients.

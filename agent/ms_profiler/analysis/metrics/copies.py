@@ -18,9 +18,10 @@ class Copied:
 
     Attributes:
         per_step: average number of copies.
-        bytes: average bytes a step.
-        bandwidth: bytes a second while they run; None if their bytes are unknown.
-        pageable: the share of their time that copies to or from pageable memory take; None if their names do not tell.
+        bytes: average bytes per step.
+        bandwidth: bytes per second while they run; None if their bytes are unknown.
+        pageable: the share of their time that copies to or from pageable memory take; None if their names do not show
+            it.
         stream: the stream on which they take most time.
     """
 

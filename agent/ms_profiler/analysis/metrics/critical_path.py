@@ -1,9 +1,9 @@
 """The critical path of each step: the chain of work that its end waited for, back to its begin.
 
 The host queues kernels and continues; it waits for them only where it blocks. So the path runs back along the host to
-the end of a wait, from there along the awaited kernels, each to its predecessor (the kernel before it, or its launch),
-and from a launch along the host again. Shortening work off the path does not shorten the step. Pieces of the path
-follow each other without gaps and add up to the step exactly.
+the end of a wait. From there it runs along the awaited kernels, from each to its predecessor (the kernel before it, or
+its launch). From a launch it runs along the host again. Shortening work off the path does not shorten the step. Pieces
+of the path follow each other without gaps and add up to the step exactly.
 
 The part of a piece does not depend on the path: a moment in which no kernel runs has the part that `bounds` gives it.
 So a part that bounds a step is at least as long on its path, and computing at most as long.
@@ -184,7 +184,7 @@ def shares(path: pl.DataFrame) -> dict[str, float]:
 
 
 def by_step(path: pl.DataFrame) -> pl.DataFrame:
-    """Return one row a step with the nanoseconds of each kind that occurs, by step: `step` and the kinds.
+    """Return one row per step with the nanoseconds of each kind that occurs, by step: `step` and the kinds.
 
     Args:
         path: the path of `segments`.

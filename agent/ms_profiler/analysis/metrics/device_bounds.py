@@ -21,9 +21,12 @@ _ELSEWHERE: Final = (bounds.HOST, bounds.UNKNOWN)
 def host(did: pl.DataFrame, during: pl.DataFrame, tasks: pl.DataFrame, waits: pl.DataFrame) -> pl.DataFrame:
     """Cut the time of steps into pieces by the host's work: `part`, `start_ns`, `end_ns`, by time.
 
-    At every moment the first of these applies: the host waits for the device, or has just done so and launches within
-    `bounds.GAP`; its known part; it launches, because two launches, waits or ends of a step are at most that time
-    apart; it does something else.
+    The first of these rules that applies decides about a moment:
+
+    - The host waits for the device, or has just done so and launches within `bounds.GAP`.
+    - The part of the host is known from `did`.
+    - The host launches: two launches, waits or ends of a step are at most `bounds.GAP` apart.
+    - The host does something else.
 
     Args:
         did: the result of `bounds.parts`, the known parts of the host: `part`, `start_ns`, `end_ns`, without overlap.
@@ -57,8 +60,8 @@ def host(did: pl.DataFrame, during: pl.DataFrame, tasks: pl.DataFrame, waits: pl
 def parts(states: pl.DataFrame, tasks: pl.DataFrame, host: pl.DataFrame, launches: bool) -> pl.DataFrame:
     """Cut steps on a device into pieces of one part each.
 
-    At every moment the first of these applies: something computes; data is exchanged; memory is copied; the next task
-    is queued, or launched; the part of the host.
+    The first of these that applies decides about a moment: something computes, data is exchanged, memory is copied, the
+    next task is queued, the next task is being launched, and else the part of the host.
 
     Args:
         states: the states of `launched_steps.pieces`, of the selected steps.

@@ -1,11 +1,13 @@
 """The critical path of each step with a device: the chain of work that its end waited for, back to its begin.
 
-Steps are those of `launched_steps.spans`: a step lasts until the last kernel that it launched has ended, and begins
-where the step before it ended, so that the paths of all steps together form the path of the run. From the end of a
-kernel the path runs back to its begin, and from there to its predecessor: the kernel before it in its stream; if that
-had ended long before, the last kernel that ended on any stream, for which it must have waited; or its launch, if the
-launch came later than both. From a launch the path runs back along the host to the end of a wait, and from there along
-the awaited work. Pieces follow each other without gaps and add up to the step exactly.
+Steps are those of `launched_steps.spans`: a step begins where the step before it ended, and lasts until the last kernel
+that it launched has ended. So the paths of all steps together form the path of the run.
+
+From the end of a kernel the path runs back to its begin, and from there to its predecessor. The predecessor is the
+kernel before it in its stream. If that kernel had ended long before, the predecessor is the last kernel that ended on
+any stream, because the kernel must have waited for it. If the launch came later than both, the predecessor is the
+launch. From a launch the path runs back along the host to the end of a wait, and from there along the awaited work.
+Pieces follow each other without gaps and add up to the step exactly.
 """
 
 from bisect import bisect_right

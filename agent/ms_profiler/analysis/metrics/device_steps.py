@@ -120,7 +120,7 @@ def parts(runs: pl.DataFrame, most: int) -> Iterator[pl.DataFrame]:
 
 
 def by_step(pieces: pl.DataFrame, tasks: pl.DataFrame, during: pl.DataFrame, form: Form) -> pl.DataFrame:
-    """Return one row a step, in nanoseconds: the columns of `overlap.by_step`.
+    """Return one row per step, in nanoseconds: the columns of `overlap.by_step`.
 
     computing, communication, not_overlapped, free = sum over the intervals of that lane that start in the step
     (MindSpore cuts those of free at its bounds); overlapped = communication - not_overlapped; bubble = sum over the

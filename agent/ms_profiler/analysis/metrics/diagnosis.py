@@ -59,16 +59,16 @@ class Launched:
 
 @dataclass
 class Diagnosis:
-    """Why steps take as long as they do.
+    """The diagnosis of the steps: their parts, and the reasons for their length.
 
     Attributes:
-        pieces: the result of `bounds.parts`, or of `device_bounds.parts` where a device was watched, of the steady
+        pieces: the result of `bounds.parts`, or of `device_bounds.parts` for a recorded device. It covers the steady
             steps whose operators or kernels are known, if there are any.
         parts: the parts of `bounds.by_step`, of the same pieces.
         moments: the result of `bounds.parts`, of the same steps.
         crowd: waits of the job's threads for processors in these steps.
         delayed: part of the waits for data and for other ranks that is due to waiting for a processor.
-        reading: part of launching operators in which a script that computes on the processor does little but read.
+        reading: the part of the launching time in which a script that computes on the processor mostly reads values.
         optimizing: cost of the optimizer in these steps.
         casts: cost of casts in these steps.
         late: waits of exchanges for other ranks.

@@ -4,10 +4,10 @@ Autograd runs its nodes in the reverse order of their creation: with MindSpore 2
 ran after all that were created after it, in every network looked at. So the owners of the kernels of a backward pass,
 read in order, go backwards through the forward pass, and the types of some kernels bound the owners of the others.
 
-A type says something where only some operators launch such a kernel: `ReluGrad` comes from a `ReLU`, once; the kernels
-of a matrix product are at most two of one gradient; a `Mul` does not come from what has kernels of its own as its
-gradient. With candidates c_1, c_2, ... from the last one to the first, of which c_i launches at most m_i such kernels,
-kernel j of n, counted from 0, has
+A type bounds the owner if only some operators launch such a kernel. For example, `ReluGrad` comes from a `ReLU`, once.
+A gradient has at most two kernels of a matrix product. A `Mul` does not come from an operator whose gradient has
+kernels of its own. With candidates c_1, c_2, ... from the last one to the first, of which c_i launches at most m_i such
+kernels, kernel j of n, counted from 0, has
 
     an owner not after  the first c_i with m_1 + ... + m_i > j
     an owner not before the last c_i with m_i + m_i+1 + ... >= n - j.

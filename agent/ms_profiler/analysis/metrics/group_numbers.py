@@ -1,4 +1,4 @@
-"""Numbers of groups of ranks in files of devices."""
+"""The numbers by which Ascend's files refer to groups of ranks."""
 
 from typing import Final
 
@@ -6,7 +6,7 @@ _PRIMES: Final = (29, 131)
 
 
 def number(group: str) -> str:
-    """Return the number of a group's name in files of devices; a number is returned unchanged."""
+    """Return the number by which Ascend's files refer to a group; a number is returned unchanged."""
     return group if group.isdecimal() else hashed(group)
 
 

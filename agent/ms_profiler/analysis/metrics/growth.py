@@ -1,4 +1,4 @@
-"""Find out whether the process holds more memory after each step, and tell such a leak from a heap that settles."""
+"""Find out whether the process holds more memory after each step, and distinguish such a leak from a heap that settles."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -25,7 +25,7 @@ class Growth:
     """Memory that grows with each step.
 
     Attributes:
-        per_step: bytes a step.
+        per_step: bytes per step.
         total: bytes from the first to the last sample that counts.
         held: bytes held at the last sample that counts.
         first: number of the first examined step.

@@ -126,11 +126,11 @@ def computing(
     """Return the intervals in which the stepping process computed, without overlap and by time.
 
     It computes while operators that do more than dispatch run, and while compiled graphs run. It does not compute while
-    the stepping thread makes data, compiles or writes a checkpoint. An operator that mostly calls others counts by
-    those. Autograd's own time around each node is dispatch, or hooks of the script. In a graph that Inductor compiled,
-    longer gaps between operators are the graph's own kernels. If a call is long although hardly any call of this
-    operator is, the system took its processor away. Time in which the stepping thread slept is not computing. In a step
-    without operators, the phases decide.
+    the stepping thread makes data, compiles or writes a checkpoint. For an operator that mostly calls others, those
+    others count. Autograd's own time around each node is dispatch, or hooks of the script. In a graph that Inductor
+    compiled, longer gaps between operators are the graph's own kernels. If a call is long although hardly any call of
+    this operator is, the system took its processor away. Time in which the stepping thread slept is not computing. In a
+    step without operators, the phases decide.
 
     Args:
         recording: the run.

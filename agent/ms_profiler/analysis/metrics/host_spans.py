@@ -1,4 +1,4 @@
-"""Find the span of another tool's trace in which most of the host's own part of the steps lies."""
+"""Find the span of another tool's trace that contains most of the host's own part of the steps."""
 
 from typing import Final
 

@@ -152,7 +152,7 @@ def sums(tasks: pl.DataFrame) -> pl.DataFrame:
 
 
 def by_step(parts: Iterable[pl.DataFrame], moments: pl.DataFrame, during: pl.DataFrame) -> pl.DataFrame:
-    """Return the columns of `overlap.by_step`: one row a step, in nanoseconds.
+    """Return the columns of `overlap.by_step`: one row per step, in nanoseconds.
 
     computing, communication = union of the tasks of the kind that the step launched, whenever they ran; overlapped =
     both at once; bubble = sum over the exchanges that wait for another stage; free = time of the step on the device in

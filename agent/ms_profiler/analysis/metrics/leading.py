@@ -1,8 +1,8 @@
 """Cut calls of a network off the begin of steps when they are a rollout, an evaluation or a warm-up.
 
 A step begins where the one before it ended. Calls without gradients before the first work of a step may be an
-evaluation that no hook reported, or a part of every step: a teacher, a target network. Calls that most steps begin with
-belong to the steps. Additional calls of a step do not, and the step begins after them.
+evaluation that no hook reported, or a part of every step: a teacher, a target network. Calls with which most steps
+begin belong to the steps. Additional calls of a single step do not: the step begins after them.
 """
 
 from typing import Final

@@ -20,8 +20,8 @@ class Slow:
     Attributes:
         operation: the operation on it.
         group: the group of ranks.
-        bandwidth: bytes a second.
-        best: the bandwidth of the fastest group, bytes a second.
+        bandwidth: bytes per second.
+        best: the bandwidth of the fastest group, bytes per second.
         best_group: the fastest group.
         duration_ns: the duration of all its exchanges.
         step: row of the steps with its longest exchange.
@@ -37,7 +37,7 @@ class Slow:
 
 
 def bandwidths(calls: pl.DataFrame) -> pl.DataFrame:
-    """Return `operation`, `group`, `count`, `bytes`, `duration_ns`, `bandwidth` (bytes a second), `step` (see `Slow`).
+    """Return `operation`, `group`, `count`, `bytes`, `duration_ns`, `bandwidth` (bytes/s), `step` (see `Slow`).
 
     bandwidth = sum of the bytes / sum of the durations, over the exchanges whose bytes are known.
 

@@ -1,4 +1,4 @@
-"""Every metric of one run, computed once for all writers."""
+"""Compute all metrics of one run, once for all writers."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -124,7 +124,7 @@ class Measures:
 
     @property
     def forms(self) -> frozenset[str]:
-        """Return the forms of the result that the run or this analysis asks for."""
+        """Return the forms of the result that the run or this analysis requests."""
         options = self.recording.info.options if not self.recording.foreign else {}
         page = ("html",) if options.get("report") is True else ()
         return self.asked.forms | frozenset(options.get("export_type") or ()) | frozenset(page)

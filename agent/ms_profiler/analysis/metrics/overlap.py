@@ -69,7 +69,7 @@ def states(
 
 
 def by_step(pieces: pl.DataFrame) -> pl.DataFrame:
-    """Return one row a step, in nanoseconds.
+    """Return one row per step, in nanoseconds.
 
     stage = the step; computing, communication = union of their intervals in it; overlapped = both at once;
     not_overlapped = communication - overlapped; free = stage - computing - not_overlapped; bubble = 0, because waits of

@@ -23,7 +23,7 @@ class Packets:
         bytes_share: the share of the small exchanges in the bytes of all counted exchanges.
         half_bytes: the size at which half of the time is transfer, bytes.
         latency_ns: the duration of the shortest exchange.
-        bandwidth: the bandwidth of the fastest exchange, bytes a second.
+        bandwidth: the bandwidth of the fastest exchange, bytes per second.
     """
 
     count: int

@@ -29,7 +29,7 @@ class Owner:
         operator: name of the operator; None outside of all operators.
         module: path of the module; None where it is not known.
         phase: phase of the steps; None outside of all phases.
-        per_step: bytes a step.
+        per_step: bytes per step.
         share: the share of all bytes that were allocated in these steps and not released.
         place: function and line of the script that allocated them; empty where that was not recorded.
     """

@@ -72,7 +72,7 @@ def times(parts: pl.DataFrame) -> pl.DataFrame:
 
 
 def packets(parts: pl.DataFrame) -> pl.DataFrame:
-    """Return one row an exchange, link and size: `group`, `exchange_ns`, `link`, `bytes`, `count`, `length_ns`.
+    """Return one row per exchange, link and size: `group`, `exchange_ns`, `link`, `bytes`, `count`, `length_ns`.
 
     Args:
         parts: the parts of `known`; parts that stay on the chip are left out.

@@ -1,4 +1,4 @@
-"""Times as text: microseconds with a fraction, to whole nanoseconds without a double in between."""
+"""Parse times from text: microseconds with a fraction become whole nanoseconds, without a double in between."""
 
 from typing import Final
 

@@ -178,7 +178,7 @@ def shapes(window: tables.Window, kernels: pl.DataFrame, names: list[str], texts
 
 
 def names(window: tables.Window) -> set[str]:
-    """Return the full names of the kernels of a window, from the file with one line a kernel."""
+    """Return the full names of the kernels of a window, from the file with one line per kernel."""
     lines = content(window.folder, _DETAILS, ReadCounts()).decode("utf-8", "replace").splitlines()
     cells = [line.split(",") for line in lines]
     if not cells or _FULL_NAME not in cells[0]:

@@ -20,7 +20,7 @@ def show(summary: dict[str, Any], out: Console, ranks: bool = True) -> None:
 
     Args:
         summary: the result of `job_summary.summary`.
-        out: where to print.
+        out: the console to print to.
         ranks: list them.
     """
     with out.capture() as captured:

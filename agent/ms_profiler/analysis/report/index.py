@@ -18,7 +18,7 @@ def show(results: list[tuple[str, dict[str, Any]]], out: Console) -> None:
 
     Args:
         results: directory and content of summary.json of each.
-        out: where to print.
+        out: the console to print to.
     """
     table = widths.table("result", "rank", "started (UTC)", "run", "steps", "median step", "finding")
     table.columns[-1].justify, table.columns[-1].no_wrap = "left", False
@@ -44,7 +44,7 @@ def separate(number: int, count: int, directory: str, out: Console) -> None:
         number: the number of the result in the list, from 1.
         count: results in the list.
         directory: the directory of the result.
-        out: where to print.
+        out: the console to print to.
     """
     out.print()
     out.print(Rule(f"{number} of {count}: {directory}", align="left", style="dim", characters="─"))

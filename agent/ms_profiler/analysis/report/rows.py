@@ -23,7 +23,7 @@ def show(rows: pl.DataFrame, to: TextIO) -> None:
 
     Args:
         rows: the rows to print.
-        to: where.
+        to: the console to print to.
     """
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     cells = [["" if value is None else str(value) for value in row] for row in rows.iter_rows()]

@@ -45,7 +45,7 @@ def show(summary: dict[str, Any], directory: str, out: Console) -> None:
     Args:
         summary: content of summary.json.
         directory: the result directory, as the user named it.
-        out: where to print.
+        out: the console to print to.
     """
     with out.capture() as captured:
         _print(summary, directory, out)

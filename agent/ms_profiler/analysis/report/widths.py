@@ -90,7 +90,7 @@ def lines(text: Text, out: Console, indent: str = "") -> None:
 
     Args:
         text: without an end of a line.
-        out: where to.
+        out: the console to print to.
         indent: before each line.
     """
     if not out.is_terminal:

@@ -38,7 +38,7 @@ def write(stream: BinaryIO, count: int, columns: Mapping[str, Sequence[Part]]) -
     """Write the rows of a table.
 
     Args:
-        stream: where to.
+        stream: the stream to write to.
         count: number of rows.
         columns: the parts of a cell, by column.
     """
@@ -51,7 +51,7 @@ def write_frame(table: pl.DataFrame, stream: BinaryIO, **how: Any) -> None:
 
     Args:
         table: the table.
-        stream: where to.
+        stream: the stream to write to.
         how: arguments of Polars' `write_csv`.
     """
     inert(table).write_csv(stream, **how)

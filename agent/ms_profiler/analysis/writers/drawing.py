@@ -29,9 +29,9 @@ class Drawing:
     Attributes:
         measures: the measures of the run.
         section: the section of the run.
-        scopes: the result of `scopes.runs`, a lane a depth.
-        owners: the result of `owner_lanes.lanes`, a lane a depth.
-        stacks: the result of `Stacks.lanes`, a lane a thread.
+        scopes: the result of `scopes.runs`, one lane per depth.
+        owners: the result of `owner_lanes.lanes`, one lane per depth.
+        stacks: the result of `Stacks.lanes`, one lane per thread.
         lanes: all lanes of the timeline.
         steps: `number`, `start_ns`, `end_ns`, `duration_ns`, in the lane of the steps.
         spans: `tables.UNNESTED`, in the lanes of their threads.

@@ -31,7 +31,7 @@ def write(events: Iterable[Lines], last: dict[str, Any] | None, stream: BinaryIO
     Args:
         events: the events, in pieces.
         last: the event without a comma behind it; None where others follow.
-        stream: where to.
+        stream: the stream to write to.
         pretty: format them for people.
     """
     for piece in events:

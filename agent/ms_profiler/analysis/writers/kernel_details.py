@@ -1,4 +1,4 @@
-"""kernel_details.csv: one row a kernel, by lane and start.
+"""kernel_details.csv: one row per kernel, by lane and start.
 
 Columns and order are those of MindSpore's public profiler documents without a profiler level. `Input Shapes` is added
 where any shape is known. Where modules were inferred, `Module` and `Module Binding` are added: `exact`, `by parameter`

@@ -1,11 +1,11 @@
 """kineto_trace_{rank}.json: the timeline in the object form of PyTorch's Kineto, which Holistic Trace Analysis reads.
 
-It is written with `export_type` "kineto", into a separate folder, because such tools take every JSON file of a folder
-for a rank's. Times are numbers, microseconds since `baseTimeNanoseconds`, the whole second in which the run began: so a
-double keeps every nanosecond for 52 days. `External id` numbers operators and regions by their begin. Events of the
-category `cpu_op` are operators, calls of compiled graphs, and on a CPU MindSpore's kernels; steps, modules and
-everything else on the host are `user_annotation`. `kineto_device` writes the work of GPUs. The form: `output_json.cpp`
-of github.com/pytorch/kineto.
+It is written with `export_type` "kineto". It has a folder of its own, because tools like Holistic Trace Analysis take
+every JSON file of a folder for the trace of a rank. Times are microseconds since `baseTimeNanoseconds`, the whole
+second in which the run began. So a double keeps every nanosecond for 52 days. `External id` numbers operators and
+regions by their begin. Events of the category `cpu_op` are operators, calls of compiled graphs, and on a CPU
+MindSpore's kernels. Steps, modules and everything else on the host are `user_annotation`. `kineto_device` writes the
+work of GPUs. The form: `output_json.cpp` of github.com/pytorch/kineto.
 """
 
 import json
@@ -48,7 +48,7 @@ def part(measures: Measures, number: int) -> str:
 
 
 def write(measures: Measures, section: Section, stream: BinaryIO) -> None:
-    """Write the events of a section, a line an event."""
+    """Write the events of a section, one line per event."""
     rows = _Rows(measures, section)
     info = measures.recording.info
     first, *others = rows.metadata()

@@ -1,4 +1,4 @@
-"""step_trace_time.csv: one row a step, in microseconds with three decimals, always numbers.
+"""step_trace_time.csv: one row per step, in microseconds with three decimals, always numbers.
 
 Columns and names are those of MindSpore's public profiler documents. The formulas are in `metrics.overlap`, those for
 recordings of other tools in `metrics.device_steps`. Without steps there is one row, step 0.

@@ -312,7 +312,7 @@ class _Rows:
         return _plain(self.drawing.scopes, "scope", SCOPES, "depth")
 
     def _communication(self) -> Lines:
-        """Return the exchanges with other ranks, a lane a group, from which msprof-analyze counts them."""
+        """Return the exchanges with other ranks, one lane per group, from which msprof-analyze counts them."""
         table = self.drawing.communication
         groups = {
             group: f',"pid":{COMMUNICATION},"tid":{tid},"ts":"' for tid, group in enumerate(self.drawing.lanes.groups)

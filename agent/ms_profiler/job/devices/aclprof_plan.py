@@ -1,7 +1,7 @@
 """Translate our options into aclprof's bits, metrics and settings, and say which options need aclprof.
 
-The numbers are those of CANN's AscendCL profiling interface (`aclprofCreateConfig`, `aclprofSetConfig`), levels and
-rates those that MindSpore's own profiler asks for. All numbers stand here, so that no header of the vendor's is needed.
+The numbers are those of CANN's AscendCL profiling interface (`aclprofCreateConfig`, `aclprofSetConfig`). Levels and
+rates are those of MindSpore's own profiler. All numbers are in this file, so that no vendor's header is needed.
 """
 
 from collections.abc import Iterable, Sequence

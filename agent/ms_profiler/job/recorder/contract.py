@@ -256,7 +256,7 @@ class Recorder(Protocol):
         """Start sampling the Python stacks of all threads; return why that is impossible, empty on success.
 
         Args:
-            rate: samples a second.
+            rate: samples per second.
         """
 
     def sample_no_stacks(self) -> None:
@@ -267,7 +267,7 @@ class Recorder(Protocol):
 
         Args:
             rows: name, path, key, number, own, seldom; see `native/metrics.h`; none ends it.
-            rate: samples a second, at most.
+            rate: samples per second, at most.
         """
 
     def watch_blocks(self, library: str, least: int, /) -> str:

@@ -93,9 +93,9 @@ class PythonStore:
     Args:
         folder: an absolute path.
         first_slots: see `Recorder.open`.
-        account: likewise.
-        limit: likewise.
-        memory: likewise.
+        account: see `Recorder.open`.
+        limit: see `Recorder.open`.
+        memory: see `Recorder.open`.
         written: do not map files, also where that can be relied on.
         strings: the strings of the process.
 

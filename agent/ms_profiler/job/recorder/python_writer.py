@@ -69,12 +69,12 @@ class PythonWriter:
 
         Args:
             kind: see native/file_format.h.
-            category: likewise.
-            flags: likewise.
-            name: likewise.
-            start_ns: likewise.
-            end_ns: likewise.
-            arg: likewise.
+            category: see native/file_format.h.
+            flags: see native/file_format.h.
+            name: see native/file_format.h.
+            start_ns: see native/file_format.h.
+            end_ns: see native/file_format.h.
+            arg: see native/file_format.h.
             worth: the priority of the event.
         """
         last = bytes((kind, category & 0xFF, flags & 0xFF, 0))

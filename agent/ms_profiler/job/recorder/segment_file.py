@@ -128,9 +128,9 @@ class SegmentFile:
         Args:
             slot: from `take`.
             start_ns: see native/file_format.h.
-            end_ns: likewise.
-            arg: likewise.
-            name: likewise.
+            end_ns: see native/file_format.h.
+            arg: see native/file_format.h.
+            name: see native/file_format.h.
             last: kind, category, flags, extra.
         """
         offset = HEADER_SIZE + slot * SLOT_SIZE

@@ -1,7 +1,7 @@
 """Read the memory of the process as Linux counts it, from `/proc/self/statm`, see proc_pid_statm(5).
 
-The file tells the pages in memory, and the pages among them that belong to files. The difference is the process' own
-memory, without libraries and without our mapped store.
+The file has the number of pages in memory, and the number of those that belong to files. The difference is the process'
+own memory, without libraries and without our mapped store.
 """
 
 import os

@@ -13,7 +13,7 @@ _CAUSES: Final = {strain.BUSY: "busy-machine", strain.THROTTLED: "throttled", st
 
 
 def machine(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
-    """Yield advice about causes of slow steps that lie in the machine."""
+    """Yield advice about slow steps whose cause is the machine."""
     for item in found.strains:
         evidence, action = {
             strain.BUSY: _busy,

@@ -1,4 +1,5 @@
-"""Operators inside dataset pipelines: queues and processor time, sampled by MindSpore's own C++ dataset profiler.
+"""Sample the operators inside dataset pipelines, their queues and processor time, by MindSpore's own C++ dataset
+profiler.
 
 That profiler watches the first pipeline that is built after its set-up. Its thread takes 50 ms of a processor for each
 sample, by default every second, and holds 300 bytes a batch until it is saved. So it runs in windows with growing

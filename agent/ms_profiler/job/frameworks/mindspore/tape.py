@@ -1,6 +1,6 @@
-"""Autograd's nodes in pynative mode; the analysis knows which kernels a node launches.
+"""Read autograd's nodes in pynative mode; the analysis knows which kernels a node launches.
 
-To learn the number of the newest node, a view of a tensor of ours is made, for which no kernel runs.
+To learn the number of the newest node, this module makes a view of a tensor of its own. No kernel runs for a view.
 """
 
 import sys

@@ -124,7 +124,7 @@ class Optimizers:
             self.host.recorder.end(running.pop()[1], RAISED)
 
     def made(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the replacement of `Optimizer.__init__`, which tells how many optimizers the job has."""
+        """Return the replacement of `Optimizer.__init__`, which counts the optimizers of the job."""
         steps = self.host.steps
 
         def before(optimizer: Any, *_: Any, **__: Any) -> Any:

@@ -143,7 +143,7 @@ class ProfilerSlot:
         return True
 
     def enabled(self, original: Callable[[], bool]) -> Callable[[], bool]:
-        """Return the replacement of the function that tells whether a profiler is on."""
+        """Return the replacement of the function that returns whether a profiler is on."""
         kind, is_ours = self._kind, self._collector.is_ours
 
         def _profiler_enabled() -> bool:
@@ -152,7 +152,7 @@ class ProfilerSlot:
         return closures.replace(original, _profiler_enabled)
 
     def kind(self, original: Callable[[], Any]) -> Callable[[], Any]:
-        """Return the replacement of the function that tells which profiler is on."""
+        """Return the replacement of the function that returns which profiler is on."""
         is_ours = self._collector.is_ours
 
         def _profiler_type() -> Any:

@@ -1,4 +1,4 @@
-"""The rank of this process in a distributed job, and the ranks of each group.
+"""Note the rank of this process in a distributed job, and the ranks of each group.
 
 Both are noted in the store at once, for every recording, so that they survive a kill.
 """
@@ -45,7 +45,7 @@ class Groups:
         return name
 
     def purpose(self, name: str, told: str) -> None:
-        """Note the purpose of a group, as the script or a device mesh names it; nothing where none is told."""
+        """Note the purpose of a group, as the script or a device mesh names it, if it has one."""
         if told not in UNTOLD:
             self._notes.add(f"group {name} for {told}", 0)
 

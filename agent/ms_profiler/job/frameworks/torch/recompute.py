@@ -1,8 +1,8 @@
-"""Activation checkpoints: the part of a backward pass that runs a block of the forward pass again.
+"""Record activation checkpointing: the part of a backward pass that runs a block of the forward pass again.
 
-With reentrance, `CheckpointFunction.backward` recomputes and then runs a nested backward pass, which has its own span.
-Without, PyTorch makes a function for each block that recomputes it. A compiled region calls neither: there
-recomputation is part of the compiled backward pass.
+With `use_reentrant=True`, `CheckpointFunction.backward` recomputes and then runs a nested backward pass, which has its
+own span. With `use_reentrant=False`, PyTorch makes a function for each block that recomputes it. A compiled region
+calls neither: there recomputation is part of the compiled backward pass.
 """
 
 import functools
