@@ -99,7 +99,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _copy(results: list[str], target: str | None) -> tuple[str, bool]:
-    """Copy results to a shared place; return what became of that, as the end of a line, and whether all went well."""
+    """Copy results to a shared place; return the outcome as the end of a line, and whether all copies succeeded."""
     if not target:
         return "", True
     from ms_profiler.analysis.cluster import gathered_files

@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         StoreError: there is no result that can be read.
         UsageError: options contradict each other.
-        DependencyError: Polars or Rich is not installed, or Dask where it is asked for.
+        DependencyError: Polars or Rich is not installed, or Dask where it is requested.
     """
     try:
         from ms_profiler.analysis.cluster import gathering, job_summary, parallel_files, storage, vendor_files

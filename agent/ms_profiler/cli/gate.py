@@ -93,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         UsageError: the sides are not named as they have to be.
         IncompleteError: a command failed or took too long.
-        StoreError: nothing can be read where results are meant to be.
+        StoreError: a path that should hold results has nothing readable.
         DependencyError: a package that this needs is not installed.
     """
     try:

@@ -1,4 +1,4 @@
-"""`ms-profiler history FILE`: append runs to the history of a job and tell where its figures changed."""
+"""`ms-profiler history FILE`: append runs to the history of a job, and show where its figures changed."""
 
 import argparse
 import json
@@ -23,7 +23,7 @@ def run(args: argparse.Namespace) -> int:
     """Append, and print the changes.
 
     Raises:
-        StoreError: the file is no history, or nothing can be read where a result is meant to be.
+        StoreError: the file is no history, or a path that should hold a result has nothing readable.
         UsageError: the file cannot be written.
         DependencyError: a package that this needs is not installed.
     """

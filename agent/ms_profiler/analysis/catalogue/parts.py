@@ -1,4 +1,4 @@
-"""All spans of a run that is too large for memory, section by section: those that end in each section.
+"""Return all spans of a run that is too large for memory: for each section of the run, the spans that end in it.
 
 A span is returned when it has ended, because only then the time of the spans inside is known. Open spans are carried
 over to the next section.

@@ -168,7 +168,7 @@ class WholeJob:
 
 
 def collect(accounts: Iterable[RankAccount], remarks: list[str]) -> WholeJob:
-    """Return the job to which accounts belong; of several runs one after another, the last one.
+    """Return the job to which accounts belong; if they are of several runs, the last run.
 
     Args:
         accounts: the accounts of results.

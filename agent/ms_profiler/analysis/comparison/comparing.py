@@ -1,4 +1,4 @@
-"""Compare two runs, or two sets of runs, with the largest difference first; `compare.schema.json` describes the result."""
+"""Compare two runs, or two sets of runs, the largest difference first; `compare.schema.json` describes the result."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -105,7 +105,7 @@ class ModuleRow:
     """A module of one or both sides.
 
     Attributes:
-        name: its path in the second run; of a module that is gone, its path in the first run.
+        name: its path in the second run; if the module is gone, its path in the first run.
         was: its path in the first run; None where it is new.
         matched: how it was matched: "name", "structure", "class", "operators", "order"; empty if only one run has it.
         before_ns: ns per step, with all modules inside; None if it is new.

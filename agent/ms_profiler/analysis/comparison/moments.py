@@ -146,7 +146,8 @@ def _said(column: str) -> pl.Expr:
 
 
 def _kernels(measures: Measures, within: tuple[int, int]) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Return the kernel that computes, and the one that exchanges data, at each moment; of several, the first to begin.
+    """Return the kernel that computes, and the one that exchanges data, at each moment; if several do, the first to
+    begin.
 
     Returns:
         `kernel_module`, `kernel_stage`, `kernel_what`, `kernel_caller`, and the same for `exchange`.

@@ -54,8 +54,8 @@ def typical(runs: Sequence[Digest]) -> Digest:
 def spread(runs: Sequence[Digest]) -> float:
     """Return the usual variation of step times, as a part of the step.
 
-    Of several runs it is half of the distance between their extreme medians; of one run, the same for the medians of
-    `BLOCKS` blocks of its steps, which says less than a second run would.
+    For several runs, it is half of the distance between the smallest and the largest median. For one run, it is the
+    same for the medians of `BLOCKS` blocks of its steps, which says less than a second run would.
 
     Args:
         runs: the runs of one job.

@@ -31,12 +31,12 @@ class Section:
             kernels.
         last: whether it is the last one.
         spans: `tables.UNNESTED` at least, sorted as `tables.SPANS` are or by process, thread and start, the longest
-            first: the fine-grained ones that begin in it, and in the first section the coarse ones of the run.
+        first: the fine-grained ones that begin in it, and in the first section the coarse ones of the run.
         before: spans in the sections before.
         carried: `tables.UNNESTED`: spans of earlier sections that its fine-grained spans may be inside of, or come
-        after.
-        operators: its operators that compute where they are called, of `metrics.host_operators.calls`; of a divided
-            run, those that are shown one by one or have a number.
+            after.
+        operators: its operators that compute where they are called, of `metrics.host_operators.calls`; if the run is
+            divided, those that are shown one by one or have a number.
     """
 
     number: int

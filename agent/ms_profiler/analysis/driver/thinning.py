@@ -31,7 +31,7 @@ def thin(
 ) -> tables.Recording:
     """Return the recording with some of its fine-grained spans, and the sums of all of them.
 
-    Of more than `TASKS` tasks of a device, those of some steps stay, too.
+    If a device has more than `TASKS` tasks, only those of some steps stay.
 
     Args:
         recording: a recording whose fine-grained spans have not been read yet.

@@ -1,4 +1,4 @@
-"""Find out whether the process holds more memory after each step, and distinguish such a leak from a heap that settles."""
+"""Find out whether memory grows with each step, and distinguish such a leak from a heap that settles."""
 
 from dataclasses import dataclass
 from itertools import pairwise

@@ -150,8 +150,8 @@ def shares(times: pl.DataFrame, left_out: list[int]) -> pl.DataFrame:
 def innermost(spans: pl.DataFrame, value: str = "category") -> pl.DataFrame:
     """Return the value of a column of the innermost span, for all time that any span covers.
 
-    Events in order of time, ends before starts. A start at depth d makes its span the innermost; after an end that
-    leaves depth d the innermost is the last one started at depth d.
+    The function goes through begins and ends in order of time, ends first. The begin of a span at depth d makes this
+    span the innermost. After an end that leaves depth d, the innermost span is the last one that began at depth d.
 
     Args:
         spans: the spans of one thread, `category`, `start_ns`, `end_ns`; operators among themselves, or nothing else.

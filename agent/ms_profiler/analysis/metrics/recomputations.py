@@ -2,7 +2,8 @@
 
 MindSpore's `Cell.recompute` makes one node for a part of the network. When this node runs, the part is computed again,
 now with nodes of its own, and a backward pass over these runs before the outer pass continues. So these nodes replace
-the one node. Kernels between two passes cannot be told from the kernels of either pass, so all are examined together.
+the one node. Kernels between two passes cannot be distinguished from the kernels of either pass, so all are examined
+together.
 """
 
 from collections.abc import Sequence

@@ -171,8 +171,8 @@ def _notes(recording: tables.Recording, steps: Steps) -> list[_Buckets]:
 def _valid(notes: list[_Buckets], begin_ns: int, first: bool) -> _Buckets | None:
     """Return the buckets that a backward pass used; None where that is not certain.
 
-    The logger tells of an iteration when the one after the next begins. So a note with 0 iterations after a backward
-    pass says that it was the first one, which used the first buckets. All later passes use the last buckets.
+    The logger reports an iteration when the one after the next begins. So a note with 0 iterations after a backward
+    pass shows that this was the first pass, which used the first buckets. All later passes use the last buckets.
 
     Args:
         notes: the notes by time.

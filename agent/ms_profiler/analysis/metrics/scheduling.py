@@ -88,8 +88,8 @@ def cells(looks: pl.DataFrame, process: int, thread: int) -> pl.DataFrame:
 
 
 def asleep(known: pl.DataFrame) -> pl.DataFrame:
-    """Return the intervals in which a thread was asleep or blocked for so long that it computed nothing, whatever span
-    was open.
+    """Return the intervals in which a thread was asleep or blocked for so long that it computed nothing, even inside of
+    a span.
 
     A thread that shares an operator with others does a part of it, so it is not asleep for nearly all of the time.
 

@@ -1,8 +1,9 @@
-"""Parse the name of a kernel, which tells its place in a compiled network.
+"""Parse the name of a kernel, which contains its place in a compiled network.
 
 `Default/network-Loss/_backbone-Net/fc-Dense/MatMul-op0` is primitive `MatMul` in module `network._backbone.fc`, which
-is a `Dense`. A first part `Gradients` marks the backward pass, `recompute_` before a part a recomputation for it,
-`Grad_Dense` the gradient of a `Dense`, and a first part `Expand` a primitive made by an expansion.
+is a `Dense`. A first part `Gradients` marks the backward pass, and a first part `Expand` a primitive made by an
+expansion. `recompute_` before a part marks a recomputation for the backward pass, and `Grad_Dense` the gradient of a
+`Dense`.
 """
 
 import re

@@ -106,8 +106,9 @@ def _change(values: list[float], size: int, least: float) -> tuple[int, float, f
 
 
 def _of_phases(same: pl.DataFrame, spans: pl.DataFrame, steps: Steps, size: int) -> tuple[int, float, float] | None:
-    """Return the row from which on a phase takes another share of a step, and the length of a step before and after, in
-    ns at full speed; None if no share changes, or if steps at full speed do not show it.
+    """Return the row from which on a phase takes another share of a step, and the step lengths before and after.
+
+    The lengths are ns at full speed. Return None if no share changes, or if steps at full speed do not show the change.
 
     Args:
         same: steps with the same records.

@@ -54,8 +54,9 @@ class Utilization:
 def reached(workload: Workload, mean_ms: float | None) -> Utilization:
     """Return the utilization that the job reaches.
 
-    flops a second = flops a step / seconds a step; MFU = flops a second / peak, which is observed throughput over the
-    theoretical maximum (Chowdhery et al., PaLM, 2022, appendix B); tokens a second = tokens a step / seconds a step.
+    flops per second = flops per step / seconds per step; MFU = flops per second / peak, which is observed throughput
+    over the theoretical maximum (Chowdhery et al., PaLM, 2022, appendix B); tokens per second = tokens per step /
+    seconds per step.
 
     Args:
         workload: the user's statement about the work of this process.

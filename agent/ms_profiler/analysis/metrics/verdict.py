@@ -1,4 +1,4 @@
-"""Choose the biggest finding of a run, and word it in one sentence from the parts of a step, see `metrics.bounds`."""
+"""Choose the biggest finding of a run from the parts of its steps (`metrics.bounds`), and put it into one sentence."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

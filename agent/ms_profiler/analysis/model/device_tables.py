@@ -235,7 +235,7 @@ class Device:
     """The tables of an accelerator, recorded by another tool or by our own tracing.
 
     Attributes:
-        form: the form of the result, which tells the tool that recorded it.
+        form: the form of the result, from which the recording tool follows.
         tasks: `TASKS`.
         files: the names of the files that were read.
         unmarked: whether the timeline that was read lacks the lanes of the overlap analysis.
@@ -251,8 +251,7 @@ class Device:
         marks: `MARKS`.
         exchanged: `EXCHANGED`, of the same rows as `tasks`; None where the tool reported no such columns.
         details: the further columns of a table of kernels, unchanged, with `stream` and `start_ns` of each row; None
-            where
-            the table has no further columns.
+            where the table has no further columns.
         counters: tables of CANN with readings of other parts of the device and the host, as text, by `COUNTER_TABLES`.
         reservations: `RESERVATIONS` of the whole run; only for our own tracing.
         whole: the columns of all tasks; only for our own tracing.

@@ -43,7 +43,7 @@ _TASK: Final = pl.Schema({**_EVENT, **dict.fromkeys(_TEXTS, pl.String())})
 
 
 def timeline(measures: Measures, spans: pl.DataFrame, origin: int, most: int) -> dict[str, Any]:
-    """Return the events of a run; of a run with too many, the events of its slowest steps and its first step.
+    """Return the events of a run; if it has too many, the events of its slowest steps and its first step.
 
     Args:
         measures: the measures of the run.
@@ -219,7 +219,7 @@ def _calls(measures: Measures) -> pl.DataFrame:
 def _launched(events: pl.DataFrame) -> pl.Series:
     """Return for each event the number, from 1, of the event of the host that launched it; 0 where none is known.
 
-    A launching call is found by the time of its begin. Of several calls that began at that time the innermost is taken.
+    A launching call is found by the time of its begin. If several calls began at that time, the innermost one counts.
     """
     if events["launch"].null_count() == events.height:
         return pl.repeat(0, events.height, dtype=pl.UInt32, eager=True)

@@ -107,7 +107,7 @@ class _Database:
         self.texts = {number: text for number, text in self.rows("STRING_IDS", "id", "value") if isinstance(text, str)}
 
     def rows(self, table: str, *columns: str) -> list[tuple[Any, ...]]:
-        """Return the columns of a table, null for missing ones; of a damaged table the rows before the damage."""
+        """Return the columns of a table, null for missing ones; if the table is damaged, the rows before the damage."""
         known = self.columns.get(table)
         if known is None:
             return []

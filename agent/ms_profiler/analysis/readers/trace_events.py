@@ -1,7 +1,7 @@
 """Traces in the Chrome format, as chrome://tracing, Perfetto, Kineto and Ascend's tools write and read them.
 
-A list of events, or an object that holds one under `traceEvents`; `ts` and `dur` in microseconds, numbers or text;
-possibly packed by gzip. Of a truncated or damaged file, every complete event is used.
+Such a trace is a list of events, or an object that holds one under `traceEvents`, possibly packed by gzip. `ts` and
+`dur` are microseconds, as numbers or text. If a file is truncated or damaged, every complete event is used.
 """
 
 import gc

@@ -68,7 +68,7 @@ class TraceText:
         self._halves = False
 
     def lists(self) -> Iterator[list[Any]]:
-        """Yield every event, many at a time; of a damaged text, the complete events.
+        """Yield every event, many at a time; if the text is damaged, the complete events.
 
         Raises:
             OSError: the file cannot be opened.

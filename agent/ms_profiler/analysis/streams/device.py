@@ -19,8 +19,8 @@ _NAME = ["name", "type", "core"]
 def collect(recording: tables.Recording, device: tables.Device, whole: Steps, used: Steps) -> Stream:
     """Return the tasks of a device as a kernel stream, with the states of the steps.
 
-    `sums` covers the tasks without exchanges, as the tables of the recording tools do. Of our own tracing, all tasks
-    are summed up in batches, and the stream holds those with details.
+    `sums` covers the tasks without exchanges, as the tables of the recording tools do. If our own tracing recorded the
+    tasks, all are summed up in batches, and the stream holds those with details.
 
     Args:
         recording: the run.
@@ -113,8 +113,8 @@ class _Taken:
     Attributes:
         sums: the result of `kernels.sum_up`.
         kept: `tables.KERNELS`.
-        bound: `launched.BOUND`, of these, by start.
-        owned: the step of each of these.
+        bound: `launched.BOUND` of these kernels, by start.
+        owned: the step of each of these kernels.
     """
 
     recording: tables.Recording

@@ -13,13 +13,13 @@ BY_HOST = (tables.Form.MINDSPORE, tables.Form.MS_PROFILER)
 
 
 class DeviceTime:
-    """Measures all steps of a run with the tasks of a device, whichever steps are selected.
+    """Measures all steps of a run with the tasks of a device, and not only the selected ones.
 
     A step that is left out would look like a pause, so the selection follows the measurement.
 
     Args:
         device: its tasks.
-        runs: of these, all.
+        runs: all tasks of the device.
         steps: the steps of the run.
         names: the names of spans of the recording, each by its row.
 

@@ -1,8 +1,8 @@
 """Read the kernel stream batch by batch: place every kernel, sum up all kernels, and keep those that the timeline can
 show.
 
-Sums and the states of all steps cover every kernel. Of more than `MOST` kernels those of the first, the slowest and the
-last steps are kept, as `driver.thinning` does with spans.
+Sums and the states of all steps cover every kernel. If there are more than `MOST` kernels, those of the first, the
+slowest and the last steps are kept, as `driver.thinning` does with spans.
 """
 
 from collections.abc import Iterator
@@ -108,8 +108,8 @@ def collect(
     Args:
         recording: the run.
         used: the steps in use.
-        compute: when the model was computed, as the phases tell; counts where no kernels were recorded.
-        communicate: when data was exchanged, as the phases tell; counts where no kernels were recorded.
+        compute: when the model was computed, by the phases; used where no kernels were recorded.
+        communicate: when data was exchanged, by the phases; used where no kernels were recorded.
         restricted: keep to the time of the steps in use.
     """
     if not recording.windows:

@@ -13,10 +13,9 @@ _PLACED: Final = 2**31
 
 
 def nest(spans: pl.DataFrame) -> pl.DataFrame:
-    """Sort spans by thread and start, longest first, and add `depth` and `parent`, see `Columns.nest`.
-
-    Operators nest among themselves only: operators that the framework's tracer reports for a thread may have run beside
-    its other spans.
+    """Sort spans by thread and start, longest first, and add `depth` and `parent`, see `Columns.nest`. Operators nest
+    only in each other, because operators that the framework's tracer reports for a thread may overlap with its other
+    spans.
 
     Args:
         spans: `process`, `thread`, `category`, `start_ns`, `end_ns` and whatever else is to be kept.

@@ -105,7 +105,7 @@ def _of_calls(measures: Measures) -> Iterator[tuple[dict[str, Any], dict[str, fl
 
 
 def _of_device(measures: Measures) -> Iterator[tuple[dict[str, Any], dict[str, float], _Packets]]:
-    """Yield each exchange of a device of which parts are known, with its times and packets."""
+    """Yield each exchange of a device whose parts are known, with its times and packets."""
     assert measures.recording.device is not None
     parts = transfers.known(measures.recording.device.transfers)
     measured = {(row[0], row[1]): row[2:] for row in transfers.times(parts).iter_rows()}

@@ -169,7 +169,8 @@ def write_sections(
 
 
 def tidy(writers: Sequence[SectionWriter], measures: Measures, written: Sequence[str]) -> None:
-    """Remove files of an earlier analysis of ours: those of more sections, and those with or without gzip.
+    """Remove left-over files of an earlier analysis: of further sections, and of the form with or without gzip that is
+    no longer used.
 
     Args:
         writers: the writers of sections.

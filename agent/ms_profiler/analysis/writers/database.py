@@ -41,7 +41,7 @@ def applies(measures: Measures) -> bool:
 
 
 def refused(measures: Measures) -> str:
-    """Return why there can be no database of a run, in one clause; empty where there can."""
+    """Return a clause that says why a run can have no database; empty where it can."""
     device = measures.recording.device
     if device is None:
         return ""

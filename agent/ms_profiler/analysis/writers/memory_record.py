@@ -1,8 +1,8 @@
 """memory_record.csv: memory of the framework's allocator, after each allocation and release.
 
-Columns are those of MindSpore's public profiler documents; a megabyte is 2^20 bytes. On a CPU the allocator is that of
-tensors on the host, and `Device Type` says so. Another tool's records of a device are listed by component; torch_npu's
-form has a `Stream Ptr`, too.
+Columns are those of MindSpore's public profiler documents; a megabyte is 2^20 bytes. On a CPU, the file has the
+allocator of tensors on the host, and `Device Type` says so. In a result of another tool, it has the components of a
+device; torch_npu's form has a `Stream Ptr`, too.
 """
 
 import os

@@ -47,7 +47,7 @@ def write(measures: Measures, stream: BinaryIO) -> None:
 
 
 def parallel(measures: Measures) -> dict[str, Any]:
-    """Return who is in which group of ranks, and how the job is cut over them, as far as that is known."""
+    """Return the ranks of each group, and how the job is divided among them, as far as that is known."""
     recording = measures.recording
     rank, size = recording.info.rank, recording.info.world_size
     groups = communication.ranks(recording.instants, recording.names)

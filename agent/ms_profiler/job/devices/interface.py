@@ -54,7 +54,7 @@ class Interface(ABC):
         return recorder.tracing(self.source)
 
     def serves(self, recordings: Sequence[Options]) -> bool:
-        """Return whether it can serve some recordings; of several interfaces to one device, the first that can is used.
+        """Return whether it can serve some recordings; if a device has several interfaces, the first that can is used.
 
         Args:
             recordings: their options.

@@ -191,8 +191,8 @@ def _parameters(function: Any) -> tuple[str, ...]:
 
 
 def title(subject: Any) -> str:
-    """Return a name: of a cell its class; of a function its name and, if MindSpore made it, the function that it was
-    made for.
+    """Return the class of a cell, or the name of a function, and the user's function if MindSpore made the function for
+    it.
     """
     function = _code_owner(subject)
     if type(function) is not FunctionType:
