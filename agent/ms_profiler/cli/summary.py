@@ -124,7 +124,9 @@ def _last(paths: list[str]) -> list[str]:
 
 
 def _start(path: str) -> float:
-    """Return when a job started, in seconds since the epoch; of other tools' results, when they were written."""
+    """Return the start of a job, in seconds since the epoch; for a result of another tool, the time at which it was
+    written.
+    """
     try:
         return run_info.read_run(layout.run_info_path(path)).started_wall
     except (OSError, ValueError):

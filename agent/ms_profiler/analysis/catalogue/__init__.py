@@ -39,7 +39,7 @@ TABLES: Final = (
         "An interval on a thread of the host, for example a call. Spans of a thread nest.",
         (
             Column("id", pl.UInt32, "number of the span"),
-            Column("name", pl.String, "name"),
+            Column("name", pl.String, "name of the span"),
             SPAN_CATEGORY,
             PROCESS,
             THREAD,
@@ -298,7 +298,7 @@ TABLES: Final = (
     Table(
         "instants",
         "An event without a duration.",
-        (Column("name", pl.String, "name"), SPAN_CATEGORY, PROCESS, THREAD, TIME, STEP),
+        (Column("name", pl.String, "name of the event"), SPAN_CATEGORY, PROCESS, THREAD, TIME, STEP),
         frames.instants,
     ),
     Table(
@@ -335,7 +335,7 @@ TABLES: Final = (
             PROCESS,
             Column("parent", pl.UInt32, "pid of its parent process"),
             Column("role", pl.String, "main, fork or spawn"),
-            Column("name", pl.String, "name"),
+            Column("name", pl.String, "name of the process"),
             Column("recorder", pl.String, "native or python"),
             Column("state", pl.String, "how it ended"),
             Column("start", pl.Int64, "first record, ns since the epoch"),
@@ -345,7 +345,12 @@ TABLES: Final = (
         ),
         frames.processes,
     ),
-    Table("threads", "A thread that recorded.", (PROCESS, THREAD, Column("name", pl.String, "name")), frames.threads),
+    Table(
+        "threads",
+        "A thread that recorded.",
+        (PROCESS, THREAD, Column("name", pl.String, "name of the thread")),
+        frames.threads,
+    ),
     Table(
         "calls",
         "A call of a device's driver, recorded by another profiler or by our tracing of a GPU.",

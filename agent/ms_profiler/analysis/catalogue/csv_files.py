@@ -169,7 +169,7 @@ FILES: Final = (
         {
             "Process Id": "pid",
             "Thread Id": "number of the thread in the system",
-            "Thread Name": "its name there",
+            "Thread Name": "name of the thread in the system",
             "Start(us)": _MOMENT,
             "End(us)": _MOMENT,
             **_of_host(True),

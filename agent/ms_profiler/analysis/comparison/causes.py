@@ -1,5 +1,4 @@
-"""Explain why the steps of one run take longer or shorter than those of another, by contributors that add up to the
-change.
+"""Explain why the steps of two runs differ, by contributors that add up to the change.
 
 Every moment of a step is in one cell (`moments`), so the differences of the cells add up. Cells that belong together
 form one contributor: waits of one kind, or the work of the innermost module that has most of the change. When

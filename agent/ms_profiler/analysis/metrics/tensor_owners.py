@@ -152,7 +152,7 @@ def operators(blocks: pl.DataFrame, spans: pl.DataFrame, names: pl.Series) -> pl
 
 
 def _placed(recording: tables.Recording, process: int, blocks: pl.DataFrame) -> pl.DataFrame:
-    """Return the kind and the module of blocks in which a noted tensor lies; null for the others."""
+    """Return the kind and the module of blocks that contain a noted tensor; null for the others."""
     folder = layout.process_dir(recording.directory, process)
     places = tensor_places.read(folder, recording.clock, recording.counts)
     rows = blocks.select("address", "size", "allocated_ns", "released_ns").with_row_index("block")

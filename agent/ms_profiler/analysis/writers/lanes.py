@@ -124,7 +124,7 @@ class Lanes:
 
     @property
     def device(self) -> int:
-        """Return the pid in the picture of a device that the first process uses; 0 without one."""
+        """Return the timeline's pid for the device that the first process uses; 0 without a device."""
         return int(self.kernels["pid"][0]) if self.kernels.height else 0
 
     def metadata(self) -> list[dict[str, Any]]:

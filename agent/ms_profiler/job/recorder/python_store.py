@@ -56,7 +56,8 @@ class Strings:
         self._numbers = count(1)
 
     def add(self, text: bytes, most: int | None = None) -> int:
-        """Return the id of a text, a new one if necessary; 0 if there is no room for more. In the store's lock.
+        """Return the id of a text, a new one if necessary; 0 if there is no room for more. The caller holds the store's
+        lock.
 
         Args:
             text: UTF-8.
@@ -184,8 +185,9 @@ class PythonStore:
         return slots
 
     def _make(self, slots: int, flags: int) -> SegmentFile | None:
-        """Make a segment; None, with the errno noted, if there is no disk space for it. In the lock, except for the
-        first one.
+        """Make a segment; if there is no disk space for it, note the errno and return None.
+
+        The caller holds the lock, except for the first segment.
         """
         index, self._next_index = self._next_index, self._next_index + 1
         try:
@@ -338,7 +340,7 @@ class PythonStore:
                 place[0].commit(place[1], raw, real, half_width, 0, _ANCHOR)
 
     def _trim(self, segments: list[SegmentFile]) -> None:
-        """Cut the unused end off the files of segments that no thread writes to any more. In the lock."""
+        """Cut the unused end off the files of segments that no thread writes to any more. The caller holds the lock."""
         for segment in segments:
             saved = segment.trim()
             self.bytes -= saved
@@ -347,7 +349,7 @@ class PythonStore:
     # -- where files are not mapped
 
     def _copy(self, segments: list[SegmentFile]) -> None:
-        """Copy segments to their files, no event before the strings that it names. In the lock."""
+        """Copy segments to their files, no event before the strings that it names. The caller holds the lock."""
         if self._first.mapped:
             return
         pending = [(segment, segment.pending()) for segment in segments if not segment.control]

@@ -1,4 +1,4 @@
-"""Saving and loading: files of `torch.save` and `torch.load`, and checkpoints of many ranks.
+"""Record saving and loading: files of `torch.save` and `torch.load`, and checkpoints of many ranks.
 
 The functions that write and read the file are replaced, because the public functions warn in the name of their caller.
 """
