@@ -185,10 +185,7 @@ class PythonStore:
         return slots
 
     def _make(self, slots: int, flags: int) -> SegmentFile | None:
-        """Make a segment; if there is no disk space for it, note the errno and return None.
-
-        The caller holds the lock, except for the first segment.
-        """
+        """Make a segment; without disk space, note the errno and return None. All calls but the first hold the lock."""
         index, self._next_index = self._next_index, self._next_index + 1
         try:
             path = os.path.join(self.folder, layout.segment_name(index))
