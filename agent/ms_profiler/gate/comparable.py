@@ -1,4 +1,4 @@
-"""Check whether runs may be compared: each is complete, and all ran the same workload on the same kind of machine."""
+"""Check whether runs may be compared: each has to be complete, and all need the same workload and kind of machine."""
 
 from collections.abc import Iterator, Sequence
 

@@ -96,7 +96,7 @@ class Session:
         self.steps.reset(Schedule.from_option(recording.options.schedule))
 
     def watch(self, settings: options.Options) -> None:
-        """Record when the file of the option `dynamic` says so, and then only."""
+        """Record only while the file of the option `dynamic` requests it."""
         self.hooks.redirects = True
         kinship.announce("")
         self._dynamic = dynamic.watch(self, settings, origin.directory)

@@ -18,10 +18,10 @@ class SlowLink:
     """A link that is slower than others.
 
     Attributes:
-        source: rank.
-        target: rank.
+        source: the sending rank.
+        target: the receiving rank.
         transport: kind of link.
-        speed: GB/s.
+        speed: its bandwidth, GB/s.
         usual: GB/s of the median link of the kind.
     """
 

@@ -45,7 +45,7 @@ def bubbles(messages: pl.DataFrame, others: pl.DataFrame, computing: pl.DataFram
     Args:
         messages: when messages or waits for them lasted.
         others: the other exchanges.
-        computing: when the rank computed.
+        computing: the intervals in which the rank computed.
         table: `number`, `start_ns`, `end_ns`, `recorded` of steps, apart from each other and by start.
     """
     if messages.is_empty():

@@ -30,9 +30,9 @@ def write(to: Callable[[bytes], object], place: Place, events: TrackEvents) -> i
     """Write events, and return the number of the next sequence that is free.
 
     Args:
-        to: takes the bytes.
-        place: where they stand.
-        events: all of them.
+        to: the file that receives the bytes.
+        place: the place of the events in the trace.
+        events: all events to write.
     """
     return _Writer(to, place, events).run()
 

@@ -197,7 +197,7 @@ class Columns(Protocol):
         slice that would cross one that is open goes to the first further track of its lane where it does not.
 
         Args:
-            to: takes the bytes.
-            place: where the events stand.
-            events: all of them.
+            to: the file that receives the bytes.
+            place: the place of the events in the trace.
+            events: all events to write.
         """

@@ -94,13 +94,13 @@ class Wanted:
     """The selection of slots, and the meaning of their numbers.
 
     Attributes:
-        names: UInt32, by id; `lost` if an id has none.
+        names: the name of each id, UInt32; `lost` if an id has none.
         lost: the name of ids that have none.
         clock: the clock of the run.
-        last_ns: RAW, the end of spans without an end.
-        window: RAW start and end of the run; 0 for no bound.
-        between: nanoseconds since the epoch: spans that begin from the first on and before the second.
-        fine: only fine-grained spans.
+        last_ns: the end of spans without an end, RAW.
+        window: start and end of the run, RAW; 0 for no bound.
+        between: two times, ns since the epoch: the spans that begin from the first time on and before the second.
+        fine: whether to select fine-grained spans only.
     """
 
     names: pl.Series
@@ -118,8 +118,8 @@ class Coarse:
 
     Attributes:
         table: `SLOTS`.
-        fine: `FINE`, of each piece.
-        starts: Int64, of some.
+        fine: the fine-grained spans of each piece, as `FINE`.
+        starts: the begins of some of these spans, Int64.
     """
 
     table: pl.DataFrame
@@ -132,9 +132,9 @@ class Traced:
     """The records of an accelerator's tracing.
 
     Attributes:
-        calls: `CALLS`.
-        ran: `RAN`, of TASKS.
-        others: `CAUSED`, of the other types.
+        calls: the calls, as `CALLS`.
+        ran: the records whose type is in TASKS, as `RAN`.
+        others: the records of other types, as `CAUSED`.
     """
 
     calls: pl.DataFrame

@@ -50,7 +50,7 @@ class Place:
     """The place of events in a trace.
 
     Attributes:
-        tracks: all there are.
+        tracks: all tracks.
         base_ns: no event of the trace is earlier.
         sequence: number of the first sequence of packets that is free.
         crossing_uuid: base of the uuids of tracks for crossing slices; the number of a sequence is added.
@@ -72,10 +72,10 @@ class TrackEvents:
 
     Attributes:
         kind: the kind of all rows.
-        track: UInt32, of the tracks of a `Place`.
+        track: the number of the track in a `Place`, UInt32.
         start_ns: Int64.
-        end_ns: Int64, of slices.
-        value: Float64, of counters, whose tracks have the name.
+        end_ns: the end of slices, Int64.
+        value: the value of counters, Float64; the name of a counter is that of its track.
         name: the name of slices and instants; none is null.
         category: the category of slices and instants; none is null.
         arguments: the arguments of slices and instants, by name.

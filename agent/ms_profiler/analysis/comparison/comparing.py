@@ -40,7 +40,7 @@ class Side:
         source: directory or file, as it was named.
         runs: number of runs. step_ns: median over the runs of the median steady step.
         least_ns: smallest of these medians.
-        most_ns: largest.
+        most_ns: largest of these medians.
         steps: steady steps of the run with fewest.
         first_ns: the time from the first record to the end of the first step; None where it is not known.
         ranks: numbers of the ranks that were read.
@@ -151,12 +151,12 @@ class Comparison:
     Attributes:
         version: the version of this form. before: the first side.
         after: the second side.
-        causes: why step times differ.
+        causes: the reasons why step times differ.
         phases: ns per step.
         bounds: ns per step of each part that bounds it.
         modules: the largest difference first, as in the next tables.
-        operators: self time.
-        kernels: time.
+        operators: their self time, ns per step.
+        kernels: their time, ns per step.
         callers: ns per step in which kernels computed, by the outermost operator that launched them, whose name is the
             same on each device; empty where no kernel's operator is known.
         counts: the counts of a step, then of the run.

@@ -24,7 +24,7 @@ class StepTime:
         first_ns: the time from the first record of the run to the end of its first step; None if another tool recorded
             it.
         durations_ns: the duration of each steady step of the slowest rank, in order.
-        count: steady steps.
+        count: the number of steady steps.
         total: all steps of the run.
         source: source that decides where a step ends.
     """
@@ -159,7 +159,7 @@ class Hint:
         cause: the name of the cause, for programs.
         what: the subject, in a word or two.
         share: the share of the steps.
-        evidence: numbers.
+        evidence: the numbers that support it.
         action: a remedy to try.
     """
 
@@ -204,12 +204,12 @@ class Fingerprint:
         cores: processors that the job may use.
         device: the accelerator, or "CPU".
         host: name of the machine, for people only: each container has a new one.
-        python: version.
+        python: the version of Python.
         framework: name and version.
         profiler: version of the profiler that recorded it.
         mode: execution mode of the framework.
         threads: number of threads that compute an operator.
-        world_size: ranks.
+        world_size: the number of ranks.
         network: outermost modules.
         modules: number of modules.
         options: options of the recording that change the counts.
@@ -237,7 +237,7 @@ class Digest:
     Attributes:
         version: the version of this form.
         source: name of the directory or file.
-        started_ns: since the epoch.
+        started_ns: the begin of the run, ns since the epoch.
         step: the duration of the steps.
         told_ns: sum of the cells, ns per step. Its difference to the median step is unexplained.
         phases: ns per step, by name.
@@ -245,13 +245,13 @@ class Digest:
         cells: see `Cell`, most time first.
         modules: most time first; inner modules are included.
         modules_of: "host": their time is that of the stepping thread; "kernels": that of kernels; empty without any.
-        operators: most time first.
-        kernels: most time first.
+        operators: the operators, most time first.
+        kernels: the kernels, most time first.
         counts: by name: operators, kernels, copies, copied_bytes, synchronisations, collectives, collective_bytes,
             recompiles, graphs, graph_breaks, compiled_steps.
         waits: the waits for data.
         slow_transform: the slow operation of a dataset pipeline, with its numbers; empty if unknown.
-        memory: most that was held.
+        memory: the peak memory.
         advice: the largest cause first.
         completeness: missing parts of the run.
         fingerprint: machine, versions and workload.

@@ -193,8 +193,8 @@ def changes(before: Sequence[Cell], after: Sequence[Cell], field: str) -> list[s
     """Return the names that changed most, as text; names below `SOME` of the change are left out.
 
     Args:
-        before: cells.
-        after: cells.
+        before: its cells in the first run.
+        after: its cells in the second run.
         field: the field of a cell: "what" or "stage".
     """
     more: dict[str, int] = {}

@@ -32,7 +32,7 @@ class Result:
         warning: the unreadable parts; empty when there is none.
         notes: requested data that is missing or incomplete.
         error: why this directory could not be analysed, although another one of the same call was; empty otherwise.
-        slots: slots read.
+        slots: the number of slots that were read.
     """
 
     directory: str

@@ -73,7 +73,7 @@ def windows(tasks: pl.DataFrame, steps: Steps, form: Form) -> pl.DataFrame:
     Args:
         tasks: `tables.TASKS`.
         steps: the steps in use.
-        form: who recorded it.
+        form: the form of the result, from which the recording tool follows.
     """
     known = (
         steps.table.with_row_index("step")
@@ -134,7 +134,7 @@ def by_step(pieces: pl.DataFrame, tasks: pl.DataFrame, during: pl.DataFrame, for
         pieces: the pieces of `states`.
         tasks: `tables.TASKS`.
         during: the result of `windows`.
-        form: who recorded it.
+        form: the form of the result, from which the recording tool follows.
     """
     told = tasks["type" if form == Form.KINETO else "name"]
     sums = [sum_up(pieces, tasks.with_columns(bubbles(told, form).alias("bubble")), during)]

@@ -255,7 +255,7 @@ class _Candidates:
         rows: `row`, `kernel`, `backward`.
         regions: `region`, `begin` and `end` (rows of the forward pass), apart from each other and in order.
         roles: the roles, by row of the kernel names.
-        families: one role of each.
+        families: one role of each family.
     """
 
     def __init__(

@@ -114,7 +114,7 @@ class Clock:
         Args:
             wall: Int64 nanoseconds since the epoch.
             start_ns: earliest time there can be.
-            end_ns: latest.
+            end_ns: the latest possible time.
 
         Returns:
             times; null where none fits.

@@ -303,7 +303,7 @@ class Recording:
         directory: the result directory.
         info: the run's record.
         has_info: the record was found and readable.
-        clock: converts the times.
+        clock: the clock that converts the times.
         counts: numbers of records that were read, and of those that could not be.
         names: texts by row number.
         looks: `LOOKS`.
@@ -325,7 +325,7 @@ class Recording:
         detailed: numbers of the steps whose fine-grained spans `spans` holds; None for all.
         windows: the windows of the kernel stream, by process and start.
         device: the work of an accelerator; None if there was none, or it was not recorded.
-        foreign: another tool recorded it.
+        foreign: whether another tool recorded it.
     """
 
     directory: str

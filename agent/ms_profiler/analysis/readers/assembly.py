@@ -119,7 +119,7 @@ def assemble(directory: str, info: RunInfo, counts: ReadCounts, parts: Parts) ->
     """Return the recording.
 
     Args:
-        directory: where it was read.
+        directory: the directory of the result.
         info: the run's record.
         counts: numbers of records read and skipped.
         parts: the contents.

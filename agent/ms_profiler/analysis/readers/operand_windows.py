@@ -73,8 +73,8 @@ def _along(told: Sequence[Record], begun: Sequence[Record], at: int, to: int) ->
     """Return the pairs from a place in both lists on; none if the names disagree before one of the lists ends.
 
     Args:
-        told: records.
-        begun: spans.
+        told: the records.
+        begun: the spans.
         at: the first record.
         to: the first span.
     """

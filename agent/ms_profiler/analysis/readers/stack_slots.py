@@ -21,7 +21,7 @@ class Stacks:
 
     Attributes:
         parts: rows of `columns.slots.SLOTS`, of these kinds.
-        calls: those that were traced.
+        calls: the traced calls.
     """
 
     parts: list[pl.DataFrame] = field(default_factory=list)

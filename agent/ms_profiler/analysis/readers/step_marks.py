@@ -13,7 +13,7 @@ def read(marks: pl.DataFrame, process: int, clock: Clock) -> pl.DataFrame:
     Args:
         marks: rows of `columns.slots.SLOTS`, of kind STEP.
         process: pid.
-        clock: converts their times.
+        clock: the clock that converts their times.
     """
     unrecorded, coarse = (pl.col("flags") & int(flag) > 0 for flag in (Flag.UNRECORDED, Flag.COARSE))
     content = pl.when(unrecorded).then(pl.lit(tables.TIMES_ALONE)).when(coarse).then(pl.lit(tables.COARSE))

@@ -21,7 +21,7 @@ def show(summary: dict[str, Any], out: Console, ranks: bool = True) -> None:
     Args:
         summary: the result of `job_summary.summary`.
         out: the console to print to.
-        ranks: list them.
+        ranks: whether to list the ranks.
     """
     with out.capture() as captured:
         widths.lines(Text(summary["verdict"], style="bold"), out)

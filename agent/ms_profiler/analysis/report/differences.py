@@ -21,7 +21,7 @@ def show(found: Comparison, top: int | None = None, console: Console | None = No
 
     Args:
         found: the result of `comparing.compare`.
-        top: rows of each table.
+        top: the number of rows of each table.
         console: where to print; standard output by default, plain when that is no terminal.
     """
     out = console or Terminal(highlight=False)
@@ -55,7 +55,7 @@ def markdown(found: Comparison, top: int | None = None) -> str:
 
     Args:
         found: the result of `comparing.compare`.
-        top: rows of each table.
+        top: the number of rows of each table.
     """
     return "".join(f"{line}\n" for line in _markdown(found, top))
 

@@ -25,7 +25,7 @@ def table(found: dict[str, Any], top: int) -> Table:
 
     Args:
         found: `functions` of the summary.
-        top: rows.
+        top: the number of rows.
     """
     made = widths.table("function", "calls", "self ms", "total ms")
     for row in found["rows"][:top]:

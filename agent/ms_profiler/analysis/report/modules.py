@@ -43,7 +43,7 @@ def table(tree: dict[str, Any], top: int = ROWS) -> Table:
 
     Args:
         tree: `module_tree` of the summary.
-        top: modules to show.
+        top: the number of modules to show.
     """
     further = [name for name in _FURTHER if any(row[_FURTHER[name]] is not None for row in tree["rows"])]
     table = widths.table("module", "forward", "backward", "optimizer", "total", "self", "share", "calls", *further)

@@ -22,7 +22,7 @@ class Sheet:
     """A table of text.
 
     Attributes:
-        title: above it.
+        title: the title above it.
         columns: titles, that of the names first.
         rows: the rows, each with as many cells.
         below: lines that stand under it.

@@ -26,7 +26,7 @@ def table(first: str, *others: str) -> Table:
     """Return a table of names at the left and numbers beside them.
 
     Args:
-        first: title of the names.
+        first: the title of the column of names.
         others: titles of the numbers; a column without one is of bars.
     """
     made = Table(box=None, pad_edge=False, header_style="dim", padding=(0, GAP, 0, 0))
@@ -91,7 +91,7 @@ def lines(text: Text, out: Console, indent: str = "") -> None:
     Args:
         text: without an end of a line.
         out: the console to print to.
-        indent: before each line.
+        indent: the text before each line.
     """
     if not out.is_terminal:
         out.print(Text(indent) + text, soft_wrap=True)

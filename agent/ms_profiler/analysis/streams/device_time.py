@@ -47,7 +47,7 @@ class DeviceTime:
         step in which the task starts.
 
         Args:
-            tasks: some of the run's.
+            tasks: some tasks of the run.
         """
         if self._device.form in BY_HOST:
             return self._during["step"].gather(intervals.locate(tasks["start_ns"], self._during)).alias("step")

@@ -48,10 +48,10 @@ class Rows:
     Attributes:
         calls: the calls of the framework, as PYTORCH_API has them.
         driver: calls of the device's driver, as CANN_API has them, with `level` in place of a type.
-        connections: as CONNECTION_IDS has them.
-        tasks: as TASK has them.
-        kernels: as COMPUTE_TASK_INFO has them.
-        exchanges: as COMMUNICATION_OP has them.
+        connections: the rows of CONNECTION_IDS.
+        tasks: the rows of TASK.
+        kernels: the rows of COMPUTE_TASK_INFO.
+        exchanges: the rows of COMMUNICATION_OP.
         parts: the parts of exchanges, as COMMUNICATION_TASK_INFO has them.
     """
 

@@ -36,7 +36,7 @@ class Table:
         """Make the table with its rows.
 
         Args:
-            connection: in a transaction.
+            connection: a connection with an open transaction.
             rows: some of the columns; the others are NULL.
         """
         columns = ", ".join(f"{name} {kind.partition(' /*')[0]}" for name, kind in self.columns.items())

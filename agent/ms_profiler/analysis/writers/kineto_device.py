@@ -24,7 +24,7 @@ class Events:
     Args:
         measures: the measures of the run.
         device: its tables, with `launches`.
-        base_ns: zero of the times.
+        base_ns: the zero of the times, ns since the epoch.
     """
 
     def __init__(self, measures: Measures, device: tables.Device, base_ns: int) -> None:

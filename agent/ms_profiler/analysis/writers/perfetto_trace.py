@@ -76,7 +76,7 @@ def write_rank(
         rank: its process.
         exchanges: with other ranks: `name`, `group`, `start_ns`, `end_ns`, `bytes`, `step`, `number` among those of its
             group and name, `flow` (null where it is joined with none), `last` of the flow.
-        stream: receives packets.
+        stream: the stream that receives the packets.
         sequence: the first one that is free; None at the begin of the trace.
     """
     free = SEQUENCE + 1 if sequence is None else sequence

@@ -35,7 +35,7 @@ class RankTrack:
         uuid: added to the numbers of its tracks and flows.
         pid: the pid of the process, different from that of each other rank.
         name: the name of the process.
-        labels: shown beside the name.
+        labels: the labels beside the name.
         order: among the processes, from 0.
         ahead_ns: by how much the clock of the rank is ahead of that of the timeline.
     """

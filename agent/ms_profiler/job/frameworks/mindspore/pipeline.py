@@ -351,7 +351,7 @@ class PipelineStream:
         return self._count - 1
 
     def _number(self, dataset: Any) -> int:
-        """Return the number of a dataset: the same one each time that an iterator over it is made."""
+        """Return the number of a dataset, which is the same for every iterator over it."""
         while trees.kind_name(dataset) == "ProjectDataset":  # made anew for each iterator over some columns
             (dataset,) = trees.attributes(dataset)["children"]
         number = self._pipelines.known.get(id(dataset))
