@@ -13,7 +13,7 @@ class TraceHandler:
     Args:
         dir_name: directory that receives the results; empty for "./data".
         worker_name: begin of their names; empty for the name of the host.
-        analyse_flag: analyse.
+        analyse_flag: whether to analyse each result.
         async_mode: do not wait for the analysis.
     """
 

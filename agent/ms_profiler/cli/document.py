@@ -34,7 +34,7 @@ class Marks:
 
         Args:
             document: the whole.
-            content: whole lines.
+            content: the new content, in whole lines.
 
         Raises:
             ValueError: the marks are not there.
@@ -47,7 +47,7 @@ class Marks:
 
         Args:
             path: the path of the file.
-            content: whole lines.
+            content: the new content, in whole lines.
 
         Raises:
             UsageError: it cannot be read or written, or has no such marks.

@@ -50,7 +50,7 @@ def examine(python: str, flags: Sequence[str], environ: Mapping[str, str], direc
         python: the interpreter.
         flags: its options, as the job passes them.
         environ: the job's.
-        directory: where the job starts.
+        directory: the directory in which the job starts.
     """
     command = [python, *flags, "-c", _PROBE]
     try:

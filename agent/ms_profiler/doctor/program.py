@@ -45,7 +45,7 @@ class Program:
     Attributes:
         python: the interpreter; empty if none could be found.
         words: the command line as the interpreter sees it, the interpreter first.
-        environ: with which it starts.
+        environ: the environment in which it starts.
     """
 
     python: str

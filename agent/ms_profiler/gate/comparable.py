@@ -72,7 +72,7 @@ def reasons(base: Sequence[Digest], new: Sequence[Digest], fingerprint: Fingerpr
 
     Args:
         base: runs; may be empty where the side is a stored baseline.
-        new: runs.
+        new: the new runs.
         fingerprint: the fingerprint of that baseline.
     """
     found = list(dict.fromkeys(fault for run in (*base, *new) for fault in faults(run)))

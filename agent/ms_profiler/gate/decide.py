@@ -51,8 +51,8 @@ class Judged:
         metric: the metric that it is a value of.
         base: median over the base runs, in the metric's unit.
         new: like `base`.
-        verdict: on this figure.
-        why: one sentence.
+        verdict: the verdict on this figure.
+        why: the reason, in one sentence.
         ratio: new to base; None where base is 0.
         low, high, p: of `significance.Estimate`; None if it was not computed.
     """
@@ -73,8 +73,8 @@ class Decision:
     """The verdict of a gate.
 
     Attributes:
-        verdict: on all.
-        headline: one sentence.
+        verdict: the verdict on all figures.
+        headline: the verdict in one sentence.
         judged: each figure, those that decide first.
         reasons: why it is not comparable; empty otherwise.
         notes: further notes for the reader. base_runs, new_runs: number of runs.
@@ -153,7 +153,7 @@ def not_comparable(reasons: Sequence[str], rules: Rules) -> Decision:
     """Return the verdict on runs that cannot be compared.
 
     Args:
-        reasons: one sentence each.
+        reasons: the reasons, one sentence each.
         rules: the rules that would have applied.
     """
     return Decision(Verdict.NOT_COMPARABLE, reasons[0], reasons=tuple(reasons), rules=rules)

@@ -45,7 +45,7 @@ def order(commands: dict[str, str], repeat: int) -> Iterator[Planned]:
 
     Args:
         commands: the command of each side; a single side runs without turns.
-        repeat: runs of each side.
+        repeat: the number of runs of each side.
     """
     for number in range(1, repeat + 1):
         sides = list(commands)
@@ -60,7 +60,7 @@ def launch(
 
     Args:
         commands: by side, each a line for `/bin/sh`.
-        repeat: runs of each side.
+        repeat: the number of runs of each side.
         timeout: seconds a run may take.
         folder: receives a folder for each run.
         say: called with a line for each run.

@@ -28,7 +28,7 @@ class Noise:
 
     Attributes:
         between: standard deviation between runs, as a share.
-        slower: factor of all steps.
+        slower: the factor by which all steps are longer.
     """
 
     between: float

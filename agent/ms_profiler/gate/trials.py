@@ -27,7 +27,7 @@ def rates(base: list[Digest], new: list[Digest], trials: int, chance: random.Ran
 
     Args:
         base: runs to draw from. new: likewise; the same list for equal sides.
-        trials: gates.
+        trials: the number of gates.
         chance: the random generator.
     """
     found: Counter[Verdict] = Counter()
@@ -45,7 +45,7 @@ def run(trials: int, seed: int, say: Callable[[str], None]) -> list[tuple[float,
     """Gate generated runs and print the rates.
 
     Args:
-        trials: gates of each kind.
+        trials: the number of gates of each kind.
         seed: the seed of the random generator; the same seed gives the same rates.
         say: called with each line of the rates.
 

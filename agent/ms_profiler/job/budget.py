@@ -118,7 +118,7 @@ class Budget:
         of the next check.
 
         Args:
-            count: steps so far.
+            count: the number of steps so far.
         """
         bursts = self._bursts
         if bursts is not None:

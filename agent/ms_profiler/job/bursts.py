@@ -55,7 +55,7 @@ class Bursts:
 
     Args:
         share: the share of the time that recording may take.
-        count: steps so far.
+        count: the number of steps so far.
         now: ns.
         debt_ns: time that recording has taken beyond its share so far.
         cost_ns: cost of recording a step, as computed from its records.
@@ -109,7 +109,7 @@ class Bursts:
         """Raise the rate after a slow step: the stretch ends here, and shorter ones follow.
 
         Args:
-            count: steps so far.
+            count: the number of steps so far.
             now: ns.
         """
         self._deaf = True
@@ -122,7 +122,7 @@ class Bursts:
         """Continue the plan after the step that it named.
 
         Args:
-            count: steps so far.
+            count: the number of steps so far.
             now: ns.
             computed_ns: computed cost of the records of each step since the last call.
         """
@@ -177,7 +177,7 @@ class Bursts:
         """Measure the stretch that ends: the length of the neighbours, and the extra time of a sampled step.
 
         Args:
-            count: steps so far.
+            count: the number of steps so far.
             now: ns.
         """
         self._reach(count, now)

@@ -24,7 +24,7 @@ def framework_imported(name: str, module: Any, start_ns: int, end_ns: int) -> No
 
     Args:
         name: the framework's top-level module.
-        module: that module.
+        module: the module itself.
         start_ns: when its import began, CLOCK_MONOTONIC_RAW.
         end_ns: when its import ended.
     """

@@ -101,7 +101,7 @@ def takes(results: list[str]) -> float:
     """Return the estimated duration of the analysis of some results, in seconds, from the recorded bytes.
 
     Args:
-        results: their directories.
+        results: the directories of the results.
     """
     return sum(layout.size_below(layout.framework_dir(result)) for result in results) / SPEED
 

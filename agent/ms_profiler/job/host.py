@@ -43,7 +43,7 @@ class Host(Protocol):
     """The session of this process.
 
     Attributes:
-        recorder: receives every record.
+        recorder: the recorder that receives every record.
         steps: decides where a step ends.
         sources: functions called when recording begins, between steps, and when recording ends.
         devices: the tracing interfaces.

@@ -221,7 +221,7 @@ class Recording:
         """Remove the note that these options have no effect.
 
         Args:
-            options: their names.
+            options: the names of the options.
         """
         inert = [entry for entry in self.info.not_collected if entry["what"] in options]
         for entry in inert:

@@ -38,7 +38,7 @@ class Sources:
         """End some sources, and remove them.
 
         Args:
-            calls: theirs.
+            calls: the calls of these sources.
         """
         for call in [call for call in self.end if call in calls]:
             with self._guard("ending a source"):
@@ -61,7 +61,7 @@ class Sources:
         A source with a call at each step does not cause calls of the others: nine sources took 0.1 ms of each step.
 
         Args:
-            count: steps so far.
+            count: the number of steps so far.
             every: call all functions, whatever step they wait for.
         """
         dues, due, took_time = self._due, NEVER, False

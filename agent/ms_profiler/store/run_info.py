@@ -122,8 +122,8 @@ def note(notes: list[_Note], entry: _Note, more: _Note) -> bool:
 
     Args:
         notes: the notes of the record.
-        entry: to add.
-        more: replaces all entries after the first `NOTES`.
+        entry: the note to add.
+        more: the text that replaces all entries after the first `NOTES`.
     """
     if len(notes) > NOTES or entry in notes:
         return False

@@ -61,7 +61,7 @@ class Dynamic:
         """Check between two steps whether to start or stop recording; return whether that took time.
 
         Args:
-            count: steps so far.
+            count: the number of steps so far.
         """
         stopped = self.ended(count)
         return self.begins(count + 1) or stopped

@@ -81,7 +81,7 @@ class Request:
     Attributes:
         setting: the setting.
         value: its value.
-        options: those that need it.
+        options: the options that need it.
     """
 
     setting: Setting
@@ -121,7 +121,7 @@ def plan(recordings: Sequence[Options], storage: int) -> Plan:
     """Return the data to request, so that every recording gets the data of its options.
 
     Args:
-        recordings: their options.
+        recordings: the options of each recording.
         storage: bytes that the files may take.
     """
     data = Data(0)

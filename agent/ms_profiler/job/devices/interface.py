@@ -57,7 +57,7 @@ class Interface(ABC):
         """Return whether it can serve some recordings; if a device has several interfaces, the first that can is used.
 
         Args:
-            recordings: their options.
+            recordings: the options of each recording.
         """
         return True
 
@@ -65,7 +65,7 @@ class Interface(ABC):
         """Return why it serves them rather than another interface; empty if the device has no other.
 
         Args:
-            recordings: their options.
+            recordings: the options of each recording.
         """
         return ""
 

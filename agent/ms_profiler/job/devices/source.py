@@ -28,11 +28,11 @@ class DeviceSource:
 
     Args:
         host: the part of the session that records.
-        interface: the vendor's.
+        interface: the vendor's interface.
         turn: returns whether a source is the one that records its device, where several could.
 
     Attributes:
-        interface: the vendor's.
+        interface: the vendor's interface.
         attached: whether the interface is attached.
         absent: whether its library was not found.
     """

@@ -23,7 +23,7 @@ class RecorderStats:
         dropped_limit: the number of these that were refused because `max_disk` was reached.
         bytes: size on disk of all segments.
         unnamed: times that a name was refused, because the process had too many names.
-        threads: threads that recorded.
+        threads: the number of threads that recorded.
         failure: errno of the last segment that could not be made, or `NO_MEMORY`; 0 when none failed.
     """
 
@@ -85,7 +85,7 @@ class Recorder(Protocol):
         reset.
 
         Args:
-            folder: where the segments go.
+            folder: the folder that receives the segments.
             first_slots: slots of a thread's first segment; later ones double up to 128 Ki slots (4 MiB).
             account: path of the file in which all processes of a result count their disk space; empty for an account of
                 this process alone.
@@ -256,7 +256,7 @@ class Recorder(Protocol):
         """Start sampling the Python stacks of all threads; return why that is impossible, empty on success.
 
         Args:
-            rate: samples per second.
+            rate: the number of samples per second.
         """
 
     def sample_no_stacks(self) -> None:

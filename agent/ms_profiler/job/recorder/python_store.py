@@ -60,7 +60,7 @@ class Strings:
         lock.
 
         Args:
-            text: UTF-8.
+            text: the text in UTF-8.
             most: largest number of names of this kind.
         """
         known = self.ids.get(text)
@@ -92,7 +92,7 @@ class PythonStore:
     """The open session.
 
     Args:
-        folder: an absolute path.
+        folder: the absolute path of the folder for the segments.
         first_slots: see `Recorder.open`.
         account: see `Recorder.open`.
         limit: see `Recorder.open`.

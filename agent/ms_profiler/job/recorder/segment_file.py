@@ -52,7 +52,7 @@ class SegmentFile:
     Args:
         path: the path of the file, which must not exist; "" keeps the segment in memory.
         index: number of the segment in its process.
-        capacity: slots.
+        capacity: the number of slots.
         flags: `SEGMENT_CONTROL` or 0.
         mapped: map the file; otherwise, and where mapping is refused, `flush` copies memory to it.
 

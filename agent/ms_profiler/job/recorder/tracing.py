@@ -31,7 +31,7 @@ class TraceCounts:
     """Counts of a device's records in this process so far.
 
     Attributes:
-        records: written.
+        records: the number of written records.
         refused: not written, because of a budget or the disk.
         unknown: records of a kind that was not requested.
         unfinished: had no end yet when they had to be read.

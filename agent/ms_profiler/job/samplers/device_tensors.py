@@ -23,7 +23,7 @@ class Held(NamedTuple):
         device: the device, as results name it.
         allocated: the bytes in use by tensors.
         highest: the peak of the memory in use so far.
-        reserved: taken from the driver.
+        reserved: the bytes taken from the driver.
     """
 
     device: str

@@ -42,7 +42,7 @@ class Graphs:
         """Keep the description of a graph that has just been compiled.
 
         Args:
-            executor: MindSpore's.
+            executor: MindSpore's executor of graphs.
             subject: the cell or function that was compiled.
             phase: MindSpore's name for the graph.
         """

@@ -28,7 +28,7 @@ class Operands:
     """Make the arguments of spans, see `store.format.Category`.
 
     Args:
-        recorder: stores the texts.
+        recorder: the recorder that stores the texts.
         shapes: whether the events have shapes.
     """
 

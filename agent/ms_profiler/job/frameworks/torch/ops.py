@@ -91,7 +91,7 @@ class Hook:
     """The hook of one thread, switched off when the thread ends: PyTorch warns of a hook that is still on.
 
     Args:
-        switch: switches the hook.
+        switch: the switch of the hook.
     """
 
     __slots__ = ("_switch", "_thread", "on")

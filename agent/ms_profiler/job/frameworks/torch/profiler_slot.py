@@ -43,7 +43,7 @@ class ProfilerSlot:
 
     Args:
         host: notes in its result that operators are missing meanwhile.
-        collector: occupies the slot otherwise.
+        collector: the collector that occupies the slot at other times.
     """
 
     def __init__(self, host: "Host", collector: Collector) -> None:

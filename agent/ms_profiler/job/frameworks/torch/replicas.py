@@ -34,7 +34,7 @@ class Replicas:
 
     Args:
         host: the session.
-        notes: receives the buckets.
+        notes: the notes that receive the buckets.
     """
 
     def __init__(self, host: "Host", notes: Notes) -> None:
