@@ -1,4 +1,4 @@
-"""The interface of both kinds of `Columns`."""
+"""The interface of `Columns`, which the extension and Polars both implement."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
