@@ -142,10 +142,8 @@ def steps_of(table: pl.DataFrame, exchanges: pl.DataFrame, *further: pl.DataFram
     """Return the steps of a rank as `STEPS`.
 
     Exchanges that overlap count as one. own = sum over the exchanges that begin in the step of (start of the last one
-    among
-    the overlapping ones - end of the exchanges before). The formula needs the rank's clock only. Work beside an
-    exchange counts
-    as its own time.
+    among the overlapping ones - end of the exchanges before). The formula needs the rank's clock only. Work beside an
+    exchange counts as its own time.
 
     Args:
         table: `number`, `start_ns`, `end_ns` of steps, by start.

@@ -20,8 +20,7 @@ def counters(device: tables.Device) -> pl.DataFrame:
 
     queue: kernels, copies and sets that were launched on a stream and had not begun; at once: those that ran on a
     device at the same time; bandwidth of copies of one kind = sum of bytes / duration over the running copies;
-    allocated
-    and reserved: what an allocator held, bytes.
+    allocated and reserved: what an allocator held, bytes.
 
     Args:
         device: the device, with its tasks, copies and memory.

@@ -1,9 +1,8 @@
 """Floating-point operations of matrix products, convolutions and attention, from the shapes of their operands.
 
 A multiplication with an addition counts as two operations, as in torch.utils.flop_counter and the papers on
-utilization. Other
-operations do not count: they are a thousandth of these. If the shapes do not determine the operations of an operator,
-they are unknown, and so are those of the modules around it.
+utilization. Other operations do not count: they are a thousandth of these. If the shapes do not determine the
+operations of an operator, they are unknown, and so are those of the modules around it.
 """
 
 from collections.abc import Callable, Iterable

@@ -19,8 +19,7 @@ class Held:
         peak: the largest resident memory since the start of the process, as the system noted it, bytes.
         anonymous: the largest amount of its own memory, without files, in a sample, bytes.
         proportional: the largest amount in a sample, counting a part of each page that several processes share; None
-            where
-            not read.
+            where not read.
         swapped: the largest amount in the swap in a sample, bytes.
         major: page faults that waited for a disk.
         minor: other page faults.

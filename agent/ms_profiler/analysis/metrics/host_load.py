@@ -22,8 +22,7 @@ def shown(recording: tables.Recording) -> pl.DataFrame:
     """Return the numbers of the system over time, as `tables.HOST`.
 
     For numbers that the system counts since its start, value = (number - number before) * factor / seconds between
-    them. A
-    sample holds a number only where it has changed; in the samples between, the number is unchanged.
+    them. A sample holds a number only where it has changed; in the samples between, the number is unchanged.
 
     Args:
         recording: the recording of the run.

@@ -60,8 +60,7 @@ def calls_in(section: Section) -> pl.DataFrame:
 
     Args:
         section: a section of the run; spans that its operators are inside of, or come after, are carried over from
-            earlier
-            sections.
+            earlier sections.
     """
     known = pl.concat([section.carried.select(_COLUMNS), section.spans.select(_COLUMNS)])
     found = known.with_columns(_known(known)).slice(section.carried.height)

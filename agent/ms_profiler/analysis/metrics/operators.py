@@ -33,8 +33,7 @@ def self_times(spans: pl.DataFrame, calls: pl.DataFrame | None = None) -> pl.Dat
     the same name, as `aten::div_` in `aten::div_`: both are one call. `key_averages` of torch.profiler counts in the
     same way (`EventList._remove_dup_nodes` and `FunctionEvent.self_cpu_time_total` of torch/autograd/profiler_util.py):
     its total sums up calls of one name even where one call contains another, as long as the outer call contains
-    something
-    else.
+    something else.
 
     Args:
         spans: `tables.SPANS`, and any further columns, which the result repeats.

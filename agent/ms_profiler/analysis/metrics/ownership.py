@@ -31,8 +31,7 @@ class Ownership:
         tree: the tree of `module_tree.rows`.
         sums: the sums of `owners.sums`, of all steps with known contents.
         pieces: the result of `owners.pieces`, or the kernels in memory, which may overlap, with the step that queued
-            each,
-            `kernel` and `shapes`.
+            each, `kernel` and `shapes`.
         process: pid of the process with these modules; None if kernels of several processes are summed up.
     """
 

@@ -217,8 +217,7 @@ class Whole:
         call_sums: the call sums of `metrics.operators.by_level`, over all calls.
         copied: the intervals in which memory was copied or set, without overlap and by time.
         details: a function that returns the tasks of some intervals (`start_ns` and `end_ns`, without overlap), or all
-            tasks, with
-            their calls and copies; None after it has been used.
+            tasks, with their calls and copies; None after it has been used.
     """
 
     runs: pl.DataFrame

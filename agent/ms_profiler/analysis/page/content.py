@@ -1,8 +1,7 @@
 """Collect the content of the page of one run: its summary, small tables, curves, and the events of its timeline.
 
 The summary is the content of summary.json, so that no figure of the page is computed a second time. The tables are the
-tables
-of `ms-profiler sql`. Times are ns since the first record of the run.
+tables of `ms-profiler sql`. Times are ns since the first record of the run.
 """
 
 import os

@@ -15,9 +15,7 @@ def jobs(paths: list[str]) -> list[list[str]]:
     """Return the results by job, each job in the order of its ranks.
 
     Ranks of one job have the same job id in the record of the run. Results of other profilers are one job if they lie
-    in
-    one directory and
-    have different ranks.
+    in one directory and have different ranks.
 
     Args:
         paths: the paths of `engine.find`.

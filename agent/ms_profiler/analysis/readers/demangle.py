@@ -1,7 +1,6 @@
 """Demangle the names of kernels: `gemm(float*, int)` for `_Z4gemmPfi`.
 
-The machine's C++ library does it; without one, names stay mangled. Source: the
-Itanium C++ ABI, `abi::__cxa_demangle`.
+The machine's C++ library does it; without one, names stay mangled. Source: the Itanium C++ ABI, `abi::__cxa_demangle`.
 """
 
 import ctypes

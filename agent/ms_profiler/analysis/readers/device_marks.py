@@ -102,8 +102,7 @@ def _rows(marks: pl.DataFrame, rows: dict[str, int]) -> pl.DataFrame:
 
 
 def _others(recording: tables.Recording, marks: pl.DataFrame, known: pl.DataFrame, time: str) -> pl.DataFrame:
-    """Return the markers without a twin of our hooks, which has the same text and thread and about the same time.
-    """
+    """Return the markers without a twin of our hooks, which has the same text and thread and about the same time."""
     known = known.filter(pl.col("category") == int(Category.MARKER))
     if marks.is_empty() or known.is_empty():
         return marks

@@ -3,13 +3,12 @@
 Columns and order are those of MindSpore's public profiler documents without a profiler level. `Input Shapes` is added
 where any shape is known. Where modules were inferred, `Module` and `Module Binding` are added: `exact`, `by parameter`
 or `by order`. `Step ID` always exists, because readers select steps by it; it is empty outside of steps. `Stream ID` is
-the lane, on a processor a worker thread of the framework; `Wait Time` is the gap in it.
-`Block Num` is 0 on a processor and for tasks without blocks, because readers expect a number.
-Further columns of CANN's `op_summary`, counters among them, are added unchanged for kernels that aclprof recorded.
-For kernels of our own device tracing, `Module` is the module around the launching call, or the module whose gradient
-the kernel computes.
-Where operators compute in the call, as PyTorch's on a processor, the innermost operators are the rows, their thread is
-the lane, and `Module` is the module around them; outer operators do little more than call inner ones.
+the lane, on a processor a worker thread of the framework; `Wait Time` is the gap in it. `Block Num` is 0 on a processor
+and for tasks without blocks, because readers expect a number. Further columns of CANN's `op_summary`, counters among
+them, are added unchanged for kernels that aclprof recorded. For kernels of our own device tracing, `Module` is the
+module around the launching call, or the module whose gradient the kernel computes. Where operators compute in the call,
+as PyTorch's on a processor, the innermost operators are the rows, their thread is the lane, and `Module` is the module
+around them; outer operators do little more than call inner ones.
 """
 
 import os

@@ -20,8 +20,7 @@ class Loops:
     """Follow which loop of `Model` runs, and report its steps.
 
     An evaluation inside or after training is no step of the training. In a job that only evaluates, the batches of the
-    evaluation are the
-    steps.
+    evaluation are the steps.
     """
 
     def __init__(self, host: "Host") -> None:

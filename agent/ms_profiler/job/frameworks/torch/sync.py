@@ -33,8 +33,7 @@ def copies(host: "Host") -> base.Closure:
     """Return a function that replaces a method whose result may lie on another device.
 
     A span is recorded only for a copy to another device: a copy to the host is a wait, a copy from the host a transfer
-    with
-    its bytes.
+    with its bytes.
     """
     recorder = host.recorder
     now, record = recorder.now, recorder.record
