@@ -69,7 +69,7 @@ CALLS = [
     "aclprofDestroyConfig 0",
     "aclprofFinalize 0",
 ]
-WHY = "msPTI does not offer what these options ask for: aic_metrics PipeUtilization, l2_cache, sys_io, host_sys"
+WHY = "msPTI does not serve these options: aic_metrics PipeUtilization, l2_cache, sys_io, host_sys"
 KERNELS = [
     ("Add1", "Add", "2", "AI_CORE", "50.000"),
     ("MatMul1", "MatMul", "2", "AI_CORE", "100.000"),

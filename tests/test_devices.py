@@ -235,7 +235,7 @@ def test_what_cannot_be_kept_is_told(device_job):
     run = device_job("strange", 2, options={"analyse": "off"})
     assert run.code == 0, run.err
     assert not_collected(run.result) == {
-        "1 records of the GPU": "they were of a kind that is not known",
+        "1 records of the GPU": "they were of an unknown kind",
     } | {what: why for what, why in not_collected(run.result).items() if why.startswith("they were still")}
     assert "(kernel without a name)" in [name for _, name in stored(run.result)]
 

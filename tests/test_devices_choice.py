@@ -86,7 +86,7 @@ def test_what_it_alone_has_goes_to_aclprof_and_the_record_says_why():
     session.at(1)
     assert session.asked == {"aclprof": TAKEN, "beside": []}
     (recording,) = session.recordings
-    why = "msPTI does not offer what these options ask for: aic_metrics PipeUtilization, l2_cache"
+    why = "msPTI does not serve these options: aic_metrics PipeUtilization, l2_cache"
     assert recording.info.device_sources == {"NPU": {"interface": "aclprof", "why": why}}
     assert "l2_cache" in recording.took_back
     assert recording.said == [f"the NPU is recorded by aclprof: {why}"]

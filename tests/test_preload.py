@@ -47,7 +47,7 @@ def test_a_library_that_ends_whoever_loads_it_is_not(tmp_path):
     assert started(tmp_path, *MEMORY) == (
         "",
         f"{preload.WHAT} are not recorded: a process that preloads {library} ends with SIGABRT; "
-        "`ms-profiler doctor` tells what is missing",
+        "`ms-profiler doctor` names the missing parts",
     )
 
 

@@ -317,7 +317,7 @@ def test_result_that_is_a_link_is_refused_before_anything_is_made(tmp_path, end)
     link = tmp_path / path.name
     link.symlink_to(path)
     before = sorted(path.iterdir())
-    with pytest.raises(StoreError, match=f"symbolic link; .* Name what it leads to: {path}"):
+    with pytest.raises(StoreError, match=f"symbolic link; .* Name the target of the link: {path}"):
         engine.analyse([f"{link}{end}"])
     assert sorted(path.iterdir()) == before
 

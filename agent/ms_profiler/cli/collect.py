@@ -20,7 +20,7 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         StoreError: there is no result, or the target cannot be written.
         UsageError: a result is not on this machine.
-        DependencyError: Polars is not installed, or what the address needs.
+        DependencyError: Polars, or a package for the address, is not installed.
     """
     try:
         from ms_profiler.analysis.cluster import gathered_files, storage

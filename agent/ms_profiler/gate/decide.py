@@ -256,9 +256,9 @@ def _doubted(one: Judged, judged: list[Judged], sides: list[list[float]], rules:
     """Return a slower step without its verdict where the speed of the machine may be all that changed.
 
     That may be where equal runs differ by more than the threshold and the step is not slower at equal speed. A
-    regression is then a change beyond what these runs hold, at half of the usual p. Two of twenty gates of equal jobs
-    were alarms of this kind on a machine whose speed changes by half; of made runs that differ by 8 % it were 3.9 %,
-    and are 2.0 %.
+    regression is then a change beyond the threshold that these runs allow, at half of the usual p. Two of twenty gates
+    of equal jobs were alarms of this kind on a machine whose speed changes by half; of made runs that differ by 8 % it
+    were 3.9 %, and are 2.0 %.
     """
     at_speed = next((other for other in judged if other.metric.kind is Kind.SPEED), None)
     if one.verdict is not Verdict.REGRESSION or at_speed is None or min(map(len, sides)) < RUNS:

@@ -104,7 +104,7 @@ def _run(run: Planned, place: str, timeout: float) -> float:
             _end(process)
             raise
     if code in _NO_COMMAND:
-        raise UsageError(f"`{run.command}` cannot be run:{_tail(log)}", "Is it what a shell in this folder would run?")
+        raise UsageError(f"`{run.command}` cannot be run:{_tail(log)}", "Does a shell in this folder find it?")
     if code:
         how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
         raise IncompleteError(f"`{run.command}` {how}:{_tail(log)}", "A job that fails has no figures to compare.")

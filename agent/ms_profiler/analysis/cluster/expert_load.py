@@ -1,4 +1,4 @@
-"""Compare the ranks of a group that share the experts of layers: what their experts are sent, and how long they take.
+"""Compare the ranks of a group that share the experts of layers, by the bytes and the time of their experts.
 
 A layer of experts exchanges all to all twice, as GShard (https://arxiv.org/abs/2006.16668, section 3.1) does: tokens
 go to the ranks of their experts, and come back. Between the two each rank computes with its experts. Two exchanges of

@@ -201,7 +201,7 @@ def _cut(slots: pl.DataFrame, wanted: Wanted) -> pl.DataFrame:
 
 
 def _texts(part: Part) -> list[pl.Expr]:
-    """Return a part as expressions of text."""
+    """Return the Polars expressions for the text of a part of a row."""
     if isinstance(part, str):
         return [pl.lit(part)]
     if isinstance(part, Choice):

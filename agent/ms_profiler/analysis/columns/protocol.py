@@ -135,8 +135,8 @@ class Columns(Protocol):
             start_ns: Int64.
             end_ns: Int64, none before its start.
             key: UInt64, a name times 256 and a category.
-            counted: Boolean, which have been summed up before: what is inside them and was not is only taken from their
-                self time.
+            counted: Boolean, which spans have been summed up before; other spans inside of these only reduce their self
+                time.
 
         Returns:
             `SUMS`, in no order, and whether each span is still open when the last span of its lane begins, Boolean.
@@ -146,9 +146,9 @@ class Columns(Protocol):
         """Return spans by lane and start, the longest first, with the depth and the parent of each.
 
         In that order, with i the place of a span, depth(i) = i - (spans of its lane that ended at or before start(i)),
-        and the parent of i is the last place before i that ends after start(i): so no time is covered twice by what
-        stands in one span, even where spans cross. A span without duration counts as one nanosecond long, so that it
-        stands in something.
+        and the parent of i is the last place before i that ends after start(i): so the spans inside of a span cover no
+        time twice, even where spans cross. A span without duration counts as one nanosecond long, so that it has a
+        place inside of others.
 
         Args:
             lane: UInt64; spans of a lane may stand in each other.

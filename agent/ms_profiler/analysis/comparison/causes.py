@@ -63,7 +63,7 @@ class Contributor:
     Attributes:
         kind: part of `metrics.bounds`, "module", "outside", "kernel", "alike", "small differences", "unexplained".
         name: the name for people.
-        module: its path in the second run, or in the first one where it is gone; empty for what is no module.
+        module: its path in the second run, or in the first one where it is gone; empty if the contributor is no module.
         was: its path in the first run, where that is another one.
         before_ns: ns per step.
         after_ns: ns per step.

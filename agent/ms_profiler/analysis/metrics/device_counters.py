@@ -18,9 +18,10 @@ _POINTS: Final = pl.Schema({"name": pl.String, "time_ns": pl.Int64, "value": pl.
 def counters(device: tables.Device) -> pl.DataFrame:
     """Return the curves of a device: `name`, `time_ns`, `value`, by name and time.
 
-    queue: kernels, copies and sets that were launched on a stream and had not begun; at once: those that ran on a
-    device at the same time; bandwidth of copies of one kind = sum of bytes / duration over the running copies;
-    allocated and reserved: what an allocator held, bytes.
+    - queue: the number of kernels, copies and sets that were launched on a stream and had not begun;
+    - at once: the number of those that ran on a device at the same time;
+    - bandwidth of copies of one kind = sum of bytes / duration over the running copies;
+    - allocated and reserved: the bytes of an allocator.
 
     Args:
         device: the device, with its tasks, copies and memory.

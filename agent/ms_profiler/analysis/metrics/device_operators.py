@@ -7,11 +7,11 @@ def times(spans: pl.DataFrame, kernels: pl.DataFrame) -> pl.DataFrame:
     """Return `device_self_ns` and `device_total_ns` of each span.
 
     self(i) = sum of the durations of the kernels that i launched; total(i) = self(i) + sum of total(j) over all j with
-    parent(j) = i. Kernels that run beside each other count each.
+    parent(j) = i. Kernels that overlap each count in full.
 
     Args:
-        spans: `parent`, which numbers their rows.
-        kernels: `launch`, which numbers the rows of the spans, and `duration_ns`.
+        spans: the spans, with `parent`, the row of the span around.
+        kernels: `launch`, the row of the launching span, and `duration_ns`.
     """
     own = kernels.drop_nulls("launch").group_by("launch").agg(pl.col("duration_ns").sum())
     rows = pl.int_range(spans.height, dtype=pl.UInt32, eager=True).alias("launch")

@@ -1,8 +1,8 @@
 """The states of an accelerator in each step, by the formulas of the recording tools.
 
-Source: what MindSpore 2.10 (`AscendStepTraceTimeViewer`) and torch_npu (`TraceStepTimeParser`) compute, and runs of
-torch_npu. Both sum up the intervals of the overlap analysis, each wholly in the step in which it starts. They differ
-in the interval of a step and in the definition of a stage.
+Source: the code of MindSpore 2.10 (`AscendStepTraceTimeViewer`) and torch_npu (`TraceStepTimeParser`), and runs of
+torch_npu. Both sum up the intervals of the overlap analysis, each wholly in the step in which it starts. They differ in
+the interval of a step and in the definition of a stage.
 """
 
 from collections.abc import Iterable, Iterator

@@ -70,7 +70,7 @@ def waits(device: tables.Device) -> pl.DataFrame:
 def told(device: tables.Device) -> bool:
     """Return whether waits of the host are known: without calls of a runtime and recorded waits, they are not.
 
-    If no launch is known either, only the tasks show what was busy, and the host does not matter.
+    If no launch is known either, only the tasks count, and the host does not matter.
 
     Args:
         device: the tables of the device.

@@ -51,7 +51,7 @@ def longest(recording: tables.Recording, used: Steps, pieces: pl.DataFrame) -> s
 
 
 def _until(own: pl.DataFrame, times: pl.Series) -> pl.Series:
-    """Return the time in disjoint intervals before each time."""
+    """Return for each time how much of the disjoint intervals lies before it."""
     length = own["end_ns"] - own["start_ns"]
     before = length.cum_sum() - length
     place = own["start_ns"].search_sorted(times, side="right").cast(pl.Int64) - 1

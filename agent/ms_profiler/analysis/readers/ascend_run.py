@@ -36,7 +36,7 @@ def describe(directory: str, counts: ReadCounts) -> RunInfo:
 
     Args:
         directory: `*_ascend_ms` or `*_ascend_pt`.
-        counts: collects what cannot be read.
+        counts: receives the number of unreadable parts.
     """
     torch = form(directory) == Form.TORCH_NPU
     info = RunInfo(framework={"name": "torch" if torch else "mindspore", "version": "", "device": "Ascend"})

@@ -1,10 +1,10 @@
 """Results of MindSpore's and PyTorch's profilers for Ascend as text: `trace_view.json` and `kernel_details.csv`.
 
-The name of a process in the trace says what its lanes hold. `Python`, `MindSpore` and `CANN` are lanes of the host.
-`Ascend Hardware` has a thread for each stream. `HCCL` (newer: `Communication`) has a thread for each group, and below
-it one for each plane. Flows of the category `async_npu` lead from an operator to the task that it launched, flows of
-`HostToDevice` from the call of the driver. The table has a row for each kernel, with types and cores, which the trace
-lacks. Either file is enough.
+The name of a process in the trace determines the content of its lanes. `Python`, `MindSpore` and `CANN` are lanes of
+the host. `Ascend Hardware` has a thread for each stream. `HCCL` (newer: `Communication`) has a thread for each group,
+and below it one for each plane. Flows of the category `async_npu` lead from an operator to the task that it launched,
+flows of `HostToDevice` from the call of the driver. The table has a row for each kernel, with types and cores, which
+the trace lacks. Either file is enough.
 """
 
 import os
@@ -262,7 +262,7 @@ def transfers(events: trace_events.Events, counts: ReadCounts) -> pl.DataFrame:
 
     Args:
         events: the events of the trace.
-        counts: collects what cannot be read.
+        counts: receives the number of unreadable parts.
     """
     spans = events.of_process(*COMMUNICATION)
     threads = events.thread_names(spans)
@@ -320,7 +320,7 @@ def text(path: str, needed: Sequence[str], counts: ReadCounts, names: Mapping[st
     Args:
         path: the path of the file.
         needed: the columns without which the table is of no use.
-        counts: collects what cannot be read.
+        counts: receives the number of unreadable parts.
         names: the names of columns that another version calls otherwise -> the name that is used.
     """
     try:
@@ -341,7 +341,7 @@ def table(path: str, counts: ReadCounts) -> pl.DataFrame:
 
     Args:
         path: the path of the file.
-        counts: collects what cannot be read.
+        counts: receives the number of unreadable parts.
     """
     return rows_of(text(path, NEEDED, counts), counts)
 
@@ -351,7 +351,7 @@ def rows_of(text: pl.DataFrame, counts: ReadCounts) -> pl.DataFrame:
 
     Args:
         text: with the columns of a `kernel_details.csv`; empty for none.
-        counts: collects what cannot be read.
+        counts: receives the number of unreadable parts.
     """
     if text.is_empty():
         return pl.DataFrame(schema=ROWS)

@@ -95,7 +95,8 @@ def host(spans: pl.DataFrame, kinds: pl.Series, driver: pl.Series) -> pl.DataFra
 
 
 def usable_transfers(transfers: pl.DataFrame, counts: ReadCounts) -> pl.DataFrame:
-    """Return the parts of exchanges that have an exchange, times and a size, with null for what is no rank.
+    """Return the parts of exchanges that have an exchange, times and a size, with null in place of numbers that are no
+    rank.
 
     Without a profiler level, such parts exist without details, which is no damage.
 

@@ -60,7 +60,7 @@ class Calls:
             clock: the clock of the run.
             names: returns the row of `Recording.names` for each id.
             window: RAW begin and end of the run, 0 where it has no bound: calls are cut there.
-            last_ns: RAW end of what ran when the process ended.
+            last_ns: the end of calls that ran when the process ended, RAW.
         """
         slots = pl.concat([pl.DataFrame(schema=SLOTS), *self.parts])
         owner = (pl.col("arg") % _LINES).cast(pl.UInt32)

@@ -61,7 +61,7 @@ def read(folder: str, counts: ReadCounts) -> list[Graph]:
 
     Args:
         folder: the folder of the process.
-        counts: collects what cannot be read.
+        counts: receives the number of unreadable parts.
     """
     found = []
     for path in layout.graphs(folder):

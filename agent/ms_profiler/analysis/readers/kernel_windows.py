@@ -119,7 +119,7 @@ def read(window: tables.Window, names: dict[str, int], clock: Clock, counts: Rea
         window: the window.
         names: rows of the kernel names known so far; is added to.
         clock: the clock of the recording.
-        counts: collects what cannot be read.
+        counts: receives the number of unreadable parts.
     """
     rows, lengths, texts, damaged = _lines(content(window.folder, _TIMES, counts), names)
     table = _numbers(b"".join(texts), sum(lengths))

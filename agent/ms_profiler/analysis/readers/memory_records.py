@@ -22,10 +22,10 @@ _COLUMNS: Final = pl.Schema(
 
 def read(recording: tables.Recording) -> pl.DataFrame:
     """Return the records as `tables.MEMORY`, by process and time, and those of our own store (`readers.tensor_blocks`);
-    empty unless the run's options ask for them.
+    empty unless the run's options request them.
 
     Args:
-        recording: the run; collects what cannot be read.
+        recording: the run; its counts receive the number of unreadable records.
     """
     parts = [pl.DataFrame(schema=tables.MEMORY)]
     if recording.info.options.get("profile_memory"):

@@ -64,7 +64,7 @@ def of_run(directory: str, process: int, counts: ReadCounts) -> list[Network]:
     Args:
         directory: the directory of the result.
         process: its pid.
-        counts: collects what cannot be read.
+        counts: receives the number of unreadable parts.
     """
     own = read(layout.process_dir(directory, process), counts)
     return own or [network for folder in layout.process_dirs(directory) for network in read(folder, counts)]
@@ -75,7 +75,7 @@ def read(folder: str, counts: ReadCounts) -> list[Network]:
 
     Args:
         folder: the folder of the process.
-        counts: collects what cannot be read.
+        counts: receives the number of unreadable parts.
     """
     found = []
     for path in layout.networks(folder):

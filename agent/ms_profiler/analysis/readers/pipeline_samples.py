@@ -133,7 +133,7 @@ class _Reader:
             except OSError as error:
                 self._damaged(name, error.strerror or "cannot be read")
             except (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError):
-                self._damaged(name, "it is not what MindSpore writes")
+                self._damaged(name, "its form is not MindSpore's")
 
     def _damaged(self, name: str, reason: str) -> None:
         parts = (f"process_{self.window.process}", layout.PIPELINES, os.path.basename(self.folder), name)

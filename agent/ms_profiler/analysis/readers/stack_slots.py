@@ -67,7 +67,7 @@ class Stacks:
         Args:
             process: pid.
             clock: the clock of the run.
-            cut: keeps what belongs to the run.
+            cut: returns the slots that belong to the run.
         """
         slots = cut(self._of(Kind.SAMPLED))
         return slots.select(

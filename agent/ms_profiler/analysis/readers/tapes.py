@@ -44,7 +44,7 @@ def read(folder: str, clock: Clock, counts: ReadCounts) -> list[Tape]:
     Args:
         folder: the folder of the process.
         clock: the clock of the recording.
-        counts: collects what cannot be read.
+        counts: receives the number of unreadable parts.
     """
     found = []
     for path in layout.tapes(folder):

@@ -19,7 +19,7 @@ def read(folder: str, clock: Clock, counts: ReadCounts) -> pl.DataFrame:
     Args:
         folder: the folder of the process.
         clock: the clock of the recording.
-        counts: collects what cannot be read.
+        counts: receives the number of unreadable parts.
     """
     parts = [pl.DataFrame(schema=PLACES)]
     for path in layout.places(folder):

@@ -106,7 +106,7 @@ def read(path: str, arguments: tuple[str, ...], counts: ReadCounts) -> Events:
     Args:
         path: the path of the file.
         arguments: names of the arguments of spans to read; other arguments are dropped.
-        counts: collects what cannot be read.
+        counts: receives the number of unreadable parts.
 
     Raises:
         OSError: the file cannot be opened.
@@ -120,7 +120,7 @@ def read_parts(paths: Sequence[str], arguments: tuple[str, ...], counts: ReadCou
     Args:
         paths: the paths of the files.
         arguments: as of `read`.
-        counts: collects what cannot be read.
+        counts: receives the number of unreadable parts.
 
     Raises:
         OSError: one of them cannot be opened.

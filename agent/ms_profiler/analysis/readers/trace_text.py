@@ -47,7 +47,7 @@ class TraceText:
 
     Args:
         path: the path of the file.
-        counts: collects what cannot be read.
+        counts: receives the number of unreadable parts.
 
     Attributes:
         head: the other keys of a file that holds an object; complete when all events are read.

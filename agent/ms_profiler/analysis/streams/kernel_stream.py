@@ -193,7 +193,7 @@ class _Intake:
                 pending, since = [], until
 
     def _read(self, window: tables.Window) -> pl.DataFrame:
-        """Return the kernels of a window, before they are placed, and note what is lost."""
+        """Return the kernels of a window, before they are placed, and note lost ones."""
         recording = self.recording
         executions = pl.DataFrame(schema=reader.EXECUTIONS)
         if self._touches(window):

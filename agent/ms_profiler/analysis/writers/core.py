@@ -88,7 +88,7 @@ def refuse_links(target: str) -> None:
         if os.path.islink(folder):
             raise StoreError(
                 f"{folder} is a symbolic link; nothing is written through one.",
-                f"Name what it leads to: {os.path.realpath(folder)}.",
+                f"Name the target of the link: {os.path.realpath(folder)}.",
             )
 
 

@@ -166,7 +166,7 @@ class Tracks:
             pid: the pid of the picture.
             tid: the tid of the picture.
             words: the words of the lane.
-            host: name of the process whose thread it is; empty for what is none.
+            host: name of the process whose thread it is; empty if it is no thread.
         """
         assert self._rank is not None
         if not host:

@@ -90,7 +90,7 @@ class Aclprof(Interface):
 
     def reason(self, recordings: Sequence[Options]) -> str:
         """See `Interface.reason`."""
-        return f"msPTI does not offer what these options ask for: {', '.join(_needs(recordings))}"
+        return f"msPTI does not serve these options: {', '.join(_needs(recordings))}"
 
     def libraries(self) -> list[str]:
         """See `Interface.libraries`."""

@@ -161,7 +161,7 @@ class AclprofTracing:
         return Outcome.DONE, ""
 
     def record(self, kinds: Kinds) -> tuple[Outcome, str]:
-        """Start or stop recording; return the outcome, and its reason or what is missing to read the data later.
+        """Start or stop recording; return the outcome, and its reason or the programs that reading the data will need.
 
         Args:
             kinds: empty to stop, anything else to start: the data were requested before.

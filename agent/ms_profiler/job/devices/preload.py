@@ -68,7 +68,7 @@ def _try(library: str, environ: MutableMapping[str, str]) -> str:
         return f"a process that preloads {library} does not end"
     if done.returncode:
         how = signal.Signals(-done.returncode).name if done.returncode < 0 else f"status {done.returncode}"
-        return f"a process that preloads {library} ends with {how}; `ms-profiler doctor` tells what is missing"
+        return f"a process that preloads {library} ends with {how}; `ms-profiler doctor` names the missing parts"
     if b"cannot be preloaded" in done.stderr:
         return done.stderr.decode("utf-8", "replace").strip().splitlines()[-1]
     return ""

@@ -1,6 +1,6 @@
 """Try a tracing interface of this machine, in a process of its own: a library may crash its caller.
 
-usage: python -m ms_profiler.job.devices.probe NAME; it prints what it found as JSON.
+usage: python -m ms_profiler.job.devices.probe NAME; it prints the result as JSON.
 """
 
 import json
@@ -14,8 +14,8 @@ from ms_profiler.job.recorder.tracing import Kinds, Outcome
 
 
 def probe(interface: Interface) -> dict[str, object]:
-    """Return the place of an interface, its version, the number of devices, why it cannot be used, and what it cannot
-    record.
+    """Return the place of an interface, its version, the number of devices, the reason why it cannot be used, and the
+    records that it cannot make.
     """
     # without a driver no function of the library may be called, but its place can be reported
     where = next((library for library in interface.libraries() if os.path.isabs(library)), "")

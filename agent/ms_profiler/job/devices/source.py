@@ -295,7 +295,7 @@ class DeviceSource:
             "they came faster than they could be read": counts.lost,
             "a budget or the disk refused them": counts.refused,
             "they were still running at the end": counts.unfinished,
-            "they were of a kind that is not known": counts.unknown,
+            "they were of an unknown kind": counts.unknown,
         }
         for why, number in missing.items():
             if number:

@@ -102,7 +102,7 @@ def now() -> int:
 def _like_importlib(code: "CodeType") -> "CodeType":
     """Hide the frames of a function of ours from tracebacks, as those of importlib are hidden.
 
-    `import` removes, from the traceback of what it raises, runs of frames of this file that end with a function of
+    From the traceback of an exception, `import` removes consecutive frames of this file that end with a function of
     this name (remove_importlib_frames in CPython's Python/import.c). A job whose import fails then prints the same
     traceback as without us.
     """

@@ -21,7 +21,7 @@ class Strategy:
 
     Args:
         host: the session whose store receives it.
-        read: returns what is known, as JSON; empty if the job is not divided.
+        read: returns the description as JSON; empty if the job is not divided.
     """
 
     def __init__(self, host: "Host", read: Callable[[], dict[str, Any]]) -> None:

@@ -183,8 +183,8 @@ class Recorder(Protocol):
             name: name of the spans, unless a parameter below decides.
             category: category of the spans, also where `describe` fails.
             before: called with the arguments before each call, in place of a span.
-            after: called after each call with what `before` returned, the result, and the exception that ended the
-                call; not called where `before` returned None.
+            after: called after each call with the result of `before`, the result of the call, and the exception that
+                ended it; not called where `before` returned None.
             labels: id of the first argument -> (name, category, argument of the span), or any other value if `before`
                 and `after` are to be called around the call.
             describe: called with a first argument without a label; returns the label. Without `labels`, the label of

@@ -75,7 +75,7 @@ class Interpreter:
         limits = (asked.stack_min_us, asked.stack_depth, asked.stack_c_calls)
         if not self._native.trace_calls(*limits, *left_out, switch, disable):
             self.release()
-            return "this interpreter lacks what tracing needs"
+            return "this interpreter lacks functions that tracing needs"
         if self._monitoring is None:
             threading.setprofile(self._native.profile_hook)
         self._call_ns = max(self._timed() - bare, _LEAST_NS) * _WRITTEN

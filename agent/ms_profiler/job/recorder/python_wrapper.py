@@ -32,9 +32,9 @@ _name = type.__dict__["__name__"].__get__  # past a metaclass of the script's
 
 
 def flags_of(reason: BaseException) -> int:
-    """Return the flags of a span that an exception ended; not all are failures.
+    """Return the flags of a span that an exception ended; not all exceptions are failures.
 
-    The end of an iteration is none, nor is that by which PyTorch stops a recomputation when it has what it needs.
+    The end of an iteration is no failure, and neither is the exception by which PyTorch stops a complete recomputation.
     """
     stops = issubclass(type(reason), StopIteration) or _name(type(reason)) == "_StopRecomputationError"
     return 0 if stops else RAISED

@@ -205,7 +205,7 @@ class OpStream:
             self._spent = True
             distributed = sys.modules.get(DISTRIBUTED)
             shared = distributed is not None and distributed.is_initialized()
-            what = "operators, and what C++ exchanges with other ranks," if shared else "operators"
+            what = "operators, and exchanges with other ranks from C++," if shared else "operators"
             host.not_collected(f"{what} from step {count} on", "max_disk was reached")
         steps = host.steps
         wanted = steps.recording and not self._spent and host.wants("CPU")
