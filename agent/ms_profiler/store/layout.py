@@ -109,7 +109,7 @@ def profiler_info(rank: int) -> str:
 
 
 def trace_slice(number: int) -> str:
-    """Return the name of one section of a timeline after the first: one of those that MindStudio Insight looks for."""
+    """Return the file name of a later section of a timeline, by which MindStudio Insight finds it."""
     return f"msprof_slice_{number}.json"
 
 

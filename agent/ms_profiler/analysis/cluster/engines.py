@@ -192,7 +192,7 @@ class _Worker:
             self.pipe.send(task)
 
     def answer(self) -> Any:
-        """Return the result of the task, or what it raised as `_Raised`.
+        """Return the result of the task, or its exception as `_Raised`.
 
         Raises:
             LostWorkerError: the process has ended.

@@ -87,7 +87,7 @@ def _nested(passes: pl.DataFrame) -> tuple[dict[int, list[int]], dict[int, int]]
 
 
 def _outermost(backward: int, around: dict[int, int], joined: dict[int, int]) -> int:
-    """Return the outermost pass that is joined with a pass."""
+    """Return the outermost of the passes with which a pass is joined."""
     while (outer := around.get(backward)) in joined:
         assert outer is not None
         backward = outer

@@ -1,4 +1,4 @@
-"""Group results into jobs, of which they are the ranks."""
+"""Group the results of ranks into jobs."""
 
 import os
 import re

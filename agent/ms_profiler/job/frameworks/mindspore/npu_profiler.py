@@ -1,5 +1,4 @@
-"""MindSpore's own profiler of an NPU, for which our interfaces are released before its constructor prepares the
-device."""
+"""Release our interfaces before the constructor of MindSpore's own NPU profiler prepares the device."""
 
 from typing import TYPE_CHECKING
 

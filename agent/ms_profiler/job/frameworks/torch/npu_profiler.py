@@ -1,4 +1,4 @@
-"""torch_npu's own profiler, for which our interfaces are released; its module depends on the version."""
+"""Release our interfaces while torch_npu's own profiler runs; the module of that profiler depends on the version."""
 
 import sys
 from typing import TYPE_CHECKING
