@@ -13,7 +13,7 @@ from ms_profiler import log, options
 from ms_profiler.cli.recorded import Recorded, tell
 from ms_profiler.store import layout
 
-#: seconds between two looks for processes that record: ranks of a launcher, workers
+#: seconds between two checks for processes that record: ranks of a launcher, workers
 _INTERVAL = 1.0
 _NULL = (0, 1)  #: descriptors that the command's readers must not wait for
 

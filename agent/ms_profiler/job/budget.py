@@ -49,7 +49,7 @@ class Budget:
         self._room = 1  # bytes on disk for fine-grained records at the begin
         self._records = 0  # at the last look
         self._count = 0  # steps at the last look
-        self._spent = 0  # ns that sources have taken between steps since the last look
+        self._spent = 0  # ns that sources have taken between steps since the last check
         self._pace = Pace(PAUSE, INTERVAL)
         self._bursts: Bursts | None = None
         #: cost of one hook, ns: {"idle_ns": while nothing is recorded, "span_ns": with a span}

@@ -7,7 +7,7 @@ import polars as pl
 
 from ms_profiler.analysis.metrics import intervals
 
-#: intervals between two looks: for `off_ns` the thread was off its processor, and for `queued_ns` of these it waited
+#: intervals between two checks: for `off_ns` the thread was off its processor, and for `queued_ns` of these it waited
 #: for one; null if the system did not report it
 CELLS: Final = pl.Schema({"start_ns": pl.Int64, "end_ns": pl.Int64, "off_ns": pl.Int64, "queued_ns": pl.Int64})
 

@@ -1,7 +1,7 @@
 """memory_record.csv: memory of the framework's allocator, after each allocation and release.
 
-Columns are those of MindSpore's public profiler documents; a megabyte is 2^20 bytes. On a CPU, the file has the
-allocator of tensors on the host, and `Device Type` says so. In a result of another tool, it has the components of a
+Columns are those of MindSpore's public profiler documents; a megabyte is 2^20 bytes. On a CPU, the rows are those of
+the allocator of host tensors, and `Device Type` says so. In a result of another tool, each row names a component of a
 device; torch_npu's form has a `Stream Ptr`, too.
 """
 

@@ -15,7 +15,7 @@ from ms_profiler.job.process import Identity
 from ms_profiler.job.recording import Recording
 from ms_profiler.options import Options
 
-#: Seconds between two looks at the file of the option.
+#: Seconds between two checks at the file of the option.
 INTERVAL = 1.0
 
 

@@ -93,11 +93,11 @@ class Networks:
                 yield title, root
 
     def stepped(self, count: int) -> tuple[int, bool]:
-        """Store the networks that were called; return the step of the next look: steps 1, 2, 4 and so on."""
+        """Store the networks that were called; return the step of the next check: steps 1, 2, 4 and so on."""
         return max(2 * count, 1), self.keep()
 
     def end(self) -> None:
-        """Store the networks that were called since the last look."""
+        """Store the networks that were called since the last check."""
         self.keep()
 
     def keep(self) -> bool:

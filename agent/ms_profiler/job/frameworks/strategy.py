@@ -31,7 +31,7 @@ class Strategy:
         host.at_end(self.end)
 
     def stepped(self, count: int) -> tuple[int, bool]:
-        """Store the strategy; return the step of the next look."""
+        """Store the strategy; return the step of the next check."""
         if not self._host.asks(OPTION):
             return NEVER, False
         return max(2 * count, 1), self.keep()

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
 OPTION: Final = "profile_memory"
-#: smallest time between two looks, ns, and largest number of steps between them: a look takes some 20 us a device
+#: smallest time between two checks, ns, and largest number of steps between them: a look takes some 20 us a device
 PAUSE: Final = 5_000_000
 MOST: Final = 1024
 

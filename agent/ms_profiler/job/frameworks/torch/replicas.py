@@ -19,7 +19,7 @@ from ms_profiler.store.names import BUCKETS
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
-#: steps at the begin of which each is looked at, and steps between two looks for new modules later
+#: steps at the begin of which each is looked at, and steps between two checks for new modules later
 EARLY, LOOK = 8, 16
 #: iterations after which buckets are not made again
 SETTLED = 3
@@ -50,7 +50,7 @@ class Replicas:
         self._all.append(entry)
 
     def stepped(self, count: int) -> tuple[int, bool]:
-        """Note the buckets after a step; return the step of the next look."""
+        """Note the buckets after a step; return the step of the next check."""
         self._open = [entry for entry in self._open if not self._settled(*entry)]
         if not self._all and count > EARLY * LOOK:
             return NEVER, False

@@ -43,7 +43,7 @@ class Places:
         self._next = FIRST
 
     def stepped(self, count: int) -> tuple[int, bool]:
-        """Note the addresses after the steps 1, 4, 16 and so on; return the step of the next look."""
+        """Note the addresses after the steps 1, 4, 16 and so on; return the step of the next check."""
         host = self._host
         if not (host.asks(OPTION) and host.wants("CPU")) or host.home is None:
             return NEVER, False
