@@ -1,4 +1,4 @@
-"""The enumerations of MindSpore's public profiler documents; their values are how the variable writes them."""
+"""The enumerations of MindSpore's public profiler documents; their values are those of the variable."""
 
 from enum import Enum
 

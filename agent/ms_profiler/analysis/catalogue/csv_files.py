@@ -111,7 +111,7 @@ FILES: Final = (
     ),
     CsvFile(
         layout.STACKS_SPEEDSCOPE,
-        "The same in order of time, for https://www.speedscope.app; JSON.",
+        "Python stacks in order of time, for https://www.speedscope.app; the form is JSON.",
         {
             "profiles": "one profile for each thread: `samples` (stacks) and `weights` (the ns that each stands for), "
             "or for traced calls `events` (begins and ends)",
