@@ -1,7 +1,7 @@
-"""SQL over the tables of runs, by Polars (https://docs.pola.rs/api/python/stable/reference/sql/).
+"""Answer SQL queries over the tables of runs (https://docs.pola.rs/api/python/stable/reference/sql/).
 
 With several runs, a table holds the rows of all; its first two columns, `directory` and `rank`, distinguish the runs.
-Only the tables that a query names are made.
+Only the tables named in a query are made.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""The exchanges all to all in which a rank sends tokens to experts, and back; see `expert_load`."""
+"""Find the all-to-all exchanges that carry tokens to the experts and back; see `expert_load`."""
 
 from collections.abc import Collection
 from typing import Final

@@ -1,4 +1,4 @@
-"""What is known of a job's pipeline and experts: facts for programs, and two files beside those of msprof-analyze."""
+"""Write the facts about a job's pipeline and experts, and two files beside those of msprof-analyze."""
 
 import os
 from typing import Any, Final

@@ -1,10 +1,10 @@
 """Compute the bubbles of a rank in a pipeline: the time in which it only waits for its neighbours.
 
-Bubble of a rank = the time of a step in which a message within the pipeline's group, or a wait for one, lasts, while
-the rank neither computes nor exchanges anything else. It is the idle time that GPipe
-(https://arxiv.org/abs/1811.06965, section 2.3) and Megatron-LM (https://arxiv.org/abs/2104.04473, section 2.2) call
-bubble, as far as the rank spends it in messages; the transfer itself counts too. For results of Ascend's tools it is
-the column `Bubble`, the sum of the receives, at most `Communication(Not Overlapped)`.
+The bubble of a rank is the time of a step during a message in the pipeline's group, or during a wait for one, while the
+rank neither computes nor communicates otherwise. It is the idle time that GPipe (https://arxiv.org/abs/1811.06965,
+section 2.3) and Megatron-LM (https://arxiv.org/abs/2104.04473, section 2.2) call bubble, as far as the rank spends it
+in messages; the transfer itself counts too. For results of Ascend's tools it is the column `Bubble`, the sum of the
+receives, at most `Communication(Not Overlapped)`.
 """
 
 from collections.abc import Collection

@@ -1,4 +1,4 @@
-"""Columns by our extension; the only importer of `ms_profiler._columns`."""
+"""Implement the columns with our native extension; the only importer of `ms_profiler._columns`."""
 
 import sys
 from collections.abc import Callable, Sequence

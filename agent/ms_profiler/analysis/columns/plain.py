@@ -1,4 +1,4 @@
-"""Columns by Polars alone."""
+"""Implement the columns with Polars alone."""
 
 from collections.abc import Callable, Sequence
 from typing import BinaryIO, Final

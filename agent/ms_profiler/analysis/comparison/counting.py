@@ -1,4 +1,4 @@
-"""Counts of a step, and peak memory: figures for which one run is nearly exact."""
+"""Count the work of a step, and read the peak memory: figures that differ little from run to run."""
 
 import re
 from collections.abc import Iterator

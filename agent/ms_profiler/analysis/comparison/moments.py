@@ -1,7 +1,8 @@
 """Cut a usual step into cells that add up to it: each has the kind of its moments, and their owner.
 
 The parts of a step (`metrics.bounds`) are cut where its module changes (`metrics.owners`, or the module of a kernel)
-and where the operator, kernel or span does. So a moment is in one cell: part, phase, module, stage, and what ran.
+and where the operator, kernel or span changes. So each moment belongs to one cell, which has a part, a phase, a module,
+a stage, and the operator, kernel or span.
 """
 
 from typing import Final

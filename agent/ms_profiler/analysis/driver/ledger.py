@@ -1,4 +1,4 @@
-"""Tell our files in a directory from other tools' files, which are never replaced or removed.
+"""Distinguish our files in a directory from those of other tools, which are never replaced or removed.
 
 The `summary.json` in a directory of another tool lists the files that an analysis wrote there, each with a digest. A
 file that has changed since, or that existed before, belongs to somebody else.

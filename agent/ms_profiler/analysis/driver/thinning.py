@@ -1,4 +1,4 @@
-"""Reduce a recording that is too large for memory to the spans that its metrics need; `sections` has all of it.
+"""Reduce a recording that is too large for memory to the spans that its metrics need; `sections` reads all its spans.
 
 Steps, phases and all coarse records stay for the whole run. Of the fine-grained spans (modules, operators), those of
 the first, the slowest and the last steps stay, and the outermost modules of all steps, from which the forward phase

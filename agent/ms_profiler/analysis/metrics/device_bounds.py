@@ -2,8 +2,8 @@
 
 Steps are those of `launched_steps.spans`, so that these parts and the critical path divide the same time. While a
 device is idle, the next task shows the reason. If it was queued before the device fell idle, the device made it wait (a
-gap between kernels). If it is being launched, launching takes that long. If it was not launched yet, the host was doing
-something else.
+gap between kernels). If its launch was under way, the launch is the reason. If its launch had not begun, the host was
+doing something else.
 """
 
 from typing import Final

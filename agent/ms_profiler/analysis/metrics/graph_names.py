@@ -1,10 +1,10 @@
 """Match the kernels of a run with the operators of its compiled graphs.
 
-A kernel is named `Default/fc-Dense/MatMul-op41`. MindSpore counts the operators of each name up from graph to graph, in
-the order in which it describes a graph, whose own numbers begin with 0. So the n-th operator `MatMul` of a scope in the
-second graph is the kernel with the number n + how many the first graph has. Operators that MindSpore expands to other
-primitives, such as `Expand/_MatMulExt/BatchMatMul-op7`, are counted in the same order, by both primitives; their scopes
-are lost.
+A kernel is named `Default/fc-Dense/MatMul-op41`. MindSpore numbers the operators of each name in the order of the
+graph's description. The numbers in a description begin with 0, but those of kernels continue from graph to graph. So if
+the first graph has k operators `MatMul`, operator n of the second graph is kernel n + k. Operators that MindSpore
+expands to other primitives, such as `Expand/_MatMulExt/BatchMatMul-op7`, are counted in the same order, by both
+primitives; their scopes are lost.
 
 None of this is documented. So a name counts only if the kernels have exactly the expected numbers, and the shapes of
 the graph. That held in every network examined.

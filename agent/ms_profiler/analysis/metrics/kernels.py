@@ -34,7 +34,7 @@ def waits_on_device(tasks: pl.DataFrame, last_ns: int | None = None) -> pl.DataF
     """Sort tasks by start, and add `wait_ns` as Ascend's tools count it.
 
     wait(i) = start(i) - end(i - 1) in order of start over all streams, 0 for the first and where the two overlap. So a
-    kernel beside a long exchange waited since the kernel before it, not for the exchange.
+    wait can be counted while a long exchange on another stream still runs.
 
     Args:
         tasks: `start_ns`, `end_ns`.

@@ -1,4 +1,4 @@
-"""Reads of tensor values and waits for the device, after which no work is queued ahead."""
+"""Find the reads of tensor values and the waits for the device, which empty the device's queue."""
 
 from typing import Final
 

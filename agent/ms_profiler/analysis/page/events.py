@@ -1,8 +1,8 @@
 """Collect the events of the timeline: packed lanes of threads and streams, and the call that launched each event.
 
-Times are ns since the first record of the run. Each row of a lane holds events that do not overlap. Events stand row by
-row, as many as the row's `count`; `start` is since the event before in the row, and `kind` the place of name, category
-and module among `names`, `categories` and `modules`.
+Times are ns since the first record of the run. Each row of a lane holds events that do not overlap. The events of a row
+follow each other in the lists; `count` is their number. `start` is the time since the start of the previous event in
+the row. `kind` is an index of the event's name, category and module in `names`, `categories` and `modules`.
 """
 
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""Collect the flame graph: how often each function stood in the sampled stacks, in each phase of a step."""
+"""Collect the flame graph: how many sampled stacks contain each function, in each phase of a step."""
 
 from typing import Any, Final
 

@@ -1,4 +1,4 @@
-"""Cells of any type, as databases hold them, in typed tables: SQLite keeps a text in a column of numbers."""
+"""Convert a database's cells to typed columns: SQLite accepts text in a column of numbers."""
 
 from collections.abc import Sequence
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""Segments to columns: the slots of a store, a few megabytes at a time."""
+"""Convert segments to columns: the slots of a store, a few megabytes at a time."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

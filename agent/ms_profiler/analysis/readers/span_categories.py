@@ -1,4 +1,4 @@
-"""The category of a span that the recorder could not know: regions by their names, traced operators by their time."""
+"""Correct the categories that the recorder could not know: of regions by name, of traced operators by time."""
 
 from typing import Final
 

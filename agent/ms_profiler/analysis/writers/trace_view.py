@@ -3,10 +3,12 @@
 A bare JSON list of events as in MindSpore's public profiler documents: `X` (duration), `M` (metadata), `C` (counter),
 `s` and `f` (ends of a flow). `ts` and `dur` are strings in microseconds since the epoch with three decimals, cut from
 integer nanoseconds. An instant is an `X` without duration, because MindStudio Insight does not read the format's own
-kind for instants. Only calls of operators and compiled graphs on the host, and the steps, have the category `cpu_op`,
-among which msprof-analyze looks for calls and for a step by its number. The kernels that are launched are in the lane
-`CPU OP`, with a flow where the launch is known. A run that is too large for memory continues in further files, each of
-which can be opened alone: the first has everything but the operators and modules that begin later.
+kind for instants.
+
+Only steps, and calls of operators and compiled graphs on the host, have the category `cpu_op`: msprof-analyze searches
+this category for calls and steps. Kernels that ran on the processor are in the process `CPU OP`, with a flow from their
+launch if it is known. A run that is too large for memory continues in further files, each of which can be opened alone.
+The first file has everything except the operators and modules that begin later.
 """
 
 import os

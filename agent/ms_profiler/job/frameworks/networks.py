@@ -126,8 +126,9 @@ class Networks:
                 yield name, inner
 
     def _described(self, root: Any) -> dict[str, Any]:
-        """Return `parameters` (sizes of each, null where not known) and `modules` with their content, by number. A
-        shared module or parameter is there once. A module has its class, its parameters, and its modules by name.
+        """Return `parameters` (sizes of each, null where not known) and `modules` with their content, by number.
+
+        A shared module or parameter is there once. A module has its class, its parameters, and its modules by name.
         """
         places, items = {id(root): 0}, [root]
         numbers: dict[int, int] = {}

@@ -1,7 +1,7 @@
 """Waits for a batch, and the work of the loader's workers.
 
 The iterators' `_next_data` waits; its caller `__next__` warns in the name of its own caller, so it is not wrapped.
-Workers are separate processes and record their fetches; of a fetch, the collation is a span of its own.
+Workers are separate processes and record their fetches; the collation within a fetch is a separate span.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -1,8 +1,8 @@
-"""Optimizers: their steps, resets of gradients, and changes of learning rates.
+"""Record the optimizers' steps, resets of gradients, and changes of learning rates.
 
-Steps are seen through PyTorch's own hooks for all optimizers, which also cover those that were made, or wrapped by a
-scheduler, before we came. A step may run another inside, for example in a wrapper of an optimizer: the outermost
-counts.
+Steps are recorded by PyTorch's hooks for all optimizers. These also cover optimizers that were made, or wrapped by a
+scheduler, before the profiler started. A step may run another one inside, for example in a wrapper of an optimizer: the
+outermost counts.
 
 A scheduler's `step` warns in the name of its caller, so it is not replaced. In every version, and in every scheduler
 except the one that reads a metric, the computation runs inside one context manager, which begins and ends the span.
