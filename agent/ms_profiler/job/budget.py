@@ -1,6 +1,6 @@
 """Measure the cost of recording in the job itself, and keep it within the share `overhead_budget`.
 
-Disk space is a budget, too. The share falls with the space that is left for fine-grained records. So a job of any
+Disk space is a budget, too. The less space is left for fine-grained records, the smaller is the share. So a job of any
 length has sampled steps to its end, see `thrift`.
 """
 
@@ -24,11 +24,11 @@ FREE: Final = 0.25
 
 
 def thrift(left: float) -> float:
-    """Return the part of the share that recording may take, by the part of the disk space that is left.
+    """Return the factor, at most 1, by which recording is reduced when little disk space is left.
 
-    The rate falls with the fourth power of v, the free part of the space behind `FREE`. If records first fill that
-    space at a rate r a second, the solution of dv/dt = -r v^4 is v = (1 + 3 r t)^(-1/3). After a hundred times the time
-    that the first rate would need to fill the space, a fifth is left, and the rate is a 500th of the first one.
+    The first part of the space, `FREE`, is filled at the full rate. Of the rest, let v be the free part: the rate falls
+    with the fourth power of v. If records first fill the rest at a rate r a second, the solution of dv/dt = -r v^4 is
+    v = (1 + 3 r t)^(-1/3). After t = 100 / r, 15 % of the rest is free, and the rate is a 2000th of the first.
 
     Args:
         left: the free share of the space for fine-grained records, from 0 to 1.

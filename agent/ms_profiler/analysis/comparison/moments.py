@@ -1,4 +1,4 @@
-"""Cut a usual step into cells that add up to it: each has the kind of its moments, and their owner.
+"""Divide a usual step into cells whose times add up to its own.
 
 The parts of a step (`metrics.bounds`) are cut where its module changes (`metrics.owners`, or the module of a kernel)
 and where the operator, kernel or span changes. So each moment belongs to one cell, which has a part, a phase, a module,

@@ -1,8 +1,8 @@
 """Reduce a recording that is too large for memory to the spans that its metrics need; `sections` reads all its spans.
 
-Steps, phases and all coarse records stay for the whole run. Of the fine-grained spans (modules, operators), those of
-the first, the slowest and the last steps stay, and the outermost modules of all steps, from which the forward phase
-follows. Names and durations are summed over all fine-grained spans.
+Steps, phases and all coarse records stay for the whole run. Fine-grained spans (modules, operators) stay in the first,
+the slowest and the last steps. The outermost modules stay in all steps, because the forward phase is computed from
+them. The sums by name cover all fine-grained spans.
 """
 
 from dataclasses import dataclass, field, replace

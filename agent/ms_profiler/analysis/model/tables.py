@@ -316,10 +316,10 @@ class Recording:
         tensors: `MEMORY` of the same allocator.
         calls_left_out: traced calls that were left out because there were too many.
         fine: number of fine-grained spans (modules, operators) that were read.
-        again: reads the spans that begin from one time to another (nanoseconds since the epoch), or the fine-grained
-            ones alone, once more, in parts, as `UNNESTED`; None where `spans` holds everything. Where it is given,
-            `spans` has no fine-grained ones until `driver.thinning` has chosen some.
-        starts: when some of the fine-grained spans begin, in order, where `spans` does not hold all of them.
+        again: reads spans of an interval again (bounds in nanoseconds since the epoch), or only the fine-grained ones,
+            in parts, as `UNNESTED`. None where `spans` holds everything; otherwise `spans` has no fine-grained ones
+            until `driver.thinning` has chosen some.
+        starts: sorted begins of some fine-grained spans, where `spans` does not hold all of them.
         sums: fine-grained spans by name, as of `metrics.operators.sum_up`, where `spans` does not hold all of them.
         sums_by_place: the same by `metrics.sampling.places`, too.
         detailed: numbers of the steps whose fine-grained spans `spans` holds; None for all.

@@ -56,7 +56,7 @@ class Compilation:
         self._counts: dict[tuple[str, CodeType], int] = {}
 
     def function(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the replacement of `_compile`, which gets the code of a function first."""
+        """Return the replacement of `_compile`, whose first argument is the code of a function."""
         recorder, guard, compiling = self.host.recorder, self.host.guard, _compiling
 
         def _compile(code: CodeType, *args: Any, **kwargs: Any) -> Any:

@@ -1,11 +1,11 @@
 """Shapes of operators that ITT reports: Kineto runs beside the ITT hook in a few steps.
 
 ITT reports names only. For `STEPS` steps, after `FIRST` steps in which caches and compilers warm up, Kineto records
-shapes. It runs for all threads, as in `windows`: such a profiler has a slot of its own beside that of each thread, if
+shapes. It runs for all threads, as in `windows`. PyTorch permits such a profiler beside the profiler of each thread, if
 the thread that starts it has no profiler at that moment. So the ITT hook is off while Kineto starts, and on again
-before anything runs. The operators are still those of ITT, and Kineto adds the arguments of each, in the order in which
-a thread began them: no operator is doubled or cut, whenever Kineto has to stop. Kineto stops before a profiler of the
-script starts, before a fork, and before a thread ends, because PyTorch switches off the thread's hook only after
+before anything runs. The operators are still those of ITT; Kineto adds their arguments, in the order in which a thread
+began the operators. So no operator is doubled or cut, whenever Kineto has to stop. Kineto stops before a profiler of
+the script starts, before a fork, and before a thread ends, because PyTorch switches off the thread's hook only after
 Kineto.
 
 An operator takes 1 to 2 us more in these steps. Kineto keeps 1 KB of it in memory until it stops, so longer steps than
