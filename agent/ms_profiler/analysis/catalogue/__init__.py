@@ -85,8 +85,8 @@ TABLES: Final = (
     ),
     Table(
         "modules",
-        "A module, or an optimizer, with its time in all steady steps: that of kernels where their modules are known, "
-        "otherwise that of the stepping thread.",
+        "A module, or an optimizer, and its time in all steady steps: the time of its kernels, or, if their modules "
+        "are unknown, the time of the stepping thread.",
         (
             *OWNED,
             Column(

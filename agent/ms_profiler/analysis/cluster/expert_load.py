@@ -1,11 +1,10 @@
-"""Compare the ranks of a group that share the experts of layers, by the bytes and the time of their experts.
+"""Compare the ranks of a group that share a layer's experts: the bytes and the time of the experts of each rank.
 
-A layer of experts exchanges all to all twice, as GShard (https://arxiv.org/abs/2006.16668, section 3.1) does: tokens
-go to the ranks of their experts, and come back. Between the two each rank computes with its experts. Two exchanges of
-a group that follow each other are such a pair if all ranks together send as many bytes in the second as in the first.
-Far smaller ones are left out: they send counts or weights of tokens. The load of a rank is the bytes that it sends
-back. Its experts' time is the time from the end of the exchange before until the rank is ready to send back, by its
-own clock.
+A layer of experts has two all-to-all exchanges, as in GShard (https://arxiv.org/abs/2006.16668, section 3.1): tokens go
+to the ranks of their experts, and come back. Between the two each rank computes with its experts. Two consecutive
+exchanges of a group are such a pair if all ranks together send as many bytes in the second as in the first. Far smaller
+exchanges are left out: they send counts or weights of tokens. The load of a rank is the number of bytes that it sends
+back. Its experts' time lasts from the end of the first exchange until the rank is ready to send back, by its own clock.
 """
 
 from collections.abc import Mapping, Sequence

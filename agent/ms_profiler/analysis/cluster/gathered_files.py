@@ -101,7 +101,7 @@ def _send(path: str, name: str, target: str, done: Copied) -> None:
 
 
 def _files(path: str) -> Iterator[tuple[str, str]]:
-    """Yield the plain files of a result, and their places in it; a trace is its own file."""
+    """Yield the plain files of a result with their paths in it; a result that is a single trace has one file."""
     if os.path.isfile(path):
         yield path, ""
         return

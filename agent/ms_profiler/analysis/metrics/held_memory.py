@@ -70,10 +70,9 @@ def group(recording: tables.Recording) -> Group | None:
 
 
 def by_step(recording: tables.Recording, steps: Steps) -> pl.DataFrame:
-    """Return the most resident memory of the stepping process in the samples of each recorded step.
+    """Return the largest resident memory of the stepping process in the samples of each recorded step.
 
-    Returns:
-        `number`, `peak` (bytes); a step without a sample is not there.
+    Returns: `number`, `peak` (bytes); steps without a sample are left out.
     """
     known = recording.host.filter(pl.col("process") == steps.process, pl.col("name") == names.RESIDENT.name)
     row = intervals.locate(known["start_ns"], steps.recorded)

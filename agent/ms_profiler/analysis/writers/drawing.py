@@ -43,11 +43,8 @@ class Drawing:
     def __init__(self, measures: Measures, section: Section, exchanges: pl.DataFrame | None = None) -> None:
         """Collect the rows.
 
-        Args:
-            measures: the measures of the run.
-            section: the section of the run.
-            exchanges: the exchanges to draw instead of those of the run's own device or graph; with the columns of
-                `communication`.
+        Args: measures: the measures of the run. section: the section of the run. exchanges: exchanges with the columns
+        of `communication`, drawn instead of those that the run's device or graph recorded.
         """
         self.measures, self.section, self.exchanges = measures, section, exchanges
         main = measures.stream.table.filter(pl.col("process") == measures.steps.process)

@@ -1,4 +1,4 @@
-"""The parts of the whole run, for summary.json."""
+"""Make the parts of summary.json that describe the whole run."""
 
 from typing import Any
 
