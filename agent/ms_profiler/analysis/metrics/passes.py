@@ -149,8 +149,8 @@ def _placed(kernels: pl.DataFrame) -> pl.DataFrame:
 def _forward(passes: pl.DataFrame, forward: pl.DataFrame, spans: pl.DataFrame) -> pl.Series:
     """Return the begin of the forward pass of each backward pass, null where unknown.
 
-    It is the last forward pass before, unless nothing ran in it: then the script had run the network before it
-    requested gradients.
+    It is the last forward pass before the backward pass. If nothing ran in it, the begin is unknown: the script had run
+    the network before it requested gradients.
     """
     ran = spans.filter(pl.col("category").is_in([int(Category.MODULE), int(Category.OP)]))["start_ns"].sort()
     inside = ran.search_sorted(forward["start_ns"]) < ran.search_sorted(forward["end_ns"])

@@ -108,12 +108,11 @@ def copies(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
         evidence += f" of {size(own.bytes)}, at {size(own.bandwidth)}/s"
     if own.pageable:
         evidence += f"; {percent(own.pageable)} of their time is to or from pageable memory, where the host waits, too"
-    action = "Move less: data that stays on the device, smaller types; and copy the next batch on a stream of its own."
+    action = "Copy less: keep data on the device, use smaller types. Copy the next batch on a separate stream."
     if facts.framework == "torch":
         action = (
-            "Copy from pinned memory without waiting (pin_memory=True of the DataLoader, non_blocking=True), the next "
-            "batch on a stream of its own while this one is computed; or move less: data that stays on the device, "
-            "smaller types."
+            "Copy the next batch on a separate stream while the step computes (pin_memory=True of the DataLoader, "
+            "non_blocking=True). Or copy less: keep data on the device, use smaller types."
         )
     worst = worst_step(found, facts, critical_path.COPY)
     yield Advice("copy-bound", critical_path.COPY, share, evidence, action, worst, f"stream {own.stream}")

@@ -70,7 +70,8 @@ class Collectives:
     def primitive(self, kind: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Return a function that replaces `__call__` of a primitive of this kind.
 
-        The group is a parameter of generated primitives, and an attribute of the others, whose input comes first.
+        In generated primitives, the group is a parameter. In the others it is an attribute, and the input is the first
+        parameter.
         """
         host, recorder, labelled = self.host, self.host.recorder, self._label
 
