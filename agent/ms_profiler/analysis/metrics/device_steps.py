@@ -65,10 +65,10 @@ def windows(tasks: pl.DataFrame, steps: Steps, form: Form) -> pl.DataFrame:
     """Return the interval of each step on the device: `step` (row of `steps.table`), `host_ns` (its begin on the host),
     start and end.
 
-    MindSpore: the interval on the host, the end included; our own recordings: without the end. Others: from the start
-    of the first task that the host launched in the step to the end of the last of them, or to the end of the step on
-    the host if that is later; a step without known launches has its interval on the host. Where two steps overlap, the
-    first one has the time. Without steps there is one window without bounds.
+    For MindSpore's results it is the interval on the host with its end, for our own recordings without its end. For
+    others it begins with the first task that the host launched in the step. It ends with the last such task, or with
+    the step on the host if that is later. A step without known launches has its interval on the host. Where two steps
+    overlap, the time belongs to the first one. Without steps there is one window without bounds.
 
     Args:
         tasks: `tables.TASKS`.

@@ -19,7 +19,7 @@ PROCESSOR: Final = "CPU"
 
 
 def component(recording: tables.Recording) -> pl.Expr:
-    """Return the name of the allocator on a processor whose memory a recording has."""
+    """Return the name of the host allocator that a recording covers."""
     return pl.lit(COMPONENT if recording.tensors.is_empty() else PYTORCH).alias("component")
 
 

@@ -1,8 +1,8 @@
 """Turn the device records of our own tracing, from the store, into tables.
 
-A kernel belongs to the call that launched it. Both have the same number. The number wraps, so the latest call with it
-before the kernel counts. The time of the call, not the time of the kernel, decides whether the kernel belongs to the
-run.
+A kernel belongs to the call that launched it. Both have the same correlation id. Ids wrap, so the latest call before
+the kernel that has its id counts. The time of the call, not the time of the kernel, decides whether the kernel belongs
+to the run.
 
 There may be tens of millions of records. All metrics use a few words of every task (`tables.RUNS`); the remaining data
 becomes tables for the tasks that are shown.

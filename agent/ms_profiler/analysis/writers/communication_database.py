@@ -1,8 +1,8 @@
 """communication_analyzer.db: exchanges with other ranks, and the steps, as tables.
 
 It is written beside the database of the run; msprof-analyze reads neither exchanges nor steps there. The rows are those
-of `communication.json`, `communication_matrix.json` and `step_trace_time.csv`, their sums left out. Groups go by the
-number that other tools compute from their names. torch_npu calls the file analysis.db.
+of `communication.json`, `communication_matrix.json` and `step_trace_time.csv`, without their sums. Groups are
+identified by the number that other tools compute from their names. torch_npu calls the file analysis.db.
 """
 
 import os

@@ -43,8 +43,11 @@ class Drawing:
     def __init__(self, measures: Measures, section: Section, exchanges: pl.DataFrame | None = None) -> None:
         """Collect the rows.
 
-        Args: measures: the measures of the run. section: the section of the run. exchanges: exchanges with the columns
-        of `communication`, drawn instead of those that the run's device or graph recorded.
+        Args:
+            measures: the measures of the run.
+            section: the section of the run.
+            exchanges: exchanges with the columns of `communication`, drawn instead of those that the run's device or
+                graph recorded.
         """
         self.measures, self.section, self.exchanges = measures, section, exchanges
         main = measures.stream.table.filter(pl.col("process") == measures.steps.process)

@@ -25,8 +25,8 @@ def summary(measures: Measures) -> dict[str, Any] | None:
         "sampled": measures.steps.recorded.height,
         "stretches": int(sampling.strata(table).n_unique()),
         "first_left_out": int(table.filter(pl.col("content") == tables.COARSE)["number"][0]),
-        "why": "recording all steps took more than overhead_budget; totals that are `scaled` are estimates for all "
-        "steps, those beside them with `_error` their standard errors; figures of a step are those of sampled steps",
+        "why": "recording all steps took more than overhead_budget; `scaled` totals are estimates for all steps, "
+        "`_error` is their standard error; figures of a step are those of sampled steps",
     }
 
 
