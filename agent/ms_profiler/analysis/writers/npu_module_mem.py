@@ -19,7 +19,7 @@ def path(measures: Measures) -> str:
 
 
 def applies(measures: Measures) -> bool:
-    """Return whether that was recorded."""
+    """Return whether this memory was recorded."""
     device = measures.recording.device
     return device is not None and not device.modules.is_empty()
 

@@ -1,6 +1,7 @@
-"""The account of a result as the pure-Python recorder keeps it; `native/account.c` is the other writer of such files.
+"""Keep the account of a result in the pure-Python recorder; `native/account.c` is the other writer of such files.
 
-Python has no atomic addition to memory, so the file is read and written, under a lock where a lock is free at once.
+Python has no atomic addition to memory, so each change reads and writes the file. It takes the file's lock if that is
+free at once.
 """
 
 import errno
