@@ -118,7 +118,7 @@ def _processes(result: str, name: str) -> list[Finding]:
             found.append(note(name, text, "Raise max_disk, or free some space."))
         if record.dropped:
             text = f"{who} lost {record.dropped} records: the disk was full, or max_memory was reached."
-            found.append(note(name, text, "Free some space, or raise max_memory. The summary says which."))
+            found.append(note(name, text, "Free some space, or raise max_memory. The summary names the reason."))
     if not found:
         text = "No process recorded: the job ended before its framework was imported, or while it was."
         return [cause(name, text, "Run the job again to its end.")]

@@ -45,7 +45,7 @@ def examine(pid: int) -> list[Finding]:
             cause("process", f"Process {pid} is not recorded: it is {why}.", "Ask for the process that trains."),
         ]
     if not re.search(r"python[\d.]*$", os.path.basename(python)):
-        return [*found, note("process", f"Process {pid} runs {python}, which is no Python interpreter that is known.")]
+        return [*found, note("process", f"Process {pid} runs {python}, which is not a known Python interpreter.")]
     flags = words[1 : helper.arguments(words)]
     # the name under which it was started finds its virtual environment, which the resolved link does not
     started = words[0] if os.path.isabs(words[0]) and os.path.exists(words[0]) else python

@@ -131,8 +131,8 @@ def _recorded(summary: dict[str, Any]) -> str:
     if not found:
         return f"{count} recorded"
     return (
-        f"{count} sampled in bursts from step {found['first_left_out']} on to keep to overhead_budget, totals of "
-        "operators, kernels and modules are scaled to all steps with their standard errors"
+        f"{count} sampled in bursts from step {found['first_left_out']} on to keep to overhead_budget; totals of "
+        "operators, kernels and modules are estimates for all steps, with standard errors"
     )
 
 

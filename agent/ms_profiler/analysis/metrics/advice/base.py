@@ -128,12 +128,12 @@ def samples(facts: Facts) -> str:
 
 
 def percent(share: float) -> str:
-    """Return a share as people read it."""
+    """Return a share as a percentage."""
     return f"{share * 100:.1f} %"
 
 
 def length(nanoseconds: float) -> str:
-    """Return a time as people read it."""
+    """Return a time with its unit."""
     if nanoseconds < 1e6:
         return f"{nanoseconds / 1e3:.1f} us"
     return f"{nanoseconds / 1e6:.1f} ms" if nanoseconds < 1e9 else f"{nanoseconds / 1e9:.2f} s"
