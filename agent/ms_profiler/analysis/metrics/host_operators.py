@@ -76,8 +76,8 @@ def _known(spans: pl.DataFrame) -> pl.DataFrame:
 def ties(operators: pl.DataFrame) -> pl.DataFrame:
     """Return the operator of each gradient, if autograd's numbers are known.
 
-    Several nested operators may carry the same number: the last to begin made the gradient. Of the operators that run
-    the gradient, the first to begin counts. Another process may use the same number.
+    Nested operators may have the same number: the last one to begin made the gradient. Among the operators that run the
+    gradient, the first one to begin is chosen. Numbers of other processes are separate.
 
     Args:
         operators: the operators of `calls`.

@@ -19,8 +19,8 @@ def match(kernels: pl.DataFrame, operators: pl.DataFrame) -> pl.Series:
     Not every span starts a kernel, and not every kernel has a span: kernels of a backward pass have none. The queue is
     empty at the begin of a window, and the host may be steps ahead. So where a window has as many kernels of a key as
     spans, they are matched in order. If the numbers differ, the same is tried for each step of the window, and then for
-    each segment of the step. The remaining keys are matched in the same way between matched neighbours. No
-    match may let a kernel start before its span, or change the order of a lane.
+    each segment of the step. The remaining keys are matched in the same way between matched neighbours. No match may
+    let a kernel start before its span, or change the order of a lane.
 
     Args:
         kernels: `window` (null outside of all), `step`, `segment` (which only goes up: a backward pass begins another),
