@@ -179,8 +179,8 @@ class Completeness:
         present: numbers of the ranks whose results were read.
         dropped: records that were dropped for lack of room.
         damaged: records and files that could not be read.
-        ended: how each process that steps ended, by rank: "exit", "exception: ...", "killed", "running", or empty where
-            another tool recorded it.
+        ended: how the stepping process of each rank ended: "exit", "exception: ...", "killed", "running", or empty
+            where another tool recorded it.
     """
 
     expected: int

@@ -229,7 +229,7 @@ class _Intake:
         return self._spanned(graph_names.owners(found, seen, ran))
 
     def _spanned(self, owners: dict[str, Owner]) -> dict[str, Owner]:
-        """Return owners under the names of the spans of modules: a compiled function names no outermost cell."""
+        """Return owners whose modules have the names of spans; a compiled function does not name its outermost cell."""
         spans = self.recording.spans
         rows = spans.filter(pl.col("category") == int(Category.MODULE))["name"].unique()
         names = self.recording.names.gather(rows).to_list()

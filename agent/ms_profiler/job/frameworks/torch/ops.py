@@ -5,9 +5,9 @@ of each thread, which the threads of a backward pass and a fork child inherit. O
 callback on (40 to 240 us the first time, 2 us later) and off. While it is on, an operator takes 0.2 us more, and
 recording it takes 0.1 us. New threads begin with the callback. Older threads switch it on or off where their next
 region begins; PyTorch marks each step of an optimizer and each batch as a region. ITT reports names only, but no shapes
-(see `shapes`) and no numbers that tie an operator to its gradient. The end of an operator does not name the operator.
-So a region compiled by TorchScript, which begins in a call of `__enter__` and outlives it, gets the end of that call,
-and the call the end of the region.
+(see `shapes`) and no numbers that tie an operator to its gradient. The end of an operator does not name the operator. A
+region compiled by TorchScript begins inside a call of `__enter__` and ends after it. So the two ends are exchanged: the
+region ends when the call does, and the call when the region does.
 """
 
 import os
