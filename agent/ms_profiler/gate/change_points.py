@@ -1,4 +1,5 @@
-"""Find where in a series of runs the figures changed, by E-Divisive. It needs no threshold; reorderings measure chance.
+"""Find where in a series of runs the figures changed, by E-Divisive. It needs no threshold: random reorderings show
+which changes may be chance.
 
 This is our own implementation, because the libraries that have it cannot be installed beside a training job:
 apache-otava 0.8 pins NumPy 2.2 and has clients of BigQuery, Postgres and Slack; signal-processing-algorithms 2.1 needs

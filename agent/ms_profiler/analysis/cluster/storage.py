@@ -229,7 +229,7 @@ def _needed(names: list[str]) -> list[str]:
 def _files(path: str) -> tuple[Any, str]:
     """Return fsspec's file system for an address, and the path in it."""
     protocol = path.partition(_SIGN)[0]
-    remedy = f"Install fsspec and what it needs for {protocol}: pip install 'ms-profiler[s3]' for s3."
+    remedy = f"Install fsspec with its packages for {protocol}: pip install 'ms-profiler[s3]' for s3."
     try:
         fsspec: Any = importlib.import_module("fsspec")
         with _telling(path):

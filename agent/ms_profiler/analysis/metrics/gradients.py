@@ -181,7 +181,7 @@ class Roles:
         return _SEVERAL.get(other.family, 1)
 
     def named_after(self, other: "Roles") -> bool:
-        """Return whether kernels of this family belong to the other role's operator by name, or may be inside it."""
+        """Return whether this kernel's name shows that it belongs to the other role's operator, or may belong to it."""
         if self.stem is None:
             return False
         if other.emits is not None and self.type in other.emits:

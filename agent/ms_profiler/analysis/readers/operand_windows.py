@@ -70,7 +70,7 @@ def _pairs(told: Sequence[Record], begun: Sequence[Record]) -> list[tuple[Record
 
 
 def _along(told: Sequence[Record], begun: Sequence[Record], at: int, to: int) -> list[tuple[Record, Record]]:
-    """Return the pairs from a place in both lists on; none if the names disagree before one of the lists ends.
+    """Pair records and spans of equal names from these places on; return no pairs if the names of two differ.
 
     Args:
         told: the records.
