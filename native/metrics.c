@@ -180,7 +180,7 @@ static void write_threads(const metric *first, const metric *last, uint64_t time
       snprintf(path, sizeof path, "/proc/self/task/%u/comm", tid);
       if (!read_text(path, name, sizeof name)) continue;
       size_t length = strcspn(name, "\n");
-      of->name = msp_intern(name, msp_whole_characters(name, length), MSP_COUNTED, NAMES_MOST);
+      of->name = msp_intern(name, msp_whole_characters(name, length), MSP_OF_THE_SYSTEM, NAMES_MOST);
     }
     for (const metric *row = first; row <= last; ++row) {
       uint64_t value, *before = &of->last[row->of.number & 1];

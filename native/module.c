@@ -145,6 +145,19 @@ static PyObject *py_intern_one_of(PyObject *self, PyObject *const *args, Py_ssiz
   return with_text(args[0], use_counted, &id) ? PyLong_FromUnsignedLong(id) : NULL;
 }
 
+static PyObject *py_anonymize(PyObject *self, PyObject *key) {
+  (void)self;
+  char *bytes;
+  Py_ssize_t length;
+  if (PyBytes_AsStringAndSize(key, &bytes, &length) < 0) return NULL;
+  if (length != 16) {
+    PyErr_SetString(PyExc_ValueError, "a key of 16 bytes is needed");
+    return NULL;
+  }
+  msp_strings_anonymize((const unsigned char *)bytes);
+  Py_RETURN_NONE;
+}
+
 static void use_name(const char *text, size_t length, uint32_t *unused) {
   (void)unused;
   msp_writer_name(text, length);
@@ -244,6 +257,7 @@ static PyMethodDef functions[] = {
     {"now", py_now, METH_NOARGS, "Return CLOCK_MONOTONIC_RAW in nanoseconds."},
     {"intern", py_intern, METH_O, "Return the id of a string, 0 when it cannot be written."},
     {"intern_one_of", FAST(py_intern_one_of), "As intern, of names of a kind: intern_one_of(text, most)."},
+    {"anonymize", py_anonymize, METH_O, "Write a hash with this key in place of names of the job."},
     {"thread_name", py_thread_name, METH_O, "Name the calling thread."},
     {"op_stream", py_op_stream, METH_NOARGS, "Record operators from here on; return whether PyTorch will report them."},
     {"range_stream", py_range_stream, METH_NOARGS, "As op_stream, for the ranges that PyTorch pushes through NVTX."},

@@ -1,12 +1,14 @@
 #include "strings.h"
 
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "control.h"
 #include "file_format.h"
 #include "gate.h"
+#include "keyed_hash.h"
 #include "recorder.h"
 
 /* A job that makes a new name for every event must not fill its memory through us. */
@@ -22,6 +24,7 @@ typedef struct msp_string {
   uint32_t session; /* the last store it was written to */
   uint16_t length;
   bool counted; /* one of `counted` */
+  bool hidden;  /* written as a hash of it */
   char text[];
 } msp_string;
 
@@ -41,7 +44,9 @@ static uint32_t counted; /* of these, names that are bounded by their number */
 static size_t kept_bytes;
 static uint32_t kept_slots; /* that all of them take in a store */
 static uint64_t refused;    /* times that there was no room for another */
-static bool torn;           /* inherited over a fork, perhaps from the middle of a change */
+static bool anonymous;
+static uint64_t secret[2]; /* of the hash of hidden texts */
+static bool torn;          /* inherited over a fork, perhaps from the middle of a change */
 
 static uint32_t slots_of(size_t length) { return 1 + (uint32_t)((length + MSP_SLOT_SIZE - 1) / MSP_SLOT_SIZE); }
 
@@ -58,6 +63,39 @@ static uint64_t hash_of(const char *text, size_t length) {
     length -= taken;
   }
   return hash;
+}
+
+void msp_strings_anonymize(const unsigned char key[16]) {
+  memcpy(secret, key, sizeof secret);
+  anonymous = true;
+}
+
+bool msp_strings_anonymous(void) { return anonymous; }
+
+static bool begins(const char *text, size_t length, const char *with) {
+  return length >= strlen(with) && memcmp(text, with, strlen(with)) == 0;
+}
+
+/* Return whether a text says nothing of the job: shapes, or what PyTorch itself defines. */
+static bool says_nothing(const char *text, size_t length) {
+  static const char *const operators[] = {"aten::", "prim::", "prims::", "c10d::", "c10::", "AccumulateGrad"};
+  for (size_t at = 0; at < sizeof operators / sizeof *operators; ++at) {
+    if (begins(text, length, operators[at])) return true;
+  }
+  size_t end = length, signs = 0;
+  while (end > 0 && text[end - 1] >= '0' && text[end - 1] <= '9') --end;
+  if (end < length && end > 8 && memcmp(text + end - 8, "Backward", 8) == 0) return true;
+  while (signs < length && strchr("0123456789,;()[]. -", text[signs]) != NULL && text[signs] != 0) ++signs;
+  return signs == length;
+}
+
+static bool is_hidden(const char *text, size_t length, msp_origin origin) {
+  return anonymous && (origin == MSP_OF_THE_JOB || origin == MSP_OF_THE_SYSTEM) && !says_nothing(text, length);
+}
+
+/* The same text may be a label of ours, which is written as it is, and a name of the job's. */
+static uint64_t hash_as(const char *text, size_t length, bool hidden) {
+  return hidden ? ~hash_of(text, length) : hash_of(text, length);
 }
 
 static msp_string *find(uint64_t hash, const char *text, size_t length) {
@@ -92,16 +130,17 @@ static bool make_room(void) {
 static bool full(size_t length, msp_origin origin, uint32_t most) {
   uint32_t texts = origin == MSP_OURS ? KEPT_MOST : OF_THE_JOB(KEPT_MOST);
   size_t bytes = origin == MSP_OURS ? KEPT_BYTES_MOST : OF_THE_JOB(KEPT_BYTES_MOST);
-  if (origin == MSP_COUNTED && counted >= most) return true;
+  if ((origin == MSP_COUNTED || origin == MSP_OF_THE_SYSTEM) && counted >= most) return true;
   return count >= texts || kept_bytes + sizeof(msp_string) + length + 1 > bytes;
 }
 
-static msp_string *add(uint64_t hash, const char *text, size_t length, bool is_counted) {
+static msp_string *add(uint64_t hash, const char *text, size_t length, bool is_counted, bool hidden) {
   size_t size = sizeof(msp_string) + length + 1;
   if (!make_room()) return NULL;
   msp_string *string = malloc(size);
   if (string == NULL) return NULL;
-  *string = (msp_string){.hash = hash, .id = count + 1, .length = (uint16_t)length, .counted = is_counted};
+  *string =
+      (msp_string){.hash = hash, .id = count + 1, .length = (uint16_t)length, .counted = is_counted, .hidden = hidden};
   memcpy(string->text, text, length);
   string->text[length] = 0;
   if (newest == NULL) {
@@ -139,7 +178,15 @@ static void mend(void) {
 /* In the lock. */
 static bool write_to(uint32_t session, msp_string *string) {
   if (session == 0 || string->session == session) return true;
-  if (!msp_control_write_string(string->id, string->text, string->length)) return false;
+  const char *text = string->text;
+  size_t length = string->length;
+  char name[24];
+  if (string->hidden) {
+    length = (size_t)snprintf(name, sizeof name, "m%010llx",
+                              (unsigned long long)(msp_keyed_hash(secret, text, length) & 0xFFFFFFFFFFu));
+    text = name;
+  }
+  if (!msp_control_write_string(string->id, text, length)) return false;
   __atomic_store_n(&string->session, session, __ATOMIC_RELEASE);
   return true;
 }
@@ -158,7 +205,8 @@ size_t msp_whole_characters(const char *text, size_t length) {
 uint32_t msp_intern(const char *text, size_t length, msp_origin origin, uint32_t most) {
   if (length == 0) return 0;
   if (length > MSP_STRING_MAX) length = msp_whole_characters(text, MSP_STRING_MAX);
-  uint64_t hash = hash_of(text, length);
+  bool hidden = is_hidden(text, length, origin);
+  uint64_t hash = hash_as(text, length, hidden);
   uint32_t session = msp_gate_load(&msp_gate_page->session);
   msp_string *string = find(hash, text, length);
   if (string != NULL && (session == 0 || __atomic_load_n(&string->session, __ATOMIC_ACQUIRE) == session)) {
@@ -170,7 +218,9 @@ uint32_t msp_intern(const char *text, size_t length, msp_origin origin, uint32_t
   mend();
   string = find(hash, text, length);
   bool no_room = string == NULL && full(length, origin, most);
-  if (string == NULL && !no_room) string = add(hash, text, length, origin == MSP_COUNTED);
+  if (string == NULL && !no_room) {
+    string = add(hash, text, length, origin == MSP_COUNTED || origin == MSP_OF_THE_SYSTEM, hidden);
+  }
   if (no_room) {
     __atomic_add_fetch(&refused, 1, __ATOMIC_RELAXED);
     if (session != 0) msp_control_count_unnamed();
@@ -185,7 +235,8 @@ uint32_t msp_intern(const char *text, size_t length, msp_origin origin, uint32_t
 
 uint32_t msp_intern_anew(msp_recent *recent, const char *text, uint32_t session) {
   size_t length = strlen(text);
-  const msp_string *string = length > 0 && length <= MSP_STRING_MAX ? find(hash_of(text, length), text, length) : NULL;
+  uint64_t hash = hash_as(text, length, is_hidden(text, length, MSP_OF_THE_JOB));
+  const msp_string *string = length > 0 && length <= MSP_STRING_MAX ? find(hash, text, length) : NULL;
   if (string == NULL || __atomic_load_n(&string->session, __ATOMIC_ACQUIRE) != session) {
     return msp_intern(text, length, MSP_OF_THE_JOB, 0); /* its next time it is found */
   }

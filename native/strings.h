@@ -6,17 +6,26 @@
 #ifndef MSP_STRINGS_H
 #define MSP_STRINGS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
 /* The owner of a text. A job may make names without end, so an eighth of the room is reserved for our own names; and
  * the number of names of short-lived objects is bounded by the number of these objects. */
-typedef enum { MSP_OURS, MSP_OF_THE_JOB, MSP_COUNTED } msp_origin;
+typedef enum { MSP_OURS, MSP_OF_THE_JOB, MSP_COUNTED, MSP_OF_THE_SYSTEM } msp_origin;
 
 /* Return the id of `text`, 0 when it is empty, or cannot be kept or written: a process keeps 65536 texts and 8 MB, and
- * of those that are MSP_COUNTED no new one from `most` on. Cut to MSP_STRING_MAX bytes at a character's start. */
+ * of those that are MSP_COUNTED or MSP_OF_THE_SYSTEM no new one from `most` on. Cut to MSP_STRING_MAX bytes at a
+ * character's start. */
 uint32_t msp_intern(const char *text, size_t length, msp_origin origin, uint32_t most);
+
+/* From now on write texts that the system or the job has made (MSP_OF_THE_JOB, MSP_OF_THE_SYSTEM) as a keyed hash of
+ * them, but for shapes, and operators and nodes of autograd that PyTorch defines. */
+void msp_strings_anonymize(const unsigned char key[16]);
+
+/* Whether texts are written so. */
+bool msp_strings_anonymous(void);
 
 /* Return the length of a text that was cut anywhere, without the part of a character at its end. */
 size_t msp_whole_characters(const char *text, size_t length);

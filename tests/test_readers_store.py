@@ -1,5 +1,6 @@
 import polars as pl
 import pytest
+from ms_profiler.analysis.driver import engine
 from ms_profiler.analysis.driver.progress import Progress
 from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.readers import slot_table as slots, store as readers_store
@@ -266,3 +267,10 @@ def test_what_begins_while_the_store_is_read_is_not_of_this_reading(store, monke
     spans = named(recording, recording.spans)
     assert spans["name"].to_list() == ["aten::mm", "aten::relu"]
     assert (spans["end_ns"] >= spans["start_ns"]).all()
+
+
+def test_a_path_that_is_no_text_is_read(tmp_path):
+    path = tmp_path / "\udcff\udcfe odd\n\x1b"
+    path.mkdir()
+    (done,) = engine.analyse([training(path, steps=3).write()])
+    assert not done.warning and (path / "host_4242_20260101000000123_ascend_ms" / layout.SUMMARY).exists()

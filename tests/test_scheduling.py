@@ -75,6 +75,13 @@ def test_part_of_some_times_in_which_a_thread_waited_for_a_processor():
     assert scheduling.queued(none, half) == scheduling.queued(first, half.head(0)) == 0.0
 
 
+def test_of_too_many_threads_those_with_the_most_samples_are_looked_at(monkeypatch):
+    known = pl.concat([looks((1, 1, 5000, 0)), looks((1, 2, 5000, 0)), *[looks((1, 3, 5000, 0))] * 2])
+    assert scheduling.watched(known) == [(1, 1), (1, 2), (1, 3)]
+    monkeypatch.setattr(scheduling, "THREADS_MOST", 2)
+    assert scheduling.watched(known) == [(1, 1), (1, 3)]
+
+
 def test_data_is_late_where_its_makers_wait_for_a_processor():
     def delayed(*threads):
         return scheduling.delayed(looks((1, 1, 5000, 0), *threads), 1, 1, DURING, DURING)

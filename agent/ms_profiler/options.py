@@ -219,6 +219,7 @@ class Options:
         False, Bool(), "Listen to `ms-profiler` commands while the job runs.", inert="this version listens to none"
     )
     quiet: bool = _option(False, Bool(), "Leave out the lines at start and end; they stay in the run's record.")
+    anonymize: bool = _option(False, Bool(), "Replace the host's name, paths and names of the job's own code.")
     report: bool = _option(False, Bool(), "Also write `report.html`, a page to look at, with the analysis.")
 
     #: names of the options that the variable holds, bad values not counted

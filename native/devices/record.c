@@ -1,11 +1,14 @@
 #include "record.h"
 
+#include <string.h>
+
 #include "writer.h"
 
 static uint64_t pair(uint32_t low, uint32_t high) { return (uint64_t)high << 32 | low; }
 
 static uint32_t text(msp_writer *writer, const char *string) {
   if (string == NULL || *string == 0) return 0;
+  if (msp_strings_anonymous()) return msp_intern(string, strlen(string), MSP_OURS, 0); /* kernels keep their names */
   return msp_intern_recent(&writer->recent, string, writer->session);
 }
 

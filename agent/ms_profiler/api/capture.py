@@ -7,6 +7,7 @@ import shutil
 import warnings
 import weakref
 from collections.abc import Callable
+from dataclasses import replace
 from enum import Enum
 from typing import Any
 
@@ -55,7 +56,10 @@ class Capture:
         self.options, self._messages = options.resolve(values)
         for message in self._messages:
             warnings.warn(message, stacklevel=4)
-        self._session = collection.for_script()
+        self._session = collection.for_script(self.options.anonymize)
+        if self.options.anonymize and not self._session.anonymous:
+            warnings.warn("anonymize came too late: this process has recorded with names before", stacklevel=4)
+        self.options = replace(self.options, anonymize=self._session.anonymous)
         self._recording: Recording | None = None
         self._running = False  # the recording is active
         self._metadata: dict[str, Any] = {}

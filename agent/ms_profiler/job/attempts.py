@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 
 from ms_profiler.job.process import Identity
-from ms_profiler.store import layout, run_info
+from ms_profiler.store import anonymous, layout, run_info
 
 #: of torchrun: how often it has started its ranks again
 _RESTARTS = "TORCHELASTIC_RESTART_COUNT"
@@ -35,7 +35,8 @@ def earlier(folder: str, own: Identity, info: run_info.RunInfo, environ: Mapping
                 known = run_info.read_run(layout.run_info_path(os.path.join(folder, name)))
             except (OSError, ValueError):
                 continue
-            same = (known.host, known.boot_id, known.job, known.rank) == (info.host, info.boot_id, own.job, own.rank)
+            same = (known.host, known.boot_id, known.rank) == (info.host, info.boot_id, own.rank)
+            same = same and known.job in (own.job, anonymous.word(own.job))
             if same and known.pid != info.pid and known.attempt < int(count):
                 found = max(found, (known.started_wall, name))
     except OSError:

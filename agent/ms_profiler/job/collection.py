@@ -50,7 +50,7 @@ def _open(since_ns: int) -> None:
     if parent is not None and not parent.directory:
         return  # its parent records some steps on demand, and not this process
     if _current is None:
-        _current = Session(identity)
+        _current = Session(identity, parsed.options.anonymize)
     if parsed.options.dynamic is not None:
         _current.watch(parsed.options)
         return
@@ -59,12 +59,16 @@ def _open(since_ns: int) -> None:
         _current = None
 
 
-def for_script() -> Session:
-    """Return the session of this process; make it if missing. It hooks every framework when it is imported."""
+def for_script(anonymous: bool = False) -> Session:
+    """Return the session of this process; make it if missing. It hooks every framework when it is imported.
+
+    Args:
+        anonymous: replace names of the job, where the session is made now.
+    """
     global _current
     with _lock:
         if _current is None:
-            _current = Session(process.identity(os.environ))
+            _current = Session(process.identity(os.environ), anonymous)
         session = _current
     session.hooks.add_all(session.add_framework)
     return session

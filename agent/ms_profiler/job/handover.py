@@ -133,13 +133,13 @@ def _start(recording: Recording, results: list[str]) -> Detached:
     msprof gets a part of the time only: the rest is for our own files.
     """
     share = recording.options.exit_timeout * MSPROF_SHARE / len(results)
-    with _log(recording.result) as messages:
+    with _log(recording.result, recording.options.anonymize) as messages:
         return analyser.start([*_words(recording, results), "--msprof-timeout", f"{share:g}"], messages)
 
 
 def _leave(recording: Recording, results: list[str]) -> None:
     """Start the analysis of `results` as `_start` does; the job does not wait for it."""
-    with _log(recording.result) as messages:
+    with _log(recording.result, recording.options.anonymize) as messages:
         analyser.detach(_words(recording, results), messages)
 
 
@@ -163,10 +163,11 @@ def _log_path(result: str) -> str:
 
 
 @contextmanager
-def _log(result: str) -> Iterator[int]:
+def _log(result: str, anonymous: bool) -> Iterator[int]:
     """Yield a descriptor of the file that the analysis writes its messages to."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-    descriptor = apart.above(os.open(_log_path(result), flags, layout.FILE_MODE))
+    path = os.devnull if anonymous else _log_path(result)  # it names paths
+    descriptor = apart.above(os.open(path, flags, layout.FILE_MODE))
     try:
         yield descriptor
     finally:

@@ -6,16 +6,17 @@ each covers its own window.
 """
 
 import contextlib
+import dataclasses
 import os
 import socket
 import sys
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
 from ms_profiler import log, options
 from ms_profiler.job import actors, attempts, process
 from ms_profiler.options import OPTIONS
-from ms_profiler.store import alive, layout, run_info
+from ms_profiler.store import alive, anonymous, layout, run_info
 from ms_profiler.store.format import SLOT_SIZE, StepSource
 
 if TYPE_CHECKING:
@@ -72,11 +73,12 @@ class Recording:
         #: metadata of the script: key -> text or JSON value
         self.metadata: dict[str, object] = {}
         actor = actors.told()
+        hidden = anonymous.word if settings.anonymize else str
         self.info = run_info.RunInfo(
             product_version=process.product_version(),
             pid=os.getpid(),
-            host=socket.gethostname(),
-            boot_id=alive.boot_id(),
+            host=hidden(socket.gethostname()),
+            boot_id=hidden(alive.boot_id()),
             process_start=alive.process_start(),
             options=settings.as_dict(),
             messages=messages,
@@ -87,7 +89,7 @@ class Recording:
             device_id=identity.device_id,
             role=actor.pop("role", ""),
             actor=actor,
-            job=identity.job,
+            job=hidden(identity.job),
             python=".".join(map(str, sys.version_info[:3])),
             machine=process.machine(),
         )
@@ -230,7 +232,12 @@ class Recording:
 
     def save(self) -> None:
         """Write the run's record."""
-        run_info.write(layout.run_info_path(self.result), self.info)
+        run_info.write(layout.run_info_path(self.result), self.info, self.told)
+
+    @property
+    def told(self) -> Callable[[run_info.RunInfo | run_info.ProcessInfo], dict[str, Any]]:
+        """Return the function that tells what is written of a record."""
+        return anonymous.record if self.options.anonymize else dataclasses.asdict
 
     def link(self, folder: str) -> None:
         """Link the segments that another recording has written in `folder` into this one.

@@ -40,15 +40,15 @@ class Session:
 
     Args:
         identity: rank and device of this process.
+        anonymous: replace names of the job in every recording.
     """
 
-    def __init__(self, identity: process.Identity) -> None:
-        self.identity = identity
-        self.recorder, self._reason = recorder.create()
+    def __init__(self, identity: process.Identity, anonymous: bool = False) -> None:
+        self.identity, self.anonymous = identity, anonymous
+        self.recorder, self._reason = recorder.create(anonymous=anonymous)
         #: open recordings, the one that has the store first
         self.recordings: list[Recording] = []
-        #: the recording that has the store, or had it last
-        self.home: Recording | None = None
+        self.home: Recording | None = None  # the recording that has the store, or had it last
         self.process = run_info.ProcessInfo()
         self.steps = Steps(self.recorder, None, self._steps_decided, self._stepped)
         self.owner = True  # of the result directory; a child process only adds its own folder
@@ -280,7 +280,7 @@ class Session:
                 for recording in self.recordings:
                     recording.save()
             if self.home is not None:
-                run_info.write(os.path.join(self.home.folder, layout.PROCESS_INFO), self.process)
+                run_info.write(os.path.join(self.home.folder, layout.PROCESS_INFO), self.process, self.home.told)
 
     # -- fork
 
@@ -353,7 +353,7 @@ class Session:
         record = self._new_process("main" if self.owner else "spawn", "job")
         record.state, record.end, record.ended_ns = "ended", end, recording.info.window["end_ns"]
         _count(record, stats)
-        run_info.write(os.path.join(recording.folder, layout.PROCESS_INFO), record)
+        run_info.write(os.path.join(recording.folder, layout.PROCESS_INFO), record, recording.told)
 
     def _close_store(self, end: str) -> None:
         with self.guard("closing the recording"):

@@ -8,6 +8,7 @@ so that the last state survives a kill. `state` is "running" until the process w
 import json
 import math
 import os
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Final, TypeVar, get_args, get_origin
 
@@ -134,9 +135,17 @@ def note(notes: list[_Note], entry: _Note, more: _Note) -> bool:
 _Record = TypeVar("_Record", RunInfo, ProcessInfo)
 
 
-def write(path: str, record: RunInfo | ProcessInfo) -> None:
-    """Replace the file at `path` by `record`, atomically."""
-    replace(path, json.dumps(asdict(record), indent=1))
+def write(
+    path: str, record: RunInfo | ProcessInfo, told: Callable[[RunInfo | ProcessInfo], dict[str, Any]] = asdict
+) -> None:
+    """Replace the file at `path` by `record`, atomically.
+
+    Args:
+        path: of the file.
+        record: the record.
+        told: returns what is written of it.
+    """
+    replace(path, json.dumps(told(record), indent=1))
 
 
 def replace(path: str, content: str) -> None:

@@ -5,7 +5,7 @@ import signal
 import socket
 import time
 
-from ms_profiler.store import alive, exit_status, layout, run_info
+from ms_profiler.store import alive, anonymous, exit_status, layout, run_info
 from ms_profiler.store.run_info import ProcessInfo, RunInfo
 
 RUNNING = "running"
@@ -42,12 +42,17 @@ def state_of(process: ProcessInfo, run: RunInfo, folder: str) -> str:
     if process.state == "ended":
         status = exit_status.read(folder) if process.end in ("", EXIT) else None
         return with_code(status) if status else process.end or EXIT
-    if alive.is_alive(process.pid, process.process_start) and alive.boot_id() == run.boot_id != "":
+    if alive.is_alive(process.pid, process.process_start) and run.boot_id in _told(alive.boot_id()):
         return RUNNING
     status = exit_status.read(folder)
     if status is not None:
         return f"{KILLED}{_signal(-status)}" if status < 0 else f"{with_code(status)}{ABRUPT}"
-    return VANISHED if run.host in ("", socket.gethostname()) else UNKNOWN
+    return VANISHED if run.host in ("", *_told(socket.gethostname())) else UNKNOWN
+
+
+def _told(name: str) -> set[str]:
+    """Return how a result may call this host or its boot; empty where there is no name."""
+    return {name, anonymous.word(name)} - {""}
 
 
 def is_killed(state: str) -> bool:

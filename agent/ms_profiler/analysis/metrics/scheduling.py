@@ -15,6 +15,8 @@ CELLS: Final = pl.Schema({"start_ns": pl.Int64, "end_ns": pl.Int64, "off_ns": pl
 #: one
 ASLEEP_NS: Final = 5_000_000
 ASLEEP: Final = 0.95
+#: threads whose samples are looked at, where there are more: each takes 8 ms
+THREADS_MOST: Final = 128
 #: share of the processors from which on the job itself fills them
 FULL: Final = 0.8
 #: part of the time in which threads need a processor from which on a machine is busy, if other programs take it:
@@ -40,6 +42,17 @@ class Crowd:
     def busy(self) -> bool:
         """Return whether other programs kept the processors busy."""
         return self.others >= BUSY
+
+
+def watched(looks: pl.DataFrame) -> list[tuple[int, int]]:
+    """Return process and number of each thread, or of the threads with the most samples where there are too many.
+
+    Args:
+        looks: `tables.LOOKS`.
+    """
+    found = looks.group_by("process", "thread", maintain_order=True).len().with_row_index("order")
+    most = found.sort("len", descending=True, maintain_order=True).head(THREADS_MOST).sort("order")
+    return most.select("process", "thread").rows()
 
 
 def cells(looks: pl.DataFrame, process: int, thread: int) -> pl.DataFrame:
@@ -118,7 +131,7 @@ def crowd(
     """
     length = max(intervals.total_ns(during), 1)
     waited = ran = own = 0.0
-    for pid, number in looks.select("process", "thread").unique(maintain_order=True).iter_rows():
+    for pid, number in watched(looks):
         queued_ns, ran_ns = _inside(cells(looks, pid, number), during)
         waited, ran = waited + queued_ns, ran + ran_ns
         if (pid, number) == (process, thread):
@@ -151,7 +164,7 @@ def queued_by_step(looks: pl.DataFrame, process: int, steps: pl.DataFrame) -> pl
     """
     found = [pl.DataFrame(schema={"step": pl.Int64, "queued_ns": pl.Int64})]
     rows = steps.select(pl.col("number").cast(pl.Int64).alias("step"), *intervals.BOUNDS).with_row_index("row", 1)
-    for number in looks.filter(pl.col("process") == process)["thread"].unique(maintain_order=True):
+    for _, number in watched(looks.filter(pl.col("process") == process)):
         known = cells(looks, process, number).filter(pl.col("queued_ns") > 0).with_row_index("cell", 1)
         line = intervals.timeline({"row": rows, "cell": known}, {"row": "row", "cell": "cell"})
         inside = line.filter(pl.col("row") > 0, pl.col("cell") > 0).with_columns(
@@ -186,7 +199,7 @@ def delayed(looks: pl.DataFrame, process: int, thread: int, waiting: pl.DataFram
     """
     length = max(intervals.total_ns(waiting), 1)
     own, queued, ran = 0.0, dict[tuple[int, int], float](), 0.0
-    threads = looks.select("process", "thread").unique(maintain_order=True).rows()
+    threads = watched(looks)
     several = any(pid != process for pid, _ in threads)
     for pid, number in threads:
         known = cells(looks, pid, number)

@@ -4,6 +4,7 @@ A recording of more than `MOST_SLOTS` is not held in memory: its tables then lac
 reads all spans of some time once more, batch by batch (see `driver.thinning` and `driver.sections`).
 """
 
+import os
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -54,7 +55,7 @@ _LOST_NAME_ROW: Final = 1
 _NAMED: Final = ("name", "detail")
 _ALWAYS: Final = (tables.EARLIEST, tables.LATEST)
 _TIMES: Final = pl.Schema({"thread": pl.UInt32, "start_ns": pl.Int64, "end_ns": pl.Int64})
-_EXTENTS: Final = pl.Schema({"thread": pl.UInt32, "first_ns": pl.Int64, "last_start_ns": pl.Int64, "path": pl.String})
+_EXTENTS: Final = pl.Schema({"thread": pl.UInt32, "first_ns": pl.Int64, "last_start_ns": pl.Int64, "path": pl.Binary})
 
 
 def read(directory: str, progress: Progress | None = None) -> tables.Recording:
@@ -188,7 +189,7 @@ class _Process:
             looked = part.table.filter(pl.col("kind") == Kind.PROCESSOR)
             seen_in = stacks.take(part.table) + counted.take(part.table) + blocks.take(part.table)
             events = self.window.cut(self._usable(part.table, sum(map(len, (heads, device, told, looked))) + seen_in))
-            held = part.fine.with_columns(pl.Series("path", [segment.path for segment in batch]))
+            held = part.fine.with_columns(pl.Series("path", [os.fsencode(segment.path) for segment in batch]))
             held = held.filter(pl.col("count") > 0)
             fine = int(held["count"].sum())
             self.counts.slots += fine + events.height + device.height + heads.filter(pl.col("start_ns") > 0).height
@@ -243,17 +244,16 @@ class _Process:
     def again(self, between: tuple[int, int], *, fine: bool) -> Iterator[pl.DataFrame]:
         """Yield the spans of this process that begin in an interval, a second time, as `tables.UNNESTED`.
 
-        Damage has been counted before.
-
         Args:
-            between: nanoseconds since the epoch; the end does not belong to the interval.
+            between: nanoseconds since the epoch; the end is not in it. Damage was counted before.
             fine: only the fine-grained spans, in one piece, in the order of the records.
         """
         files, most = self.store.files, None
         if fine:
             held = pl.DataFrame(sorted(self.extents), _EXTENTS, orient="row")
             first, last = self.clock.epoch(held["first_ns"]), self.clock.epoch(held["last_start_ns"])
-            files, most = held.filter((first < between[1]) & (last >= between[0]))["path"].to_list(), sys.maxsize
+            paths = held.filter((first < between[1]) & (last >= between[0]))["path"]
+            files, most = [os.fsdecode(path) for path in paths], sys.maxsize
         # a running job has written more since: spans that began later are open here, and would end before their begin
         wanted = self._wanted((between[0], min(between[1], self.clock.epoch_ns(self._last) + 1)), fine=fine)
         for batch in slot_table.batches(self.store, ReadCounts(), files, most):

@@ -26,6 +26,10 @@ class Collector(Protocol):
     def identity(self) -> Identity:
         """Return rank and device of this process."""
 
+    @property
+    def anonymous(self) -> bool:
+        """Return whether names of the job are replaced in every recording."""
+
     def guard(self, what: str) -> Guard:
         """Return a context that keeps our errors from the job."""
 
@@ -120,7 +124,8 @@ class Dynamic:
         path = os.path.join(plan.path or self._output_path, f"rank{identity.rank}_start{plan.start}_stop{plan.stop}")
         for message in plan.messages:
             self._say(message)
-        recording = Recording(replace(plan.options, output_path=path), list(plan.messages), identity)
+        settings = replace(plan.options, output_path=path, anonymize=self._session.anonymous)
+        recording = Recording(settings, list(plan.messages), identity)
         if not recording.make(self._base) or not self._session.start(recording, step):
             return False
         if step > plan.start:

@@ -6,7 +6,6 @@ in which it makes them. It runs the nodes that lead to the requested gradients i
 ends, the number of the next node is read. Nothing is registered with a node, and no node is kept alive.
 """
 
-import json
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -112,7 +111,7 @@ class Tape:
         home = self.host.home
         if not nodes or home is None:
             return
-        content = json.dumps({"time_ns": self.host.recorder.now(), "nodes": nodes, "calls": self.calls}).encode()
+        content = {"time_ns": self.host.recorder.now(), "nodes": nodes, "calls": self.calls}
         side_file.write(self.host, layout.tape_path(home.folder, len(layout.tapes(home.folder))), content)
         self._kept += 1
         if self._kept == PASSES or len(self.calls) > MOST:  # a step that never ends must not write without bound

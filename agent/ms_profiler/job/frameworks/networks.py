@@ -4,13 +4,12 @@ Titles distinguish networks of one class that exist at the same time: `Net`, `Ne
 after the first call, because a module may make or replace its parameters in this call.
 """
 
-import json
 import os
 import weakref
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from ms_profiler.job.frameworks import trees
+from ms_profiler.job.frameworks import side_file, trees
 from ms_profiler.store import layout
 
 if TYPE_CHECKING:
@@ -160,7 +159,7 @@ class Networks:
             except FileExistsError:
                 continue
             with open(descriptor, "w", encoding="utf-8") as stream:
-                json.dump(content, stream)
+                stream.write(side_file.as_json(self.host, content))
             return
 
     def _free(self, folder: str) -> Iterator[int]:

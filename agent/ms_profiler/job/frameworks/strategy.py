@@ -1,10 +1,10 @@
 """Store how a job is divided among its ranks, as its framework reports it (`parallel_strategy`)."""
 
-import json
 import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from ms_profiler.job.frameworks import side_file
 from ms_profiler.job.sources import NEVER
 from ms_profiler.store import layout, run_info
 
@@ -45,7 +45,7 @@ class Strategy:
         home = self._host.home
         if home is None or self._host.forked or not self._host.asks(OPTION):
             return False
-        content = json.dumps(self._read())
+        content = side_file.as_json(self._host, self._read())
         if (home.folder, content) == self._kept or content == "{}" or not os.path.isdir(home.folder):
             return False
         run_info.replace(layout.strategy_path(home.folder), content)

@@ -5,23 +5,24 @@ from ms_profiler.job.recorder.contract import Recorder, RecorderStats
 __all__ = ["Recorder", "RecorderStats", "collector", "create"]
 
 
-def create(prefer_native: bool = True) -> tuple[Recorder, str]:
+def create(prefer_native: bool = True, anonymous: bool = False) -> tuple[Recorder, str]:
     """Return a recorder, and why it is not the native one: one line, empty when it is.
 
     Args:
         prefer_native: use the extension if it loads.
+        anonymous: replace names of the job.
     """
     reason = "not asked for"
     if prefer_native:
         try:
-            from ms_profiler.job.recorder.native import NativeRecorder
+            from ms_profiler.job.recorder.native import AnonymousRecorder, NativeRecorder
 
-            return NativeRecorder(), ""
+            return AnonymousRecorder() if anonymous else NativeRecorder(), ""
         except ImportError as error:
             reason = " ".join(str(error).split())
     from ms_profiler.job.recorder.python import PythonRecorder
 
-    return PythonRecorder(), reason
+    return PythonRecorder(anonymous=anonymous), reason
 
 
 def collector() -> str:

@@ -14,6 +14,7 @@ from ms_profiler.job.recorder.cost import pair_cost
 from ms_profiler.job.recorder.interpreter import Interpreter
 from ms_profiler.job.recorder.tracing import Kinds, Outcome, TraceCounts
 from ms_profiler.options import Options
+from ms_profiler.store import anonymous
 from ms_profiler.store.account import NO_LIMIT
 from ms_profiler.store.device_format import Source
 from ms_profiler.store.host_metrics import SAMPLE
@@ -285,3 +286,21 @@ class NativeRecorder:
             return pair_cost(_native.begin, _native.end, _native.now)
         finally:
             _native.scratch(False)
+
+
+class AnonymousRecorder(NativeRecorder):
+    """Record with the extension, names of the job replaced."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        _native.anonymize(anonymous.key())
+
+    @staticmethod
+    def intern(text: str, /) -> int:
+        """See `Recorder.intern`."""
+        return _native.intern(anonymous.label(text))
+
+    @staticmethod
+    def intern_one_of(text: str, most: int, /) -> int:
+        """See `Recorder.intern_one_of`."""
+        return _native.intern_one_of(anonymous.label(text), most)

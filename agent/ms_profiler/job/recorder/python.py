@@ -21,6 +21,7 @@ from ms_profiler.job.recorder.python_store import MemoryStore, PythonStore, Stri
 from ms_profiler.job.recorder.python_writer import PythonWriter
 from ms_profiler.job.recorder.segment_file import now_ns
 from ms_profiler.options import Options
+from ms_profiler.store.anonymous import label, word
 from ms_profiler.store.device_format import Source
 from ms_profiler.store.format import CATEGORY_FINE, Kind
 
@@ -41,12 +42,14 @@ class PythonRecorder:
 
     Args:
         written: copy to the files with write(2) even where shared mappings can be relied on.
+        anonymous: replace names of the job.
     """
 
     kind = "python"
 
-    def __init__(self, *, written: bool = False) -> None:
+    def __init__(self, *, written: bool = False, anonymous: bool = False) -> None:
         self._written = written
+        self._anonymous = anonymous
         self._lock = threading.RLock()  # open and close, one at a time
         self._strings = Strings()
         self._store: PythonStore | None = None
@@ -169,8 +172,13 @@ class PythonRecorder:
             return None
         writer: PythonWriter | None = getattr(self._local, "writer", None)
         if writer is None or writer.store is not store:
-            writer = self._local.writer = PythonWriter(store, getattr(self._local, "label", ""))
+            writer = self._local.writer = PythonWriter(store, self._called())
         return writer
+
+    def _called(self) -> str:
+        """Return the name of the calling thread; empty for the system's name."""
+        called: str = getattr(self._local, "label", "")
+        return called or ("thread" if self._anonymous else "")
 
     def _admitted(self, category: int) -> PythonWriter | None:
         """Return the calling thread's writer if the budgets admit an event of `category`; count it if not."""
@@ -203,7 +211,7 @@ class PythonRecorder:
         return self._intern(text, most)
 
     def _intern(self, text: str, most: int | None) -> int:
-        data = utf8(text)
+        data = utf8(label(text) if self._anonymous else text)
         store = self._store
         if not data:
             return 0
@@ -214,7 +222,7 @@ class PythonRecorder:
 
     def thread_name(self, text: str, /) -> None:
         """See `Recorder.thread_name`."""
-        self._local.label = text
+        self._local.label = text = word(text) if self._anonymous else text
         writer = self._writer()
         if writer is not None:
             writer.rename(text)

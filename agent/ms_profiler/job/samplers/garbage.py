@@ -30,6 +30,7 @@ class Collections:
     def __init__(self, host: "Host") -> None:
         recorder = host.recorder
         self._now, self._record = recorder.now, recorder.record
+        self._failed = host.guard("recording a garbage collection")
         self._names = [recorder.intern(f"{COLLECTION} {generation}") for generation in range(OLDEST + 1)]
         self._since = 0
 
@@ -44,6 +45,12 @@ class Collections:
             gc.callbacks.remove(self._heard)
 
     def _heard(self, phase: str, info: dict[str, Any]) -> None:
+        try:
+            self._note(phase, info)
+        except Exception as reason:  # noqa: BLE001 - Python would print it on the job's stderr
+            self._failed(reason)
+
+    def _note(self, phase: str, info: dict[str, Any]) -> None:
         now = self._now()
         if phase == "start":
             self._since = now

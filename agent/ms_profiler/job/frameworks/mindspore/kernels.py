@@ -65,6 +65,9 @@ class KernelStream:
         host, home = self.host, self.host.home
         if self._running or self._interruptions or home is None or not host.wants("CPU") or not self._wanted:
             return
+        if host.asks("anonymize"):
+            host.not_collected("kernels", "MindSpore writes them itself, with names of the job")
+            return
         if home.folder != self._folder:
             self._folder, self._bytes, self._memory, self._spent = home.folder, 0, "", False
             self._windows = len(layout.windows(home.folder))

@@ -4,7 +4,6 @@ A block of memory does not know its tensor. The address of a tensor that exists 
 Activations do not exist that long and need no address: their blocks are allocated during a forward pass.
 """
 
-import json
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -77,7 +76,7 @@ class Places:
         names = {path: number for number, path in enumerate(dict.fromkeys(path for _, path, _ in found))}
         rows = [(kind, names[path], address) for kind, path, address in found]
         told = {"time_ns": self._host.recorder.now(), "paths": list(names), "tensors": rows}
-        side_file.write(self._host, layout.place_path(folder, len(layout.places(folder))), json.dumps(told).encode())
+        side_file.write(self._host, layout.place_path(folder, len(layout.places(folder))), told)
 
 
 def _address(tensor: Any) -> int:

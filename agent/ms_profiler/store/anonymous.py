@@ -1,0 +1,166 @@
+"""Names in place of a job's own, where the option `anonymize` asks for that.
+
+A word becomes "m" and digits of a keyed hash, so that it is the same in every file and process of a machine until the
+machine starts again. The key comes from the boot id, which is written nowhere then. Words of our own labels, classes of
+the frameworks, operators and numbers stay: without them nothing could be analysed, and they say nothing about the job.
+"""
+
+import functools
+import hashlib
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from importlib.machinery import SourceFileLoader
+from types import CodeType
+from typing import Any, Final
+
+from ms_profiler.option_types import Text, Texts
+from ms_profiler.options import OPTIONS
+from ms_profiler.store import alive
+from ms_profiler.store.run_info import ProcessInfo, RunInfo
+
+#: digits of a replacement
+DIGITS: Final = 10
+_WORD: Final = re.compile(r"[^\W\d]\w*")
+_OURS: Final = re.compile(rf"m[0-9a-f]{{{DIGITS}}}")
+#: operators and nodes of autograd that PyTorch itself defines
+_OPERATOR: Final = re.compile(r"(aten|prims?|c10d?|_c10d_functional)::[\w.:]+|[A-Z]\w*Backward\d+|AccumulateGrad")
+#: packages whose classes are no secrets, and the modules that have them
+_FRAMEWORKS: Final = ("torch", "mindspore")
+_PUBLIC: Final = (
+    *("torch", "torch.nn", "torch.optim", "torch.optim.lr_scheduler", "torch.utils.data", "torch.nn.parallel"),
+    *("mindspore", "mindspore.nn", "mindspore.ops", "mindspore.ops.operations", "mindspore.dataset"),
+)
+_PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+#: parts of our package whose texts are labels of records
+_LABELS: Final = ("job/frameworks", "job/samplers", "job/devices", "job/steps.py", "store")
+#: fields of the record of a run that say nothing about the job, or that its readers need as they are
+_PLAIN: Final = frozenset(
+    ("product_version", "python", "machine", "framework", "steps", "window", "cost", "options", "before")
+)
+
+
+@functools.cache
+def key() -> bytes:
+    """Return the key of this machine until its next start, 16 bytes; a key of this process where there is none."""
+    secret = alive.boot_id().encode() or os.urandom(16)
+    return hashlib.blake2b(secret, digest_size=16, person=b"ms-profiler").digest()
+
+
+@functools.cache
+def word(text: str) -> str:
+    """Return the replacement of a whole text, such as the name of a host; empty for an empty one."""
+    if not text or _OURS.fullmatch(text):
+        return text
+    data = text.encode("utf-8", "surrogatepass")
+    return "m" + hashlib.blake2b(data, key=key(), digest_size=DIGITS // 2).hexdigest()
+
+
+def label(text: str) -> str:
+    """Return a label of a record with every word of the job replaced.
+
+    Args:
+        text: "encoder.layer.0", "compile Net.forward", "aten::mm".
+    """
+    return _hidden(text, _LABELS, _loaded())
+
+
+def message(text: str) -> str:
+    """Return a line for people with every word replaced that is not in a text of ours."""
+    return _hidden(text, ("",), _loaded())
+
+
+def content(value: Any, replace: Callable[[str], str] = label) -> Any:
+    """Return a JSON value with every text replaced; keys, too.
+
+    Args:
+        value: of a file of ours.
+        replace: returns the replacement of a text.
+    """
+    if isinstance(value, str):
+        return replace(value)
+    if isinstance(value, (list, tuple)):
+        return [content(item, replace) for item in value]
+    if isinstance(value, dict):
+        return {content(name, replace): content(item, replace) for name, item in value.items()}
+    return value
+
+
+def record(info: RunInfo | ProcessInfo) -> dict[str, Any]:
+    """Return the record of a run or process without names of the job.
+
+    Args:
+        info: the record.
+    """
+    told = asdict(info)
+    for name, value in told.items():
+        if name == "hooks":
+            told[name] = {target: content(state, message) for target, state in value.items()}
+        elif name not in _PLAIN:
+            told[name] = content(value, label if name in ("metadata", "name") else message)
+    for name, value in told.get("options", {}).items():
+        if isinstance(OPTIONS[name].kind, (Text, Texts)):
+            told["options"][name] = content(value, word)
+    return told
+
+
+@functools.lru_cache(1 << 14)
+def _hidden(text: str, parts: tuple[str, ...], loaded: tuple[str, ...]) -> str:
+    if _OPERATOR.fullmatch(text):
+        return text
+    known = _known(parts, loaded)
+
+    def replaced(match: re.Match[str]) -> str:
+        found = match[0]
+        return found if found in known or _OPERATOR.fullmatch(found) else word(found)
+
+    return _WORD.sub(replaced, text)
+
+
+def _loaded() -> tuple[str, ...]:
+    return tuple(name for name in _PUBLIC if name in sys.modules)
+
+
+@functools.cache
+def _known(parts: tuple[str, ...], loaded: tuple[str, ...]) -> frozenset[str]:
+    """Return the words that stay.
+
+    Args:
+        parts: folders and files of our package.
+        loaded: modules of the frameworks.
+    """
+    found = set(_classes(loaded))
+    for part in parts:
+        for path in _files(os.path.join(_PACKAGE, part)):
+            for text in _texts(SourceFileLoader("ms_profiler", path).get_code("ms_profiler")):
+                found.update(_WORD.findall(text))
+    return frozenset(found)
+
+
+def _files(path: str) -> Iterator[str]:
+    if os.path.isfile(path):
+        yield path
+    for folder, _, names in os.walk(path):
+        yield from (os.path.join(folder, name) for name in names if name.endswith(".py"))
+
+
+def _classes(loaded: tuple[str, ...]) -> Iterator[str]:
+    for name in loaded:
+        for attribute, value in list(vars(sys.modules[name]).items()):
+            if isinstance(value, type) and str(value.__module__).partition(".")[0] in _FRAMEWORKS:
+                yield attribute
+
+
+def _texts(code: CodeType | None) -> Iterator[str]:
+    """Yield the texts in code, but for its documentation."""
+    waiting: list[Any] = [code]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, CodeType):
+            waiting += item.co_consts
+        elif isinstance(item, (tuple, frozenset)):
+            waiting += item
+        elif isinstance(item, str) and not item.rstrip().endswith("."):
+            yield item

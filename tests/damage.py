@@ -1,0 +1,266 @@
+"""Damage files of a result in ways that a hostile author, a bad disk or another version would."""
+
+import json
+import shutil
+import sqlite3
+from pathlib import Path
+
+#: values in place of a JSON value
+VALUES = (
+    *(
+        None,
+        True,
+        False,
+        0,
+        -1,
+        1,
+        0.5,
+        -0.0,
+        1e308,
+        -1e-320,
+        2**31,
+        2**32,
+        2**53 + 1,
+        2**63 - 1,
+        2**63,
+        2**64,
+        -(2**63),
+    ),
+    *(
+        "",
+        "x",
+        "\x00",
+        "\ud800",
+        "=cmd|' /C calc'!A0",
+        "\x1b[2J",
+        "9" * 30,
+        "1e999",
+        "-1",
+        "NaN",
+        "../../x",
+        "x" * 100_000,
+    ),
+    *([], {}, [[]], [None], {"": None}, {"ts": []}, [0] * 1000),
+)
+#: texts that are in place of a value in the bytes of JSON, or in a cell
+TEXTS = (
+    *(
+        b"NaN",
+        b"-Infinity",
+        b"1e999",
+        b"1" * 5000,
+        b"[" * 100_000,
+        b'{"a":' * 50_000,
+        b"}" * 9,
+        b'"',
+        b"\\",
+        b"\xff\xfe",
+    ),
+    *(
+        b"\x00" * 64,
+        b"-9223372036854775809",
+        b"0x10",
+        b"1.7e308",
+        b"\r",
+        b"\n\n",
+        b",,,,",
+        b'"\n"',
+        b"\xed\xa0\x80",
+        b"1_000",
+    ),
+)
+#: numbers in place of a field of a record
+NUMBERS = (
+    0,
+    1,
+    2,
+    31,
+    32,
+    255,
+    256,
+    2**16,
+    2**22,
+    2**31 - 1,
+    2**31,
+    2**32 - 1,
+    2**40,
+    2**48,
+    2**63 - 1,
+    2**63,
+    2**64 - 1,
+)
+#: a JSON file that is larger is damaged as bytes
+TREE_MOST = 2_000_000
+
+
+def _bits(wait, data):
+    for _ in range(wait.choice((1, 3, 40))):
+        data[wait.randrange(len(data))] ^= 1 << wait.randrange(8)
+
+
+def _cut(wait, data):
+    del data[wait.randrange(len(data)) :]
+
+
+def _hole(wait, data):
+    start = wait.randrange(len(data))
+    end = min(start + wait.choice((1, 8, 32, 500, 4096)), len(data))
+    if wait.random() < 0.5:
+        data[start:end] = bytes(end - start)
+    else:
+        del data[start:end]
+
+
+def _twice(wait, data):
+    start = wait.randrange(len(data))
+    part = data[start : start + wait.choice((8, 32, 128, 4096))]
+    data[start:start] = part * wait.choice((1, 2, 50))
+
+
+def _number(wait, data):
+    size = wait.choice((1, 2, 4, 8))
+    at = wait.randrange(len(data)) // size * size
+    data[at : at + size] = (wait.choice(NUMBERS) % (1 << 8 * size)).to_bytes(size, "little")
+
+
+def _text(wait, data):
+    at = wait.randrange(len(data))
+    data[at : at + wait.choice((0, 1, 20))] = wait.choice(TEXTS)
+
+
+def _noise(wait, data):
+    data[:] = wait.randbytes(wait.choice((0, 1, 7, 128, 5000)))
+
+
+BYTES = (_bits, _bits, _cut, _hole, _twice, _number, _number, _number, _text, _noise)
+
+
+def _places(tree, found):
+    """Collect every container of a JSON value with each of its keys."""
+    waiting = [tree]
+    while waiting:
+        item = waiting.pop()
+        for key in item if isinstance(item, dict) else range(len(item)):
+            found.append((item, key))
+            if isinstance(item[key], (dict, list)):
+                waiting.append(item[key])
+    return found
+
+
+def _tree(wait, data):
+    """Change values of JSON, or return False where it is none."""
+    if len(data) > TREE_MOST:
+        return False
+    try:
+        tree = json.loads(bytes(data))
+    except ValueError:
+        return False
+    places = _places(tree, []) if isinstance(tree, (dict, list)) else []
+    for _ in range(min(wait.choice((1, 1, 5, 60)), len(places))):
+        item, key = wait.choice(places)
+        way = wait.randrange(8)
+        try:
+            if way == 0:
+                del item[key]
+            elif way == 1 and isinstance(item, list):
+                item.insert(key, item[key])
+            elif way == 2:
+                other, place = wait.choice(places)
+                item[key] = json.loads(json.dumps(other[place]))
+            elif way == 3 and isinstance(item[key], (int, float)):
+                item[key] = item[key] * wait.choice((-1, 1e9, 1e-9, 0))
+            else:
+                item[key] = wait.choice(VALUES)
+        except (KeyError, IndexError, ValueError, RecursionError):
+            pass  # it is gone already, or holds itself
+    try:
+        data[:] = json.dumps(tree).encode("utf-8", "surrogatepass")
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _cells(wait, data):
+    """Change cells of a table."""
+    lines = bytes(data).split(b"\n")
+    for _ in range(wait.choice((1, 4, 30))):
+        row = wait.randrange(len(lines))
+        cells = lines[row].split(b",")
+        value = wait.choice(VALUES)
+        text = wait.choice(TEXTS) if wait.random() < 0.3 else str(value).encode("utf-8", "surrogatepass")
+        cells[wait.randrange(len(cells))] = text
+        lines[row] = b",".join(cells)
+    data[:] = b"\n".join(lines)
+
+
+def _rows(wait, path):
+    """Change rows, types and tables of a database; return whether it still is one."""
+    try:
+        connection = sqlite3.connect(path)
+        try:
+            tables = [name for (name,) in connection.execute("select name from sqlite_master where type = 'table'")]
+            for _ in range(wait.choice((1, 3, 10))):
+                table = wait.choice(tables)
+                columns = [row[1] for row in connection.execute(f'pragma table_info("{table}")')]
+                column, way = wait.choice(columns), wait.randrange(6)
+                if way == 0:
+                    connection.execute(f'drop table "{table}"')
+                elif way == 1:
+                    connection.execute(f'alter table "{table}" rename column "{column}" to "other"')
+                elif way == 2:
+                    connection.execute(f'delete from "{table}"')
+                else:
+                    values = (None, -1, 2**63 - 1, -(2**63), "x", b"\xff", 1e308, "\x1b[2J", 0)
+                    some = "" if way == 3 else " where rowid % 3 = 0"
+                    connection.execute(f'update "{table}" set "{column}" = ?{some}', (wait.choice(values),))
+            connection.commit()
+        finally:
+            connection.close()
+    except (sqlite3.Error, IndexError):
+        return False
+    return True
+
+
+def damage(wait, source, target):
+    """Copy a result and damage one to three of its files.
+
+    Args:
+        wait: the source of chance.
+        source: the result; a file or a directory.
+        target: where the copy goes; it does not exist.
+
+    Returns:
+        What was done, in words.
+    """
+    if source.is_file():
+        shutil.copyfile(source, target)
+        files = [target]
+    else:
+        shutil.copytree(source, target, symlinks=True)
+        files = sorted(path for path in Path(target).rglob("*") if path.is_file() and path.stat().st_size)
+    told = []
+    for _ in range(wait.choice((1, 1, 1, 2, 3))):
+        path = wait.choice(files)
+        if not path.exists():
+            continue
+        chance = wait.random()
+        if path.suffix == ".db" and chance < 0.6 and _rows(wait, path):
+            told.append(f"rows of {path.name}")
+            continue
+        if chance < 0.04 and not source.is_file():
+            path.unlink()
+            told.append(f"no {path.name}")
+            continue
+        data = bytearray(path.read_bytes())
+        if not data:
+            continue
+        done = "cells" if path.suffix == ".csv" and chance < 0.7 else "values"
+        if done == "cells":
+            _cells(wait, data)
+        elif chance > 0.65 or not _tree(wait, data):
+            way = wait.choice(BYTES)
+            way(wait, data)
+            done = way.__name__
+        path.write_bytes(data)
+        told.append(f"{done} of {path.name}")
+    return "; ".join(told)

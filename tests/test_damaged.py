@@ -1,0 +1,17 @@
+"""Damaged results of every kind end in a result or in one error, in seconds; `make test-robustness` tries more."""
+
+import pytest
+from damaged import sources, survives
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    """Return small results of each kind."""
+    return sources(tmp_path_factory.mktemp("results"))
+
+
+@pytest.mark.parametrize("kind", ["store", "kineto", "ascend"])
+def test_a_damaged_result_is_read_or_refused(results, kind):
+    wrong, ended = survives(results[kind], f"fast {kind}", 0, 35)
+    assert wrong == []
+    assert ended["result"] > 5
