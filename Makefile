@@ -135,7 +135,7 @@ $(VENV)/.trainers: $(VENV)/.frameworks
 	@touch $@
 
 # Tools that jobs run beside, and packages whose own tests run under the profiler; above the environment of the tests.
-NEIGHBOURS := opentelemetry-distro ddtrace gevent wandb pytest
+NEIGHBOURS := opentelemetry-distro ddtrace gevent wandb sentry-sdk coverage viztracer debugpy pytest
 PACKAGES   := einops
 $(VENV)/.robustness: $(VENV)/.frameworks
 	$(PY) -m venv $(VENV)/robustness

@@ -16,6 +16,7 @@ PYTHON = ENVIRONMENT / "bin" / "python"
 pytestmark = pytest.mark.skipif(not PYTHON.exists(), reason="make test-robustness makes the environment of the tools")
 
 GEVENT = "from gevent import monkey; monkey.patch_all()"
+SENTRY = "import sentry_sdk; sentry_sdk.init(dsn=None, traces_sample_rate=1.0, default_integrations=True)"
 WANDB = (
     "import wandb; run = wandb.init(mode='offline', project='x', settings=wandb.Settings(console='off', silent=True))"
 )
@@ -35,6 +36,11 @@ TOOLS = {
         "",
     ),
     "ddtrace-run": (["bin:ddtrace-run", "python"], "", "", ""),
+    "coverage": (["-m", "coverage", "run", "--branch"], "", "", ""),
+    "VizTracer": (["-m", "viztracer", "--quiet", "--max_stack_depth", "2", "-o", "traced.json"], "", "", ""),
+    "debugpy": (["-Xfrozen_modules=off", "-m", "debugpy", "--listen", "127.0.0.1:0"], "", "", ""),
+    "sentry first": ([], SENTRY, "", ""),
+    "sentry after": ([], "", SENTRY, ""),
     "gevent": ([], GEVENT, "", ""),
     "wandb first": ([], WANDB, "", "run.log({'loss': 1}); run.finish()"),
     "wandb after": ([], "", WANDB, "run.watch(model, log_freq=1); [step() for _ in range(5)]; run.finish()"),
