@@ -14,8 +14,6 @@ import subprocess
 import sys
 import time
 
-from gate_job import SHARE
-
 PYTHON = sys.executable
 JOB = os.path.join(os.path.dirname(os.path.abspath(__file__)), "gate_job.py")
 REPEAT = 5
@@ -38,12 +36,12 @@ CASES = [
 ]
 
 
-def command(framework, kind, extra):
+def command(framework, kind):
     """Return the line for the shell that runs a job."""
     if kind in ("ranks", "collective"):
         launcher = f"{PYTHON} -m torch.distributed.run --nproc_per_node=2 --master_port=29{os.getpid() % 900 + 100}"
-        return f"{launcher} {JOB} {framework} {kind} {extra:g}"
-    return f"{PYTHON} {JOB} {framework} {kind} {extra:g}"
+        return f"{launcher} {JOB} {framework} {kind}"
+    return f"{PYTHON} {JOB} {framework} {kind}"
 
 
 def gate(*words):
@@ -54,26 +52,16 @@ def gate(*words):
     return done.returncode, json.loads(done.stdout) if done.stdout else {}
 
 
-def usual(folder, framework):
-    """Return the median step of a job as it is, in ms, measured once."""
-    path = os.path.join(folder, f"{framework}.json")
-    if not os.path.exists(path):
-        gate("--base", command(framework, "none", 0), "--repeat", "1", "--save", path)
-    with open(path) as stream:
-        return json.load(stream)["typical"]["step"]["median_ns"] / 1e6
-
-
 def run(folder, case):
     """Run one case; leave its recordings, and its duration."""
     framework, kind, _ = case.split("-")
     place = os.path.join(folder, case)
     if os.path.exists(place):
         return
-    extra = SHARE * usual(folder, framework)
     words = ["--repeat", "1" if kind == "copy" else str(REPEAT), "--output", place]
     begin = time.monotonic()
-    base = command(framework, BASES.get(kind, "none"), 0)
-    code, _ = gate("--base", base, "--new", command(framework, kind, extra), *words)
+    base = command(framework, BASES.get(kind, "none"))
+    code, _ = gate("--base", base, "--new", command(framework, kind), *words)
     took = time.monotonic() - begin
     with open(os.path.join(place, "took.json"), "w") as stream:
         json.dump({"seconds": took, "code": code}, stream)
