@@ -118,7 +118,8 @@ def found(result):
     return named + [path for path in files if CANARY.encode() in path.read_bytes().lower()]
 
 
-@pytest.mark.parametrize("form", ["traced", pytest.param("sampled", marks=SLOW), pytest.param("python", marks=SLOW)])
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["traced", "sampled", "python"])
 def test_no_byte_names_the_job(recorded, form):
     result = recorded(WITHOUT_EXTENSION if form == "python" else "", with_stack=True if form == "traced" else "sample")
     assert CANARY not in result.name and found(result) == []

@@ -202,7 +202,7 @@ class Stage:
     def __init__(self, folder):
         config = SimpleNamespace(get_enable_autotune=lambda: False, get_debug_mode=lambda: False)
         self.config, self.refused = config, []
-        options = SimpleNamespace(data_process=True)
+        options = SimpleNamespace(data_process=True, anonymize=False)
         recording = SimpleNamespace(options=options, not_collected=lambda what, why: self.refused.append((what, why)))
         self.session = SimpleNamespace(
             recordings=[recording],
@@ -213,6 +213,7 @@ class Stage:
             owner=True,
             forked=False,
             guard=lambda what: Guard(failed, what),
+            asks=lambda option: getattr(options, option),
         )
         self.manager, self.options = Manager(), options
         self.stream = PipelineStream(self.session, self.manager, Manager.init)
