@@ -70,7 +70,7 @@ def run(folder, case):
 
 def judge(folder):
     """Print the result of every case."""
-    alarms = equal = found = planted = named = 0
+    alarms = equal = found = planted = named = causes = 0
     for case in CASES:
         place = os.path.join(folder, case)
         if not os.path.exists(os.path.join(place, "took.json")):
@@ -92,11 +92,15 @@ def judge(folder):
             equal, alarms = equal + 1, alarms + (code == 1)
         else:
             planted, found = planted + 1, found + (code == 1)
-            right = bool(re.search(PLANTED.get(kind, "."), cause))
-            named += right
-            line += f"  {'named' if right else 'NOT NAMED'}: {cause}"
+            if kind in PLANTED:  # a copy is found by its count, and takes no time
+                causes += 1
+                right = bool(re.search(PLANTED[kind], cause))
+                named += right
+                line += f"  {'named' if right else 'NOT NAMED'}: {cause}"
         print(line + "".join(f"\n    {reason}" for reason in told.get("reasons", ())), flush=True)
-    print(f"equal sides: {alarms} alarms in {equal}; planted: {found} of {planted} found, {named} named first")
+    print(
+        f"equal sides: {alarms} alarms in {equal}; planted: {found} of {planted} found, {named} of {causes} named first"
+    )
 
 
 def main(folder, *words):

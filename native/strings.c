@@ -127,10 +127,12 @@ static bool make_room(void) {
   return true;
 }
 
+static bool is_counted(msp_origin origin) { return origin == MSP_COUNTED || origin == MSP_OF_THE_SYSTEM; }
+
 static bool full(size_t length, msp_origin origin, uint32_t most) {
   uint32_t texts = origin == MSP_OURS ? KEPT_MOST : OF_THE_JOB(KEPT_MOST);
   size_t bytes = origin == MSP_OURS ? KEPT_BYTES_MOST : OF_THE_JOB(KEPT_BYTES_MOST);
-  if ((origin == MSP_COUNTED || origin == MSP_OF_THE_SYSTEM) && counted >= most) return true;
+  if (is_counted(origin) && counted >= most) return true;
   return count >= texts || kept_bytes + sizeof(msp_string) + length + 1 > bytes;
 }
 
@@ -219,7 +221,7 @@ uint32_t msp_intern(const char *text, size_t length, msp_origin origin, uint32_t
   string = find(hash, text, length);
   bool no_room = string == NULL && full(length, origin, most);
   if (string == NULL && !no_room) {
-    string = add(hash, text, length, origin == MSP_COUNTED || origin == MSP_OF_THE_SYSTEM, hidden);
+    string = add(hash, text, length, is_counted(origin), hidden);
   }
   if (no_room) {
     __atomic_add_fetch(&refused, 1, __ATOMIC_RELAXED);

@@ -8,6 +8,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from typing import NamedTuple
 
 from ms_profiler.errors import UsageError
 from ms_profiler.gate import exits, figures, noise, significance
@@ -131,21 +132,21 @@ def decide(base: Runs, new: Runs, rules: Rules, floor_of: Sequence[float] = ()) 
     judged = [found for name in figures.names([*base, *new]) if (found := _judge(name, base, new, rules)) is not None]
     judged.sort(key=lambda one: _ORDER.index(one.metric.kind))
     sides = [[run[figures.STEP].value for run in side] for side in (base, new)]
-    judged = [_doubted(one, judged, sides, rules) if one.metric.kind is Kind.TIME else one for one in judged]
+    noise_here = _noise_of(sides)
+    judged = [_doubted(one, judged, noise_here, rules) if one.metric.kind is Kind.TIME else one for one in judged]
     step = next(one for one in judged if one.metric.name == figures.STEP)
     if step.verdict is not Verdict.INCONCLUSIVE:
         judged = [_without_vote(one) if one.metric.kind is Kind.SPEED else one for one in judged]
     verdict = _worst([one.verdict for one in judged])
-    spreads = [spread for side in sides if (spread := noise.spread(side)) is not None]
     return Decision(
         verdict=verdict,
         headline=_headline(verdict, judged),
         judged=tuple(judged),
-        notes=tuple(_notes(sides, rules, verdict is Verdict.INCONCLUSIVE)),
+        notes=tuple(_notes(sides, noise_here, rules, verdict is Verdict.INCONCLUSIVE)),
         base_runs=len(base),
         new_runs=len(new),
         rules=rules,
-        spread=max(spreads, default=None),
+        spread=noise_here.spread,
     )
 
 
@@ -252,7 +253,23 @@ def _single(
     return Judged(metric, base, new, Verdict.PASS, "" if new == base else f"{new - base:+,.6g}", ratio)
 
 
-def _doubted(one: Judged, judged: list[Judged], sides: list[list[float]], rules: Rules) -> Judged:
+class _Noise(NamedTuple):
+    """The noise of the noisier side.
+
+    Attributes:
+        spread: the spread of its runs; None for too few runs.
+        allowed: the smallest threshold that so many runs allow.
+        times: its step times.
+        runs: the number of runs of the smaller side.
+    """
+
+    spread: float | None
+    allowed: float
+    times: list[float]
+    runs: int
+
+
+def _doubted(one: Judged, judged: list[Judged], here: _Noise, rules: Rules) -> Judged:
     """Return a slower step without its verdict where the speed of the machine may be all that changed.
 
     That may be where equal runs differ by more than the threshold and the step is not slower at equal speed. A
@@ -261,20 +278,19 @@ def _doubted(one: Judged, judged: list[Judged], sides: list[list[float]], rules:
     were 3.9 %, and are 2.0 %.
     """
     at_speed = next((other for other in judged if other.metric.kind is Kind.SPEED), None)
-    if one.verdict is not Verdict.REGRESSION or at_speed is None or min(map(len, sides)) < RUNS:
+    if one.verdict is not Verdict.REGRESSION or at_speed is None or here.runs < RUNS or here.spread is None:
         return one
-    spread, held, _ = _noisier(sides)
-    sure = (one.ratio or 1) - 1 >= held and (one.p or 0) < significance.ALPHA / 2
-    if spread <= rules.threshold or sure or at_speed.high is None or at_speed.high > 1 + rules.threshold:
+    sure = (one.ratio or 1) - 1 >= here.allowed and (one.p or 0) < significance.ALPHA / 2
+    if here.spread <= rules.threshold or sure or at_speed.high is None or at_speed.high > 1 + rules.threshold:
         return one
-    why = f"all modules alike, and equal runs differ by {spread:.1%} here: these runs do not tell"
+    why = f"all modules alike, and equal runs differ by {here.spread:.1%} here: these runs do not tell"
     return replace(one, verdict=Verdict.INCONCLUSIVE, why=why)
 
 
-def _noisier(sides: list[list[float]]) -> tuple[float, float, list[float]]:
-    """Return the spread of the noisier side, the threshold that so many runs of it hold, and its step times."""
-    spread, noisy = max((noise.spread(side) or 0.0, side) for side in sides)
-    return spread, noise.floor(noisy, min(map(len, sides))) or 0.0, noisy
+def _noise_of(sides: list[list[float]]) -> _Noise:
+    runs = min(map(len, sides))
+    spread, times = max(((noise.spread(side), side) for side in sides), key=lambda pair: pair[0] or 0.0)
+    return _Noise(spread, noise.floor(times, runs) or 0.0, times, runs)
 
 
 def _without_vote(one: Judged) -> Judged:
@@ -312,15 +328,14 @@ def _listed(names: list[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def _notes(sides: list[list[float]], rules: Rules, unsure: bool) -> list[str]:
-    if min(map(len, sides)) < RUNS:
+def _notes(sides: list[list[float]], here: _Noise, rules: Rules, unsure: bool) -> list[str]:
+    if here.runs < RUNS:
         return [f"Time decides from {RUNS} runs a side on; until then counts and memory do."]
-    spread, floor, noisy = _noisier(sides)
-    notes = [f"Equal runs differ by {spread:.1%} here; so many runs allow a threshold of {floor:.1%}."]
+    notes = [f"Equal runs differ by {here.spread or 0:.1%} here; so many runs allow a threshold of {here.allowed:.1%}."]
     if unsure:
         # distance of the estimate from the threshold; the interval has to be narrower
         away = abs(statistics.median(sides[1]) / statistics.median(sides[0]) / (1 + rules.threshold) - 1)
-        more = noise.runs_needed(noisy, away, at_least=min(map(len, sides)) + 1)
+        more = noise.runs_needed(here.times, away, at_least=here.runs + 1)
         unknown = "No practical number of runs would be enough to decide."
         notes.append(f"About {more} runs a side would be enough to decide." if more else unknown)
     return notes

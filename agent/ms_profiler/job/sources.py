@@ -40,9 +40,7 @@ class Sources:
         Args:
             calls: the calls of these sources.
         """
-        for call in [call for call in self.end if call in calls]:
-            with self._guard("ending a source"):
-                call()
+        self._all([call for call in self.end if call in calls], "ending a source")
         self.step = [call for call in self.step if call not in calls]
         self._due = {call: due for call, due in self._due.items() if call in self.step}
         self.start = [call for call in self.start if call not in calls]
@@ -51,9 +49,7 @@ class Sources:
 
     def started(self) -> None:
         """Call the functions for the begin of recording."""
-        for call in self.start:
-            with self._guard("starting a source"):
-                call()
+        self._all(self.start, "starting a source")
 
     def stepped(self, count: int, every: bool) -> tuple[int, bool]:
         """Call the functions between two steps; return the step of the next call, and whether any took noticeable time.
@@ -78,18 +74,17 @@ class Sources:
 
     def ended(self) -> None:
         """Call the functions for the end of recording."""
-        for call in self.end:
-            with self._guard("ending a source"):
-                call()
+        self._all(self.end, "ending a source")
 
     def child_started(self) -> None:
         """Call the functions for the begin of recording in a fork child."""
-        for start, _ in self.child:
-            with self._guard("starting a source in a fork child"):
-                start()
+        self._all([start for start, _ in self.child], "starting a source in a fork child")
 
     def child_ended(self) -> None:
         """Call the functions for the end of recording in a fork child."""
-        for _, end in self.child:
-            with self._guard("ending a source in a fork child"):
-                end()
+        self._all([end for _, end in self.child], "ending a source in a fork child")
+
+    def _all(self, calls: list[Callable[[], None]], what: str) -> None:
+        for call in calls:
+            with self._guard(what):
+                call()

@@ -302,6 +302,25 @@ def around(
     return make
 
 
+def following(host: "Host", what: str, note: Callable[[Any], Any]) -> Closure:
+    """Return a function that replaces a method by one with a function of ours after each call that returned.
+
+    Args:
+        host: the session that records.
+        what: description for the message when the function fails.
+        note: called with the instance.
+    """
+
+    def before(instance: Any, *_: Any, **__: Any) -> Any:
+        return instance
+
+    def after(instance: Any, result: Any, reason: BaseException | None) -> None:
+        if reason is None:
+            note(instance)
+
+    return around(host, what, before, after)
+
+
 def _nothing(state: Any, result: Any, reason: Any) -> None:
     """Do nothing after a call."""
 

@@ -41,12 +41,8 @@ def targets(host: "Host") -> list[Target]:
 
     waits = base.around(host, "noting the wait for a batch", before, after)
 
-    def collated(fetcher: Any, *_: Any, **__: Any) -> Any:
-        return fetcher
-
-    def collate(fetcher: Any, _: Any, reason: BaseException | None) -> None:
-        if reason is None:
-            fetcher.collate_fn = collating(fetcher.collate_fn)
+    def collate(fetcher: Any) -> None:
+        fetcher.collate_fn = collating(fetcher.collate_fn)
 
     create = base.recorded(host, "create iterator", category)
     fetch, collating = base.recorded(host, FETCHED, category), base.recorded(host, "collate batch", category)
@@ -54,9 +50,7 @@ def targets(host: "Host") -> list[Target]:
         Target(LOADER, "_SingleProcessDataLoaderIter._next_data", closure=waits),
         Target(LOADER, "_MultiProcessingDataLoaderIter._next_data", closure=waits),
         Target(LOADER, "DataLoader._get_iterator", closure=create),
-        Target(
-            FETCH, "_BaseDatasetFetcher.__init__", closure=base.around(host, "noting collations", collated, collate)
-        ),
+        Target(FETCH, "_BaseDatasetFetcher.__init__", closure=base.following(host, "noting collations", collate)),
         Target(FETCH, "_MapDatasetFetcher.fetch", closure=fetch),
         Target(FETCH, "_IterableDatasetFetcher.fetch", closure=fetch),
     ]

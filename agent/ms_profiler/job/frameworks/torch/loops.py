@@ -105,14 +105,11 @@ class Loops:
         """
         steps, now = self.host.steps, self.host.recorder.now
 
-        def before(loop: Any, *_: Any, **__: Any) -> Any:
-            return loop
-
-        def after(loop: Any, result: Any, reason: BaseException | None) -> None:
-            if reason is None and self.running and counts(loop):
+        def mark(loop: Any) -> None:
+            if self.running and counts(loop):
                 steps.ended(FRAMEWORK_LOOP, now())
 
-        return base.around(self.host, "marking a step", before, after)
+        return base.following(self.host, "marking a step", mark)
 
 
 def trainer(host: "Host") -> list[Target]:

@@ -125,16 +125,7 @@ class Optimizers:
 
     def made(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Return the replacement of `Optimizer.__init__`, which counts the optimizers of the job."""
-        steps = self.host.steps
-
-        def before(optimizer: Any, *_: Any, **__: Any) -> Any:
-            return optimizer
-
-        def after(optimizer: Any, result: Any, reason: BaseException | None) -> None:
-            if reason is None:
-                steps.optimizer_made(optimizer)
-
-        return base.around(self.host, "counting optimizers", before, after)(original)
+        return base.following(self.host, "counting optimizers", self.host.steps.optimizer_made)(original)
 
     def scaled(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Return the replacement of the function that steps unless gradients of a scaled loss are not finite.

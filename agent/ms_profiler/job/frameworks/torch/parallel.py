@@ -68,13 +68,9 @@ def _name_whole(host: "Host", mesh: Any) -> None:
 def meshes(host: "Host") -> list[Target]:
     """Declare the target that notes device meshes."""
 
-    def before(mesh: Any, *_: Any, **__: Any) -> Any:
-        return mesh
-
-    def after(mesh: Any, result: Any, reason: BaseException | None) -> None:
-        if reason is None and len(_meshes) < MOST:
+    def note(mesh: Any) -> None:
+        if len(_meshes) < MOST:
             _meshes.append(weakref.ref(mesh))
             _name_whole(host, mesh)
 
-    make = base.around(host, "noting a device mesh", before, after)
-    return [Target(MESHES, "DeviceMesh.__init__", closure=make)]
+    return [Target(MESHES, "DeviceMesh.__init__", closure=base.following(host, "noting a device mesh", note))]
