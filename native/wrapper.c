@@ -294,6 +294,9 @@ static PyObject *wrapper_getattr(PyObject *object, PyObject *name) {
 
 static PyObject *wrapper_repr(PyObject *object) { return PyObject_Repr(((wrapper *)object)->function); }
 
+/* An operator of PyTorch has the hash of the function that it calls, and is a key of tables. */
+static Py_hash_t wrapper_hash(PyObject *object) { return PyObject_Hash(((wrapper *)object)->function); }
+
 /* Pickled and copied by its name, as the function is. */
 static PyObject *wrapper_reduce(PyObject *object, PyObject *unused) {
   (void)unused;
@@ -325,10 +328,19 @@ static PyGetSetDef properties[] = {
 
 #define SLOT(slot, function) {slot, (void *)(uintptr_t)(function)}
 static PyType_Slot slots[] = {
-    SLOT(Py_tp_init, wrapper_init),        SLOT(Py_tp_dealloc, wrapper_dealloc), SLOT(Py_tp_traverse, wrapper_traverse),
-    SLOT(Py_tp_clear, wrapper_clear),      SLOT(Py_tp_call, PyVectorcall_Call),  SLOT(Py_tp_descr_get, wrapper_get),
-    SLOT(Py_tp_getattro, wrapper_getattr), SLOT(Py_tp_repr, wrapper_repr),       SLOT(Py_tp_methods, methods),
-    SLOT(Py_tp_members, members),          SLOT(Py_tp_getset, properties),       {0, NULL},
+    SLOT(Py_tp_init, wrapper_init),
+    SLOT(Py_tp_dealloc, wrapper_dealloc),
+    SLOT(Py_tp_traverse, wrapper_traverse),
+    SLOT(Py_tp_clear, wrapper_clear),
+    SLOT(Py_tp_call, PyVectorcall_Call),
+    SLOT(Py_tp_descr_get, wrapper_get),
+    SLOT(Py_tp_getattro, wrapper_getattr),
+    SLOT(Py_tp_repr, wrapper_repr),
+    SLOT(Py_tp_methods, methods),
+    SLOT(Py_tp_members, members),
+    SLOT(Py_tp_getset, properties),
+    SLOT(Py_tp_hash, wrapper_hash),
+    {0, NULL},
 };
 static PyType_Spec spec = {
     .name = "ms_profiler._native.Wrapper",

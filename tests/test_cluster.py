@@ -67,6 +67,8 @@ def test_late_rank_is_named_and_the_others_wait(tmp_path, capsys):
     (late,) = found["late"]
     assert (late["rank"], late["cause"], late["step"]) == (1, "data", None)
     assert late["excess_ms"] == pytest.approx(10 * (STEPS - 1), rel=0.02)
+    # the others take as long as each other
+    assert late["saved_at_median_ms"] == pytest.approx(10 * (STEPS - 1), rel=0.02)
     assert [row["role"] for row in found["ranks"]] == ["waits", "late", "waits"]
     assert found["verdict"].startswith("Rank 1 is late: it waits for its input, ")
     assert "Ranks 0 and 2 wait for it" in found["verdict"]
@@ -163,6 +165,22 @@ def test_planted_late_rank_of_mindspore(kind, mode, tmp_path, capsys):
     options = {"start": True, "output_path": str(tmp_path / "data")}
     msrun(tmp_path, PROGRAMS / "late_ranks_mindspore.py", kind, 1, mode, options=options, workers=2)
     check(tmp_path / "data", kind, 1, capsys)
+
+
+@pytest.mark.slow
+def test_planted_late_rank_among_traces_of_real_ranks(tmp_path, capsys):
+    """PyTorch's profiler leaves a second trace of each rank, in which nothing ran. The ranks share a clock."""
+    command = [TOOLS / "torchrun", f"--nproc_per_node={RANKS}", f"--master_port={free_port()}"]
+    launched([[*command, PROGRAMS / "traced_ranks_torch.py", tmp_path / "traces", "1"]], tmp_path, None)
+    assert len(list((tmp_path / "traces").iterdir())) == 2 * RANKS
+    found = told(capsys, tmp_path / "traces", "--no-files")
+    named = [(late["rank"], late["cause"]) for late in found["late"] if late["cause"] != "runnable"]
+    assert named == [(1, "data")], found["verdict"]
+    assert found["late"][0]["delays"]["operation"] == "allreduce"
+    assert len([text for text in found["remarks"] if "has no exchange of rank" in text]) == RANKS
+    for row in found["ranks"][1:]:
+        clock = row["clock"]
+        assert clock["by"] == "exchanges" and abs(clock["offset_ms"]) <= clock["uncertainty_ms"]
 
 
 @pytest.mark.slow

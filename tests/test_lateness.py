@@ -184,6 +184,26 @@ def test_clocks_that_are_seconds_off_are_aligned_within_what_is_certain():
     assert (same[1].by, same[1].offset_ns) == ("machine", 0) and same[2].by == "exchanges"
 
 
+@pytest.mark.parametrize("drift", [5e-5, -4e-4])
+def test_clock_that_drifts_stays_within_its_uncertainty(drift):
+    """Over ten minutes, the clock drifts apart by far more than an exchange takes."""
+    rows, truth = [], []
+    for number in range(600):
+        true = number * 1000 * MS
+        ahead = 5_000_000_000 + round(drift * true)
+        arrivals = {rank: true + (rank * 7 + number * 13) % 9 * MS for rank in range(2)}
+        done = max(arrivals.values()) + MS // 5
+        for rank, came in arrivals.items():
+            rows.append((rank, str(number), came + rank * ahead, done + rank * ahead))
+        truth.append(ahead)
+    meetings = pl.DataFrame(
+        rows, {"rank": pl.Int64, "key": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64}, orient="row"
+    )
+    found = clock_offsets.offsets(meetings, {0: "a", 1: "b"}, {0: 100, 1: 100})[1]
+    worst = max(abs(found.offset_ns - ahead) for ahead in truth)
+    assert worst <= found.uncertainty_ns <= worst + 10 * MS
+
+
 def test_slow_link_is_named():
     sums = {(f"{source}-{target}", "HCCS"): (100.0, 6.0 + source / 10) for source in range(4) for target in range(4)}
     sums["2-1", "HCCS"] = 100.0, 24.0

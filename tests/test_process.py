@@ -14,6 +14,7 @@ from ms_profiler.store import alive
 AGENT = Path(__file__).parent.parent / "agent"
 
 
+POD = {"KUBERNETES_SERVICE_HOST": "10.96.0.1"}
 WORKER = {"MS_ROLE": "MS_WORKER", "MS_WORKER_NUM": "16"}
 
 
@@ -44,6 +45,19 @@ def place(environ):
         # mpirun of Open MPI, of MPICH
         ({"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_LOCAL_RANK": "0"}, (1, 2, 0, 0)),
         ({"PMI_RANK": "1", "PMI_SIZE": "2", "MPI_LOCALRANKID": "1"}, (1, 2, 1, 1)),
+        # of MVAPICH; srun --mpi=pmix
+        ({"MV2_COMM_WORLD_RANK": "3", "MV2_COMM_WORLD_SIZE": "4", "MV2_COMM_WORLD_LOCAL_RANK": "1"}, (3, 4, 1, 1)),
+        ({"PMIX_RANK": "3", "SLURM_PROCID": "3", "SLURM_STEP_NUM_TASKS": "4", "SLURM_LOCALID": "1"}, (3, 4, 1, 1)),
+        # pods of Kubeflow's PyTorchJob, and of Volcano's plugin for PyTorch
+        (POD | {"RANK": "2", "WORLD_SIZE": "3", "PET_NNODES": "3", "PET_NODE_RANK": "2"}, (2, 3, 0, 0)),
+        (POD | {"RANK": "1", "WORLD_SIZE": "3", "VC_TASK_INDEX": "0", "VK_TASK_INDEX": "0"}, (1, 3, 0, 0)),
+        # torchrun in such a pod; mpirun of Kubeflow's MPIJob; MindSpore's operator
+        (POD | {"RANK": "9", "WORLD_SIZE": "16", "LOCAL_RANK": "1", "PET_NODE_RANK": "1"}, (9, 16, 1, 1)),
+        (
+            POD | {"OMPI_COMM_WORLD_RANK": "5", "OMPI_COMM_WORLD_SIZE": "8", "OMPI_COMM_WORLD_LOCAL_RANK": "1"},
+            (5, 8, 1, 1),
+        ),
+        (POD | WORKER | {"MS_NODE_ID": "9", "DEVICE_ID": "1"}, (9, 16, 1, 1)),
         # srun, and the shell of a batch script, which is no rank
         ({"SLURM_PROCID": "5", "SLURM_STEP_NUM_TASKS": "8", "SLURM_LOCALID": "1"}, (5, 8, 1, 1)),
         ({"SLURM_PROCID": "0", "SLURM_NTASKS": "8"}, (0, 1, 0, 0)),

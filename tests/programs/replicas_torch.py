@@ -39,7 +39,7 @@ def exchanged():
     """Return operation, group and bytes of all exchanges so far."""
     recorded = json.loads(torch._C._distributed_c10d._dump_fr_trace_json(True, False))
     found = []
-    for entry in recorded["entries"]:
+    for entry in recorded.get("entries", []):
         sizes = [torch.Size(shape).numel() for shape in entry["input_sizes"]]
         total = sum(size * BYTES[kind] for size, kind in zip(sizes, entry["input_dtypes"], strict=True))
         found.append((entry["profiling_name"].removeprefix("gloo:"), entry["process_group"][0], total))

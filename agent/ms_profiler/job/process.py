@@ -25,6 +25,8 @@ _LAUNCHERS = (
     # last, and only with SLURM_STEP_NUM_TASKS: a batch script sees SLURM_PROCID 0 without being a rank
     ("SLURM_PROCID", ("SLURM_STEP_NUM_TASKS",), ("SLURM_LOCALID",)),
 )
+#: Variable of every pod of Kubernetes.
+_POD = "KUBERNETES_SERVICE_HOST"
 #: Variables that name one launch: the same in all of its ranks on a host.
 _LAUNCH_NAMES = (
     "SLURM_JOB_ID",
@@ -102,7 +104,9 @@ def _rank(environ: Mapping[str, str]) -> tuple[int, int, int, str]:
         if rank is None or (name == "SLURM_PROCID" and size is None):
             continue
         local = _number(environ, locals_)
-        return rank, max(size or 1, rank + 1), rank if local is None else local, name
+        # operators of Kubernetes number pods of one process each
+        alone = 0 if environ.get(_POD) else rank
+        return rank, max(size or 1, rank + 1), alone if local is None else local, name
     return 0, 1, 0, ""
 
 

@@ -1,10 +1,13 @@
 """Compute by how much the clocks of ranks differ, from the exchanges in which all of them took part.
 
 No rank leaves such an exchange before the last one has come. So the clock of rank b is ahead of that of rank a by at
-most end_b - start_a, and by at least start_b - end_a, of each exchange. The tightest of these bounds are certain.
-The estimate between the bounds is the median of end_b - end_a. Ranks of one machine share its clock.
+most end_b - start_a, and by at least start_b - end_a, of each exchange. The estimate is the median of end_b - end_a,
+within the tightest of these bounds. Clocks drift apart. So the bounds of an exchange also limit the difference of the
+clocks at another moment, but by less, the further away it is. The uncertainty is the largest distance from the estimate
+to such a limit at any exchange. Ranks of one machine share its clock.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,6 +15,9 @@ import polars as pl
 
 #: operations that end on no rank before all ranks have arrived
 JOINT: Final = ("allreduce", "allgather", "allgatherintotensor", "reducescatter", "alltoall", "barrier")
+
+#: ns by which two clocks may drift apart in one ns: crystals differ by up to 100 ppm, and NTP slews a clock by 500 ppm
+DRIFT: Final = 6e-4
 
 
 @dataclass(frozen=True)
@@ -64,14 +70,35 @@ def _against(meetings: pl.DataFrame, known: int, ranks: set[int]) -> dict[int, t
     pairs = meetings.filter(pl.col("rank").is_in(sorted(ranks))).join(base, on="key")
     if pairs.is_empty():
         return {}
-    table = pairs.group_by("rank").agg(
-        (pl.col("start_ns") - pl.col("base_end")).max().alias("least"),
-        (pl.col("end_ns") - pl.col("base_start")).min().alias("most"),
-        (pl.col("end_ns") - pl.col("base_end")).median().alias("middle"),
+    bounds = pairs.select(
+        "rank",
+        (pl.col("start_ns") - pl.col("base_end")).alias("least"),
+        (pl.col("end_ns") - pl.col("base_start")).alias("most"),
+        (pl.col("end_ns") - pl.col("base_end")).alias("between"),
+        # from the first exchange on, so that products with the drift are exact
+        ((pl.col("base_end") - pl.col("base_end").min()) * DRIFT).alias("apart"),
+    ).sort("rank", "apart")
+    apart = pl.col("apart")
+    # the limits at an exchange, from the exchanges before it and from those after it
+    least = [
+        (pl.col("least") + apart).cum_max().over("rank") - apart,
+        (pl.col("least") - apart).cum_max(reverse=True).over("rank") + apart,
+    ]
+    most = [
+        (pl.col("most") - apart).cum_min().over("rank") + apart,
+        (pl.col("most") + apart).cum_min(reverse=True).over("rank") - apart,
+    ]
+    limits = bounds.with_columns(low=pl.max_horizontal(least), high=pl.min_horizontal(most))
+    table = limits.group_by("rank").agg(
+        pl.col("least").max(),
+        pl.col("most").min(),
+        pl.col("between").median(),
+        pl.col("low").min(),
+        pl.col("high").max(),
     )
     found = {}
-    for rank, least, most, middle in table.iter_rows():
-        low, high = min(least, most), max(least, most)  # the two bounds cross where a clock drifts
-        offset = int(min(max(middle, low), high))
-        found[rank] = offset, max(high - offset, offset - low)
+    for rank, least_ns, most_ns, between, low, high in table.iter_rows():
+        inner = sorted((least_ns, most_ns))  # the two cross where a clock drifts
+        offset = int(min(max(between, inner[0]), inner[1]))
+        found[rank] = offset, math.ceil(max(high - offset, offset - low))
     return found

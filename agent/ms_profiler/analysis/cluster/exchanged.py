@@ -32,6 +32,8 @@ MARKED: Final = pl.Schema(
 )
 #: pattern of the names of NCCL's exchange kernels
 _NCCL: Final = r"^nccl(?:Dev)?Kernel_([A-Za-z]+)"
+#: prefix of the names of operators that pass an exchange to a backend
+_QUEUED: Final = "c10d::"
 _COLUMNS: Final = ["group", "operation", "bytes", *intervals.BOUNDS]
 
 
@@ -81,7 +83,10 @@ def _of_device(recording: tables.Recording, device: tables.Device) -> pl.DataFra
     if device.launches is not None:
         own = own.with_columns(device.launches["bytes"].fill_null(0))
     own = own.filter("exchange")
-    names = pl.Series("operation", [communication.operation(name) for name in own["name"]], dtype=pl.String)
+    if own["name"].str.starts_with(replicas.GLOO).any():  # threads of gloo make what the operator only queues
+        own = own.filter(~pl.col("name").str.starts_with(_QUEUED))
+    names = own["name"].str.strip_prefix(replicas.GLOO)
+    names = pl.Series("operation", [communication.operation(name) for name in names], dtype=pl.String)
     return own.with_columns(names).select(_COLUMNS)
 
 
@@ -89,8 +94,6 @@ def _joined(measures: "Measures", called: pl.DataFrame, ran: pl.DataFrame) -> pl
     """Return the calls, each extended to the end of gloo's work for it, and gloo's exchanges without a call."""
     asked = called.sort("start_ns")
     pairs = replicas.paired(asked, ran, measures.steps)
-    last = ran["end_ns"].to_list()
-    ends = [max([end, *(last[row] for row in rows)]) for end, rows in zip(asked["end_ns"], pairs, strict=True)]
     taken = [row for rows in pairs for row in rows]
     known = replicas.known(measures.recording, measures.steps, asked, ran, pairs)
     rest = ran.with_row_index("place").filter(~pl.col("place").is_in(taken)).cast({"place": pl.Int64})
@@ -100,5 +103,5 @@ def _joined(measures: "Measures", called: pl.DataFrame, ran: pl.DataFrame) -> pl
         pl.col("bytes").fill_null(0),
         *intervals.BOUNDS,
     )
-    made = asked.with_columns(pl.Series("end_ns", ends, dtype=pl.Int64)).select(_COLUMNS)
+    made = asked.with_columns(replicas.ends(asked, ran, pairs)).select(_COLUMNS)
     return pl.concat([made.cast(alone.schema), alone])

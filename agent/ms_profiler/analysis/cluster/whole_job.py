@@ -211,11 +211,14 @@ def _starts(accounts: Iterable[RankAccount], last: Iterable[RankAccount]) -> lis
 def last_run(accounts: Iterable[RankAccount], remarks: list[str]) -> list[RankAccount]:
     """Return the accounts of the last run, by role and rank; of each rank and actor the newest.
 
+    A script that profiles with a schedule may leave a last trace in which nothing ran. So the newest trace with an
+    exchange counts.
+
     Args:
         accounts: the accounts of results.
         remarks: receives a sentence for each result that is left out.
     """
-    known = sorted(accounts, key=lambda each: each.started_ns)
+    known = sorted(accounts, key=lambda each: (_tells(each), each.started_ns))
     chosen: dict[tuple[str, int, str], RankAccount] = {}
     newest = known[-1] if known else None
     for each in reversed(known):
@@ -223,6 +226,10 @@ def last_run(accounts: Iterable[RankAccount], remarks: list[str]) -> list[RankAc
         key = each.role, each.rank, each.actor if each.world_size <= 1 else ""
         if newest is not None and each.ended_ns + CLOCKS_NS < newest.started_ns:
             remarks.append(f"{each.directory} is of a run that ended before this one began; it is left out.")
+        elif key in chosen and not _tells(each) and _tells(chosen[key]):
+            remarks.append(
+                f"{each.directory} has no exchange of rank {each.rank}, as another trace has; it is left out."
+            )
         elif key in chosen:
             ended = f", which ended with {each.end}," if each.end not in _USUAL else ""
             start = f" of start {each.attempt + 1}" if chosen[key].attempt else ""
@@ -230,6 +237,11 @@ def last_run(accounts: Iterable[RankAccount], remarks: list[str]) -> list[RankAc
         else:
             chosen[key] = each
     return [chosen[key] for key in sorted(chosen)]
+
+
+def _tells(account: RankAccount) -> bool:
+    """Return whether a result is of our launch, or a trace with an exchange."""
+    return bool(account.job) or not account.exchanges.is_empty()
 
 
 def clocks(accounts: Mapping[int, RankAccount]) -> dict[int, clock_offsets.Offset]:

@@ -52,8 +52,9 @@ def calls(
 ) -> pl.DataFrame:
     """Return the exchanges in the steps whose bytes are known, by start: calls of the script, and kernels of graphs.
 
-    The host usually only queues an exchange: if its kernel is known, the time is that of the kernel. An exchange that a
-    device's interface reported with bytes and group is included even if no call of the script is known for it.
+    The host usually only queues an exchange. If its kernel is known, the time is that of the kernel. If threads of gloo
+    make it, it ends when their work for it ends. An exchange that a device's interface reported with bytes and group is
+    included even if no call of the script is known for it.
 
     Args:
         recording: its spans named `OPERATION@GROUP` carry the bytes; its instants describe the exchanges of its graphs.
@@ -70,9 +71,12 @@ def calls(
     if recording.device is not None:  # kernels that only compute may be launched inside of a call, too
         exchanges = recording.device.tasks.filter("exchange").select("stream", "start_ns").unique()
         own = own.join(exchanges, left_on=["lane", "start_ns"], right_on=["stream", "start_ns"], how="semi")
-    asked = _called(recording, steps, own)
+    ran = replicas.beside(recording, steps)
+    grouped = split(called(recording, steps))
+    pairs = replicas.paired(grouped, ran, steps)
+    asked = _called(grouped.with_columns(replicas.ends(grouped, ran, pairs)), own)
     compiled = _compiled(recording, own.filter(pl.col("launch").is_null()), kernel_names, texts)
-    table = pl.concat([asked, compiled, _told(recording, steps, own), _buckets(recording, steps)])
+    table = pl.concat([asked, compiled, _told(recording, steps, own), _buckets(recording, steps, grouped, ran, pairs)])
     parts = table["call"].str.split_exact(_GROUP, 1).struct.rename_fields(["operation", "group"])
     return (
         table.with_columns(
@@ -145,15 +149,14 @@ def called(recording: tables.Recording, steps: Steps) -> pl.DataFrame:
     return table.filter(pl.col("call").str.contains(_GROUP, literal=True) | (pl.col("call") == COMMUNICATION_WAIT))
 
 
-def _called(recording: tables.Recording, steps: Steps, kernels: pl.DataFrame) -> pl.DataFrame:
+def _called(grouped: pl.DataFrame, kernels: pl.DataFrame) -> pl.DataFrame:
     """Return the calls of the script: `call`, `bytes`, `called_ns`, `start_ns`, `end_ns`."""
     queued = kernels.select(pl.col("launch").alias("row"), pl.col("start_ns").alias("ran_ns"), "duration_ns")
     return (
-        called(recording, steps)
-        .filter(pl.col("bytes") > 0)
+        grouped.filter(pl.col("bytes") > 0)
         .join(queued.drop_nulls("row"), on="row", how="left", maintain_order="left")
         .select(
-            "call",
+            pl.format("{}{}{}", "operation", pl.lit(_GROUP), "group").alias("call"),
             "bytes",
             pl.col("start_ns").alias("called_ns"),
             pl.coalesce("ran_ns", "start_ns").alias("start_ns"),
@@ -162,13 +165,13 @@ def _called(recording: tables.Recording, steps: Steps, kernels: pl.DataFrame) ->
     )
 
 
-def _buckets(recording: tables.Recording, steps: Steps) -> pl.DataFrame:
+def _buckets(
+    recording: tables.Recording, steps: Steps, grouped: pl.DataFrame, ran: pl.DataFrame, pairs: list[list[int]]
+) -> pl.DataFrame:
     """Return the exchanges of DistributedDataParallel on gloo's threads, as of `_called`."""
-    ran = replicas.beside(recording, steps)
     if ran.is_empty():
         return pl.DataFrame(schema=_CALLED)
-    asked = split(called(recording, steps))
-    known = replicas.known(recording, steps, asked, ran, replicas.paired(asked, ran, steps))
+    known = replicas.known(recording, steps, grouped, ran, pairs)
     found = known.join(ran.with_row_index("place").cast({"place": pl.Int64}), on="place", maintain_order="left")
     name = pl.format("AllReduce{}{}", pl.lit(_GROUP), "group")
     return found.select(name.alias("call"), "bytes", pl.col("start_ns").alias("called_ns"), *intervals.BOUNDS).cast(

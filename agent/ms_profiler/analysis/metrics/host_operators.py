@@ -124,12 +124,12 @@ def computing(
 ) -> pl.DataFrame:
     """Return the intervals in which the stepping process computed, without overlap and by time.
 
-    It computes while operators that do more than dispatch run, and while compiled graphs run. It does not compute while
-    the stepping thread makes data, compiles or writes a checkpoint. For an operator that mostly calls others, those
-    others count. Autograd's own time around each node is dispatch, or hooks of the script. In a graph that Inductor
-    compiled, longer gaps between operators are the graph's own kernels. If a call is long although hardly any call of
-    this operator is, the system took its processor away. Time in which the stepping thread slept is not computing. In a
-    step without operators, the phases decide.
+    It computes while operators that do more than dispatch run, and while compiled graphs run. It does not compute
+    while the stepping thread makes data, compiles, writes a checkpoint or exchanges data with other ranks. For an
+    operator that mostly calls others, those others count. Autograd's own time around each node is dispatch, or hooks
+    of the script. In a graph that Inductor compiled, longer gaps between operators are the graph's own kernels. If a
+    call is long although hardly any call of this operator is, the system took its processor away. Time in which the
+    stepping thread slept is not computing. In a step without operators, the phases decide.
 
     Args:
         recording: the run.
@@ -151,7 +151,8 @@ def computing(
     rows = known(operators, steps)["step"].implode()
     others = cut.filter(~pl.col("step").is_in(rows), pl.col("phase").is_in(phases.COMPUTING))
     slept = scheduling.asleep(scheduling.cells(recording.looks, steps.process, steps.thread))
-    waits = pl.concat([cut.filter(pl.col("phase").is_in(bounds.WAITS)).select(intervals.BOUNDS), slept])
+    elsewhere = [*bounds.WAITS, phases.NAMES[Category.COMMUNICATION]]
+    waits = pl.concat([cut.filter(pl.col("phase").is_in(elsewhere)).select(intervals.BOUNDS), slept])
     return intervals.union(pl.concat([intervals.subtract(told, waits), others.select(intervals.BOUNDS)]))
 
 

@@ -21,6 +21,8 @@ from ms_profiler.store.names import BUCKETS
 
 #: prefix of the names that gloo gives the operations in its own threads
 GLOO: Final = "gloo:"
+#: operation that gloo lacks -> the one by which it makes it
+_INSTEAD: Final = {"reducescatter": "allreduce"}
 #: exchanges of gloo's threads: `kind` is the operation in lower case without underscores
 BESIDE: Final = pl.Schema({"kind": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64})
 #: of these the group and the bytes are known
@@ -87,6 +89,7 @@ def paired(called: pl.DataFrame, ran: pl.DataFrame, steps: Steps) -> list[list[i
             found.append([])
             continue
         kind = operation.lower()
+        kind = kind if kind in kinds else _INSTEAD.get(kind, kind)
         own, place = kinds.get(kind, []), places.get(kind, 0)
         while place < len(own) and own[place][0] < begin:
             place += 1
@@ -97,6 +100,19 @@ def paired(called: pl.DataFrame, ran: pl.DataFrame, steps: Steps) -> list[list[i
         places[kind] = place
         found.append(rows)
     return found
+
+
+def ends(called: pl.DataFrame, ran: pl.DataFrame, pairs: list[list[int]]) -> pl.Series:
+    """Return the end of each call of the script, or of the last exchange of gloo for it, whichever is later.
+
+    Args:
+        called: the calls, with `end_ns`.
+        ran: `BESIDE`.
+        pairs: the result of `paired`.
+    """
+    last = ran["end_ns"].to_list()
+    found = [max([end, *(last[row] for row in rows)]) for end, rows in zip(called["end_ns"], pairs, strict=True)]
+    return pl.Series("end_ns", found, dtype=pl.Int64)
 
 
 def known(
@@ -125,7 +141,7 @@ def known(
     )
     reduces = ran.with_row_index("row").filter(pl.col("kind") == _KIND)
     reduces = reduces.with_columns(passed=intervals.locate(reduces["start_ns"], passes))
-    mine = called.filter(pl.col("operation").str.to_lowercase() == _KIND)
+    mine = called.filter(pl.col("operation").str.to_lowercase().is_in([_KIND, *_INSTEAD]))
     mixed = set(intervals.locate(mine["start_ns"], passes).drop_nulls().to_list())
     rows: list[tuple[int, str, int]] = []
     first = True

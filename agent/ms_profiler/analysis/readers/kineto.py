@@ -54,7 +54,7 @@ def of_trace(path: str, events: trace_events.Events, counts: ReadCounts) -> tabl
     device = (
         found.device
         if on_device or found.missing
-        else tables.Device(tables.Form.KINETO, _operators(spans.filter(~pl.col("unfinished"))), [])
+        else tables.Device(tables.Form.KINETO, _operators(spans.filter(~pl.col("unfinished")), _group(events)), [])
     )
     device.unread, device.on_host = unread, not on_device and not unread
     device.files = [os.path.basename(path)]
@@ -101,8 +101,21 @@ def _host(spans: pl.DataFrame) -> pl.DataFrame:
     return host.with_columns(called.alias("category"))
 
 
-def _operators(spans: pl.DataFrame) -> pl.DataFrame:
-    """Return the outermost operators as computing tasks."""
+def _group(events: trace_events.Events) -> str:
+    """Return the name of the group of ranks if the job has only one; else it is not known which group exchanges."""
+    distributed = events.head.get("distributedInfo")
+    groups = distributed.get("pg_config") if isinstance(distributed, dict) else None
+    only = groups[0] if isinstance(groups, list) and len(groups) == 1 else None
+    return str(only.get("pg_name", "")) if isinstance(only, dict) else ""
+
+
+def _operators(spans: pl.DataFrame, group: str) -> pl.DataFrame:
+    """Return the outermost operators as computing tasks.
+
+    Args:
+        spans: the spans of the trace.
+        group: the group of exchanges; empty where it is not known.
+    """
     highest = pl.col("end_ns").cum_max().shift(1).over("pid", "tid")
     # in newer versions, exchanges of a back end are annotations
     called = (pl.col("kind") == kinds.ANNOTATION) & pl.col("name").str.contains(_CALLS)
@@ -115,7 +128,7 @@ def _operators(spans: pl.DataFrame) -> pl.DataFrame:
         "name",
         pl.lit(None, pl.String).alias("type"),
         pl.lit(HOST_CPU).alias("core"),
-        pl.when(exchange).then(pl.lit("")).alias("group"),
+        pl.when(exchange).then(pl.lit(group)).alias("group"),
         pl.lit(None, pl.String).alias("shapes"),
         "start_ns",
         "end_ns",

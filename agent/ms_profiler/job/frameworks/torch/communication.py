@@ -3,9 +3,9 @@
 They are functions of `torch.distributed`, which many modules import by name; functions for objects call those for
 tensors. Dynamo has a table of replacements for them, in which our functions take the place of the originals. The bytes
 of the input follow from shape and type; no value is read. The times are those of the host, which for NCCL only queues
-the work. C++ code sends the gradients of DistributedDataParallel and the exchanges of DTensor, without these functions.
-gloo reports such exchanges among the operators, from its own threads (native/operators.h); CUPTI reports NCCL's
-kernels. Neither reports group or bytes; `replicas` finds those of DistributedDataParallel.
+the work. DTensor and compiled graphs call operators instead (`functional`). C++ code sends the gradients of
+DistributedDataParallel. gloo reports such exchanges among the operators, from its own threads (native/operators.h);
+CUPTI reports NCCL's kernels. Neither reports group or bytes; `replicas` finds those of DistributedDataParallel.
 """
 
 import inspect
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ms_profiler.job.frameworks import base
 from ms_profiler.job.frameworks.base import RAISED, Inside, Target
-from ms_profiler.job.frameworks.torch import ranks, tensors
+from ms_profiler.job.frameworks.torch import functional, ranks, tensors
 from ms_profiler.job.frameworks.torch.ranks import DISTRIBUTED
 from ms_profiler.store.format import Category
 from ms_profiler.store.names import COMMUNICATION_WAIT, MESSAGE_WAIT
@@ -62,7 +62,8 @@ class Collectives:
     def __init__(self, host: "Host") -> None:
         self.host = host
         self._groups = ranks.groups(host)
-        self._inside = Inside()
+        #: whether the thread is in an exchange that is recorded already
+        self.inside = Inside()
         #: queued messages -> id of the name of a wait for it
         self._waits: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 
@@ -74,7 +75,7 @@ class Collectives:
             given: the name of the parameter that is its input.
             queued: whether it returns a queued message.
         """
-        host, named, inside, waits = self.host, self._groups.name, self._inside, self._waits
+        host, named, inside, waits = self.host, self._groups.name, self.inside, self._waits
         recorder, category = host.recorder, int(Category.COMMUNICATION)
 
         def make(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -114,7 +115,7 @@ class Collectives:
         """Return the replacement of the broadcast of parameters or buffers, which sends them joined in one tensor a
         type; a function in C++: `(group, tensors, bytes of a tensor, source)`."""
         named, recorder, category = self._groups.name, self.host.recorder, int(Category.COMMUNICATION)
-        inside = self._inside
+        inside = self.inside
 
         def before(group: Any = None, values: Any = (), *_: Any, **kwargs: Any) -> list[int] | None:
             if inside.value:
@@ -151,7 +152,7 @@ class Collectives:
 
     def wait(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Return the replacement of the wait for a collective that was queued, a method of a class in C++."""
-        inside, recorder, waits = self._inside, self.host.recorder, self._waits
+        inside, recorder, waits = self.inside, self.host.recorder, self._waits
         usual = recorder.intern(COMMUNICATION_WAIT)
 
         def before(work: Any, *_: Any, **__: Any) -> list[int] | None:
@@ -185,4 +186,5 @@ def targets(host: "Host") -> list[Target]:
         Target(COMMUNICATION, "_broadcast_coalesced", closure=collectives.coalesced),
         Target(DISTRIBUTED, "init_process_group", closure=collectives.begun, copies=True),
         Target(DISTRIBUTED, "Work.wait", closure=collectives.wait),
+        *functional.targets(host, collectives.inside),
     ]

@@ -29,11 +29,15 @@ class Groups:
         """Return the name of a group, the same on every rank in it; empty where this rank is in none.
 
         Args:
-            group: the group; None means the group of all ranks.
+            group: the group, or its name; None means the group of all ranks.
         """
         module = self._module
         if not module.is_initialized():
             return ""
+        if isinstance(group, str):
+            if group in self._known:
+                return group
+            group = module._resolve_process_group(group)
         group = module._get_default_group() if group is None else group
         name = str(getattr(group, "group_name", ""))
         if name and name not in self._known:
