@@ -38,8 +38,8 @@ def _bubbles(found: Pipeline) -> pl.DataFrame:
     return found.table.select(
         pl.col("step").alias("Step"),
         pl.col("stage").alias("Stage"),
-        (pl.col("bubble_ns") / 1000).alias("Bubble(us)"),
-        (pl.col("step_ns") / 1000).alias("Step Time(us)"),
+        (pl.col("bubble_ns") / 1000).round(3).alias("Bubble(us)"),
+        (pl.col("step_ns") / 1000).round(3).alias("Step Time(us)"),
     )
 
 
@@ -49,8 +49,8 @@ def _loads(found: Experts) -> pl.DataFrame:
         pl.col("rank").alias("Rank"),
         pl.col("step").alias("Step"),
         pl.col("bytes").alias("Bytes"),
-        (pl.col("expert_ns") / 1000).alias("Expert Time(us)"),
-        (pl.col("wait_ns") / 1000).alias("Wait(us)"),
+        (pl.col("expert_ns") / 1000).round(3).alias("Expert Time(us)"),
+        (pl.col("wait_ns") / 1000).round(3).alias("Wait(us)"),
     )
 
 
