@@ -177,6 +177,9 @@ def targets(host: "Host") -> list[Target]:
     """Declare the targets of communication."""
     there = vars(sys.modules[DISTRIBUTED])
     collectives = Collectives(host)
+    operators: list[Target] = []
+    with host.guard("hooks of operators that exchange data"):
+        operators = functional.targets(host, collectives.inside)
     return [
         *(
             Target(DISTRIBUTED, name, closure=collectives.function(kind, given, name in QUEUED), copies=True)
@@ -186,5 +189,5 @@ def targets(host: "Host") -> list[Target]:
         Target(COMMUNICATION, "_broadcast_coalesced", closure=collectives.coalesced),
         Target(DISTRIBUTED, "init_process_group", closure=collectives.begun, copies=True),
         Target(DISTRIBUTED, "Work.wait", closure=collectives.wait),
-        *functional.targets(host, collectives.inside),
+        *operators,
     ]

@@ -49,15 +49,16 @@ class Operators:
     Args:
         host: the session.
         inside: whether the thread is in an exchange that is recorded already.
+        modes: returns the number of dispatch modes of the thread.
+        level: returns the level of the transform that the thread is in, None in none.
     """
 
-    def __init__(self, host: "Host", inside: Inside) -> None:
+    def __init__(self, host: "Host", inside: Inside, modes: Callable[[], int], level: Callable[[], int | None]) -> None:
         self.host = host
         self._inside = inside
+        self._modes = modes
+        self._level = level
         self._groups = ranks.groups(host)
-        core = sys.modules["torch"]._C
-        self._modes: Callable[[], int] = core._len_torch_dispatch_stack
-        self._level: Callable[[], int | None] = core._functorch.maybe_current_level
 
     def exchange(self, kind: str, name: str) -> base.Closure:
         """Return a function that replaces the entry of an operator that exchanges data.
@@ -121,13 +122,18 @@ class Operators:
 
 
 def targets(host: "Host", inside: Inside) -> list[Target]:
-    """Declare the operators that exchange data, in the versions that have them.
+    """Declare the operators that exchange data, in the versions that have them and that tell of modes and transforms.
 
     Args:
         host: the session.
         inside: whether the thread is in an exchange that is recorded already.
     """
-    operators = Operators(host, inside)
+    core = sys.modules["torch"]._C
+    modes = getattr(core, "_len_torch_dispatch_stack", None)
+    level = getattr(core._functorch, "maybe_current_level", None)
+    if modes is None or level is None:
+        return []
+    operators = Operators(host, inside, modes, level)
     found = []
     for space in NAMESPACES:
         there = getattr(sys.modules["torch"].ops, space)
