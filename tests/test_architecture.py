@@ -59,6 +59,26 @@ def imports(path):
     return found
 
 
+def named(path):
+    """Return the texts of a module, except for docstrings, that are the whole name of something."""
+    texts = {node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant)}
+    return {text for text in texts if isinstance(text, str) and re.fullmatch(r"\w+(\.\w+)+", text)}
+
+
+def on_circles(targets):
+    """Return the modules on a circle of imports, and those between two circles.
+
+    Args:
+        targets: the modules that each module imports.
+    """
+    remaining = set(targets)
+    while ends := {name for name in remaining if not targets[name] & remaining - {name}}:
+        remaining -= ends
+    while starts := {name for name in remaining if not any(name in targets[other] for other in remaining - {name})}:
+        remaining -= starts
+    return remaining
+
+
 def _is_module(name):
     path = PACKAGE.parent.joinpath(*name.split("."))
     return path.is_dir() or any(path.with_suffix(suffix).exists() for suffix in (".py", ".pyi"))
@@ -84,14 +104,63 @@ def test_imports_point_one_way(path):
 def test_no_imports_run_in_a_circle():
     """Imports for types count, too, because a reader of one module in a circle has to read all of them."""
     names = {name_of(path) for path in MODULES}
-    targets = {name_of(path): imports(path) & names for path in MODULES}
-    remaining = set(names)
-    while ends := {name for name in remaining if not targets[name] & remaining - {name}}:
-        remaining -= ends
-    # the remaining modules are on a circle, or lead to one
-    while starts := {name for name in remaining if not any(name in targets[other] for other in remaining - {name})}:
-        remaining -= starts
-    assert remaining == set()
+    # a table of modules to load, such as that of the commands, is an import as well
+    targets = {name_of(path): (imports(path) | named(path)) & names for path in MODULES}
+    # `-m` starts another interpreter
+    targets["ms_profiler.job.devices.survey"] -= {"ms_profiler.job.devices.probe"}
+    assert on_circles(targets) == set()
+
+
+@pytest.mark.parametrize(
+    "back",
+    [
+        "import ms_profiler.one",
+        "from . import one",
+        "from .one import name",
+        "from ms_profiler import one",
+        "from ms_profiler.one import name as other",
+        "def later():\n    from ms_profiler import one",
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from ms_profiler.one import name",
+        "try:\n    from .one import name\nexcept ImportError:\n    name = None",
+        "import importlib\nimportlib.import_module('ms_profiler.one')",
+        "TABLE = {'name': 'ms_profiler.one'}",
+    ],
+)
+def test_a_planted_circle_is_found(back, tmp_path, monkeypatch):
+    package = tmp_path / "ms_profiler"
+    package.mkdir()
+    monkeypatch.setattr("test_architecture.PACKAGE", package)
+    texts = {"__init__": "", "one": "import ms_profiler.two", "two": back, "three": "import ms_profiler.one"}
+    paths = [package / f"{name}.py" for name in texts]
+    for path, text in zip(paths, texts.values(), strict=True):
+        path.write_text(text)
+    targets = {name_of(path): (imports(path) | named(path)) & set(map(name_of, paths)) for path in paths}
+    assert on_circles(targets) == {"ms_profiler.one", "ms_profiler.two"}
+
+
+def test_one_module_puts_the_session_together():
+    """All others take a `Host`; `Steps` is made once and never replaced."""
+    trees = {path.stem: ast.parse(path.read_text()) for path in (PACKAGE / "job").rglob("*.py")}
+    made = {name: [] for name in ("Session", "Hooks", "Devices", "Steps")}
+    for stem, tree in trees.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in made:
+                made[node.func.id].append(stem)
+    assert made == {
+        "Session": ["collection", "collection"],
+        "Hooks": ["session"],
+        "Devices": ["session"],
+        "Steps": ["session"],
+    }
+    knowing = {stem for stem, tree in trees.items() if "Session" in ast.dump(tree) or "job.session" in ast.dump(tree)}
+    assert knowing == {"session", "collection"}
+
+
+def test_devices_and_samplers_know_no_framework():
+    for room in ("devices", "samplers", "recorder", "control"):
+        for path in (PACKAGE / "job" / room).rglob("*.py"):
+            folders = [f"ms_profiler.job.frameworks.{name}" for name in FRAMEWORKS]
+            assert not [name for name in imports(path) if name.startswith(tuple(folders))], path
 
 
 def test_names_of_modules_tell_them_apart():

@@ -1,13 +1,18 @@
 import csv
+import json
+import sqlite3
+from contextlib import closing
 
 from ascend_builder import sample
 from conftest import ROOT
 from ms_profiler.analysis.catalogue import TABLES
-from ms_profiler.analysis.catalogue.csv_files import FILES
+from ms_profiler.analysis.catalogue.database_files import DATABASE_FILES
+from ms_profiler.analysis.catalogue.file_list import FILES
+from ms_profiler.analysis.catalogue.json_files import LINK_KEYS, TIME_KEYS
 from ms_profiler.analysis.driver import engine
 from ms_profiler.cli import main, tables
 from ms_profiler.store import layout
-from store_builder import compiled, training
+from store_builder import compiled, training, write_training
 
 
 def test_the_document_is_current():
@@ -64,3 +69,42 @@ def test_every_column_that_is_written_is_documented(tmp_path):
         assert header == [name for name in known[path.name] if name in header], path
         seen.add(path.name)
     assert len(seen) >= 5
+
+
+def keys_of(value, depth):
+    """Return the keys of dictionaries so many levels deep."""
+    if depth == 0:
+        return set(value)
+    return {key for inner in value.values() for key in keys_of(inner, depth - 1)} if isinstance(value, dict) else set()
+
+
+def test_every_key_that_is_written_is_documented(tmp_path):
+    """The written results have exchanges, several ranks and databases."""
+    made = sample(tmp_path)
+    made.hold(5, 100)
+    result = made.text()
+    rank = write_training(tmp_path, name="b_ascend_ms", world_size=2)
+    engine.analyse([result, rank], forms=("db",))
+    known = {file.name: set(file.columns) for file in FILES}
+    output = result / layout.OUTPUT
+    content = json.loads((output / layout.COMMUNICATION).read_text())
+    entries = [entry for kinds in content.values() for kind in kinds.values() for entry in kind.values()]
+    assert entries
+    for entry in entries:
+        times, links = entry.values()
+        assert set(times) <= set(TIME_KEYS)
+        assert keys_of(links, 1) <= set(LINK_KEYS)
+    matrix = json.loads((output / layout.COMMUNICATION_MATRIX).read_text())
+    assert keys_of(matrix, 4) == known[layout.COMMUNICATION_MATRIX]
+    for name in (layout.METADATA, layout.RANK):
+        assert set(json.loads((rank / name).read_text())) <= known[name]
+    assert set(json.loads((rank / layout.RANK).read_text())) == known[layout.RANK]
+    assert set(json.loads((rank / "profiler_info_0.json").read_text())) == known["profiler_info_{rank}.json"]
+    tables = {file.name.partition(", ")[2]: list(file.columns) for file in DATABASE_FILES}
+    databases = [*output.glob("*.db"), *(rank / layout.OUTPUT).glob("*.db")]
+    assert len(databases) == 4
+    for path in databases:
+        with closing(sqlite3.connect(path)) as connection:
+            for (table,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
+                columns = [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
+                assert columns == [name for name in tables[table] if name in columns], table

@@ -9,7 +9,11 @@ import shlex
 import pytest
 from conftest import ROOT
 from ms_profiler import options
+from ms_profiler.analysis.catalogue.csv_files import CSV_FILES
+from ms_profiler.analysis.catalogue.json_files import JSON_FILES
+from ms_profiler.analysis.cluster import vendor_files
 from ms_profiler.cli import COMMANDS, options as options_command
+from ms_profiler.store import layout
 from store_builder import write_training
 from test_cli import run
 
@@ -18,6 +22,8 @@ PAGES = sorted(
 )
 #: a front door is read whole
 README_LINES = 150
+#: so is a page about a decision
+DECISION_LINES = 50
 
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
 
@@ -39,7 +45,37 @@ def anchors(page):
 
 
 def test_the_readme_is_a_front_door():
-    assert len(text_of(ROOT / "README.md").splitlines()) <= README_LINES
+    text = text_of(ROOT / "README.md")
+    assert len(text.splitlines()) <= README_LINES
+    assert len(re.findall(r"!\[", text)) == 1
+    parts = ["Install", "Use", "What you get", "What it records where", "Compared with others", "Limits", "Read on"]
+    assert re.findall(r"^## (.*)$", text, re.MULTILINE) == parts
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs/decisions").glob("*.md")), ids=lambda path: path.stem)
+def test_a_decision_is_a_short_page_in_three_parts(page):
+    text = text_of(page)
+    assert re.findall(r"^## (.*)$", text, re.MULTILINE) == ["Context", "Decision", "Consequence"]
+    assert len(text.splitlines()) <= DECISION_LINES
+    number = int(page.stem.partition("-")[0])
+    title = re.match(r"# (\d+)\. (.+)\n", text)
+    assert title and int(title[1]) == number
+    assert f"{number}. [{title[2]}](decisions/{page.name})" in text_of(ROOT / "docs/architecture.md")
+
+
+def test_the_site_has_every_page():
+    listed = re.findall(r"[\w/-]+\.md$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    pages = [str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs").rglob("*.md")]
+    assert sorted(listed) == sorted(pages)
+
+
+def test_every_file_of_a_result_has_a_place():
+    page = text_of(ROOT / "docs/results.md")
+    files = {file.name.partition(",")[0] for file in (*CSV_FILES, *JSON_FILES)}
+    files |= {layout.SUMMARY, layout.REPORT, layout.TRACE_VIEW, layout.PERFETTO_TRACE, layout.COMMUNICATION_DB}
+    files |= {layout.TORCH_COMMUNICATION_DB, "kineto_trace_{rank}.json", "msprof_slice_1.json"}
+    files |= {layout.KINETO, layout.TABLES, layout.FRAMEWORK, vendor_files.FOLDER}
+    assert [name for name in sorted(files) if name not in page] == []
 
 
 def test_the_readme_says_the_same_in_both_languages():

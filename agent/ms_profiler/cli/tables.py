@@ -1,4 +1,4 @@
-"""`ms-profiler tables`: list the tables of `ms-profiler sql`, or the CSV files of a result, with all columns."""
+"""`ms-profiler tables`: list the tables of `ms-profiler sql`, or the files of a result, with all columns."""
 
 import argparse
 from typing import TYPE_CHECKING
@@ -8,17 +8,17 @@ from ms_profiler.errors import DependencyError
 
 if TYPE_CHECKING:
     from ms_profiler.analysis.catalogue import Column, Table
-    from ms_profiler.analysis.catalogue.csv_files import CsvFile
+    from ms_profiler.analysis.catalogue.result_file import ResultFile
 
 NAME = "tables"
-HELP = "list every column of the tables of `ms-profiler sql`, or of the CSV files of a result"
+HELP = "list every column of the tables of `ms-profiler sql`, or of the files of a result"
 MARKS = Marks("tables")
 FILE_MARKS = Marks("files")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("--files", action="store_true", help="list the CSV files in ASCEND_PROFILER_OUTPUT instead")
+    parser.add_argument("--files", action="store_true", help="list the files of a result instead")
     parser.add_argument("--write", metavar="FILE", help="replace the list between the two marks of a Markdown file")
 
 
@@ -39,9 +39,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def file_listing() -> str:
-    """Return the CSV files as text for a terminal."""
+    """Return the files of a result as text for a terminal."""
     lines = []
-    for file in _files():
+    for file in (file for files in _groups().values() for file in files):
         width = max(map(len, file.columns)) + 2
         lines.append(f"{file.name}: {file.meaning}".replace("`", ""))
         lines += [f"    {name:<{width}}{meaning}".replace("`", "") for name, meaning in file.columns.items()]
@@ -49,11 +49,13 @@ def file_listing() -> str:
 
 
 def file_markdown() -> str:
-    """Return the CSV files as Markdown."""
+    """Return the files of a result as Markdown."""
     parts = []
-    for file in _files():
-        rows = "".join(f"| `{name}` | {meaning} |\n" for name, meaning in file.columns.items())
-        parts.append(f"### {file.name}\n\n{file.meaning}\n\n| Column | Meaning |\n| --- | --- |\n{rows}")
+    for heading, files in _groups().items():
+        parts.append(f"## {heading}\n")
+        for file in files:
+            rows = "".join(f"| `{name}` | {meaning} |\n" for name, meaning in file.columns.items())
+            parts.append(f"### {file.name}\n\n{file.meaning}\n\n| Column | Meaning |\n| --- | --- |\n{rows}")
     return "\n" + "\n".join(parts) + "\n"
 
 
@@ -85,12 +87,12 @@ def _tables() -> "tuple[Table, ...]":
     return TABLES
 
 
-def _files() -> "tuple[CsvFile, ...]":
+def _groups() -> "dict[str, tuple[ResultFile, ...]]":
     try:
-        from ms_profiler.analysis.catalogue.csv_files import FILES
+        from ms_profiler.analysis.catalogue.file_list import GROUPS
     except ModuleNotFoundError as error:
         raise DependencyError(f"Listing the files needs Polars ({error}).") from error
-    return FILES
+    return GROUPS
 
 
 def _kind(column: "Column") -> str:

@@ -1,25 +1,9 @@
-"""The CSV files of a result and the meaning of their columns; `ms-profiler tables --files` prints them."""
+"""The CSV files in ASCEND_PROFILER_OUTPUT, and the files of stacks beside them, with the meaning of their columns."""
 
-from dataclasses import dataclass
 from typing import Final
 
+from ms_profiler.analysis.catalogue.result_file import ResultFile
 from ms_profiler.store import host_metrics, layout
-
-
-@dataclass(frozen=True)
-class CsvFile:
-    """A CSV file below `ASCEND_PROFILER_OUTPUT`.
-
-    Attributes:
-        name: the name of the file; `{rank}` stands for the rank.
-        meaning: the meaning of a row, and the condition under which the file is written.
-        columns: name -> meaning, in the order of the file. Columns that a run does not have are left out.
-    """
-
-    name: str
-    meaning: str
-    columns: dict[str, str]
-
 
 _DEVICE_ID: Final = {"Device_id": "number of the device, `host` for work on a processor; torch_npu has no such column"}
 _DEVICE_TYPE: Final = "the memory: `CPU`, `GPU:0` or `NPU:0`, with the number of the device"
@@ -32,8 +16,8 @@ def _of_host(threads: bool) -> dict[str, str]:
     return {f"{kind.name}{'*' if kind.name.endswith(' ') else ''} ({kind.unit})": kind.source for kind in found}
 
 
-FILES: Final = (
-    CsvFile(
+CSV_FILES: Final = (
+    ResultFile(
         layout.STEP_TRACE_TIME,
         "A step. Times are microseconds. For results of other tools, the vendor's formulas apply.",
         {
@@ -49,7 +33,7 @@ FILES: Final = (
             "Preparing": "from the begin of the step on the host to its first computation or communication",
         },
     ),
-    CsvFile(
+    ResultFile(
         layout.KERNEL_DETAILS,
         "A kernel, by stream and start. PyTorch on a processor has no kernels: its innermost operators stand for them.",
         {
@@ -70,7 +54,7 @@ FILES: Final = (
             "Module Binding": "how the module is known: exact, by parameter or by order; only where any is inferred",
         },
     ),
-    CsvFile(
+    ResultFile(
         layout.OP_STATISTIC,
         "All kernels of one type, or all calls of a PyTorch operator on a processor. Most time first.",
         {
@@ -86,7 +70,7 @@ FILES: Final = (
             "Self Time(us)": "time without operators inside; for PyTorch's operators only",
         },
     ),
-    CsvFile(
+    ResultFile(
         layout.OPERATOR_DETAILS,
         "A call of an operator, by time. The file exists with `record_shapes`, where calls of Python were traced, or "
         "where operators launched work on a device.",
@@ -101,7 +85,7 @@ FILES: Final = (
             "Device Total Duration(us)": "the same with operators inside",
         },
     ),
-    CsvFile(
+    ResultFile(
         layout.STACKS_FOLDED,
         "A Python stack that was sampled or traced (`with_stack`), for flame graphs; one space before the last column.",
         {
@@ -109,7 +93,7 @@ FILES: Final = (
             "count": "number of samples; for traced calls, the microseconds that the innermost function took by itself",
         },
     ),
-    CsvFile(
+    ResultFile(
         layout.STACKS_SPEEDSCOPE,
         "Python stacks in order of time, for https://www.speedscope.app; the form is JSON.",
         {
@@ -118,7 +102,7 @@ FILES: Final = (
             "shared": "the functions: name, file, and the line that it begins in",
         },
     ),
-    CsvFile(
+    ResultFile(
         layout.API_STATISTIC,
         "All calls on the host of one level and name. Most time first within a level.",
         {
@@ -133,7 +117,7 @@ FILES: Final = (
             "Variance": "variance of the durations, in square microseconds",
         },
     ),
-    CsvFile(
+    ResultFile(
         layout.DATASET,
         "All waits for one data operation.",
         {
@@ -144,7 +128,7 @@ FILES: Final = (
             "Custom Info": "always N/A",
         },
     ),
-    CsvFile(
+    ResultFile(
         layout.MEMORY_RECORD,
         "A change of the memory that the framework's allocator holds (`profile_memory`). A megabyte is 2^20 bytes.",
         {
@@ -157,13 +141,13 @@ FILES: Final = (
             "Device Type": _DEVICE_TYPE,
         },
     ),
-    CsvFile(
+    ResultFile(
         layout.HOST_METRICS,
         "The interval between two samples of the host (`host_rate`), for one process; numbers are means over it. "
         "`processors` are processor seconds per second. Only rows of the first process have the machine's columns.",
         {"Process Id": "pid", "Start(us)": _MOMENT, "End(us)": _MOMENT, **_of_host(False)},
     ),
-    CsvFile(
+    ResultFile(
         layout.HOST_THREADS,
         "The same for a thread (`host_sys` with `cpu`).",
         {
@@ -175,7 +159,7 @@ FILES: Final = (
             **_of_host(True),
         },
     ),
-    CsvFile(
+    ResultFile(
         layout.OPERATOR_MEMORY,
         "An allocation of PyTorch on a processor (`profile_memory`, from 1,024 bytes on), or on a device in results of "
         "other tools.",
@@ -196,7 +180,7 @@ FILES: Final = (
             "Device Type": _DEVICE_TYPE,
         },
     ),
-    CsvFile(
+    ResultFile(
         layout.MODULE_MEMORY,
         "A change of the memory that a module of CANN reserved on a device.",
         {
@@ -206,7 +190,7 @@ FILES: Final = (
             "Device": _DEVICE_TYPE,
         },
     ),
-    CsvFile(
+    ResultFile(
         "minddata_pipeline_raw_{rank}.csv",
         "An operator of MindSpore's dataset pipeline with its output queue (`data_process`); the root first.",
         {
@@ -222,7 +206,7 @@ FILES: Final = (
             "children_id": "`op_id` of the operators that this one reads from",
         },
     ),
-    CsvFile(
+    ResultFile(
         "minddata_pipeline_summary_{rank}.csv",
         "A line for each key, with a value for each operator of the dataset pipeline; -1 is unknown. "
         "The file with the ending `.json` has the same keys.",

@@ -1,0 +1,132 @@
+"""The JSON files of a result and the meaning of their keys. `summary.json` has a schema of its own."""
+
+from typing import Final
+
+from ms_profiler.analysis.catalogue.result_file import ResultFile
+from ms_profiler.analysis.metrics import transfers
+from ms_profiler.store import layout
+
+_MB: Final = "megabytes of 10^6 bytes"
+_MOVED: Final = {
+    "Transit Size(MB)": f"bytes exchanged over the link, {_MB}",
+    "Transit Time(ms)": "time that the bytes took, milliseconds",
+    "Bandwidth(GB/s)": "`Transit Size(MB)` / `Transit Time(ms)`, 0 for no time",
+}
+_PLACE: Final = "step, kind (`p2p` or `collective`) and name of the exchange"
+
+#: of `communication.json`, by part of an entry; `Total Op Info` has the sum of the entries beside it
+TIME_KEYS: Final = {
+    "Start Timestamp(us)": "begin of the exchange, us since the epoch; sums have none",
+    "Elapse Time(ms)": "duration of the exchange, milliseconds",
+    "Transit Time(ms)": "time in which bytes moved, milliseconds; the whole duration in recordings of a processor",
+    "Wait Time(ms)": "time in which the rank waited for another one, milliseconds",
+    "Synchronization Time(ms)": "wait before the first bytes moved, milliseconds",
+    "Idle Time(ms)": "`Elapse Time(ms)` without transit and wait, milliseconds",
+    "Wait Time Ratio": "wait / (wait + transit)",
+    "Synchronization Time Ratio": "synchronization / (synchronization + transit)",
+}
+LINK_KEYS: Final = {
+    **_MOVED,
+    "Large Packet Ratio": f"share of the packets of more than {transfers.LARGE_MB} megabytes",
+    "Size Distribution": "number of packets and their milliseconds, by size of a packet in megabytes",
+}
+
+JSON_FILES: Final = (
+    ResultFile(
+        layout.COMMUNICATION,
+        f"An exchange with other ranks, by {_PLACE}: its times under `Communication Time Info`, and each kind of link "
+        "(RDMA, HCCS, PCIE, SDMA, SIO, TCP) under `Communication Bandwidth Info`. The file exists when the bytes of an "
+        "exchange are known.",
+        {**TIME_KEYS, **{name: meaning for name, meaning in LINK_KEYS.items() if name not in TIME_KEYS}},
+    ),
+    ResultFile(
+        layout.COMMUNICATION_MATRIX,
+        f"A link between two ranks (`FROM-TO`), by {_PLACE}. A name ends with `top1`, `middle`, `bottom1`, `bottom2` or "
+        "`bottom3`, by bandwidth among alike exchanges, or with `total`.",
+        {
+            "Transport Type": "kind of the link",
+            **_MOVED,
+            "Op Name": "name of the exchange; totals have none",
+        },
+    ),
+    ResultFile(
+        layout.PARALLEL_STRATEGY,
+        "The division of the job among its ranks (`parallel_strategy`), as far as the framework reports it.",
+        {
+            "framework": "`mindspore` or `torch`",
+            "rank": "number of the rank",
+            "world_size": "ranks of the job",
+            "parallel_group_info": "as in `profiler_metadata.json`",
+            "distributed_args": "as in `profiler_metadata.json`",
+            "groups": "PyTorch's process groups: name, purpose, backend, ranks",
+            "meshes": "PyTorch's device meshes: device, dimensions, shape, ranks",
+            "context": "MindSpore's parallel context, by name of the setting",
+        },
+    ),
+    ResultFile(
+        layout.OVERLAP_ANALYSIS,
+        "An interval of a lane of the overlap analysis, as an event of `trace_view.json`. The file exists beside a "
+        "timeline of another tool that lacks these lanes.",
+        {
+            "ph": "`X` for an interval, `M` for the name of a lane",
+            "name": "`Computing`, `Communication`, `Communication(Not Overlapped)` or `Free`",
+            "pid": "number of the process `Overlap Analysis`",
+            "tid": "number of the lane",
+            "ts": "begin, us since the epoch",
+            "dur": "duration, us",
+            "cat": "always empty",
+            "args": "always empty for intervals",
+        },
+    ),
+    ResultFile(
+        "profiler_info_{rank}.json",
+        "The rank, beside `ASCEND_PROFILER_OUTPUT`, for tools that take it from the name of this file.",
+        {
+            "profiler_parameters": "the options of the run, by name, and `is_set_schedule`",
+            "ms_profiler_info": "`rank_id` and `device_id`",
+            "cann_profiler_info": "always empty",
+            "analysis_cost_time": "always empty",
+            "ms_version": "version of MindSpore; empty for PyTorch",
+            "cann_version": "always empty",
+            "jit_level": "always empty",
+        },
+    ),
+    ResultFile(
+        layout.METADATA,
+        "Facts about the run that are no measurements, beside `ASCEND_PROFILER_OUTPUT`. The metadata that the script "
+        "adds have the keys of the script.",
+        {
+            "parallel_group_info": "the groups of this rank, by name: `group_name`, `group_rank`, `global_ranks`",
+            "distributed_args": "number of parts for each kind of parallelism, named as Megatron's arguments",
+            "ms_profiler": "version, host, pid, rank, job, role, actor, attempt, versions of Python and framework",
+        },
+    ),
+    ResultFile(
+        layout.RANK,
+        "The account of one rank of several, for `ms-profiler cluster`. Tables are lists of values by column.",
+        {
+            "version": "version of the form of this file",
+            "rank": "number of the rank",
+            "world_size": "ranks of the job",
+            "host": "name of the machine",
+            "boot": "identifies the machine and its start; empty if unknown",
+            "started_ns": "begin of the recording, ns since the epoch",
+            "ended_ns": "time of the last record, ns since the epoch",
+            "end": "how the process ended",
+            "verdict": "the finding of the rank's own summary",
+            "uncertainty_ns": "uncertainty of the clock, ns; null if unknown",
+            "role": "role of the process in its job; empty where all do the same",
+            "actor": "id of the Ray actor; empty where there is none",
+            "attempt": "number of earlier starts of the rank by the same launcher",
+            "job": "name of the launch, the same for all ranks of a machine",
+            "saved": "for each complete checkpoint, the last step that it holds; -1 for none",
+            "loaded": "whether the rank read a checkpoint before its first step ended",
+            "stepped": "whether the steps are those of the job; otherwise the whole run stands as one step",
+            "groups": "the ranks of each group, by the name of the group",
+            "purposes": "the purposes of these groups",
+            "steps": "table of the steps: number, bounds, own time, and parts of it",
+            "parts": "table of the parts that bound a step: `step`, `part`, `duration_ns`",
+            "exchanges": "table of the exchanges: `group`, `operation`, `bytes`, `start_ns`, `end_ns`, `step`",
+        },
+    ),
+)
