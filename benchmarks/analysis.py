@@ -2,8 +2,8 @@
 
 A recording is generated through the recorder itself: a training loop of 934 operators a step in 60 modules, on the main
 thread and autograd's, with data, optimizer and synchronisation spans and counters. Kineto records operators of a real
-loop until it has some hundred thousand; what it takes to stop and export one event is compared with what the command
-`ms-profiler analyse` takes for one.
+loop until it has some hundred thousand; the time to stop and export one event is compared with the time of the
+command `ms-profiler analyse` for one.
 
 usage: analysis.py [MILLIONS ...]
 """

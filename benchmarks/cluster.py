@@ -1,13 +1,13 @@
-"""All ranks of a job that is made of two real results on Ascend, with the answer known.
+"""Compare all ranks of a job that is made of two real results on Ascend; the right answer is known.
 
 usage: cluster.py files RESULTS [RANKS [STEPS [ROUNDS]]]   time beside `msprof-analyze cluster -m all`, in turn
        cluster.py scale RESULTS [SEEDS [RANKS...]]         time, memory and names for numbers of ranks
        cluster.py traces TRACE.json.gz [TIMES [RANKS...]]  memory of all processes for traces of PyTorch
 
 RESULTS holds `rank0_ascend_pt` and `rank1_ascend_pt`. For `scale`, a tenth of the ranks computes for three times as
-long, one link takes four times as long, and one of a hundred has no result. Time is that of the command with its files,
-without making the ranks. For `traces`, each rank has the trace, several TIMES one after the other; memory is that of
-all processes together, of which each counts what it shares.
+long, one link takes four times as long, and one rank of a hundred has no result. The time is that of the command with
+its files, without the generation of the ranks. For `traces`, each rank has the trace several TIMES, in succession.
+The memory is the sum over all processes; shared memory counts in each of them.
 """
 
 import gzip

@@ -1,7 +1,7 @@
 """Cost of tracing a device: a fake CUPTI makes records at a rate, with and without us reading them.
 
 usage: device.py [SECONDS] [RECORDS A SECOND]; 0 for as many as come. There is no device behind the library, so this
-tells what reading and writing records takes, not what CUPTI itself adds to a job.
+is the cost of reading and writing records. It does not include the cost of CUPTI itself.
 """
 
 import ctypes

@@ -1,8 +1,8 @@
 """Time and memory of analysing a run on a GPU, from the store to all files.
 
-The store is made up, record by record as CUPTI's come out of tracing: training steps of some thousand launches on two
+The store is made up, record by record in the order of CUPTI's records: training steps of some thousand launches on two
 streams, exchanges on a third, copies, sets, waits, allocations and overheads, beside the operators and modules on two
-threads that launched them. A record is what the device's interface told one of.
+threads that launched them. The figures count the records of the device's interface.
 
 usage: device_analysis.py [MILLIONS OF RECORDS ...]
 """

@@ -1,10 +1,10 @@
-"""Gate real training jobs on this machine: equal sides, sides with something planted, and single runs.
+"""Gate real training jobs on this machine: equal sides, sides with a planted change, and single runs.
 
 usage: gate.py FOLDER [CASE ...]
        gate.py FOLDER --judge
 
-A case is FRAMEWORK-KIND-NUMBER, see `CASES`; without any all of them run, some 40 s each. What they recorded stays in
-FOLDER, so that cases may run one after the other, and --judge prints the table of all that are there.
+A case is FRAMEWORK-KIND-NUMBER, see `CASES`. Without a case, all of them run, some 40 s each. The recordings stay in
+FOLDER, so that cases may run one after the other. --judge prints the table of all recordings there.
 """
 
 import json

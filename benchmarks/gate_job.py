@@ -1,8 +1,9 @@
-"""Train a small network for a few seconds, as it is or with one thing that makes its steps longer.
+"""Train a small network for a few seconds, as it is or with one change that makes its steps longer.
 
 usage: gate_job.py torch|mindspore none|layer|data|sync|compiled|recompile|copy|collective
 
-none is the base of all, but compiled of recompile, and torchrun gate_job.py torch ranks of collective.
+`none` is the base of all kinds with two exceptions: the base of `recompile` is `compiled`, and that of `collective` is
+`torchrun gate_job.py torch ranks`.
 """
 
 import statistics
@@ -13,7 +14,7 @@ FEATURES, CLASSES = 256, 10
 #: width, that of hidden layers, samples of a batch, and steps; with PyTorch's sizes a step of MindSpore is bound by
 #: launches, and a wider layer takes no time
 TORCH, MINDSPORE = (256, 512, 128, 40), (384, 2048, 384, 30)
-#: of the slower layer, times as wide, with PyTorch and MindSpore: its step then takes 15 % longer
+#: width of the slower layer as a multiple, with PyTorch and MindSpore: the step then takes 15 % longer
 WIDER_TORCH, WIDER_MINDSPORE = 1.6, 2.6
 #: time that is added to a step, as a part of the usual step of this run: the speed of a machine changes
 SHARE = 0.15

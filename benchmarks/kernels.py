@@ -3,8 +3,8 @@ profiler.
 
 Alternating blocks of one process: nothing, our host hooks alone, hooks and kernels, MindSpore's C++ recorder of kernels
 and nothing else, MindSpore's own profiler without its analysis, nothing again. Each block begins with a start and ends
-with a stop, which writes out what was recorded; both are counted. Ours drains after its first step as well, to learn
-how many kernels a step has.
+with a stop, which writes the records; both are counted. ms-profiler also drains after its first step, to count the
+kernels of a step.
 
 usage: kernels.py [graph|pynative [ROUNDS]]
 """

@@ -1,10 +1,10 @@
-"""Count how often the late rank of real jobs is named, with the right cause, and a balanced job names nobody.
+"""Count how often `ms-profiler cluster` names the late rank of real jobs and its cause, and none in balanced jobs.
 
 usage: late_ranks.py FOLDER [ROUNDS [LAUNCHER[,LAUNCHER] [KIND...]]]
 
 Launchers are torchrun, msrun-graph and msrun-pynative; kinds are input, computing, sleep, stop and none. Each job has
-four processes, of which rank 1 is late. For each job, what `ms-profiler cluster` said is printed. Jobs stay in FOLDER,
-and those that are there are judged and not run again.
+four processes, of which rank 1 is late. The program prints the finding of `ms-profiler cluster` for each job. Jobs
+stay in FOLDER; a job that is there is judged and not run again.
 """
 
 import json
@@ -37,7 +37,7 @@ def command(launcher: str, kind: str, folder: Path) -> list[str]:
 
 
 def wrong(found: dict, kind: str) -> list[str]:
-    """Return what is wrong about a finding."""
+    """Return the error of a finding; empty if it is right."""
     late = [(each["rank"], each["cause"]) for each in found["late"]]
     busy = [rank for rank, cause in late if cause == "runnable"]
     named = [each for each in late if each[0] not in busy]

@@ -1,9 +1,9 @@
-"""Cost of knowing whose the time of backward passes is: in the job, which reads autograd's graph in a few steps, and in
-the analysis.
+"""Cost of assigning backward passes to modules: in the job, which reads autograd's graph in a few steps, and in the
+analysis.
 
 A job of 300 steps reads the graph in three of them. Whole jobs are compared, one that reads and one that does not, each
-a process of its own, in turn. The analysis of such a job is compared with one that binds to no module what ran in
-backward passes; tables and lanes of modules are made by both.
+a process of its own, in turn. The analysis of such a job is compared with one that assigns no backward work
+to modules; both make the tables and lanes of modules.
 
 usage: ownership.py [mindspore|torch] [ROUNDS]
 """

@@ -1,7 +1,7 @@
 """Compare two ways of doing the same thing on a machine that others use too.
 
-Both are measured in turn, in one run, so that a change of the machine's speed meets both; what is quoted is the median
-of the ratios of neighbours. The A/A ratio beside it, the same thing measured against itself, is what chance alone does.
+Both are measured in turn, in one run, so that a change of the machine's speed meets both. The result is the median of
+the ratios of neighbours. The A/A ratio beside it compares the same thing with itself: it shows the effect of chance.
 """
 
 import os

@@ -1,8 +1,8 @@
-"""The page of a run of a million events: how long it takes to make, how large it is, how fast it is to look at.
+"""Time to make the page of a run of a million events, its size, and the time of its reactions in a browser.
 
 The recording is that of `analysis.py`. Making the page is compared with the analysis alone, as a user starts them.
-Chromium, by Playwright, tells of tasks that block it for more than 50 ms (https://www.w3.org/TR/longtasks-1/). Of
-some keys that zoom and move it is measured how long it takes from the key to the picture.
+Chromium, by Playwright, reports tasks that block it for more than 50 ms (https://www.w3.org/TR/longtasks-1/). For some
+keys that zoom and move, the program measures the time from the key to the picture.
 
 usage: report.py [MILLIONS]
 """

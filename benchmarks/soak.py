@@ -1,7 +1,8 @@
 """Watch a long job with a budget: memory, files, threads and the time of a step, from the first step to the last.
 
-A loop that is bound by launches trains for minutes with `overhead_budget` 0.05, as one process that is watched from
-outside. What grows shows in the last third against the second; the first third warms up and finds the pace.
+A loop that is bound by launches trains for minutes with `overhead_budget` 0.05, in one process that is watched from
+outside. The last third, compared with the second, shows growth. In the first third the job warms up, and the budget
+finds its pace.
 
 usage: soak.py [MINUTES] [BUDGET]
 """

@@ -3,8 +3,8 @@
     python benchmarks/startup.py [ROUNDS]
 
 Starts an interpreter with nothing of ours and one with ours in turn, and prints the median of the differences between
-neighbours with its 95 % interval (by the binomial distribution of ranks), first for a pair of equal starts: what that
-row shows is noise.
+neighbours with its 95 % interval (by the binomial distribution of ranks), first for a pair of equal starts, whose row
+shows the noise.
 """
 
 import functools

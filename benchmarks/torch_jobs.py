@@ -2,7 +2,7 @@
 
 Each job is a process of its own, in turn: as it is, with our variable (as it comes, and with no budget for operators,
 which the first job needs to keep them), and with `torch.profiler` around its loop, exported as it is usually done.
-The third trains on a GPU, where kernels are recorded too, and runs only when it is asked for; not run on a GPU yet.
+The third job trains on a GPU, where kernels are recorded too. It runs only on request, and has not run on a GPU yet.
 
 usage: torch_jobs.py [mlp|transformer|gpu] [ROUNDS]
 """
@@ -145,7 +145,7 @@ def main() -> None:
                 f"{kind}: {way}",
                 loops[way],
                 loops["again"],
-                f"loop {loop:.2f} of what Kineto adds (x{loops['Kineto']:.2f}); process +{added:.2f} s, "
+                f"loop {loop:.2f} of Kineto's extra time (x{loops['Kineto']:.2f}); process +{added:.2f} s, "
                 f"{whole:.2f} of Kineto's stop and export ({statistics.median(ends):.2f} s)",
             )
         if kind == "gpu":

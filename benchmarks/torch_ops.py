@@ -1,7 +1,7 @@
 """Cost of recording PyTorch's operators in a loop bound by their launches, beside the cost of Kineto.
 
-Alternating blocks of one process. Kineto is given as it records, and with the time in which it is stopped, when it
-works through what it kept: that is part of what it adds to a job, and ours has no such part.
+Alternating blocks of one process. The table has Kineto twice: while it records, and with the time of its stop, in which
+it processes its records. The stop is part of Kineto's cost for a job; ms-profiler has no such part.
 
 usage: torch_ops.py [ROUNDS]
 """

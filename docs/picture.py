@@ -1,4 +1,4 @@
-"""Draw what `ms-profiler summary DIR` prints, for the README: `make picture` runs it after the demo."""
+"""Draw the output of `ms-profiler summary DIR` for docs/: `make picture` runs this after the demo."""
 
 import io
 import json

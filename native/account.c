@@ -78,10 +78,10 @@ void msp_account_close(void) {
 void msp_account_after_fork(void) {
   pthread_mutex_init(&account.lock, NULL);
   account.data = &account.own;
-  account.path = NULL; /* whatever allocated it may be locked */
+  account.path = NULL; /* the allocator may be locked in a fork child, so the path is not freed */
 }
 
-/* In the lock, where there is a path: `own` as the file is now, and the file with what has been added to `own`. */
+/* In the lock, where there is a path: read the file into `own`, and write the sums that were added to `own`. */
 static void exchange(int64_t bytes, int64_t limit, int64_t refused) {
   int descriptor = open(account.path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
   msp_account there;
@@ -111,7 +111,7 @@ static void change(int64_t bytes, int64_t limit, int64_t refused) {
   pthread_mutex_unlock(&account.lock);
 }
 
-/* A page that was lost is zeros: it allows nothing. */
+/* A lost page holds zeros: it allows nothing. */
 uint64_t msp_account_limit(void) { return __atomic_load_n(&account.data->limit, __ATOMIC_RELAXED); }
 
 static uint64_t ceiling(msp_worth worth) {

@@ -45,7 +45,7 @@ void msp_account_add(int64_t bytes);
 /* Lower the limit by bytes that other code may take; a negative number raises it again. */
 void msp_account_set_aside(int64_t bytes);
 
-/* Count this process as one that was refused. */
+/* Count this process as refused. */
 void msp_account_refuse(void);
 
 /* Bytes that are left for events of this priority. */

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #define STACK_BYTES (64 << 10)
-#define DESCRIPTORS_MOST 65536 /* looked at where the kernel does not close them all at once */
+#define DESCRIPTORS_MOST 65536 /* closed one by one where the kernel does not close them all at once */
 #define SIGNALS_MOST 64
 
 #ifndef SYS_close_range
@@ -31,7 +31,7 @@ typedef struct {
   int error;
 } order;
 
-/* Beyond 0, 1 and 2, which it is to replace. */
+/* Copy a descriptor to a number above 2, because the program's own take 0, 1 and 2. */
 static int aside(int descriptor) { return fcntl(descriptor, F_DUPFD, 3); }
 
 static void close_others(void) {

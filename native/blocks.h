@@ -1,4 +1,4 @@
-/* The memory blocks of a library's allocator: what it takes from the C library, and gives back.
+/* The memory blocks that a library's allocator takes from the C library, and gives back.
  *
  * Two of the library's imports are replaced, posix_memalign and free. All blocks that posix_memalign made are counted.
  * Those of some size are also recorded one by one. Blocks made before, and memory of other functions, are not known

@@ -12,11 +12,11 @@
 
 #include "writer.h"
 
-#define MSP_TELL_NS 1000000u /* after which a thread writes down what runs */
+#define MSP_TELL_NS 1000000u /* after which a thread writes its running calls */
 
 /* A function in the form of its slots. */
 typedef struct {
-  const void *key; /* that it is known by */
+  const void *key; /* identifies the function */
   uint64_t place;  /* as of MSP_KIND_CALL, without a thread */
   uint32_t name;
 } msp_callee;
@@ -34,7 +34,7 @@ typedef struct msp_calls {
   uint32_t told;      /* the outermost of them that are written already */
   uint32_t span;      /* of tracing that they belong to, 0: none */
   const void *strand; /* of several stacks of a thread, the one that runs */
-  uint64_t due_ns;    /* to tell what runs */
+  uint64_t due_ns;    /* time at which to write the running calls */
   msp_writer *writer;
   struct msp_calls *previous, *following;
 } msp_calls;
@@ -62,8 +62,8 @@ void msp_calls_tell(msp_calls *calls, uint64_t now);
 /* End all calls of the thread: they continue in another of its stacks, or are no longer known. */
 void msp_calls_cut(msp_calls *calls, uint64_t now);
 
-/* What a thread's writer has done with its calls: closed its store, or come to its end, from which on no other thread
- * looks at them. */
+/* The writer of a thread has closed its store, or has come to its end: from then on no other thread looks at its
+ * calls. */
 void msp_calls_forget(msp_calls *calls);
 void msp_calls_unlist(msp_calls *calls);
 void msp_calls_free(msp_calls *calls);

@@ -10,7 +10,7 @@
 #define PER_BLOCK 256
 #define PAUSING 0x2A0 /* CO_GENERATOR, CO_COROUTINE and CO_ASYNC_GENERATOR of the flags of a code object */
 #define PATHS_MOST 64
-#define OURS "ms_profiler." /* what functions of ours in C are called */
+#define OURS "ms_profiler." /* begin of the names of our functions in C */
 
 /* Since 3.11, as is the name with that of the class before it. */
 extern int PyFrame_GetLasti(PyFrameObject *frame) __attribute__((weak));
@@ -212,7 +212,7 @@ const msp_code *msp_code_of_c(PyObject *callable) {
   if (definition == NULL) return NULL;
   msp_code *made = known.cells == NULL ? NULL : cell_of(known.cells, known.mask, definition)->code;
   if (made != NULL && made->named == definition->ml_name) return made;
-  if (made == NULL) made = new_code(definition); /* or another one is there now */
+  if (made == NULL) made = new_code(definition); /* otherwise another thread has made one meanwhile */
   if (made == NULL) return NULL;
   made->named = definition->ml_name;
   made->told = (msp_function){intern_c(callable, definition->ml_name, &made->left_out), 0, 0};

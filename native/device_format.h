@@ -1,8 +1,8 @@
 /* Device slots: the records of an accelerator's tracing interface, in the segments of file_format.h.
  *
  * A record is an MSP_KIND_DEVICE slot, and where it ran on a device an MSP_KIND_DEVICE_PLACE slot behind it, in the
- * same segment. The second is committed first: a head that a reader sees is followed by what its `extra` announces. A
- * place without a head is the record that was being written when the process died.
+ * same segment. The second is committed first: a head that a reader sees is followed by the slots that its `extra`
+ * announces. A place without a head is the record that was being written when the process died.
  *
  * Of both, the 64-bit words hold two 32-bit numbers, the first one in the low half:
  *
@@ -10,7 +10,7 @@
  * DEVICE   begin            end             correlation, thread     what     MSP_DEVICE_*   MSP_DEVICE_SOURCE_*
  * PLACE    device, stream   context, graph  amount (one number)     detail   MSP_DEVICE_*   MSP_DEVICE_SOURCE_*
  *
- * `correlation` ties what ran to the call that launched it: both carry the same number, which wraps at 2^32, so that
+ * `correlation` ties a task to the call that launched it: both carry the same number, which wraps at 2^32, so that
  * the latest call before it counts. `thread` is the operating system's number of the thread that called, 0 where it is
  * not known. Times are CLOCK_MONOTONIC_RAW nanoseconds, as everywhere in the store.
  *

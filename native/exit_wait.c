@@ -15,12 +15,12 @@
 
 #include "clock.h"
 
-#define POLL_MS 2 /* what the end of the job may be late by after a signal */
+#define POLL_MS 2 /* longest delay of the end of the job after a signal */
 
 static struct {
-  pid_t owner; /* a fork child inherits this, and waits for nothing */
+  pid_t owner; /* a fork child inherits this number, and does not wait */
   int reader;
-  struct stat reader_is; /* the job may close what it does not know, and open its own under that number */
+  struct stat reader_is; /* the job may close the descriptor, and open a file of its own under its number */
   struct stat screen_is; /* descriptor 2 */
   pid_t pid;
   uint64_t timeout_ns;
@@ -121,9 +121,9 @@ static void on_signal(int number, siginfo_t *info, void *unused) {
   if (!fault || sent) {
     signalled = 1;
   } else if (syscall(SYS_gettid) == waiting.owner) {
-    signal(number, SIG_DFL); /* at fault is this thread: it dies of it when it goes on */
+    signal(number, SIG_DFL); /* this thread caused the fault: the signal ends it when it continues */
   } else {
-    for (;;) pause(); /* one that the end of the process would have stopped before */
+    for (;;) pause(); /* the end of the process would have stopped this thread before */
   }
 }
 
@@ -134,10 +134,10 @@ static bool is_one_of(int number, const int *numbers, size_t count) {
   return false;
 }
 
-/* For the process and not for this thread: those that the framework has left behind have their own masks. */
+/* Handlers hold for the process: leftover threads of the framework have masks of their own. */
 static void outlive_signals(void) {
   static const int harmless[] = {SIGCHLD, SIGCONT, SIGURG, SIGWINCH, SIGTSTP, SIGTTIN, SIGTTOU};
-  static const int of_the_job[] = {SIGPIPE, SIGALRM, SIGVTALRM, SIGPROF, SIGIO}; /* its timers: nobody asks us to go */
+  static const int of_the_job[] = {SIGPIPE, SIGALRM, SIGVTALRM, SIGPROF, SIGIO}; /* its timers: no request to end */
   struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK};
   sigfillset(&action.sa_mask);
   for (int number = 1; number <= SIGRTMAX; ++number) {
@@ -152,7 +152,7 @@ static void outlive_signals(void) {
   }
   sigset_t none;
   sigemptyset(&none);
-  pthread_sigmask(SIG_SETMASK, &none, NULL); /* what the job has blocked may end the wait as well */
+  pthread_sigmask(SIG_SETMASK, &none, NULL); /* signals that the job has blocked may end the wait as well */
 }
 
 static void say(const char *text, size_t size) {
@@ -184,7 +184,7 @@ static void wait_now(int status, void *unused) {
   while (!has_ended(line, &size, sizeof line)) {
     if (signalled == 0 && msp_clock_read(CLOCK_MONOTONIC) < end) continue;
     say(waiting.late, strlen(waiting.late));
-    return; /* it goes on without us */
+    return; /* the program continues alone */
   }
   bool told = size > 0 && line[size - 1] == '\n';
   say(told ? line : waiting.failed, told ? size : strlen(waiting.failed));

@@ -6,16 +6,16 @@
  * (a torn slot: counted, then skipped).
  *
  * Commit rule. A writer fills a slot and then publishes its last 32-bit word (kind, category, flags,
- * extra) with one release store. What a reader sees committed is therefore whole, at any moment, also
+ * extra) with one release store. A slot that a reader sees committed is therefore whole, at any moment, also
  * after SIGKILL: the pages belong to the kernel, not to the process.
  *
  * In-place end. A span is written when it begins (MSP_KIND_OPEN, end_ns 0) and turned into MSP_KIND_SPAN
  * when it ends: `end_ns` first, then the release store of the last word. So slots stand in order of
- * start, one slot a span, and what was running when a process died is in the file. A process killed between the two
+ * start, one slot a span, and the file has the spans that ran when a process died. A process killed between the two
  * leaves an MSP_KIND_OPEN slot with an end_ns: it does not count.
  *
  * Streams. Slots of one segment belong to one thread at a time. A segment starts with an MSP_KIND_THREAD
- * slot, and whenever another thread takes over what an ended one left unused, it writes its own; a thread
+ * slot, and whenever another thread takes over the unused rest of an ended thread, it writes its own; a thread
  * that changes its name writes one more. Segments are made ahead of use: their order is not that of time. Segment
  * 0 of a process is the control stream (MSP_KIND_STRING, MSP_KIND_ANCHOR), written under a lock; it is
  * continued in further segments that carry MSP_SEGMENT_CONTROL in their header.
@@ -55,8 +55,8 @@ typedef struct {
   uint32_t index;         /* number of this segment in its process, from 0 */
   uint64_t created_ns;    /* MONOTONIC_RAW when the segment was made */
   uint64_t dropped;       /* control segment 0 only: records dropped so far, all reasons, updated as they happen */
-  uint64_t dropped_limit; /* control segment 0 only: of these, those for which max_disk had no room */
-  uint64_t unnamed;       /* control segment 0 only: times so far that a name was refused, because no more are kept */
+  uint64_t dropped_limit; /* control segment 0 only: records dropped so far because max_disk had no room */
+  uint64_t unnamed;       /* control segment 0 only: names refused so far, because a process keeps no more of them */
   uint8_t reserved[56];
 } msp_segment_header;
 
@@ -66,7 +66,7 @@ typedef struct {
   uint64_t arg;      /* meaning by kind */
   uint32_t name;     /* string id */
   uint8_t kind;      /* MSP_KIND_*; 0: not committed */
-  uint8_t category;  /* store/format.py Category: what it was spent on */
+  uint8_t category;  /* store/format.py Category: the kind of work */
   uint8_t flags;     /* MSP_FLAG_* */
   uint8_t extra;     /* payload slots that follow */
 } msp_slot;
@@ -80,10 +80,10 @@ typedef struct {
 #define MSP_KIND_STRING 6  /* time    0               length in bytes                id                */
 #define MSP_KIND_ANCHOR 7  /* RAW     REALTIME        half width of the pair, ns     0                 */
 #define MSP_KIND_THREAD 8  /* time    native tid      process-wide thread number     thread's name     */
-/* what an accelerator did, see device_format.h */
+/* a record of an accelerator, see device_format.h */
 #define MSP_KIND_DEVICE 9
 #define MSP_KIND_DEVICE_PLACE 10
-/* what else is known of an operator: see below */
+/* the argument of an operator of another recording: see below */
 #define MSP_KIND_OPERANDS 11 /* begin   time, thread    argument                       operator          */
 /* how long the thread ran until `time`: see below */
 #define MSP_KIND_PROCESSOR 12 /* time    event before    processor time, ns             waited, us        */
@@ -92,17 +92,17 @@ typedef struct {
 #define MSP_KIND_SAMPLED 14 /* first   last            node, how often                lateness, us      */
 /* a call of a Python function, or of one in C by Python: see below */
 #define MSP_KIND_CALL 15 /* begin   end             place in the source, thread    function          */
-/* what the system counts: see below */
+/* a counter of the system: see below */
 #define MSP_KIND_METRIC 16 /* time    thread          number                         which number      */
 /* a block of memory that an allocator took or released, and the code that took it: see below */
 #define MSP_KIND_BLOCK 17       /* time    address, size   bytes in use after it          size              */
 #define MSP_KIND_BLOCK_PLACE 18 /* time    address, depth  place in the source            function          */
 
 /* The argument of a span of MSP_CATEGORY_OP: lower bits, 2 (n + 1) for an operator that autograd gave the number n,
- * 2 (n + 1) + 1 for what computes the gradient of that operator, 0 where no number is known. The bits above: the id of
- * the string that holds the shapes of its inputs, 0 where none is known; a process has far fewer strings. So shapes
- * take no room but for each distinct text. That has the dimensions of each input, separated by commas and closed by a
- * semicolon; of what is no tensor, or one without dimensions, the semicolon alone: "4,8;8;;".
+ * 2 (n + 1) + 1 for the node that computes the gradient of that operator, 0 where no number is known. The bits above:
+ * the id of the string that holds the shapes of its inputs, 0 where none is known; a process has far fewer strings. So
+ * shapes take no room but for each distinct text. That has the dimensions of each input, separated by commas and closed
+ * by a semicolon; an input that is no tensor, or has no dimensions, has the semicolon alone: "4,8;8;;".
  *
  * An MSP_KIND_OPERANDS slot has such an argument for an operator whose span is that of another recording, which ran
  * beside it: of MSP_CATEGORY_OP, or MSP_CATEGORY_MARKER for a region. `end_ns` has the native number of the thread
@@ -125,7 +125,7 @@ typedef struct {
  *
  * An MSP_KIND_SAMPLED slot tells where a thread was at moments of equal distance, from the first to the last: `arg` has
  * the node below 32 bits and above them how many moments. `name` is how much later than it was due the latest of these
- * looks was. Both kinds are written by one thread, which has nothing else; a node before what names it. */
+ * looks was. Both kinds are written by one thread, which has nothing else; a node before slots that name it. */
 #define MSP_FRAME_LINE_BITS 22
 #define MSP_FRAME_LINE_MOST ((1u << MSP_FRAME_LINE_BITS) - 1)
 
@@ -160,7 +160,7 @@ typedef struct {
 #define MSP_FLAG_COARSE 16      /* a step without fine-grained records and kernels, to keep to a budget of time */
 #define MSP_FLAG_STRETCH 32     /* of a step: see below */
 #define MSP_FLAG_RESUMED 64     /* of a call: it began before this slot does */
-#define MSP_FLAG_YIELDED 128    /* of a call: it may go on */
+#define MSP_FLAG_YIELDED 128    /* of a call: it may continue */
 
 /* Where fine-grained records of all steps cost too much, the run is cut into stretches of consecutive steps, and of
  * each stretch one burst of steps is sampled, at a place that was drawn at random: the others are MSP_FLAG_COARSE. All
@@ -169,8 +169,8 @@ typedef struct {
 /* Categories with this bit are fine-grained: they are sampled, and stop first when the disk is short. */
 #define MSP_CATEGORY_FINE 0x40
 
-/* categories of what the extension records by itself: work that another thread ends, regions that the user marked, and
- * operators; modules, which it finds around them; calls of Python; and blocks of memory */
+/* categories of records that the extension makes by itself: work that another thread ends, regions that the user
+ * marked, and operators; modules, which it finds around them; calls of Python; and blocks of memory */
 #define MSP_CATEGORY_COMMUNICATION 10
 #define MSP_CATEGORY_MARKER 13
 #define MSP_CATEGORY_MODULE 0x40

@@ -7,7 +7,7 @@
 
 #include "clock.h"
 
-#define PATIENCE_NS 10000000000u /* what the end of a job may be late by */
+#define PATIENCE_NS 10000000000u /* longest delay of the end of a job */
 
 #ifndef MADV_WIPEONFORK
 #define MADV_WIPEONFORK 18

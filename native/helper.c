@@ -17,10 +17,10 @@
 #include "thread.h"
 
 #define ANCHOR_NS 5000000000u /* clocks drift apart by less than 1 us in 5 s */
-#define FLUSH_NS 200000000u   /* what a kill may lose where the store cannot be mapped */
+#define FLUSH_NS 200000000u   /* time whose records a kill may lose where the store cannot be mapped */
 #define STACK_BYTES (256 << 10)
-#define PATIENCE_NS 10000000000u /* what the end of a job may be late by */
-#define REST_NS 200000000u       /* what a fork may be late by */
+#define PATIENCE_NS 10000000000u /* longest delay of the end of a job */
+#define REST_NS 200000000u       /* longest delay of a fork */
 
 #ifndef SYS_close_range
 #define SYS_close_range 436

@@ -7,8 +7,8 @@
 
 typedef struct {
   void **entry;  /* where the library looks the function up */
-  void *before;  /* what it had found there */
-  bool lazy;     /* that was no function yet: the linker has not looked it up */
+  void *before;  /* the address that was there */
+  bool lazy;     /* that address was no function yet: the linker has not looked it up */
   char *guarded; /* the page of the entry, where the loader has made it read-only; NULL otherwise */
 } msp_import;
 

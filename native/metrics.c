@@ -15,9 +15,9 @@
 #include "strings.h"
 #include "writer.h"
 
-#define ROOM 65536u           /* of a file: beyond that nothing is looked for */
-#define REST 200u             /* times that reading ran, until the next: it takes half a percent of a processor */
-#define SELDOM_NS 2000000000u /* for what takes long */
+#define ROOM 65536u /* bytes of a file; the rest of a longer file is ignored */
+#define REST 200u   /* pause after a reading, in durations of it: reading takes half a percent of a processor */
+#define SELDOM_NS 2000000000u /* period of sources that take long */
 #define SAMPLES 36000u        /* an hour at the usual rate; then fewer, for a job of days: 0.2 GB in 100 hours */
 #define THREADS_MOST 512u
 #define NAMES_MOST 4096u
@@ -40,7 +40,7 @@ static struct {
   metric *rows;
   uint32_t count, sample;
   uint64_t period_ns, begun_ns, due_ns;
-  bool child; /* reads what is of the process alone */
+  bool child; /* reads only numbers of the process */
   char *text;
   thread *threads;
   uint32_t thread_count;
@@ -102,7 +102,7 @@ void msp_metrics_after_fork(void) {
 
 static void commit(uint64_t time_ns, uint64_t subject, uint64_t value, uint32_t name) {
   msp_writer *writer = msp_writer_get();
-  msp_slot *slot = writer == NULL ? NULL : msp_writer_slot(writer, MSP_WORTH_FINE); /* which counts what it refuses */
+  msp_slot *slot = writer == NULL ? NULL : msp_writer_slot(writer, MSP_WORTH_FINE); /* it counts refused slots */
   if (slot != NULL) msp_slot_commit(slot, time_ns, subject, value, name, msp_slot_word(MSP_KIND_METRIC, 0, 0, 0));
 }
 

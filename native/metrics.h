@@ -1,6 +1,7 @@
-/* What the system counts of this process and its machine, read at a rate by the helper thread.
+/* The system's counters of this process and its machine, which the helper thread reads at a fixed rate.
  *
- * No lock of the job's is taken, the GIL included, and no descriptor is in the job's way: the helper has its own.
+ * The helper takes no lock of the job, not even the GIL. Its descriptors are in a table of its own, out of the job's
+ * way.
  */
 #ifndef MSP_METRICS_H
 #define MSP_METRICS_H
@@ -28,7 +29,8 @@ bool msp_metrics_read(const msp_metric *rows, uint32_t count, uint32_t sample, u
 
 /* cffi:end */
 
-/* Read what is due at this time of CLOCK_MONOTONIC; return when the next is due. Called by the helper alone. */
+/* Read the numbers that are due at this time of CLOCK_MONOTONIC; return when the next are due. Only the helper calls.
+ */
 uint64_t msp_metrics_sample(uint64_t now);
 
 void msp_metrics_after_fork(void);

@@ -1,7 +1,7 @@
 /* The Python module `ms_profiler._native`: cffi's module with the functions of the hot path added.
  *
- * A cffi call gives up the GIL and may wait 5 ms for it beside a busy thread. These keep it; the slowest of them makes
- * a segment.
+ * A cffi call gives up the GIL and may wait 5 ms for it beside a busy thread. These functions keep it; the slowest
+ * makes a segment.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -125,7 +125,7 @@ static bool with_text(PyObject *text, void (*use)(const char *, size_t, uint32_t
 
 static void use_intern(const char *text, size_t length, uint32_t *id) { *id = msp_intern(text, length, MSP_OURS, 0); }
 
-/* `id` holds how many there may be of them. */
+/* `id` holds the largest number of such names. */
 static void use_counted(const char *text, size_t length, uint32_t *id) {
   *id = msp_intern(text, length, MSP_COUNTED, *id);
 }
@@ -261,7 +261,8 @@ static PyMethodDef functions[] = {
     {"thread_name", py_thread_name, METH_O, "Name the calling thread."},
     {"op_stream", py_op_stream, METH_NOARGS, "Record operators from here on; return whether PyTorch will report them."},
     {"range_stream", py_range_stream, METH_NOARGS, "As op_stream, for the ranges that PyTorch pushes through NVTX."},
-    {"annotate", py_annotate, METH_O, "Make a user's region of what this thread began last, if that has this name."},
+    {"annotate", py_annotate, METH_O,
+     "Turn the span that this thread began last into a user's region, if it has this name."},
     {"pause", py_pause, METH_O, "Refuse new spans, instants and counters while true."},
     {"fine", py_fine, METH_O, "Refuse fine-grained categories while false."},
     {"anchor", py_anchor, METH_NOARGS, "Write a pair of clock readings."},

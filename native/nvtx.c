@@ -25,7 +25,7 @@ static bool running;
 
 static const char seq[] = ", seq = ", op_id[] = ", op_id = ", sizes[] = ", sizes = [", inputs[] = ", input_op_ids = ";
 
-/* Autograd calls what computes a gradient FunctionBackward0. */
+/* Autograd's name of a node that computes a gradient is FunctionBackward0. */
 static bool is_gradient(const char *name, size_t length) {
   static const char word[] = "Backward";
   while (length > 0 && name[length - 1] >= '0' && name[length - 1] <= '9') --length;

@@ -42,7 +42,7 @@ static bool asked;
 static bool running;
 static const itt_domain *domain; /* PyTorch's, once it was seen */
 
-/* What stands for a name is the name itself: PyTorch passes it on at once, and asks again for each operator. */
+/* The handle of a name is the name itself: PyTorch passes it on at once, and asks again for each operator. */
 static void *string_handle(const char *name) { return (void *)name; }
 
 static bool is_torch(const itt_domain *of) {

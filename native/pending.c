@@ -11,8 +11,8 @@ extern int _PyEval_AddPendingCall(PyInterpreterState *interpreter, int (*call)(v
     __attribute__((weak));
 
 /* Until 3.11 the main thread alone calls it, and sees that there is something to do only if it has added the call
- * itself, or when it next takes the GIL: whoever adds a call works out for itself alone whether to stop. That one flag
- * lies beside the calls in the state of the interpreter; where, is seen while a call is added on the main thread.
+ * itself, or when it next takes the GIL: a thread that adds a call decides for itself alone whether to stop. That one
+ * flag lies beside the calls in the state of the interpreter; where, is seen while a call is added on the main thread.
  *
  *     flags: four words, the one to be set among them     calls_to_do, async_exc     calls      first, last
  *     ^ -16                                               ^ 8          ^ 12          ^ 16       ^ 528   ^ 532

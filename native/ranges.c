@@ -27,7 +27,7 @@ typedef struct chunk {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static chunk first;
 static struct sigaction previous;
-static bool guards; /* ours is in its place, or was when somebody else's came */
+static bool guards; /* our handler is installed, or was when another handler replaced it */
 static uintptr_t page_size;
 
 static range *find_free(void) {
@@ -63,7 +63,7 @@ void msp_ranges_remove(const void *start) {
   pthread_mutex_unlock(&lock);
 }
 
-/* In the handler. Whoever accesses a mapping holds it, so it is not removed meanwhile. */
+/* In the handler. A thread that accesses a mapping holds it, so it is not removed meanwhile. */
 static bool mend(uintptr_t address) {
   if (msp_gate_load(&msp_gate_page->alive) == 0) return false; /* a fork child: nothing is mapped */
   for (chunk *in = &first; in != NULL; in = __atomic_load_n(&in->next, __ATOMIC_ACQUIRE)) {
@@ -97,7 +97,7 @@ static void handle(int number, siginfo_t *info, void *context) {
   } else if (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN) {
     previous.sa_handler(number);
   } else {
-    /* a fault comes up again when this returns, with the same address; what was sent is sent again */
+    /* a fault comes up again when this returns, with the same address; a signal that was sent is sent again */
     const struct sigaction standard = {.sa_handler = SIG_DFL};
     sigaction(number, &standard, NULL);
     if (info->si_code <= 0) raise(number);
@@ -110,10 +110,11 @@ void msp_ranges_guard(void) {
   page_size = (uintptr_t)sysconf(_SC_PAGESIZE);
   struct sigaction there;
   if (sigaction(SIGBUS, NULL, &there) != 0) return;
-  /* a job that ignores it passes that on to the programs that it starts; a fault ends the process all the same */
+  /* a job that ignores SIGBUS passes that on to the programs that it starts; a fault ends the process all the same */
   if (!(there.sa_flags & SA_SIGINFO) && there.sa_handler == SIG_IGN) return;
   previous = there;
-  /* as the handler before, so that it runs as it would without ours; one that never returns leaves nothing blocked */
+  /* with the previous handler's mask, so that it runs as without ours; a handler that never returns leaves nothing
+   * blocked */
   struct sigaction own = {.sa_sigaction = handle, .sa_mask = there.sa_mask};
   bool standard = !(there.sa_flags & SA_SIGINFO) && there.sa_handler == SIG_DFL;
   own.sa_flags = SA_SIGINFO | SA_ONSTACK | (standard ? SA_RESTART : there.sa_flags & ~SA_RESETHAND);

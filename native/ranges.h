@@ -13,11 +13,11 @@
 #include <stdint.h>
 
 /* Watch a mapping; `lost`, where there is one, is set to 1 + the offset of the first lost page. In any order, on any
- * thread; a mapping that there is no memory to watch is just that. */
+ * thread; without memory for the entry, the mapping is not watched. */
 void msp_ranges_add(void *start, size_t size, uint64_t *lost);
 void msp_ranges_remove(const void *start);
 
-/* Put the handler in its place, and take it away again, unless somebody else's stands there by then. */
+/* Install the handler, and remove it again unless another handler has replaced it. */
 void msp_ranges_guard(void);
 void msp_ranges_unguard(void);
 

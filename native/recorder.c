@@ -22,9 +22,9 @@ static struct {
   bool initialised;
   uint32_t session;
   uint64_t refused;   /* names, before this session */
-  bool left;          /* a session whose file system does not answer */
+  bool left;          /* a session was left open, because its file system does not answer */
   void (*also)(void); /* in a fork child */
-  msp_stats last;     /* of the session closed last; what is counted elsewhere left out */
+  msp_stats last;     /* of the session closed last, without the counts of other modules */
 } recorder = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static void after_fork(void) {

@@ -1,6 +1,6 @@
 /* The recorder of this process: append events of any thread to a store folder, harmlessly.
  *
- * What a hot path calls (msp_begin, msp_end, ...) is in writer.h and strings.h.
+ * The functions of the hot path (msp_begin, msp_end, ...) are in writer.h and strings.h.
  */
 #ifndef MSP_RECORDER_H
 #define MSP_RECORDER_H
@@ -47,14 +47,14 @@ int msp_recorder_init(void);
 typedef struct {
   uint64_t records;       /* events committed */
   uint64_t dropped;       /* events and strings refused, all reasons */
-  uint64_t dropped_limit; /* of these, refused by a budget */
+  uint64_t dropped_limit; /* events refused by a budget */
   uint64_t bytes;         /* size on disk of all segments */
-  uint64_t unnamed;       /* times that a name was refused, because a process keeps no more of them */
+  uint64_t unnamed;       /* names refused, because a process keeps no more of them */
   uint32_t threads;       /* that recorded */
   int failure;            /* errno of the last segment that could not be made or copied, or MSP_FAILURE_MEMORY */
 } msp_stats;
 
-/* Of the session that is open, or was last. */
+/* The statistics of the open session, or of the last one. */
 void msp_get_stats(msp_stats *stats);
 
 /* Refuse spans, instants and counters that begin from here on; of fine-grained categories only. Neither is counted. */
@@ -65,7 +65,7 @@ void msp_fine(bool on);
  * handlers: there it runs when any of our functions is first called. */
 void msp_recorder_when_forked(void (*also)(void));
 
-/* In a fork child, forget what was inherited; does nothing otherwise. */
+/* In a fork child, forget the inherited state; does nothing otherwise. */
 void msp_recorder_check_fork(void);
 
 #endif

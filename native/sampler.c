@@ -23,7 +23,7 @@ extern int PyFrame_GetLasti(PyFrameObject *frame) __attribute__((weak));
 #define STACK_BYTES (256 << 10)
 #define DEPTH_MOST 192 /* frames of a stack, from the innermost: a look takes 60 ns for each */
 #define LATE_MOST 0xFFFFFFFFu
-#define JITTER 0.5 /* part of the period by which looks vary, so that they go along with nothing in the job */
+#define JITTER 0.5 /* part of the period by which looks vary, so that they follow no rhythm of the job */
 #define PATIENCE_NS 10000000000u
 /* When a thread had to release the GIL for us, which costs it 0.1 ms and more, samples become rarer. */
 #define WAITED_NS 1000000u
@@ -36,12 +36,12 @@ static struct {
   pthread_t thread;
   bool runs, stop, ended;
   uint64_t period_ns;
-  uint64_t due_ns;  /* of the first look that nobody has taken; 0: none is due */
+  uint64_t due_ns;  /* of the first look that no thread has taken; 0: none is due */
   uint64_t last_ns; /* of the last one */
   uint32_t count;   /* of them */
-  bool asked;       /* for a thread of the job, of which none has come by yet */
+  bool asked;       /* of a thread of the job, which has not run the call yet */
   int pid;
-  int leaves_out, left_out; /* looks, after one that a thread had to let go of the GIL for */
+  int leaves_out, left_out; /* looks, after a look for which a thread had to release the GIL */
 } sampler = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* Used with the GIL only. */
@@ -122,11 +122,11 @@ static void look(bool itself) {
   uint64_t due = __atomic_exchange_n(&sampler.due_ns, 0, __ATOMIC_ACQ_REL);
   if (due == 0 || python.look == NULL) return;
   /* The garbage collector must not run while the interpreter holds the lock of its list of threads: a finalizer that
-   * lets go of the GIL meets a thread that waits for that lock (mended in 3.11.6 and 3.12.1). */
+   * releases the GIL meets a thread that waits for that lock (mended in 3.11.6 and 3.12.1). */
   int collects = PyGC_Disable();
   uint64_t now = msp_now(), last = __atomic_load_n(&sampler.last_ns, __ATOMIC_RELAXED);
   if (now < last) now = last;
-  /* and those that were due while our thread waited for the GIL */
+  /* and the looks that were due while our thread waited for the GIL */
   uint64_t times = __atomic_exchange_n(&sampler.count, 0, __ATOMIC_ACQ_REL) + (now - last) / sampler.period_ns;
   times = times < 1 ? 1 : times < UINT32_MAX ? times : UINT32_MAX;
   PyObject *frames = PyObject_CallObject(python.look, NULL);
@@ -140,7 +140,7 @@ static void look(bool itself) {
   if (collects) PyGC_Enable();
 }
 
-/* What a thread of the job calls when it comes by. */
+/* The pending call, which a thread of the job runs between two bytecodes. */
 static int come_by(void *unused) {
   (void)unused;
   if (!__atomic_load_n(&sampler.asked, __ATOMIC_ACQUIRE) || sampler.pid != getpid()) return 0;
@@ -182,7 +182,7 @@ static void *work(void *unused) {
     double part = 1 + JITTER * ((double)rand_r(&seed) / RAND_MAX - 0.5);
     uint64_t now = msp_clock_read(CLOCK_MONOTONIC);
     next += (uint64_t)((double)sampler.period_ns * part);
-    while (next < now) next += sampler.period_ns; /* it was held up */
+    while (next < now) next += sampler.period_ns; /* the thread was delayed */
     const struct timespec when = msp_deadline(next);
     pthread_mutex_lock(&sampler.lock);
     int waited = 0;
@@ -223,7 +223,7 @@ static void forget(void) {
   msp_stacks_clear();
 }
 
-/* A fork child has no such thread; nor does it hold the lock. */
+/* A fork child has no such thread, and does not hold the lock. */
 static void check_fork(void) {
   msp_recorder_check_fork();
   if (sampler.pid == getpid()) return;

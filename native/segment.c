@@ -23,7 +23,7 @@ enum { FILE_MODE = 0640, PATH_ROOM = PATH_MAX + 16, BOUNCE_SLOTS = 2048 };
 
 bool msp_segment_mappable(const char *folder) {
   struct statfs info;
-  if (statfs(folder, &info) != 0) return true; /* making the first file will say what is wrong */
+  if (statfs(folder, &info) != 0) return true; /* making the first file will report the error */
   switch ((uint32_t)info.f_type) {
     case 0x0000EF53u: /* ext2, ext3, ext4 */
     case 0x58465342u: /* xfs */
@@ -285,7 +285,8 @@ int msp_segment_flush(msp_segment *segment, const char *folder) {
   msp_file_limit limited = msp_file_limit_begin();
   if (header) {
     msp_segment_header copy = {0};
-    memcpy(&copy, segment->header, offsetof(msp_segment_header, dropped)); /* what follows changes while we read */
+    memcpy(&copy, segment->header,
+           offsetof(msp_segment_header, dropped)); /* the fields behind it change while we read */
     copy.dropped = dropped;
     copy.dropped_limit = __atomic_load_n(&segment->header->dropped_limit, __ATOMIC_RELAXED);
     copy.unnamed = unnamed;

@@ -9,7 +9,7 @@
 
 /* cffi:begin */
 
-/* Put off signals from here on; those that are ignored, stop the process or tell of a fault stay what they are. */
+/* Put off signals from here on; signals that are ignored, stop the process or report a fault are not delayed. */
 void msp_signals_hold(void);
 
 /* Let signals through again. Signals that came meanwhile come again, with the delay from now that they had from the

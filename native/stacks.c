@@ -11,8 +11,8 @@
 #define NODES_MOST 65536u
 #define PLACES_MOST 131072u
 #define FIRST_CELLS 1024u
-#define QUEUED 2048u      /* what threads may do until the next look of the writer, a hundredth of a second later */
-#define TOGETHER_MOST 25u /* samples of a thread that stays where it is: as many may a kill lose */
+#define QUEUED 2048u      /* entries of threads until the next look of the writer, a hundredth of a second later */
+#define TOGETHER_MOST 25u /* samples of a thread that stays in one place; a kill may lose as many */
 #define RUNS 64u          /* threads whose samples are put together */
 #define APART 3           /* periods between two samples of one run at most */
 
@@ -123,7 +123,7 @@ void msp_stacks_put(const msp_sample *sample) {
   if (!put(&new)) msp_stacks_lost();
 }
 
-/* Return the number of a new node, which the writer is told of; 0: there is no room. */
+/* Return the number of a new node, and pass the node to the writer; 0: there is no room. */
 static uint32_t new_node(uint32_t parent, uint32_t line, const msp_function *function) {
   if (node_count >= NODES_MOST || last_node == UINT32_MAX) return 0;
   const item new = {true, parent, line, *function, {.node = last_node + 1}};
@@ -163,14 +163,15 @@ uint32_t msp_stacks_add(uint32_t parent, uint32_t function, uint32_t place, uint
     node = new_node(parent, line, told);
     if (node == 0 || !put_cell(&lines, NODES_MOST, (cell){parent, function, line, node})) return 0;
   }
-  put_cell(&places, PLACES_MOST, (cell){parent, function, place, node}); /* or it is looked for by its line again */
+  put_cell(&places, PLACES_MOST,
+           (cell){parent, function, place, node}); /* otherwise the next sample would look for its line again */
   return node;
 }
 
 static void commit(uint64_t start_ns, uint64_t end_ns, uint64_t arg, uint32_t name, uint8_t kind) {
   msp_writer *writer = msp_writer_get();
   if (writer == NULL) return;
-  msp_slot *slot = msp_writer_slot(writer, MSP_WORTH_FINE); /* which counts what it refuses */
+  msp_slot *slot = msp_writer_slot(writer, MSP_WORTH_FINE); /* it counts refused slots */
   if (slot != NULL) msp_slot_commit(slot, start_ns, end_ns, arg, name, msp_slot_word(kind, 0, 0, 0));
 }
 

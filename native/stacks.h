@@ -19,7 +19,7 @@ void msp_stacks_clear(void);
 
 /* Return the node of a thread, below which its stacks are, 0 where there is no room for it.
  *
- * ident: what tells threads that run at one time apart.
+ * ident: a number that distinguishes threads that run at the same time.
  * tid: its number in the operating system; 0: not known.
  * name: id of its name.
  */
@@ -28,13 +28,13 @@ uint32_t msp_stacks_thread(uint64_t ident, uint32_t tid, uint32_t name);
 /* Return the node of a function that is called from `parent`, and is at `place` of its code; 0: not seen so far. */
 uint32_t msp_stacks_at(uint32_t parent, uint32_t function, uint32_t place);
 
-/* As msp_stacks_at, of one not seen so far: its places in one line are one node. 0: there is no room for it. */
+/* As msp_stacks_at, for a new place: places in one line share a node. 0: there is no room for it. */
 uint32_t msp_stacks_add(uint32_t parent, uint32_t function, uint32_t place, uint32_t line, const msp_function *told);
 
 typedef struct {
   uint32_t thread; /* its node */
   uint32_t node;   /* where it was */
-  uint32_t count;  /* times that it was due, at equal distances from the first to the last */
+  uint32_t count;  /* number of times at which it was due, at equal distances from the first to the last */
   uint32_t late_us;
   uint64_t first_ns, last_ns;
 } msp_sample;

@@ -84,7 +84,7 @@ static void take_out(msp_segment *segment) {
   msp_segment_release(segment);
 }
 
-/* Copy the control stream, or the others, and let go of the segments that are done. Returns the slots lost. */
+/* Copy the control stream, or the others, and release the segments that are done. Returns the slots lost. */
 static uint64_t flush_kind(bool control, bool closing) {
   uint64_t lost = 0;
   for (msp_segment *segment = next_written(&store.written), *next; segment != NULL; segment = next) {
@@ -183,7 +183,7 @@ uint64_t msp_store_bytes(void) { return __atomic_load_n(&store.bytes, __ATOMIC_R
 int msp_store_failure(void) { return __atomic_load_n(&store.failure, __ATOMIC_RELAXED); }
 
 /* Put a segment on the account: one of `slots` slots, or of as many halvings as that asks for; 0 when it has no room.
- * What is over a ceiling then is refused at once, also where a segment has room. */
+ * Events over a ceiling are then refused at once, also where a segment has room. */
 static uint32_t charge(uint32_t slots, uint32_t least, msp_worth worth) {
   while (!msp_account_take(msp_segment_size(slots), worth)) {
     if (slots / 2 < least) return 0;
@@ -231,7 +231,7 @@ static msp_segment *make(uint32_t slots, uint32_t flags) {
   return segment;
 }
 
-/* In lock. Take out of the lists what serves the caller. */
+/* In lock. Take a suitable segment out of the lists for the caller. */
 static msp_segment *find(uint32_t slots, bool first) {
   msp_segment *found = store.left_over;
   if (found != NULL && (first || found->capacity - found->used >= slots)) {

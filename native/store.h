@@ -28,9 +28,9 @@ typedef enum {
 
 typedef struct {
   const char *folder;
-  uint32_t first_slots; /* of a thread's first segment */
-  const char *account;  /* the file that counts what all processes take; "": of this one alone */
-  uint64_t limit;       /* of the account if this process makes it, in bytes */
+  uint32_t first_slots; /* slots of a thread's first segment */
+  const char *account;  /* the file that counts the disk space of all processes; "": this process counts alone */
+  uint64_t limit;       /* limit of the account in bytes, if this process makes it */
   uint64_t memory;      /* bytes of all segments of this process at a time */
   bool mapped;          /* false: write(2) even where shared mappings work */
 } msp_store_settings;

@@ -1,4 +1,4 @@
-/* Strands: several stacks of Python on one thread, of which one runs. Greenlets are such. With the GIL only. */
+/* Strands: several stacks of Python on one thread, of which one runs. Greenlets are strands. With the GIL only. */
 #ifndef MSP_STRANDS_H
 #define MSP_STRANDS_H
 
@@ -11,7 +11,7 @@ extern PyObject *(*msp_strand_running)(void);
 /* Look whether greenlets have been imported. Runs no code of Python. */
 void msp_strands_find(void);
 
-/* What tells the running strand from others of its thread. */
+/* A number that distinguishes the running strand from others of its thread. */
 static inline const void *msp_strand(void) {
   if (__builtin_expect(msp_strand_running == NULL, 1)) return NULL;
   PyObject *running = msp_strand_running();

@@ -1,7 +1,7 @@
 /* Strings by content: one id per text for the life of the process and of its fork children.
  *
- * An id outlives sessions, so a hook may intern its labels once. Whoever opens a store writes all strings known by
- * then; later ones are written on first sight. Look-ups take no lock.
+ * An id outlives sessions, so a hook may intern its labels once. Opening a store writes all known strings; later
+ * ones are written on first sight. Look-ups take no lock.
  */
 #ifndef MSP_STRINGS_H
 #define MSP_STRINGS_H
@@ -24,18 +24,17 @@ uint32_t msp_intern(const char *text, size_t length, msp_origin origin, uint32_t
  * them, but for shapes, and operators and nodes of autograd that PyTorch defines. */
 void msp_strings_anonymize(const unsigned char key[16]);
 
-/* Whether texts are written so. */
+/* Whether texts are written as hashes. */
 bool msp_strings_anonymous(void);
 
 /* Return the length of a text that was cut anywhere, without the part of a character at its end. */
 size_t msp_whole_characters(const char *text, size_t length);
 
-/* The texts that were interned last, by their addresses, which names of operators keep: a lookup without hash and
- * table. */
+/* The texts that were interned last, by address: names of operators keep their addresses, so no hash is needed. */
 typedef struct {
   struct {
     const char *from;
-    const char *text; /* what was there */
+    const char *text; /* the text of the entry that was there */
     uint32_t id;
     uint32_t session; /* it was written to */
   } entries[128];
@@ -60,7 +59,7 @@ uint64_t msp_strings_refused(void);
 /* Slots that all strings take in a store. In the control stream's lock. */
 uint32_t msp_strings_slots(void);
 
-/* Write to the store of `session` what is not in it yet. In the control stream's lock. */
+/* Write the strings that are not in the store of `session` yet. In the control stream's lock. */
 void msp_strings_write(uint32_t session);
 
 /* Repair a change that a fork may have interrupted, at the next use. */

@@ -8,8 +8,8 @@
 #include <stdint.h>
 #include <time.h>
 
-/* Start a thread that blocks all signals but SIGBUS. `stack` is in bytes; where the job's static TLS takes more it gets
- * a usual one. False: there is none to be had. */
+/* Start a thread that blocks all signals but SIGBUS. `stack` is in bytes; where the job's static TLS takes more, the
+ * thread gets a stack of the usual size. False: no thread can be made. */
 bool msp_thread_start(pthread_t *thread, void *(*work)(void *), size_t stack, const char *name);
 
 /* Take a lock, but wait no longer than the given seconds. False: another thread still has it. */

@@ -16,16 +16,16 @@ extern PyThreadState *PyInterpreterState_ThreadHead(PyInterpreterState *interpre
 extern PyThreadState *PyThreadState_Next(PyThreadState *thread) __attribute__((weak));
 extern PyFrameObject *PyFrame_GetBack(PyFrameObject *frame) __attribute__((weak));
 extern int PyFrame_GetLasti(PyFrameObject *frame) __attribute__((weak)); /* since 3.11 */
-/* what a profile function is told of */
+/* events of a profile function */
 enum { CALL = 0, RETURN = 3, C_CALL = 4, C_EXCEPTION = 5, C_RETURN = 6 };
 
 static struct {
-  bool on;      /* asked for */
+  bool on;      /* tracing was requested */
   bool c_calls; /* functions in C too */
-  bool asked;   /* to settle, by a call that was refused */
+  bool asked;   /* a refused call has asked for a new decision */
   uint64_t least_ns;
   uint32_t depth_most;
-  PyObject *switched;   /* is called with whether the interpreter is to tell of calls; NULL: by profile functions */
+  PyObject *switched;   /* called with True to have calls reported, or False; NULL: profile functions report them */
   PyObject *hook;       /* stands for the profile function in Python */
   uint64_t last_thread; /* states of threads up to this number have the profile function */
   PyInterpreterState *interpreter;
@@ -67,7 +67,7 @@ static void take_up(msp_calls *calls, PyFrameObject *frame, const PyObject *ente
   if (found != few) free(found);
 }
 
-/* A span of tracing began, or another stack goes on. */
+/* A span of tracing began, or another stack continues. */
 void msp_tracer_turn(msp_calls *calls, PyFrameObject *frame, const PyObject *entered, const void *strand) {
   bool began = calls->span != msp_calls_tracing.span;
   uint64_t now = msp_tsc_now(&calls->writer->tsc);
@@ -175,7 +175,7 @@ static void profile_c(PyFrameObject *frame, int what, PyObject *callable) {
 
 static int profile(PyObject *self, PyFrameObject *frame, int what, PyObject *arg) {
   (void)self;
-  if (!tracer.on || msp_calls_tracing.span == 0) { /* a step that is not sampled is to cost nothing */
+  if (!tracer.on || msp_calls_tracing.span == 0) { /* a step that is not sampled must cost nothing */
     _PyEval_SetProfile(PyThreadState_Get(), NULL, NULL);
     return 0;
   }
@@ -247,7 +247,7 @@ void msp_tracer_settle(void) {
   if (on == (msp_calls_tracing.span != 0) || tracer.interpreter != PyInterpreterState_Get()) return;
   if (on && tracer.switched == NULL && is_taken()) return;
   if (on) {
-    /* the switch is no call of the job's; a profile function takes itself away where nothing is traced */
+    /* the switch is no call of the job; a profile function removes itself where nothing is traced */
     if (tracer.switched != NULL) tell_interpreter(true);
     msp_calls_begin(tracer.least_ns, tracer.depth_most);
     if (tracer.switched == NULL) tell_interpreter(true);
@@ -291,7 +291,7 @@ static PyObject *py_trace(PyObject *self, PyObject *args) {
 static PyObject *py_trace_no_calls(PyObject *self, PyObject *unused) {
   (void)self;
   (void)unused;
-  tracer.on = false; /* profile functions take themselves away */
+  tracer.on = false; /* profile functions remove themselves */
   msp_tracer_settle();
   Py_RETURN_NONE;
 }
@@ -299,7 +299,7 @@ static PyObject *py_trace_no_calls(PyObject *self, PyObject *unused) {
 static PyObject *py_calls_seen(PyObject *self, PyObject *unused) {
   (void)self;
   (void)unused;
-  msp_strands_find(); /* imported since */
+  msp_strands_find(); /* the module may have been imported since */
   return PyLong_FromUnsignedLongLong(msp_calls_tracing.seen);
 }
 

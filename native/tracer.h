@@ -29,7 +29,7 @@ const msp_code *msp_tracer_code(PyObject *code);
 
 /* The calls of this thread; NULL if no call is to be noted.
  *
- * frame: that runs, NULL for the innermost one.
+ * frame: the running frame, NULL for the innermost one.
  * entered: the code object that has just begun, or NULL. */
 static inline msp_calls *msp_tracer_calls(PyFrameObject *frame, const PyObject *entered) {
   msp_calls *calls = msp_calls_get();

@@ -13,7 +13,7 @@
 
 #include "clock.h"
 
-/* A thread's line. Zeroed there is none yet. */
+/* A thread's line; all zeros before the first one. */
 typedef struct {
   uint64_t ticks; /* where it begins */
   uint64_t ns;
@@ -26,9 +26,9 @@ typedef struct {
 /* Both clocks at one moment. */
 typedef struct {
   uint64_t ticks; /* the middle of two readings of the counter */
-  uint64_t ns;    /* of the clock, read between them */
+  uint64_t ns;    /* reading of the clock between them */
   uint64_t width; /* ticks between the two readings */
-  uint64_t slept; /* ns for which the machine was suspended so far: the counter may have seen them, the clock did not */
+  uint64_t slept; /* ns for which the machine was suspended so far: the counter may include them, the clock does not */
 } msp_tsc_pair;
 
 /* Find out whether the counter is reliable, and begin to measure its rate; once per process. Lines begin when the

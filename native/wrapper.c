@@ -22,17 +22,17 @@ extern PyObject *PyVectorcall_Call(PyObject *, PyObject *, PyObject *);
 typedef struct {
   PyObject ob_base;
   vectorcall call;
-  PyObject *function; /* what it stands for */
-  PyObject *before;   /* called with the arguments; what it returns is given to `after` */
+  PyObject *function; /* the wrapped function */
+  PyObject *before;   /* called with the arguments; `after` gets its result */
   PyObject *after;    /* after(state, result, exception): not called where `state` is None */
   PyObject *labels;   /* {id(first argument): (name, category, argument of the span)} */
   PyObject *describe; /* describe(first argument): makes such a label; without `labels`, one for all calls */
-  PyObject *failed;   /* failed(exception): of `before` and the like; raises what is the job's */
+  PyObject *failed;   /* failed(exception): of `before` and the like; raises exceptions of the job again */
   PyObject *forked;   /* a list: in a fork child that does not record yet, its session */
   PyObject *attributes, *references;
-  uint32_t name; /* of the span, where neither arguments nor functions tell more */
+  uint32_t name; /* of the span, where neither arguments nor functions give another one */
   uint8_t category;
-  uint8_t outermost; /* of calls of this kind only those count that are in no other of their thread; 0: all */
+  uint8_t outermost; /* kind of calls of which only the outermost of a thread counts; 0: all count */
 } wrapper;
 
 static PyObject *method_type;
@@ -41,7 +41,7 @@ static PyObject *name_attribute;
 enum { KINDS = 4 };
 static __thread long depths[KINDS];
 
-/* Call what has vectorcall, or anything else; until Python 3.10 the one function that does so is no symbol. */
+/* Call an object, by vectorcall where it has it; until Python 3.10 the one function that does so is no symbol. */
 static PyObject *call(PyObject *callable, PyObject *const *args, size_t flagged, PyObject *names) {
   if (PyObject_Vectorcall != NULL) return PyObject_Vectorcall(callable, args, flagged, names);
   Py_ssize_t count = COUNT(flagged), named = names == NULL ? 0 : PyTuple_Size(names);
@@ -284,7 +284,7 @@ static PyObject *wrapper_get(PyObject *object, PyObject *instance, PyObject *typ
   return PyObject_CallFunctionObjArgs(method_type, object, instance, NULL);
 }
 
-/* Attributes that are not set on it are those of the function: its code, its defaults. */
+/* Attributes that the wrapper lacks are those of the function: its code, its defaults. */
 static PyObject *wrapper_getattr(PyObject *object, PyObject *name) {
   PyObject *value = PyObject_GenericGetAttr(object, name);
   if (value != NULL || !PyErr_ExceptionMatches(PyExc_AttributeError)) return value;
@@ -303,7 +303,7 @@ static PyObject *wrapper_reduce(PyObject *object, PyObject *unused) {
   return PyObject_GetAttrString(object, "__qualname__");
 }
 
-/* It passes for a function: `inspect.isfunction`, Dynamo and MindSpore's parser ask that of it. */
+/* The wrapper passes for a function: `inspect.isfunction`, Dynamo and MindSpore's parser require it. */
 static PyObject *wrapper_class(PyObject *object, void *unused) {
   (void)unused;
   return PyObject_GetAttrString(((wrapper *)object)->function, "__class__");

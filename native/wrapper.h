@@ -9,7 +9,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-/* Add the type `Wrapper` and what belongs to it to a module. Returns 0, or -1 with an exception set. */
+/* Add the type `Wrapper` and its functions to a module. Returns 0, or -1 with an exception set. */
 int msp_wrapper_add(PyObject *module);
 
 #endif

@@ -27,27 +27,27 @@ typedef struct {
   uint32_t serial;
   uint16_t ops; /* open operators when it began */
   uint8_t category;
-  bool op; /* it is one itself, of the op stream */
+  bool op; /* the span is an operator of the op stream */
 } msp_open_span;
 
 /* The times of a recording thread's looks at the scheduler, which show whether the thread ran.
  * CLOCK_THREAD_CPUTIME_ID takes 0.4 us, so looks 250 us apart take 0.2 % at most. */
-#define MSP_QUIET_NS 250000u /* without an event, after which a thread looks */
-#define MSP_LOOK_NS 5000000u /* after which it looks anyway */
+#define MSP_QUIET_NS 250000u /* time without an event after which a thread looks */
+#define MSP_LOOK_NS 5000000u /* time since the last look after which a thread looks in any case */
 
 typedef struct {
   uint64_t event_ns;  /* time of the last event */
   uint64_t due_ns;    /* to look at the latest */
   uint64_t looked_ns; /* 0 before the first time */
-  uint64_t since_ns;  /* of the look that last asked how long the thread waited for a processor */
+  uint64_t since_ns;  /* time of the last look that read how long the thread waited for a processor */
   uint64_t since_ran_ns;
-  uint64_t waited_ns; /* what it was told then */
+  uint64_t waited_ns; /* the system's answer then */
 } msp_looks;
 
 /* The fields that every event needs are next to each other: between two events a framework uses the whole cache. */
 typedef struct msp_writer {
   const msp_gate *gate;
-  uint32_t session; /* that the segment belongs to */
+  uint32_t session; /* the session that the segment belongs to */
   uint32_t depth;   /* open spans */
   uint32_t serial;  /* of the span begun last */
   uint32_t ops;     /* operators of the op stream that have not ended, recorded or not */
@@ -58,11 +58,11 @@ typedef struct msp_writer {
   msp_tsc tsc; /* the clock of the thread's records */
   msp_looks looks;
   uint32_t wanted; /* slots of the next segment */
-  uint32_t number; /* of the thread in this session, from 1; 0 until it wrote something */
+  uint32_t number; /* number of the thread in this session, from 1; 0 before its first record */
   char *label;     /* name of the thread as set; NULL: ask the system */
   size_t label_length;
   struct msp_writer *previous, *following; /* among the session's writers */
-  struct msp_calls *calls;                 /* of functions; NULL: none was traced */
+  struct msp_calls *calls;                 /* calls of functions; NULL: none was traced */
   msp_recent recent;
   msp_open_span open[MSP_DEPTH_MOST];
 } msp_writer;

@@ -1,4 +1,4 @@
-"""What the installed `.pth` and `.start` files call at the start of the interpreter.
+"""The function that the installed `.pth` and `.start` files call at the start of the interpreter.
 
 PYTEST_DONT_REWRITE: see `ms_profiler`.
 """

@@ -129,7 +129,7 @@ def test_no_imports_run_in_a_circle():
 def test_a_planted_circle_is_found(back, tmp_path, monkeypatch):
     package = tmp_path / "ms_profiler"
     package.mkdir()
-    monkeypatch.setattr("test_architecture.PACKAGE", package)
+    monkeypatch.setitem(globals(), "PACKAGE", package)
     texts = {"__init__": "", "one": "import ms_profiler.two", "two": back, "three": "import ms_profiler.one"}
     paths = [package / f"{name}.py" for name in texts]
     for path, text in zip(paths, texts.values(), strict=True):

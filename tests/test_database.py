@@ -214,7 +214,7 @@ def test_what_a_database_lacks_of_a_long_run_is_told(tmp_path, small, capsys):  
     told = capsys.readouterr().err
     detailed = json.loads((path / "summary.json").read_text())["coverage"]["detailed_steps"]
     assert 0 < len(detailed) < 40
-    assert f"{OURS} holds what ran in {len(detailed)} of 40 steps" in told
+    assert f"{OURS} holds the spans and kernels of {len(detailed)} of 40 steps" in told
     assert held < 40 * 80
     assert main(["analyse", str(path)]) == 0
     assert capsys.readouterr().err == ""

@@ -13,8 +13,10 @@ from conftest import ROOT, environment
 from store_builder import write_training
 from test_docs import PAGES, text_of
 
-#: the job of the documents: it trains for a moment
+#: the job of the documents: a step mostly waits, so that other work on the machine hardly changes its length, and the
+#: default threshold of the gate is large enough for its noise
 TRAIN = """
+import time
 import torch
 network = torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.ReLU(), torch.nn.Linear(256, 8))
 optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
@@ -22,6 +24,7 @@ for _ in range(50):
     optimizer.zero_grad()
     network(torch.ones(32, 64)).sum().backward()
     optimizer.step()
+    time.sleep(0.03)
 """
 PROGRAMS = ("ms-profiler", "python", "pip", "make", "git", "ssh", "export", "pre-commit")
 #: commands that need no arguments

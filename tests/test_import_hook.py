@@ -208,7 +208,7 @@ def test_a_callback_that_raises_costs_a_line(place, log, capfd, monkeypatch):
     importlib.import_module("watched")
     assert log == [("before", "watched"), ("after", "watched")]
     (line,) = capfd.readouterr().err.splitlines()
-    assert line == "ms-profiler: at the import of watched: ValueError: ours; the job goes on without it"
+    assert line == "ms-profiler: at the import of watched: ValueError: ours; the job continues without it"
 
 
 def test_a_callback_that_raises_is_seen_in_tests(place, log, monkeypatch):

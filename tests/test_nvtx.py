@@ -155,7 +155,7 @@ def test_the_variable_is_set_for_one_range_alone(monkeypatch, fails):
     assert why == (
         "NVTX does not record (CUDA used in profiler but not enabled.)"
         if fails
-        else "PyTorch's NVTX asked for no injection"
+        else "PyTorch's NVTX requested no injection"
     )
     assert seen == [recorder.collector()]
     assert nvtx.VARIABLE not in os.environ

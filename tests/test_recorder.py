@@ -106,7 +106,7 @@ class TestLifecycle:
         recorder, reason = create()
         assert (recorder.kind, reason) == ("native", "")
         recorder, reason = create(prefer_native=False)
-        assert (recorder.kind, reason) == ("python", "not asked for")
+        assert (recorder.kind, reason) == ("python", "not requested")
 
     def test_create_says_why_the_native_one_is_not_in_use(self, monkeypatch):
         monkeypatch.setitem(sys.modules, "ms_profiler.job.recorder.native", None)

@@ -39,7 +39,7 @@ def _look() -> "os.stat_result | None":
         return None
 
 
-keep_to(_look() if sys.__stderr__ is not None else None)  # of a script that calls us; bootstrap looks earlier
+keep_to(_look() if sys.__stderr__ is not None else None)  # for a script that calls us; bootstrap looks earlier
 
 
 def visible(text: str) -> str:

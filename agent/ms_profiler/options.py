@@ -187,7 +187,7 @@ class Options:
     exit_timeout: float = _option(
         60.0,
         Number(0, 86400, "seconds"),
-        "Longest wait for the analysis at the end of the job; the analysis then goes on in the background.",
+        "Longest wait for the analysis at the end of the job; the analysis then continues in the background.",
     )
     collect: str | None = _option(
         None, Text("a path or address", absent=True), "Shared place that receives a copy of the result after the job."

@@ -137,7 +137,7 @@ bool msp_column_valid(msp_new_column *column, int64_t rows, uint64_t missing) {
   return true;
 }
 
-/* A table of ours: a struct array and its columns. Whoever takes it may move a column out and release it after the
+/* A table of ours: a struct array and its columns. A consumer may move a column out and release it after the
  * rest, so each column owns its buffers, and names and formats are never freed. */
 
 enum { COLUMNS_MOST = 16, NULLABLE = 2 };
@@ -269,7 +269,7 @@ static struct array *make_array(msp_new_column *columns, int count, int64_t rows
 PyObject *msp_table_give(msp_new_column *columns, int count, int64_t rows) {
   struct schema *schema = count <= COLUMNS_MOST ? make_schema(columns, count) : NULL;
   struct array *array = schema == NULL ? NULL : make_array(columns, count, rows);
-  for (int i = 0; i < count; ++i) { /* what no array has taken */
+  for (int i = 0; i < count; ++i) { /* columns that no array has taken */
     free(columns[i].values);
     free(columns[i].valid);
   }

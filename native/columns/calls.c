@@ -36,7 +36,7 @@ static bool call_thread(const msp_called *of, const uint32_t *order, int64_t fir
                         uint32_t *module, uint8_t *inner, int64_t *wait_ns) {
   const int64_t *starts = of->spans.start_ns, *ends = of->spans.end_ns;
   int64_t next = first, before = INT64_MIN; /* module to enter; latest end of inner operators */
-  int64_t last = -1;                        /* the operator before: whether it is inner is seen now */
+  int64_t last = -1;                        /* the operator before: only now it is known whether it is inner */
   open->count = 0;
   for (int64_t place = first; place <= end; ++place) {
     if (place < end && of->category[order[place]] != MSP_CATEGORY_OP) continue;

@@ -7,7 +7,7 @@
 /* Spans of threads, which are the lanes. */
 typedef struct {
   msp_spans spans;
-  const uint8_t *category; /* operators, modules, and what does not matter */
+  const uint8_t *category; /* operators, modules, and other categories, which are ignored */
   const uint32_t *name;
 } msp_called;
 

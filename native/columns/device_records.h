@@ -7,7 +7,7 @@
 
 #include "slots.h"
 
-/* Calls of the host: nothing of them ran on a device. */
+/* Calls of the host, which have no part on a device. */
 typedef struct {
   int64_t *start_ns, *end_ns;
   uint32_t *name, *correlation, *native_tid;
@@ -30,8 +30,8 @@ typedef struct {
 void msp_device_count(const char *slots, size_t count, msp_device_counts *of);
 
 /* Fill the columns with the records among `count` slots: calls, tasks that compute or exchange data, and all others.
- * Names and times are those of `wanted`, and its bounds do not matter. What a record lacks behind its first slot is
- * 0, and a second slot without a first one is nothing. */
+ * Names and times are those of `wanted`, and its bounds do not matter. Fields that a record lacks behind its first slot
+ * are 0, and a second slot without a first one is nothing. */
 void msp_device_read(const char *slots, size_t count, const msp_wanted *wanted, const msp_device_calls *calls,
                      const msp_device_rows *ran, const msp_device_rows *others, msp_device_counts *at);
 

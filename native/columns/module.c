@@ -228,14 +228,14 @@ static PyMethodDef functions[] = {
     {"nest", FAST(py_nest), "Order and nest spans: nest(lane, start_ns, end_ns) -> table of row, depth, parent."},
     {"coarse", FAST(msp_py_coarse), "Decode slots, without fine-grained spans; see spans_module.h."},
     {"spans", FAST(msp_py_spans), "Decode spans; see spans_module.h."},
-    {"devices", FAST(msp_py_devices), "Decode what a device did; see spans_module.h."},
+    {"devices", FAST(msp_py_devices), "Decode the records of a device; see spans_module.h."},
     {"order", FAST(msp_py_order), "Order spans: order(lane, start_ns, end_ns) -> table of row."},
     {"locate", FAST(msp_py_locate), "Find the intervals that times are in; see lookup_module.h."},
     {"find", FAST(msp_py_find), "Find pairs among those that are known; see lookup_module.h."},
     {"latest", FAST(msp_py_latest), "Find the latest of each key before a time; see lookup_module.h."},
-    {"calls", FAST(msp_py_calls), "Tell what is around operators; see spans_module.h."},
+    {"calls", FAST(msp_py_calls), "Find the spans around operators; see spans_module.h."},
     {"sums", FAST(msp_py_sums), "Sum up spans; see spans_module.h."},
-    {"inside", FAST(py_inside), "Sum up what is inside of spans: inside(parent, start_ns, end_ns, taken) -> table."},
+    {"inside", FAST(py_inside), "Sum up the time inside spans: inside(parent, start_ns, end_ns, taken) -> table."},
     {"rows", FAST(py_rows), "Return rows: rows(count, [part, ...]) -> bytes."},
     {"write_rows", FAST(py_write_rows),
      "Write rows to a file: write_rows(descriptor, count, [part, ...], most bytes); EOVERFLOW beyond them."},
@@ -248,7 +248,7 @@ static struct PyModuleDef definition = {
 PyMODINIT_FUNC PyInit__columns(void) {
 #ifdef M_MMAP_THRESHOLD
   /* columns of tens of millions go back to the system when they are done with: the library would raise its threshold
-   * with the first one that is freed, and keep gigabytes of a long run among what is still in use. Those of a section
+   * with the first one that is freed, and keep gigabytes of a long run among memory in use. Those of a section
    * are used again: with all of them given back, page faults are a tenth of the analysis. Of ten million events 4 MB
    * and 16 MB take 640 thousand faults and 500 MB, these 300 thousand and 600 MB, and of fifty million 917 MB; ten
    * million records of a device take 1.3 GB. */

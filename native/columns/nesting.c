@@ -10,7 +10,7 @@ static inline bool after(const msp_spans *of, uint32_t a, uint32_t b) {
   return of->end_ns[a] < of->end_ns[b];
 }
 
-/* Merge what is sorted already: spans come as runs, a segment of a thread each, so there is little to do. */
+/* Merge sorted runs: the spans of each segment of a thread come in order, so there is little to do. */
 bool msp_order(int64_t count, const msp_spans *of, uint32_t *order) {
   for (int64_t i = 0; i < count; ++i) order[i] = (uint32_t)i;
   int64_t runs = count > 0;
@@ -70,7 +70,7 @@ static bool push(open_spans *open, uint32_t span, int64_t end) {
     if (ends == NULL || begun == NULL) return false;
     open->room = room;
   }
-  int64_t place = open->count++; /* spans that cross are the exception: few have to make way */
+  int64_t place = open->count++; /* spans that cross are the exception: few have to be moved */
   while (place > 0 && open->ends[place - 1] < end) {
     open->ends[place] = open->ends[place - 1];
     --place;

@@ -7,7 +7,7 @@
 
 enum { MSP_DEEPEST = UINT16_MAX };
 
-/* Spans of lanes: those of one may stand in each other. */
+/* Spans of lanes: spans of one lane may contain each other. */
 typedef struct {
   const uint64_t *lane;
   const int64_t *start_ns, *end_ns;
@@ -27,8 +27,8 @@ bool msp_order(int64_t count, const msp_spans *of, uint32_t *order);
  * Returns false when there is no memory. */
 bool msp_nest(int64_t count, const msp_spans *of, uint32_t *order, uint16_t *depth, uint32_t *parent);
 
-/* Sum up what lies inside each span: of each other one that names it as its parent and is taken (all, where `taken` is
- * NULL), the part up to its own end. `parent` is UINT32_MAX where there is none. `inside` is zero to begin with. */
+/* Sum up the time inside each span: of each span that names it as its parent and is taken (all, where `taken` is NULL),
+ * the part up to the parent's end. `parent` is UINT32_MAX where there is none. `inside` is zero to begin with. */
 void msp_inside(int64_t count, const uint32_t *parent, const int64_t *start_ns, const int64_t *end_ns,
                 const uint8_t *taken, int64_t *inside);
 

@@ -47,7 +47,7 @@ enum { TYPE_SLICE_BEGIN = 1, TYPE_SLICE_END = 2, TYPE_INSTANT = 3, TYPE_COUNTER 
 /* Bytes that the parts of a packet take at most, texts apart. */
 enum { FIXED_MOST = 128, ARGUMENT_MOST = 96, FLOW_MOST = 12 };
 
-/* One track in the file: the lane itself, or what crosses in it. */
+/* One track in the file: the lane itself, or a further track for its slices that cross. */
 typedef struct {
   uint32_t sequence;
   int64_t last_ns;
@@ -78,7 +78,7 @@ static uint8_t *clock_pair(uint8_t *to, uint64_t id, uint64_t time) {
   return msp_message_end(clock, to);
 }
 
-/* The packet that begins a sequence: what its events leave out, and where its clock stands. Perfetto's own time is
+/* The packet that begins a sequence: the defaults of its events, and the state of its clock. Perfetto's own time is
  * BOOTTIME; it is set to that of the world, so that all times are nanoseconds since the epoch. */
 static bool begin_sequence(writer *of, uint32_t id, uint64_t uuid, const msp_text *descriptor) {
   size_t extra = descriptor == NULL ? 0 : descriptor->length;

@@ -39,7 +39,7 @@ typedef struct {
 
 typedef struct {
   uint64_t uuid;
-  msp_text descriptor; /* of further tracks for what crosses in it: a TrackDescriptor, but for its uuid */
+  msp_text descriptor; /* of further tracks for slices that cross: a TrackDescriptor without its uuid */
 } msp_track;
 
 /* Events of one kind by track and start, the longest first. */
@@ -67,9 +67,9 @@ typedef struct {
   size_t count;
   int64_t base_ns;        /* no event is earlier */
   uint32_t sequence;      /* the first number for a sequence that is free; afterwards the next one */
-  uint64_t crossing_uuid; /* to which the number of a sequence is added for the track of what crosses */
+  uint64_t crossing_uuid; /* a further track for slices that cross has this number plus that of its sequence */
   uint32_t stride;        /* from the number of a sequence to that of the next one */
-  bool further;           /* all slices go to further tracks, because some that are not known may be open */
+  bool further;           /* all slices go to further tracks, because unknown slices may be open */
 } msp_tracks;
 
 typedef enum {

@@ -8,7 +8,7 @@
 
 enum { EVENT_COLUMNS = 6, FLOW_COLUMNS = 3, COLUMNS_MOST = EVENT_COLUMNS + FLOW_COLUMNS + MSP_PERFETTO_ARGUMENTS_MOST };
 
-/* What the arguments of a call are made of, until it returns. */
+/* The memory of a call's arguments, until it returns. */
 typedef struct {
   msp_events events;
   msp_tracks tracks;
@@ -26,7 +26,7 @@ static void free_call(call *of) {
   free(of->track_list);
 }
 
-/* Room for the items of a list, whose number is left in `count`; NULL: an exception is set. */
+/* Allocate room for the items of a list, and store their number in `count`; NULL: an exception is set. */
 static void *list_room(PyObject *list, size_t size, size_t *count) {
   Py_ssize_t items = PyList_Size(list);
   if (items < 0) return NULL;
@@ -188,7 +188,7 @@ static bool take_head(PyObject *tuple, call *of) {
   return true;
 }
 
-/* Whom the bytes go to, and the thread state that calling it needs. */
+/* The Python function that receives the bytes, and the thread state for calling it. */
 typedef struct {
   PyObject *write;
   PyThreadState *thread;

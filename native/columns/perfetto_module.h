@@ -1,4 +1,4 @@
-/* What `ms_profiler._columns` has of Perfetto's trace, as Python calls it. */
+/* The function of `ms_profiler._columns` that writes Perfetto's trace, as Python calls it. */
 #ifndef MSP_PERFETTO_MODULE_H
 #define MSP_PERFETTO_MODULE_H
 
@@ -9,7 +9,7 @@
  *
  * `head` is (kind, base_ns, sequence, crossing_uuid, stride, further), `tracks` a list of (uuid, descriptor), `tables`
  * lists of texts, `columns` (track, start_ns, end_ns, value, name, category), None where the kind has none, `arguments`
- * a list of (name, what, column), where what is the number of a table, None for integers or True, and `flows` (event,
+ * a list of (name, kind, column), where kind is the number of a table, None for integers or True, and `flows` (event,
  * id, ends). `write` is called with bytes. */
 PyObject *msp_py_track_events(PyObject *self, PyObject *const *args, Py_ssize_t count);
 

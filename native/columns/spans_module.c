@@ -10,7 +10,7 @@
 #include "slots.h"
 #include "sums.h"
 
-/* What is wanted of a store, while it is in use. */
+/* The selection of a store, while it is in use. */
 typedef struct {
   msp_wanted wanted;
   msp_column columns[4];
@@ -169,7 +169,7 @@ PyObject *msp_py_coarse(PyObject *self, PyObject *const *args, Py_ssize_t count)
   return result;
 }
 
-/* The columns of what a device did, in the order of their names in analysis/columns/slots.py. */
+/* The columns of a device's records, in the order of their names in analysis/columns/slots.py. */
 static msp_device_rows rows_of(const msp_new_column *columns) {
   return (msp_device_rows){.type = columns[0].values,
                            .name = columns[1].values,
@@ -204,10 +204,10 @@ PyObject *msp_py_devices(PyObject *self, PyObject *const *args, Py_ssize_t count
       {"context", 'I', NULL, NULL},     {"graph", 'I', NULL, NULL},  {"amount", 'L', NULL, NULL},
       {"start_ns", 'l', NULL, NULL},    {"end_ns", 'l', NULL, NULL}, {"source", 'C', NULL, NULL},
       {"native_tid", 'I', NULL, NULL}};
-  /* the last one is not made: of what runs on a device no thread is known but that of the call */
+  /* the last column is not made: of a task, only the thread of its call is known */
   msp_new_column of_ran[OTHER];
   memcpy(of_ran, of_others, sizeof of_ran);
-  /* counted first: what is held of a long run is this, without room that nothing is in */
+  /* counted first: the columns of a long run must have no unused room */
   msp_device_counts room = {0, 0, 0};
   for (Py_ssize_t i = 0; i < pieces.count; ++i) {
     msp_device_count(pieces.pieces[i].slots, pieces.pieces[i].count, &room);

@@ -1,5 +1,5 @@
-/* The functions of `ms_profiler._columns` for slots and spans, as Python calls them. Spans of a lane may stand in each
- * other.
+/* The functions of `ms_profiler._columns` for slots and spans, as Python calls them. Spans of a lane may contain
+ * each other.
  */
 #ifndef MSP_SPANS_MODULE_H
 #define MSP_SPANS_MODULE_H
@@ -7,12 +7,12 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-/* All take what of a store is wanted as (names, lost, raw, offset, slope, (last_ns, window_start, window_end, from_ns,
+/* All take the selection of a store as (names, lost, raw, offset, slope, (last_ns, window_start, window_end, from_ns,
  * until_ns, fine)): a column of names by id, which is `lost` where there is none, and the knots of the clock.
  *
- * coarse(pieces, wanted, every) -> tables of slots, of what is known of fine spans by piece, and of starts of some
+ * coarse(pieces, wanted, every) -> tables of slots, of sums of fine spans by piece, and of starts of some
  * spans(pieces, wanted) -> table of spans
- * devices(pieces, wanted) -> tables of calls, of what ran on a device, and of other records, see device_records.h
+ * devices(pieces, wanted) -> tables of calls, of tasks of a device, and of other records, see device_records.h
  *
  * `pieces` is a list of bytes, slots of a thread each unless they say otherwise. */
 PyObject *msp_py_coarse(PyObject *self, PyObject *const *args, Py_ssize_t count);

@@ -74,7 +74,7 @@ static void mark_open(int64_t count, const msp_spans *of, const uint32_t *order,
   }
 }
 
-/* An operator that is all there is in one of the same name counts with that one. */
+/* An operator that is the only content of an operator of the same name counts with it. */
 static bool is_repeated(int64_t place, const uint32_t *order, const uint32_t *parent, const uint32_t *children,
                         const uint64_t *key) {
   if (parent[place] == UINT32_MAX || children[parent[place]] != 1) return false;

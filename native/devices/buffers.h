@@ -13,9 +13,9 @@
 enum {
   MSP_BUFFER_BYTES = 4 << 20,    /* as large as Kineto's: 20000 kernels */
   MSP_BUFFERS_LEAST = 2,         /* one is filled while the other is read */
-  MSP_BUFFERS_MOST = 10,         /* 40 MiB: what the job's memory may grow by */
-  MSP_SCRATCH_BYTES = 128 << 10, /* what is handed out beyond them, only to be thrown away */
-  MSP_SCRATCH_MOST = 64,         /* 8 MiB: whoever has so many in hand gives none back */
+  MSP_BUFFERS_MOST = 10,         /* 40 MiB: largest growth of the job's memory */
+  MSP_SCRATCH_BYTES = 128 << 10, /* size of a further buffer, whose records are thrown away */
+  MSP_SCRATCH_MOST = 64,         /* 8 MiB: an interface that holds so many gives none back */
 };
 
 typedef struct msp_buffer {

@@ -53,7 +53,7 @@ static struct {
   uint32_t enabled[16];
   uint32_t enabled_count;
   bool own_clock;
-  bool wall_clock; /* what the library reads when nobody tells it */
+  bool wall_clock; /* the clock that the library reads by default */
   msp_matches matches;
 } cupti = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -154,8 +154,8 @@ static int load(const char *library, msp_reason *why) {
   return MSP_TRACE_DONE;
 }
 
-/* 13.2 calls itself until its stack ends, on any call, where a driver lacks a function that it looks up. It is told by
- * what it has and its neighbours have not. */
+/* 13.2 calls itself until its stack ends, on any call, where a driver lacks a function that it looks up. A
+ * function that only this version has identifies it. */
 static bool crashes(msp_reason *why) {
   int driver = of_driver("cuDriverGetVersion");
   bool is_13_2 =

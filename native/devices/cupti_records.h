@@ -1,8 +1,8 @@
 /* CUPTI's activity records, as far as they are read, and their conversion.
  *
- * The layouts are prefixes of what CUPTI 11.8 to 13.5 writes: the fields that are used have kept their places in all of
- * these, newer ones stand behind, and the library itself says where the next record begins. Times are in whatever clock
- * the library was told to use.
+ * The layouts are prefixes of the records of CUPTI 11.8 to 13.5: the fields that are used have kept their places in all
+ * of these, newer ones stand behind, and the library itself says where the next record begins. Times are in whatever
+ * clock the library was told to use.
  */
 #ifndef MSP_DEVICES_CUPTI_RECORDS_H
 #define MSP_DEVICES_CUPTI_RECORDS_H

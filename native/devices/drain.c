@@ -8,7 +8,7 @@
 #include "thread.h"
 
 #define FLUSH_NS 1000000000u
-#define PATIENCE_NS 10000000000u /* what the end of a job may be late by */
+#define PATIENCE_NS 10000000000u /* longest delay of the end of a job */
 #define STACK_BYTES (512 << 10)  /* the vendor's code runs on it, too */
 
 static struct {
@@ -37,7 +37,7 @@ static void read_all(msp_device_counts *counts) {
 static void *work(void *unused) {
   (void)unused;
   const struct sched_param none = {0};
-  sched_setscheduler(0, SCHED_BATCH, &none); /* never in place of the thread that completed a buffer */
+  sched_setscheduler(0, SCHED_BATCH, &none); /* this thread never preempts the thread that completed a buffer */
   msp_device_counts counts = drain.counts;
   bool overrun = false;
   uint64_t next = monotonic() + FLUSH_NS;

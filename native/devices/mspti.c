@@ -8,10 +8,10 @@
  * A process that is forked after the subscription does not end: exit() hangs or crashes in destructors of the library.
  * (Seen with the library itself, built from its public source; after the subscription was given back a child ends as it
  * should.) To unsubscribe before each fork and subscribe again would call the library while the job holds locks, lose
- * its records, and make every fork wait for its threads to end. So the child leaves without these destructors: what it
- * registers at the fork runs first in exit(), flushes what is written through C's streams, and ends the process with
- * its own status. (Registered by the parent it would come after destructors of what the library makes later.) Python's
- * atexit callbacks have run by then, and its streams are flushed; what is skipped are destructors of libraries.
+ * its records, and make every fork wait for its threads to end. So the child leaves without these destructors: it
+ * registers a function at the fork, which runs first in exit(), flushes C's streams, and ends the process with its own
+ * status. (A function of the parent would run after destructors of objects that the library makes later.) Python's
+ * atexit callbacks have run by then, and its streams are flushed; only destructors of libraries are skipped.
  * Children that leave by _exit() or exec, as those of multiprocessing and of subprocess do, notice nothing.
  */
 #include <dlfcn.h>
@@ -55,7 +55,7 @@ static struct {
   bool forked; /* from a process that was the subscriber: nothing of the library works here */
   int enabled[16];
   uint32_t enabled_count;
-  /* of the thread that drains, once there is one */
+  /* used only by the thread that drains, once it exists */
   msp_matches matches;
   msp_markers markers;
   uint64_t uncertainty_ns; /* atomic */
@@ -226,7 +226,7 @@ static int record(uint32_t kinds, msp_reason *why) {
 }
 
 static void flush(bool everything, msp_device_counts *counts) {
-  (void)everything; /* it gives back all it has in any case, and counts nothing */
+  (void)everything; /* msPTI gives back all its buffers in any case, and counts nothing */
   (void)counts;
   pthread_mutex_lock(&mspti.lock);
   if (mspti.taken) {

@@ -13,7 +13,7 @@
 #define HOME "ASCEND_HOME_PATH" /* of CANN, as its set_env.sh sets it */
 #define COUNT_DEVICES "drvGetDevNum"
 
-/* What the version of July 2026 looks up; older ones need some of it. */
+/* The functions that the version of July 2026 looks up; older versions need some of them. */
 static const struct {
   const char *library, *functions[11];
 } companions[] = {{"libascendalog.so", {"CheckLogLevelForC", "DlogInnerForC"}},
@@ -24,7 +24,7 @@ static const struct {
                   {MSPTI_RUNTIME, {"aclrtProfTrace"}}};
 
 typedef struct {
-  const char *content; /* of the library's file; NULL where it is not known which that is */
+  const char *content; /* name of the library's file; NULL where the file is not known */
   size_t size;
 } library_file;
 
@@ -45,7 +45,7 @@ static void close_file(library_file file) {
   if (file.content != NULL) munmap((void *)file.content, file.size);
 }
 
-/* The names of what it looks up stand in the library as text. */
+/* The library contains the names of these functions as text. */
 static bool needs(library_file file, const char *function) {
   return file.content == NULL || memmem(file.content, file.size, function, strlen(function) + 1) != NULL;
 }

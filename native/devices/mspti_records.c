@@ -50,7 +50,7 @@ typedef struct PACKED {
   uint32_t device, stream;
   uint64_t correlation;
   uint8_t asynchronous;
-} copy_record; /* of a set too, which has its value in place of the kind of copy */
+} copy_record; /* also the record of a set, which has its value in place of the kind of copy */
 
 typedef struct PACKED {
   uint32_t kind, type;
@@ -83,7 +83,7 @@ static const char *const memories[] = {"memory", "device memory"};
 static const char *const operations[] = {"allocate", "release"};
 static const uint8_t element_bytes[] = {1, 2, 4, 2, 4, 8, 8, 1, 2, 4, 8, 2, 16, 0, 1, 1, 1, 1};
 
-/* what a marker is, as flags; of each the second where it is set on a stream too, by the host and then by the stream */
+/* kinds of markers, as flags; the second of each pair is set on a stream too, by the host and then by the stream */
 enum { AT_ONCE = 1 | 8, BEGIN = 2 | 16, END = 4 | 32, ON_STREAM = 8 | 16 | 32 };
 enum { HOST = 0, DEVICE = 1 };
 

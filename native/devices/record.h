@@ -13,8 +13,8 @@ typedef struct {
   uint64_t amount;      /* meaning by type */
   const char *name;     /* ends with a zero; NULL where there is none */
   const char *detail;   /* likewise */
-  uint32_t correlation; /* with the call of the host that caused it; wraps */
-  uint32_t thread;      /* of the operating system, that called; 0 where not known */
+  uint32_t correlation; /* shared with the call of the host that caused it; wraps */
+  uint32_t thread;      /* the operating system's number of the calling thread; 0 where not known */
   uint32_t device, stream, context, graph;
   uint8_t type;   /* MSP_DEVICE_* */
   uint8_t source; /* MSP_DEVICE_SOURCE_* */

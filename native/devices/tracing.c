@@ -11,14 +11,14 @@
 #include "recorder.h"
 
 #define SETTLE_PAUSE_NS 5000000
-#define SETTLE_ROUNDS 100 /* half a second: what an end may be late by */
+#define SETTLE_ROUNDS 100 /* half a second: longest delay of an end */
 
 static struct {
   pthread_mutex_t lock; /* one call at a time */
   bool forked;          /* a child of a process that had attached: nothing of the vendor's works there */
   bool hangs;
   bool attached;
-  const msp_backend *backend; /* what was attached last */
+  const msp_backend *backend; /* the interface that was attached last */
 } tracing = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static const msp_backend *backend_of(uint32_t source) {

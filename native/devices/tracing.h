@@ -13,16 +13,16 @@
 /* what became of a call */
 #define MSP_TRACE_DONE 0
 #define MSP_TRACE_IDLE 1    /* the job has no driver in use in this process */
-#define MSP_TRACE_OWNED 2   /* somebody else has the interface */
+#define MSP_TRACE_OWNED 2   /* another tool has the interface */
 #define MSP_TRACE_FAILED 3  /* it cannot be used */
-#define MSP_TRACE_HANGS 4   /* it did not answer; it is left as it is, for good */
+#define MSP_TRACE_HANGS 4   /* the interface did not answer; it is never called again */
 #define MSP_TRACE_MISSING 5 /* the library cannot be loaded: another one may be */
 
-/* what is recorded besides kernels, copies, and calls of the runtime that launch them */
+/* kinds of records besides kernels, copies, and calls of the runtime that launch them */
 #define MSP_TRACE_BASIC 1  /* these themselves */
 #define MSP_TRACE_DRIVER 2 /* calls of the driver: compilers launch without the runtime */
 #define MSP_TRACE_GRAPHS 4 /* launches of graphs, in place of the kernels in them */
-#define MSP_TRACE_MEMORY 8 /* memory, copies and sets, where the interface tells them to few only */
+#define MSP_TRACE_MEMORY 8 /* memory, copies and sets, where the interface reports them only on demand */
 
 typedef struct {
   uint64_t records;
@@ -33,8 +33,8 @@ typedef struct {
   uint64_t lost;
   uint64_t dropped;
   uint64_t stopped;
-  uint64_t uncertainty_ns; /* of the times; 0 where the device's interface reads our clock */
-  uint32_t version;        /* of the interface, as it says */
+  uint64_t uncertainty_ns; /* uncertainty of the times, ns; 0 where the interface reads our clock */
+  uint32_t version;        /* the interface's own version number */
 } msp_trace_counts;
 
 /* Tell whether the job has the driver of that interface in use in this process. Loads nothing: half a microsecond where
@@ -44,8 +44,8 @@ bool msp_trace_ready(uint32_t source);
 /* Take the interface that `library` has, with nothing recorded yet; `why` receives a reason of at most `room` bytes. */
 int msp_trace_attach(uint32_t source, const char *library, char *why, uint32_t room);
 
-/* Record MSP_TRACE_BASIC and others from here on, or nothing more (0); when that is done, `why` has what is left out,
- * and why. */
+/* Record MSP_TRACE_BASIC and others from here on, or nothing more (0); on success, `why` names the kinds that are left
+ * out, and why. */
 int msp_trace_record(uint32_t kinds, char *why, uint32_t room);
 
 /* Have everything that has ended written to the store. */
@@ -54,7 +54,7 @@ int msp_trace_flush(void);
 /* Have everything written, and give the interface back as it was found. */
 int msp_trace_detach(void);
 
-/* Of the interface that was attached last, in this process so far. */
+/* The counts of the interface that was attached last, in this process so far. */
 void msp_trace_count(msp_trace_counts *counts);
 /* cffi:end */
 

@@ -32,7 +32,7 @@ COMMANDS = {
 }
 ALIASES = {"analyze": "analyse"}
 
-#: what a shell reports for a process ended by SIGINT
+#: a shell's exit code for a process that SIGINT ended
 INTERRUPTED = 130
 
 
@@ -46,7 +46,7 @@ class Command(Protocol):
         """Declare the command's arguments."""
 
     def run(self, args: argparse.Namespace) -> int:
-        """Do it and return the exit code."""
+        """Run the command and return the exit code."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -66,7 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # the reader has seen enough; what is left in the buffer must not fail once more at exit
+        # the reader has closed the pipe; the rest of the buffer must not fail once more at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     return code

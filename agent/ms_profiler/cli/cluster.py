@@ -29,7 +29,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--no-files", action="store_true", help="write no files")
     parser.add_argument(
-        "--engine", choices=("local", "dask"), default="local", help="what reads the ranks (default: local processes)"
+        "--engine",
+        choices=("local", "dask"),
+        default="local",
+        help="the engine that reads the ranks (default: local processes)",
     )
     parser.add_argument(
         "--scheduler",

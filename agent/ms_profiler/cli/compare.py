@@ -1,4 +1,4 @@
-"""`ms-profiler compare A B`: show what differs between two runs, and why."""
+"""`ms-profiler compare A B`: show the differences between two runs, and their causes."""
 
 import argparse
 import json
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from ms_profiler.analysis.comparison.digest import Digest
 
 NAME = "compare"
-HELP = "show what differs between two runs, or two sets of repeated runs, and why; it informs and judges nothing"
+HELP = "show the differences between two runs, or two sets of repeated runs, with causes; it informs and judges nothing"
 FORMATS = ("terminal", "markdown", "json")
 
 
@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print what differs.
+    """Print the differences.
 
     Raises:
         DependencyError: a package that this needs is not installed.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ms_profiler.job.devices.survey import Finding as Device
 
 NAME = "doctor"
-HELP = "say why a job left no result: of a command, a running process, a result directory, or this machine"
+HELP = "say why a job left no result; examines a command, a running process, a result directory, or this machine"
 
 _MARKS = {"cause": "!!", "note": " -", "ok": "ok"}
 
@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print what was found; return 1 where something keeps the job from being recorded.
+    """Print the findings; return 1 where something keeps the job from being recorded.
 
     Raises:
         UsageError: there is no such directory or process.

@@ -58,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     sides.add_argument("--accept", action="store_true", help="with --save: replace the baseline without gating")
     sides.add_argument("--baseline", metavar="FILE", help="a stored baseline is the base side")
-    rules = parser.add_argument_group("what counts as slower")
+    rules = parser.add_argument_group("rules for slower")
     rules.add_argument(
         "--threshold",
         type=_share,

@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the timeline, and print where it is and what it has.
+    """Write the timeline, and print its path and content.
 
     Raises:
         StoreError: there is no result that can be read.

@@ -17,7 +17,7 @@ HEADINGS = ("Option and old names", "Type", "Default", "Meaning")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
-    parser.add_argument("--write", metavar="FILE", help=f"replace what stands between {MARKS} in a Markdown file")
+    parser.add_argument("--write", metavar="FILE", help=f"replace the text between {MARKS} in a Markdown file")
 
 
 def run(args: argparse.Namespace) -> int:

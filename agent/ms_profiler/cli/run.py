@@ -15,7 +15,7 @@ NAME = "run"
 HELP = "run a command with profiling on"
 
 NOT_FOUND = 127  #: exit code of a shell when there is no such command
-NOT_EXECUTABLE = 126  #: and when it may not be executed
+NOT_EXECUTABLE = 126  #: exit code of a shell when the command may not be executed
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

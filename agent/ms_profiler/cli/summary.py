@@ -202,7 +202,7 @@ def _outdated(path: str) -> bool:
         running = any(process["state"] == "running" for process in _load(directory)["run"]["processes"])
         changed = max(os.stat(file).st_mtime_ns for file in _sources(path))
     except (OSError, ValueError, KeyError, TypeError):
-        return True  # no summary, one that cannot be read, or files of a run that is going on
+        return True  # no summary, one that cannot be read, or files of a run that is not over
     return running or changed > written
 
 

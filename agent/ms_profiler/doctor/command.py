@@ -10,7 +10,7 @@ from ms_profiler.job import helper
 
 
 def examine(command: Sequence[str], environ: Mapping[str, str], directory: str) -> list[Finding]:
-    """Return what would keep a command from being recorded.
+    """Return findings about everything that would keep a command from being recorded.
 
     Args:
         command: its words.
@@ -31,7 +31,7 @@ def examine(command: Sequence[str], environ: Mapping[str, str], directory: str) 
 
 
 def _program(resolved: program.Program, directory: str) -> list[Finding]:
-    """Return what the program says that the interpreter runs."""
+    """Return the findings about the program that the interpreter runs."""
     why = helper.is_tool(resolved.words) or helper.is_companion(resolved.words, resolved.environ)
     if why.startswith("the launcher"):
         return [note("command", f"{resolved.words[0]} starts {why}; its workers are recorded, each with a result.")]

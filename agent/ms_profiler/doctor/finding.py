@@ -20,7 +20,7 @@ class State(str, Enum):
 
 @dataclass(frozen=True)
 class Finding:
-    """One sentence about one thing, and what to do.
+    """One sentence about one thing, and its remedy.
 
     Attributes:
         about: the thing, one or two words: variable, rank, interpreter, activation, script, result, ...

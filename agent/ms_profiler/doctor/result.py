@@ -79,7 +79,7 @@ def _examine(result: str) -> list[Finding]:
         info = run_info.read_run(layout.run_info_path(result))
     except (OSError, ValueError) as reason:
         text = f"{name}: the run's record cannot be read ({reason})."
-        return [cause(name, text, f"ms-profiler analyse {result} uses what is left.")]
+        return [cause(name, text, f"ms-profiler analyse {result} uses the rest.")]
     found = [note(name, message) for message in info.messages]
     found += _processes(result, name)
     found += [

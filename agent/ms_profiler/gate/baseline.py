@@ -60,7 +60,7 @@ def of(digests: list[Digest]) -> Baseline:
 
 
 def typical(digests: list[Digest]) -> Digest:
-    """Return the median run by step time; of an even number, the faster one of the two in the middle."""
+    """Return the median run by step time; for an even number, the faster one of the two in the middle."""
     middle = statistics.median_low([digest.step.median_ns for digest in digests])
     return next(digest for digest in digests if digest.step.median_ns == middle)
 

@@ -28,12 +28,12 @@ class Verdict(Enum):
     REGRESSION = "regression"
     INCONCLUSIVE = "inconclusive"
     NOT_COMPARABLE = "not comparable"
-    ADVISORY = "advisory"  # only of single figures: it decides nothing
+    ADVISORY = "advisory"  # a verdict for single figures only: it decides nothing
 
 
 @dataclass(frozen=True)
 class Rules:
-    """The rules for what counts as worse.
+    """The rules that decide whether a figure is worse.
 
     Attributes:
         threshold: share by which steps may take longer.
@@ -121,7 +121,7 @@ def decide(base: Runs, new: Runs, rules: Rules, floor_of: Sequence[float] = ()) 
     Args:
         base: figures of each run, by name.
         new: like `base`.
-        rules: the rules that decide what counts as worse.
+        rules: the rules that decide whether a figure is worse.
         floor_of: step times of the runs of a stored baseline, whose noise limits the threshold.
 
     Raises:
@@ -217,7 +217,7 @@ def _time(
     low, high, p = found.low, found.high, found.p
     beyond = ratio > 1 + rules.threshold
     if metric.kind is Kind.SPEED:
-        # the second test of the same runs has to be as sure as both together
+        # both tests of the same runs share the probability of a false alarm
         worse = beyond and p < significance.ALPHA / 2 and min(len(before), len(after)) >= RUNS
         verdict = Verdict.REGRESSION if worse else Verdict.ADVISORY
         why = f"beyond {rules.threshold:.1%}, p {p:.3f}" if worse else ""

@@ -4,7 +4,7 @@ from typing import Final
 
 PASS: Final = 0
 REGRESSION: Final = 1
-USAGE: Final = 2  #: also of every error of the command line, see `ms_profiler.errors`
+USAGE: Final = 2  #: also the code of every error of the command line, see `ms_profiler.errors`
 NOT_COMPARABLE: Final = 3
 INCONCLUSIVE: Final = 4  #: with --strict; 0 without
 

@@ -1,4 +1,4 @@
-"""A verdict for GitHub: a part of the job's page, and lines at the check."""
+"""A verdict for GitHub: a part of the job's page, and annotations of the check."""
 
 import os
 from collections.abc import Iterator

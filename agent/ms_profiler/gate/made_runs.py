@@ -56,7 +56,7 @@ def write(folder: str, number: int, steps: Sequence[int]) -> str:
 
     Args:
         folder: the folder that receives it.
-        number: of the run; no two begin together.
+        number: the number of the run; no two runs begin together.
         steps: duration of each, in ns.
     """
     began = _WALL_NS + number * 10**12

@@ -93,7 +93,7 @@ def gate(base: Sequence[Digest], new: Sequence[Digest], rules: Rules) -> Gated:
     Args:
         base: the base runs, at least one.
         new: the new runs, at least one.
-        rules: the rules that decide what counts as worse.
+        rules: the rules that decide whether a figure is worse.
     """
     if found := comparable.reasons(base, new):
         return Gated(decide.not_comparable(found, rules))
@@ -109,7 +109,7 @@ def gate_stored(stored: Baseline, new: Sequence[Digest], rules: Rules) -> Gated:
     Args:
         stored: the baseline.
         new: the new runs, at least one.
-        rules: the rules that decide what counts as worse.
+        rules: the rules that decide whether a figure is worse.
 
     Raises:
         UsageError: the threshold is too small for that noise.

@@ -15,7 +15,7 @@ def told() -> dict[str, str]:
     try:
         known: Any = internal
         if known.global_worker.mode != known.WORKER_MODE:
-            return {}  # the driver, whom the calls below would warn
+            return {}  # in the driver, the calls below would print a warning
         context = package.get_runtime_context()
         actor, name = context.get_actor_id(), context.get_actor_name()
         words = str(context.get_task_function_name() or "").split(".")

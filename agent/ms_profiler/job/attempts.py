@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from ms_profiler.job.process import Identity
 from ms_profiler.store import anonymous, layout, run_info
 
-#: of torchrun: how often it has started its ranks again
+#: torchrun's variable: number of restarts of its ranks
 _RESTARTS = "TORCHELASTIC_RESTART_COUNT"
 
 

@@ -66,7 +66,7 @@ class Budget:
             share: share of the wall time that recording may take; 0 is no limit.
         """
         self._share, self._bursts = share, None
-        # a process that comes later begins with what the others have left
+        # a process that starts later begins with the rest that the others have left
         self._room = max(self._host.limit // 2, self._host.recorder.room(), 1)
         self._records, self._count, self._spent, self._pace = 0, 0, 0, Pace(PAUSE, INTERVAL)
         steps = self._host.steps

@@ -15,7 +15,7 @@ from ms_profiler.job.sources import NEVER
 #: steps of a burst, least and most: more where sources take more than a quarter of it at its ends. Switching PyTorch's
 #: hooks took 0.3 ms of the first step and 0.25 ms of the one after the last, beside 0.2 ms for the records of a step
 LEAST, MOST = 8, 64
-#: steps of a stretch, at most; and of one in which some steps are left out, at least and at most
+#: largest number of steps of a stretch; smallest and largest number in a stretch that leaves some steps out
 LONGEST, PROBE, PROBE_MOST = 1 << 16, 128, 1 << 13
 #: longest stretch, as a part of all steps so far
 PART = 2
@@ -63,7 +63,7 @@ class Bursts:
     """
 
     def __init__(self, share: float, count: int, now: int, debt_ns: float, cost_ns: float, step_ns: float) -> None:
-        #: of the time that recording may take from here on
+        #: share of the time from here on that recording may take
         self.share = share
         self._dice = Dice()
         self._balance, self._computed, self._usual = -debt_ns, cost_ns, step_ns

@@ -48,7 +48,7 @@ def _open(since_ns: int) -> None:
     if parsed.options is None or not identity.selected(parsed.options.ranks):
         return
     if parent is not None and not parent.directory:
-        return  # its parent records some steps on demand, and not this process
+        return  # the parent records some steps on demand; this process records nothing
     if _current is None:
         _current = Session(identity, parsed.options.anonymize)
     if parsed.options.dynamic is not None:

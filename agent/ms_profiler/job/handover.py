@@ -120,7 +120,7 @@ def _unwaited(recording: Recording, results: list[str]) -> str:
 
 def _late(recording: Recording, look: str) -> str:
     limit = f"exit_timeout is {recording.options.exit_timeout:g} s"
-    return f"the analysis has not ended ({limit}) and goes on in the background, then: {look}"
+    return f"the analysis has not ended ({limit}) and continues in the background, then: {look}"
 
 
 def _failed(result: str, later: str) -> str:

@@ -97,7 +97,7 @@ def _rank(environ: Mapping[str, str]) -> tuple[int, int, int, str]:
         if node is not None:
             return node, max(workers, node + 1), node if place is None else place, "MS_NODE_ID"
         if workers > 1:
-            # until then the number that most likely tells the processes apart
+            # until then the number that most probably distinguishes the processes
             return _number(environ, ("RANK_ID",)) or place or 0, workers, place or 0, ""
     for name, sizes, locals_ in _LAUNCHERS:
         rank, size = _number(environ, (name,)), _number(environ, sizes)

@@ -236,7 +236,7 @@ class Recording:
 
     @property
     def told(self) -> Callable[[run_info.RunInfo | run_info.ProcessInfo], dict[str, Any]]:
-        """Return the function that tells what is written of a record."""
+        """Return the function that makes the written form of a record."""
         return anonymous.record if self.options.anonymize else dataclasses.asdict
 
     def link(self, folder: str) -> None:

@@ -51,7 +51,7 @@ class Session:
         self.home: Recording | None = None  # the recording that has the store, or had it last
         self.process = run_info.ProcessInfo()
         self.steps = Steps(self.recorder, None, self._steps_decided, self._stepped)
-        self.owner = True  # of the result directory; a child process only adds its own folder
+        self.owner = True  # this process owns the result directory; a child only adds its own folder
         self.forked = False
         self.sources = Sources(self.guard)
         self.devices = Devices(self)
@@ -201,9 +201,9 @@ class Session:
         """Note an error of ours: one line, our own data, never the job."""
         if os.environ.get(RAISE) == "1":
             raise reason
-        message = f"{what} failed ({words(reason)}); the job goes on without it"
-        if what not in self._failures:  # a failure that repeats at every step is reported once, even with varying
-            # reasons
+        message = f"{what} failed ({words(reason)}); the job continues without it"
+        # a failure that repeats at every step is reported once, even with varying reasons
+        if what not in self._failures:
             self._failures.add(what)
             log.line(message)
         for recording in self.recordings:
@@ -370,7 +370,7 @@ class Session:
 
     def _at_exit(self) -> None:
         if self.forked and self.process.pid != os.getpid():
-            return  # a plain fork child that never recorded: the parent's record is not its to end
+            return  # a plain fork child that never recorded: it must not end the parent's record
         with self.guard("ending"), Late(self.recorder.put_off_signals):
             self._close_all()
 
@@ -395,6 +395,6 @@ class Session:
         last = getattr(sys, "last_type", None)
         with self.guard("looking for workers"):
             self.process.daemons = process.daemons()
-        # the first last: its store is the others'
+        # the first recording ends last, because the others use its store
         for recording in reversed(self.recordings):
             self.stop(recording, f"exception: {last.__name__}" if last else "exit")

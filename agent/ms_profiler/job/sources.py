@@ -18,8 +18,8 @@ class Sources:
 
     def __init__(self, guard: Callable[[str], Guard]) -> None:
         self._guard = guard
-        #: called with the number of steps so far; each returns the number of steps from which on it is to be called
-        #: again (it may be called before), and whether it did something that took time: no step is to pay for that
+        #: called with the number of steps so far; each returns the number of steps at which its next call is due (an
+        #: earlier call does no harm), and whether the call took time, which must not count as time of a step
         self.step: list[Callable[[int], tuple[int, bool]]] = []
         self._due: dict[Callable[[int], tuple[int, bool]], int] = {}
         #: called when recording begins or continues

@@ -80,7 +80,7 @@ class Steps:
         self.schedule = schedule
         #: boundaries so far; never decreases
         self.count = 0
-        #: of these, boundaries that were revoked: see `number`
+        #: number of the counted boundaries that were revoked: see `number`
         self._revoked = 0
         self._guessed = 0  # steps that may still be revoked
         self._guesses = False  # whether the chosen source is one of a job that trains nothing
@@ -218,7 +218,7 @@ class Steps:
         """Note that a call ended of an optimizer or a training cell, which `which` identifies."""
         turns = self._turns[source]
         if source is self._quick and which == turns.lone:
-            self.ended(source, at_ns)  # the usual case: without the ten calls below, see there
+            self.ended(source, at_ns)  # the usual case, without the ten calls below; see there
             return
         if not self._listens() or self._loops or self._outranked(source):
             return

@@ -76,7 +76,7 @@ def content(value: Any, replace: Callable[[str], str] = label) -> Any:
     """Return a JSON value with every text replaced; keys, too.
 
     Args:
-        value: of a file of ours.
+        value: the content of a file of ours.
         replace: returns the replacement of a text.
     """
     if isinstance(value, str):

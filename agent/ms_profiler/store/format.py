@@ -67,9 +67,9 @@ class Flag(IntFlag):
     UNRECORDED = 4
     NO_GRADIENTS = 8  # a call of a network outside of any code that computes gradients
     COARSE = 16  # a step without fine-grained records and kernels, to keep to a budget of time
-    STRETCH = 32  # the same in all steps of a stretch, of which one burst was sampled; the other in the next stretch
+    STRETCH = 32  # has one value in all steps of a stretch, and the other value in the next stretch
     RESUMED = 64  # of a call: it began before
-    YIELDED = 128  # of a call: it may go on
+    YIELDED = 128  # of a call: it may continue
 
 
 class Category(IntEnum):
@@ -128,7 +128,7 @@ class StepSource(IntEnum):
     WHOLE_RUN = 8
 
 
-#: Sources that see something being trained.
+#: Sources of a job that trains.
 TRAINING = (StepSource.FRAMEWORK_LOOP, StepSource.OPTIMIZER_CYCLE, StepSource.TRAIN_CELL)
 #: Sources of a job that trains nothing. Their steps are removed when a source of `TRAINING` reports steps later on the
 #: same thread, whose numbers begin at 0. Steps before a step of `SCRIPT` are not removed.

@@ -8,7 +8,7 @@ import os
 from dataclasses import dataclass
 from typing import Final
 
-#: for how long reading all numbers of a sample ran, ns
+#: duration of reading all numbers of a sample, ns
 SAMPLE: Final = "sample of the host"
 
 

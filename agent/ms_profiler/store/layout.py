@@ -34,7 +34,7 @@ DIRECTORY_MODE: Final = 0o750
 FILE_MODE: Final = 0o640
 
 SUFFIX: Final = "_ascend_ms"
-#: of the results of torch_npu's profiler, which has the same layout
+#: end of the names of results of torch_npu's profiler, which has the same layout
 TORCH_SUFFIX: Final = "_ascend_pt"
 FRAMEWORK: Final = "FRAMEWORK"
 OUTPUT: Final = "ASCEND_PROFILER_OUTPUT"
@@ -73,7 +73,7 @@ COMMUNICATION: Final = "communication.json"
 PARALLEL_STRATEGY: Final = "parallel_strategy.json"
 COMMUNICATION_MATRIX: Final = "communication_matrix.json"
 COMMUNICATION_DB: Final = "communication_analyzer.db"
-#: the same, as torch_npu calls it
+#: torch_npu's name of the same file
 TORCH_COMMUNICATION_DB: Final = "analysis.db"
 KERNELS: Final = "kernels"
 #: begin of the name of MindSpore's file of allocator records; the rank follows

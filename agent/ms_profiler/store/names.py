@@ -7,7 +7,7 @@ HELD: Final = "host memory"
 #: counters of the memory of tensors on a processor, bytes: in use, and the most since the value before
 TENSORS: Final = "memory of tensors"
 TENSORS_PEAK: Final = "memory of tensors, highest"
-#: counters of what an allocator holds of a device: of the device, which number
+#: counters of the memory that an allocator holds on a device; the argument is the number of the device
 DEVICE_TENSORS: Final = "memory of tensors on {}, {}"
 #: begin of the name of a span of Python's garbage collection; the generation follows
 COLLECTION: Final = "garbage collection, generation"

@@ -139,7 +139,7 @@ class ProcessStore:
 
     @property
     def most_slots(self) -> int:
-        """Return how many slots the process may have written, from the sizes of its files."""
+        """Return the largest number of slots that the process can have written, from the sizes of its files."""
         size = 0
         for path in self.files:
             try:
@@ -238,7 +238,7 @@ def read_segment(path: str, counts: ReadCounts) -> Segment | None:
 
 
 def _used(content: bytes) -> int:
-    """Return the length up to the last byte that is not zero; `rstrip` copies what it leaves."""
+    """Return the length up to the last byte that is not zero; `rstrip` copies its result."""
     end = len(content)
     while end > 0:
         begin = max(end - _TAIL, 0)

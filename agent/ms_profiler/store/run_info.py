@@ -51,7 +51,7 @@ class RunInfo:
     device_id: int = 0
     #: role of this process in its job: the class of an actor; empty if all processes do the same
     role: str = ""
-    #: {"actor": id, "name": ...} of an actor of Ray, as far as they are told
+    #: {"actor": id, "name": ...} of an actor of Ray, as far as Ray reports them
     actor: dict[str, str] = field(default_factory=dict)
     #: starts of this rank before this one by the same launcher, and the name of the result of the last of them
     attempt: int = 0
@@ -141,9 +141,9 @@ def write(
     """Replace the file at `path` by `record`, atomically.
 
     Args:
-        path: of the file.
+        path: the path of the file.
         record: the record.
-        told: returns what is written of it.
+        told: returns the written form of it.
     """
     replace(path, json.dumps(told(record), indent=1))
 

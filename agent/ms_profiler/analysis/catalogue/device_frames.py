@@ -83,7 +83,7 @@ def _operators(spans: pl.DataFrame) -> pl.DataFrame:
     own = spans.filter("own").drop("own")
     outer = pl.Series(own["parent"])
     kinds, parents = spans["own"], spans["parent"]
-    # spans that are no operators may stand between two operators
+    # spans that are no operators may be between two operators
     while (passed := outer.is_not_null() & ~kinds.gather(outer).fill_null(True)).any():
         outer = parents.gather(outer).zip_with(passed, outer)
     return own.with_columns(outer.alias("parent"))

@@ -23,7 +23,7 @@ from ms_profiler.store.format import Flag, StepSource, category_name
 
 #: binding of a kernel whose operator is known, but whose module is not
 OPERATOR: Final = "operator"
-#: stands for all streams of a context
+#: number that means all streams of a context
 NO_STREAM: Final = 2**32 - 1
 
 

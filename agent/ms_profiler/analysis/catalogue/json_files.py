@@ -34,15 +34,15 @@ LINK_KEYS: Final = {
 JSON_FILES: Final = (
     ResultFile(
         layout.COMMUNICATION,
-        f"An exchange with other ranks, by {_PLACE}: its times under `Communication Time Info`, and each kind of link "
-        "(RDMA, HCCS, PCIE, SDMA, SIO, TCP) under `Communication Bandwidth Info`. The file exists when the bytes of an "
-        "exchange are known.",
+        f"An exchange with other ranks, by {_PLACE}: its times under `Communication Time Info`, each kind of "
+        "link (RDMA, HCCS, PCIE, SDMA, SIO, TCP) under `Communication Bandwidth Info`. The file exists when the bytes "
+        "of an exchange are known.",
         {**TIME_KEYS, **{name: meaning for name, meaning in LINK_KEYS.items() if name not in TIME_KEYS}},
     ),
     ResultFile(
         layout.COMMUNICATION_MATRIX,
-        f"A link between two ranks (`FROM-TO`), by {_PLACE}. A name ends with `top1`, `middle`, `bottom1`, `bottom2` or "
-        "`bottom3`, by bandwidth among alike exchanges, or with `total`.",
+        f"A link between two ranks (`FROM-TO`), by {_PLACE}. A name ends with `top1`, `middle`, `bottom1`, `bottom2` "
+        "or `bottom3`, by bandwidth among alike exchanges, or with `total`.",
         {
             "Transport Type": "kind of the link",
             **_MOVED,

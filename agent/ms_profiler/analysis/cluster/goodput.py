@@ -9,12 +9,12 @@ import polars as pl
 
 from ms_profiler.analysis.cluster.rank_account import RankAccount
 
-#: from the first record of a start to its first step; what lies before the first record belongs to no part, or, in a
+#: from the first record of a start to its first step; time before the first record belongs to no part, or, in a
 #: later start, to `RESTARTS`
 SET_UP: Final = "set-up"
 #: steps that a start after them had to make again
 LOST: Final = "lost steps"
-#: from the last step of a start that was followed by another one to the first record of the latter
+#: from the last step of a start to the first record of the next start
 RESTARTS: Final = "restarts"
 WAITING: Final = "waiting"
 CHECKPOINTS: Final = "checkpoints"

@@ -123,7 +123,7 @@ def lateness(own: pl.DataFrame, total_ns: int) -> Lateness:
 def _differences(known: pl.DataFrame) -> pl.DataFrame:
     """Add `excess_ns`: how far a rank's own time exceeds the median of the other ranks in the step.
 
-    Of n sorted values without the value at place k, the middle values stand at (n - 2) // 2 and (n - 1) // 2, each one
+    Of n sorted values without the value at place k, the middle values are at (n - 2) // 2 and (n - 1) // 2, each one
     place further on where k is at or before it.
     """
     places = known.sort("step", "own_ns", "rank").with_columns(

@@ -16,7 +16,7 @@ LOADS: Final = "expert_load.csv"
 
 
 def write(job: WholeJob, output: str) -> None:
-    """Write the files of what is known, and remove those of what is not.
+    """Write the files about known facts, and remove those about unknown ones.
 
     Args:
         job: the ranks of the job.

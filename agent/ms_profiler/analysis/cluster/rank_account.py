@@ -23,7 +23,7 @@ STEPS: Final = pl.Schema(
         # from the end of the exchanges before until the rank is ready for the last one; null where not known
         "own_ns": pl.Int64,
         "exchange_ns": pl.Int64,  # time in which an exchange ran, whatever ran beside it
-        # for which the thread that waited longest for a processor did so; null where not known
+        # longest time for which one thread waited for a processor; null where not known
         "queued_ns": pl.Int64,
         "processor_ns": pl.Int64,  # time of processors that the rank's processes took; null where not known
         # the three of `step_uses.USES`; null where not known

@@ -209,7 +209,7 @@ def _starts(accounts: Iterable[RankAccount], last: Iterable[RankAccount]) -> lis
 
 
 def last_run(accounts: Iterable[RankAccount], remarks: list[str]) -> list[RankAccount]:
-    """Return the accounts of the last run, by role and rank; of each rank and actor the newest.
+    """Return the accounts of the last run, by role and rank; the newest of each rank and actor.
 
     A script that profiles with a schedule may leave a last trace in which nothing ran. So the newest trace with an
     exchange counts.

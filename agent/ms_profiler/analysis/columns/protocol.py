@@ -14,7 +14,7 @@ from ms_profiler.analysis.columns.track_events import Place, TrackEvents
 CHUNK = 100_000
 
 
-#: spans by key: sums of durations, of what no span directly inside covers, and of squared durations (exact, so that a
+#: spans by key: sums of durations, of self times, and of squared durations (exact, so that a
 #: variance does not depend on the order of the sum)
 SUMS = pl.Schema(
     {
@@ -131,7 +131,7 @@ class Columns(Protocol):
         only.
 
         Args:
-            lane: UInt64; spans of a lane may stand in each other.
+            lane: UInt64; spans of a lane may contain each other.
             start_ns: Int64.
             end_ns: Int64, none before its start.
             key: UInt64, a name times 256 and a category.
@@ -151,7 +151,7 @@ class Columns(Protocol):
         place inside of others.
 
         Args:
-            lane: UInt64; spans of a lane may stand in each other.
+            lane: UInt64; spans of a lane may contain each other.
             start_ns: Int64.
             end_ns: Int64, none before its start.
 
@@ -182,10 +182,10 @@ class Columns(Protocol):
         """
 
     def write_rows(self, stream: BinaryIO, count: int, parts: Sequence[Part]) -> None:
-        """Write what `rows` returns.
+        """Write rows of text, as `rows` returns them.
 
         Args:
-            stream: a file, or what takes bytes in place of one.
+            stream: a file, or an object that receives bytes in its place.
             count: the number of rows.
             parts: the parts of a row.
         """

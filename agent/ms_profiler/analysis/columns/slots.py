@@ -40,7 +40,7 @@ DECODED = pl.Schema(
 FINE = pl.Schema(
     {
         "count": pl.Int64,
-        "lost": pl.Int64,  # of these, records without a name
+        "lost": pl.Int64,  # number of these spans whose name is missing
         "first_ns": pl.Int64,  # start; 2**63 - 1 without any
         "last_start_ns": pl.Int64,  # -2**63 without any
         "last_ns": pl.Int64,  # end; likewise
@@ -53,7 +53,7 @@ CALLS = pl.Schema(
     {
         "name": pl.UInt32,
         "correlation": pl.UInt32,
-        "native_tid": pl.UInt32,  # of the thread that called; 0 where not known
+        "native_tid": pl.UInt32,  # number of the calling thread; 0 where not known
         "start_ns": pl.Int64,
         "end_ns": pl.Int64,
     }

@@ -311,7 +311,7 @@ class _Pairs:
             rest = [key for key, each in noise.items() if each]
             before, after = (sum(self.ns[key][side] for key in rest) for side in (0, 1))
             change = sum(noise.values())
-            name = "what deviates from that factor"
+            name = "deviations from that factor"
             found.append(Contributor(SMALL, name, "", "", before, after, change, 0.0, f"{len(rest)} parts", False))
         return found
 

@@ -146,7 +146,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What differs between two runs, or two sets of them.
+    """The differences between two runs, or two sets of them.
 
     Attributes:
         version: the version of this form. before: the first side.
@@ -186,7 +186,7 @@ class Comparison:
 
 
 def compare(before: Sequence[Digest], after: Sequence[Digest], names: tuple[str, str]) -> Comparison:
-    """Return what differs between two runs, or two sets of repeated runs.
+    """Return the differences between two runs, or two sets of repeated runs.
 
     Args:
         before: results of `runs.digests`, at least one.
@@ -351,4 +351,4 @@ def _notes(first: Digest, second: Digest, matches: Sequence[matching.Match], nam
         ways = sorted({each.how for each in others})
         yield f"{len(others)} modules have other names in the second run; they were matched by {', '.join(ways)}."
     if bool(first.modules) != bool(second.modules):
-        yield f"{names[0 if second.modules else 1]} tells of no modules."
+        yield f"{names[0 if second.modules else 1]} has no modules."

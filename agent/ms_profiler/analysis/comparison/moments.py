@@ -52,7 +52,7 @@ _STAGES: Final = {int(part): part.name.lower() if part else "" for part in Part}
 
 
 def usual(found: Diagnosis, steady: pl.DataFrame) -> list[int]:
-    """Return the rows of the usual steps: of the steps whose content is known, the middle half by duration.
+    """Return the rows of the usual steps: the middle half, by duration, of the steps whose content is known.
 
     Args:
         found: the diagnosis of the run.
@@ -77,7 +77,8 @@ def cells(measures: Measures, found: Diagnosis, rows: list[int]) -> pl.DataFrame
 
     Args:
         measures: the measures of the run.
-        found: the diagnosis of the run. rows: of the steps, see `usual`.
+        found: the diagnosis of the run.
+        rows: the rows of the steps, see `usual`.
     """
     pieces = found.pieces.filter(pl.col("step").is_in(rows))
     if pieces.is_empty():
@@ -191,7 +192,7 @@ def _callers(measures: Measures, rows: pl.Series) -> pl.Series:
     recording = measures.recording
     if rows.null_count() == len(rows):
         return pl.repeat(None, len(rows), dtype=pl.String, eager=True)
-    # operators are nested among themselves, and stand in the order of their start
+    # operators are nested among themselves, and sorted by their start
     operators = recording.spans.with_row_index("row").filter(pl.col("category") == int(Category.OP))
     outer = pl.when(pl.col("depth") == 0).then("name").forward_fill().over("process", "thread")
     known = operators.select("row", outer.alias("outer"))

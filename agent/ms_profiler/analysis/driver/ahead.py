@@ -20,4 +20,4 @@ def ahead(items: Iterable[Item]) -> Iterator[Item]:
         coming = thread.submit(next, iterator, _END)
         while (item := coming.result()) is not _END:
             coming = thread.submit(next, iterator, _END)
-            yield item  # type: ignore[misc] # what is no item is the end
+            yield item  # type: ignore[misc] # an object that is no item is the end

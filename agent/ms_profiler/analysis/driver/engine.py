@@ -68,7 +68,8 @@ def analyse(
         max_processes: processors to use at most; by default all that the affinity mask and the control group allow.
         data_simplification: accepted for scripts; this analysis leaves no intermediate files, and the store always
             stays.
-        progress: called with the progress. output: a directory that receives a directory for each result.
+        progress: called with the progress.
+        output: a directory that receives a directory for each result.
         packed: write the timelines of our own recordings with gzip.
         forms: forms of the result besides those of the run's options, see `Request`; existing Parquet tables are always
             renewed.
@@ -171,7 +172,7 @@ def _analyse(path: str, asked: Request, tell: Tell | None) -> Result:
             if artefact is report_html:
                 _tell_exit_codes(measures.recording)
             if artefact is summary:
-                measures.room = Room()  # it says what had none
+                measures.room = Room()  # it names the files that had no room
             core.write(page if page and artefact is report_html else artefact, measures)
     else:
         ledger = Ledger(target)

@@ -44,7 +44,7 @@ class Export:
     Attributes:
         folder: the folder of the raw data.
         output: folder of msprof's output; empty if there is none.
-        why: one line that says why there is no output, and what to do.
+        why: one line that says why there is no output, with the remedy.
     """
 
     folder: str

@@ -43,7 +43,7 @@ class Makers:
 
 
 def makers(recording: tables.Recording, used: Steps, stacks: Callable[[], Stacks]) -> Makers | None:
-    """Return who makes the batches; None if no batch was seen to be made.
+    """Return the processes that make the batches; None if no record shows a batch being made.
 
     Args:
         recording: the run.
@@ -128,7 +128,7 @@ def _chain(node: int, tree: Tree, callers: dict[int, int]) -> list[int]:
 
 
 def words(found: Makers | None) -> str:
-    """Return words about who makes the batches, to follow the numbers of waits; empty if that is not known.
+    """Return a sentence about the processes that make the batches, to follow the numbers of waits; empty if unknown.
 
     Args:
         found: the result of `makers`.

@@ -7,7 +7,7 @@ import polars as pl
 from ms_profiler.analysis.metrics import device_statistics, intervals
 from ms_profiler.analysis.model import tables
 
-#: largest number of points of a curve; of more points, the largest and the last one of each slice of time are drawn
+#: largest number of points of a curve; a longer curve has the largest and the last point of each slice of time
 MOST: Final = 10_000
 #: factor between the lane numbers of devices: with several devices, the upper half of a stream's number tells the
 #: device

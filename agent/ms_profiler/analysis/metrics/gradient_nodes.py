@@ -144,7 +144,7 @@ def split(
     if not named["node"].any():
         nothing = pl.DataFrame(schema=KEYED)
         return nothing.with_columns(pl.lit(None, pl.Boolean).alias("accumulates")), nothing
-    # most operators are no node and make none, and what follows would take three times as long with all of them
+    # most operators are no node and make none, and the next lines would take three times as long with all of them
     made_by = named.filter(pl.col("node") | pl.col("key").is_in(named.filter("node")["key"].drop_nulls().implode()))
     used = operators.select("row", "thread", "start_ns", "end_ns", "name", "module", "parent")
     operators = used.filter(pl.col("name").is_in(made_by["name"].implode()))

@@ -149,7 +149,7 @@ class Roles:
                 return cls(f"{scope.path}/{scope.type}", known_by(matched[1]), key, expanded=True)
             return cls(None, None, key)
         if scope.part == Part.BACKWARD:
-            return cls(None, None, key)  # of a compiled function, which runs in any order
+            return cls(None, None, key)  # a compiled function runs in any order
         if key in PRODUCTS:
             return cls(MATMUL, None, key)
         if key in _BOTH:

@@ -141,7 +141,7 @@ class Finding:
             return f"Give {slow} more workers than {workers} (num_parallel_workers), or do less in it."
         if each is not None and each < LAZY:
             return (
-                f"The workers of {slow} mostly wait, for files, locks or sleeps: find out for what; more of them than "
+                f"The workers of {slow} mostly wait, for files, locks or sleeps: find out which; more of them than "
                 f"{workers} (num_parallel_workers) wait for more of it at once."
             )
         return f"Give {slow} more workers than {workers} (num_parallel_workers), or move work out of it."

@@ -25,7 +25,7 @@ GLOO: Final = "gloo:"
 _INSTEAD: Final = {"reducescatter": "allreduce"}
 #: exchanges of gloo's threads: `kind` is the operation in lower case without underscores
 BESIDE: Final = pl.Schema({"kind": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64})
-#: of these the group and the bytes are known
+#: operations whose group and bytes are known
 KNOWN: Final = pl.Schema({"place": pl.Int64, "group": pl.String, "bytes": pl.Int64})
 _KIND: Final = "allreduce"
 _NOTE: Final = re.compile(

@@ -15,7 +15,7 @@ from ms_profiler.analysis.model import tables
 _RATE: Final = 100.0
 #: largest number of functions that are listed for a part
 ROWS: Final = 12
-#: approximate number of functions of stacks in a timeline, which take a gigabyte of memory; and functions of a stack
+#: approximate largest number of functions of all stacks in a timeline (a gigabyte of memory), and of one stack
 _MOST: Final = 5_000_000
 _DEEP: Final = 20
 #: parts with fewer samples are left out: a tenth of them would be one sample

@@ -17,7 +17,7 @@ import polars as pl
 
 from ms_profiler.store.reader import Anchor
 
-#: what adjtime(2) may slew, in parts per million; a faster change is a step
+#: largest rate at which adjtime(2) slews, in parts per million; a faster change is a step
 SLEW_PPM = 500
 #: a smaller jump cannot be told from scheduling noise
 STEP_MINIMUM_NS = 100_000

@@ -13,7 +13,7 @@ TASKS = pl.Schema(
         "name": pl.String,
         "type": pl.String,  # the type of the operator; null where not known
         "core": pl.String,  # the core of the device that ran the task
-        "group": pl.String,  # the group of ranks; null for what exchanges nothing
+        "group": pl.String,  # the group of ranks; null for a task that exchanges nothing
         "shapes": pl.String,  # the shapes of inputs; null where not known
         "start_ns": pl.Int64,
         "end_ns": pl.Int64,
@@ -202,9 +202,9 @@ class Form(Enum):
     TORCH_NPU = "torch_npu"
     KINETO = "kineto"
     MS_PROFILER = "ms_profiler"
-    CUPTI = "cupti"  # our own tracing, with the formulas for what PyTorch records of a GPU
+    CUPTI = "cupti"  # our own tracing, with the formulas for PyTorch's records of a GPU
     ACLPROF = "aclprof"  # our own recording of an NPU, with torch_npu's formulas
-    MSPTI = "mspti"  # our own tracing, with the formulas of torch_npu, which go by what a step launched
+    MSPTI = "mspti"  # our own tracing, with the formulas of torch_npu: a step contains the work that it launched
 
 
 @dataclass

@@ -107,7 +107,7 @@ LOOKS = pl.Schema(
         "process": pl.UInt32,
         "thread": pl.UInt32,
         "time_ns": pl.Int64,
-        "before_ns": pl.Int64,  # of the thread's event before this time
+        "before_ns": pl.Int64,  # time of the thread's last event before this one
         "ran_ns": pl.Int64,  # its processor time so far
         "waited_ns": pl.Int64,  # for a processor, since the look before that tells it; null where this one does not
     }
@@ -118,8 +118,8 @@ LOOKS = pl.Schema(
 METRICS = pl.Schema(
     {
         "process": pl.UInt32,
-        "name": pl.UInt32,  # row of `names`: of `store.host_metrics`
-        "native_tid": pl.UInt64,  # of a thread; 0 of what is of none
+        "name": pl.UInt32,  # row of `names`: a name in `store.host_metrics`
+        "native_tid": pl.UInt64,  # of a thread; 0 where there is no thread
         "thread_name": pl.UInt32,  # row of `names`
         "time_ns": pl.Int64,
         "value": pl.Float64,  # as the system counts it
@@ -146,11 +146,11 @@ FRAMES = pl.Schema(
         "process": pl.UInt32,
         "node": pl.UInt32,
         "caller": pl.UInt32,  # node, 0 of a thread
-        "name": pl.UInt32,  # row of `names`: of a function, or of a thread
+        "name": pl.UInt32,  # row of `names`: name of a function or of a thread
         "file": pl.UInt32,  # likewise its path; of a thread 0
         "first_line": pl.UInt32,  # of the function
         "line": pl.UInt32,
-        "native_tid": pl.UInt64,  # of a thread; 0 where not known, and of functions
+        "native_tid": pl.UInt64,  # number of a thread; 0 where not known, and for functions
     }
 )
 
@@ -192,7 +192,7 @@ STEPS = pl.Schema(
         "end_ns": pl.Int64,
         "source": pl.UInt8,  # store.format.StepSource
         "recorded": pl.Boolean,  # it has all records that the options request
-        "content": pl.String,  # what it has, see `ALL_OF_IT`
+        "content": pl.String,  # its records, see `ALL_OF_IT`
         "stretch": pl.UInt32,  # number of the stretch of steps of which one burst was sampled, see `metrics.sampling`
     }
 )
@@ -219,7 +219,7 @@ BLOCKS = pl.Schema(
         "thread": pl.UInt32,  # that took it
         "address": pl.Int64,
         "size": pl.Int64,
-        "allocated_ns": pl.Int64,  # null where that was before the recording
+        "allocated_ns": pl.Int64,  # null where it was taken before the recording
         "released_ns": pl.Int64,  # null where it was in use at the end
         "allocation_allocated": pl.Int64,  # in use after the allocation
         "release_allocated": pl.Int64,  # in use after the release
@@ -253,7 +253,7 @@ KERNELS = pl.Schema(
         "host": pl.UInt32,  # row of the innermost span on the stepping thread that contains its start, null where none
         "launch": pl.UInt32,  # row of the operator or communication span that queued it, null where not known
         "module": pl.UInt32,  # row of the texts, null where not known
-        "bound": pl.UInt8,  # metrics.binding.Bound: to what
+        "bound": pl.UInt8,  # metrics.binding.Bound: kind of its owner
         "part": pl.UInt8,  # metrics.scopes.Part: of a training step
         "launch_ns": pl.Int64,  # when the host asked a device for it, null where not known
     }
@@ -264,9 +264,9 @@ KERNEL_NAMES = pl.Schema(
     {
         "full_name": pl.String,  # as the framework shows it
         "type": pl.String,  # its primitive
-        "core": pl.String,  # what ran it
-        "scope": pl.String,  # what stands before the last part, empty without one
-        "module": pl.String,  # by its scope, null where that names none
+        "core": pl.String,  # kind of core that ran it
+        "scope": pl.String,  # the text before the last part, empty without one
+        "module": pl.String,  # class in its scope, null where the scope names none
         "class": pl.String,  # of that module
     }
 )

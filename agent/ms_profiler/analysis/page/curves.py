@@ -9,7 +9,7 @@ from ms_profiler.analysis.page import listed
 
 #: largest number of values of a curve
 VALUES_MOST: Final = 20_000
-#: largest number of curves; of more, those with most values are shown
+#: largest number of curves; the page shows those with the most values
 CURVES_MOST: Final = 60
 
 

@@ -1,7 +1,7 @@
 """Pack columns of whole numbers as text of a page: byte planes, deflated, in base 64.
 
 Layout of a packed column, before deflate (RFC 1951, without a header): the lowest bytes of all values, then the second
-bytes, and so on, as many planes as the largest value needs, at most four. Values that need more than 32 bits stand in
+bytes, and so on, as many planes as the largest value needs, at most four. Values that need more than 32 bits are in
 `wide`, by row. The browser unpacks a column with its own `DecompressionStream("deflate-raw")`.
 """
 

@@ -11,7 +11,7 @@ from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.model.clock import Clock
 from ms_profiler.store.format import FRAME_LINE_BITS, Flag, Kind
 
-#: calls of a process in memory at once, in 0.2 GB; of more calls, the longest ones
+#: largest number of calls of a process in memory (0.2 GB); beyond it, the longest calls remain
 MOST: Final = 3_000_000
 _LINES: Final = 2**FRAME_LINE_BITS
 

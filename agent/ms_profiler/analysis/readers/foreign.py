@@ -40,7 +40,7 @@ def read(path: str, ours: frozenset[str]) -> tables.Recording:
 
 
 def _trace(path: str) -> tables.Recording:
-    """Read a single trace file: of an Ascend profiler where it has the lane of an Ascend device, else of Kineto."""
+    """Read a single trace file. A trace with the lane of an Ascend device is Ascend's, any other is Kineto's."""
     counts = ReadCounts()
     try:
         events = trace_cache.read(path, ARGUMENTS, counts)

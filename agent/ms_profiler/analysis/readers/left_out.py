@@ -7,7 +7,7 @@ from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.streams.nesting import nest
 from ms_profiler.store.format import Category
 
-#: between the domain of a marker and its text; markers of the default domain have none
+#: separator of a marker's domain and text; markers of the default domain have none
 DOMAIN_ENDS = ": "
 DEFAULT_DOMAIN = "default"
 

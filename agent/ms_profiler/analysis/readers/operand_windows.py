@@ -20,7 +20,7 @@ RECORD: Final = ("name", "category", "time_ns", "arg")
 FOUND: Final = pl.Schema({"thread": pl.UInt32, "start_ns": pl.Int64, "name": pl.UInt32, "known": pl.UInt64})
 #: largest difference of the two clocks
 SLACK_NS: Final = 1_000_000
-#: places around the nearest one by time that are tried
+#: number of windows around the nearest one that are tried
 _AROUND: Final = 8
 #: approximate number of pairs whose times are compared
 _COMPARED: Final = 200

@@ -8,7 +8,7 @@ import orjson
 
 from ms_profiler.store import unicode
 
-#: what reading a damaged one may raise
+#: errors that reading a damaged file may raise
 DAMAGE: Final = (OSError, ValueError, LookupError, TypeError, ArithmeticError, AttributeError, RecursionError)
 
 

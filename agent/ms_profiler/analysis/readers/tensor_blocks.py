@@ -12,11 +12,11 @@ from ms_profiler.analysis.model.clock import Clock
 from ms_profiler.store.format import BLOCK_BITS, BLOCK_RELEASED, FRAME_LINE_BITS, Kind
 from ms_profiler.store.names import TENSORS, TENSORS_PEAK
 
-#: records of a process in memory at once, in 0.2 GB; of more, those of the largest blocks
+#: largest number of records of a process in memory (0.2 GB); beyond it, those of the largest blocks remain
 MOST: Final = 3_000_000
 #: part of the highest count from which on a record of a block is taken for the moment of it
 NEAR: Final = 0.9
-#: points of the curve in timelines, of a process: of more, the largest of each slice of time is drawn
+#: largest number of points of a process's curve in timelines; a longer curve has the largest point of each slice
 POINTS: Final = 10_000
 _HIGH: Final = 2**BLOCK_BITS
 _LOW: Final = 2**32

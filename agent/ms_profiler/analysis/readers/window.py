@@ -12,7 +12,7 @@ from ms_profiler.store.format import Category, Flag, Kind
 from ms_profiler.store.run_info import RunInfo
 
 #: A step that the window cuts is kept when it has as many spans as this part of a usual one: a script starts the
-#: profiler in the middle of what the framework's loop calls a step, and stops it right before its end.
+#: profiler in the middle of a step of the framework's loop, and stops it right before its end.
 PART = 0.5
 
 

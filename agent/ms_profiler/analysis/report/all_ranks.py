@@ -123,7 +123,7 @@ def _by_size(parts: dict[str, float]) -> list[tuple[str, float]]:
 def _table(summary: dict[str, Any], width: int) -> Any:
     order = {"late": 0, "waits": 1, "even": 2, "alone": 3}
     rows = sorted(summary["ranks"], key=lambda row: (order[row["role"]], -(row["wait_ms"] or 0), row["rank"]))
-    made = widths.table("rank", "role", "waits for others", "clock", "what its own summary says")
+    made = widths.table("rank", "role", "waits for others", "clock", "finding of its own summary")
     made.columns[1].justify = made.columns[-1].justify = "left"
     made.columns[-1].no_wrap = False
     for row in rows[:_RANKS]:

@@ -1,4 +1,4 @@
-"""The list of results that stands before several summaries, and the line between two of them."""
+"""The list of results above several summaries, and the line between two of them."""
 
 from typing import Any, Final
 

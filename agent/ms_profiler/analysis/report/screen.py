@@ -25,7 +25,7 @@ _LEAST: Final = 0.005
 _CROWDED: Final = 0.2
 #: the step's time on the device is shown if it differs from the host's by this part
 _DIFFERS: Final = 0.1
-#: by key of `completeness`: what a reader of the figures has to know first
+#: key of `completeness` -> the warning that a reader of the figures needs first
 _LOST: Final = {
     "damaged_events": "events could not be read",
     "damaged_kernels": "kernels could not be read",

@@ -13,15 +13,15 @@ from ms_profiler.analysis.report.bounded import PARTS
 from ms_profiler.analysis.report.console import Terminal
 from ms_profiler.analysis.report.durations import milliseconds as _ms
 
-#: least width where the output goes into a file, which has none: whole names are worth more there than short lines
+#: smallest width of output into a file: whole names are worth more there than short lines
 _FILE_WIDTH = 200
-#: width of a bar that stands for 100 %
+#: width of a bar of 100 %
 _BAR = 30
 #: indentation of the text under a title, in cells
 _INDENT = 2
 #: rows of a table of names, those with most time
 _ROWS = 8
-#: steps that are listed one by one; of more steps the sum is shown
+#: largest number of steps that are listed one by one; for more steps the sum is shown
 _STEPS = 8
 _PIPELINES = 3
 #: parts of a step on a device -> titles

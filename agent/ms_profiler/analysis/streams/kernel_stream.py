@@ -43,7 +43,7 @@ BATCH: Final = 100_000
 
 #: windows whose shapes are compared with those of compiled graphs
 COMPARED: Final = 2
-#: bytes of their executions at most: some ten thousand kernels, as it is one step that the first window has
+#: largest size of their executions in bytes: some ten thousand kernels, because the first window has one step
 COMPARED_BYTES: Final = 2_000_000
 
 #: categories of spans in which kernels run
@@ -137,7 +137,7 @@ class _Intake:
         self.called = called(recording, used)
         total = sum(map(reader.size, filter(self._touches, recording.windows))) // reader.EXECUTION_BYTES
         self.detailed = kept_steps(used.recorded, total, MOST) if total > MOST else None
-        # with an accelerator, what runs on the processor is no step's computation
+        # with an accelerator, kernels on the processor are no step's computation
         self.decides = recording.info.framework.get("device", "CPU").upper() in ("", "CPU")
         folder = layout.process_dir(recording.directory, used.process)
         self.hosts = binding.Hosts(
@@ -279,7 +279,7 @@ class _Intake:
         """
         processes = self.recording.processes
         state = processes.row(by_predicate=pl.col("process") == window.process, named=True)["state"]
-        # a process that went on counted what MindSpore wrote: of a call that runs no kernel it writes no file
+        # a process that continued counts the files of MindSpore, which writes none for a call without kernels
         nothing = not liveness.is_killed(state) and window.drained == 0 and reader.empty(window)
         whole = window.ended and (count > 0 or nothing or not self._computed(window))
         if whole or (count > 0 and reader.written(window)):
@@ -311,7 +311,7 @@ class _Intake:
     def _take(self, executions: pl.DataFrame, between: tuple[int, int], own: bool) -> None:
         """Place and sum up the kernels of one batch."""
         inside = executions.filter(pl.col("start_ns") >= self.within[0], pl.col("start_ns") < self.within[1])
-        # what the schedule leaves out may be there all the same, because a profiler of the script asked for it
+        # steps that the schedule leaves out may have records, because a profiler of the script requested them
         left_out = self.used.table.filter(pl.col("content") == tables.TIMES_ALONE)
         inside = inside.filter(intervals.locate(inside["start_ns"], left_out).is_null())
         placed = self.hosts.bind(inside, self.scopes, self.texts)
@@ -340,7 +340,7 @@ class _Intake:
             elsewhere = intervals.subtract(compute, covered)
             computed = runs.filter(~pl.col("exchange")).select(intervals.BOUNDS)
             compute = intervals.union(pl.concat([computed, elsewhere]))
-            # a call that queued a kernel is over when that is; one that did not exchanged the data itself
+            # a call that queued a kernel ends with the kernel; a call without a kernel exchanged the data itself
             direct = self.called.filter(~pl.col("row").is_in(placed["launch"].drop_nulls().implode()))
             exchanged = pl.concat([runs.filter("exchange").select(intervals.BOUNDS), direct.select(intervals.BOUNDS)])
             communicate = intervals.union(pl.concat([exchanged, intervals.subtract(communicate, covered)]))

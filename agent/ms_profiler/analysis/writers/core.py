@@ -117,7 +117,7 @@ def write(writer: Writer | Database, measures: Measures) -> str | None:
         except FullError:
             left_out(measures, writer.path(measures))
             with suppress(FileNotFoundError):
-                os.unlink(path)  # an older one is of another analysis
+                os.unlink(path)  # an older file belongs to another analysis
             return None
     return path
 

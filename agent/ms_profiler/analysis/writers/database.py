@@ -59,8 +59,9 @@ def left_out(measures: Measures) -> str:
         return ""
     whole = measures.steps.recorded.height
     return (
-        f"{path(measures)} holds what ran in {len(detailed)} of {whole} steps, the first, the slowest and the last: "
-        "so do sums over it. --export parquet writes every span; api_statistic.csv has the sums over all."
+        f"{path(measures)} holds the spans and kernels of {len(detailed)} of {whole} steps, the first, the "
+        "slowest and the last: sums over it are sums over these steps. --export parquet writes every span; "
+        "api_statistic.csv has the sums over all."
     )
 
 

@@ -189,7 +189,7 @@ def _of_exchanges(parts: pl.DataFrame) -> pl.DataFrame:
 
 
 def _calls(measures: Measures) -> pl.DataFrame:
-    """Return the spans of the host with their texts, threads and rows; of the driver's calls CANN_API tells."""
+    """Return the spans of the host with their texts, threads and rows; the driver's calls are in CANN_API."""
     recording = measures.recording
     chosen = recording.spans.with_row_index("row")
     if measures.chosen is not None:

@@ -124,7 +124,7 @@ PYTORCH_API: Final = Table(
     },
     ("connectionId",),
 )
-#: connections of tasks by that of the framework's call
+#: connection of a framework's call -> connections of its tasks
 CONNECTION_IDS: Final = Table("CONNECTION_IDS", _integers("id", "connectionId"), ("connectionId",))
 #: one per call of the device's driver on the host
 CANN_API: Final = Table(

@@ -15,7 +15,7 @@ from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.analysis.writers import csv_lines, numbers
 from ms_profiler.store import host_metrics, layout
 
-#: of a process: a quarter of an hour at the usual rate
+#: largest number of rows of a process: a quarter of an hour at the usual rate
 ROWS: Final = 10_000
 
 

@@ -159,11 +159,11 @@ class _Kind:
 #: key of a call and of its task
 _TIED = ("launch_ns", "correlation", "id")
 _LAUNCHED = pl.coalesce("launch_ns", "start_ns")
-#: as the device numbers it: a lane of several devices has the device in its upper half; what waits for all is in none
+#: number of a stream on its device, without the device in the upper half of a lane; a wait for all streams has none
 _STREAM = (
     pl.when(pl.col("stream") == 2**32 - 1).then(-1).otherwise((pl.col("stream") % 2**16).cast(pl.Int64)).alias("stream")
 )
-#: what Kineto calls waits; without the event that a stream waits for, which is not recorded, tools cannot use that kind
+#: Kineto's names of waits. Tools cannot use the wait of a stream for an event, because the event is not recorded
 _WAITS = {"event synchronize": "Event Sync", "stream synchronize": "Stream Sync", "context synchronize": "Context Sync"}
 
 

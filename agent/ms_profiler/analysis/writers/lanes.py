@@ -10,7 +10,7 @@ from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.analysis.model import tables
 from ms_profiler.store.format import Category
 
-#: pids of the picture; the process of the session takes the first ones, each other one the next ten
+#: pids in the timeline: the process of the session has the first ones, each other process has the next ten
 HOST: Final = 1
 KERNELS: Final = 2
 SCOPES: Final = 3
@@ -19,7 +19,7 @@ PROCESS_STRIDE: Final = 10
 OVERLAP: Final = 100_000
 WHOLE_RUN: Final = 100_001
 MODULES: Final = 100_002
-#: the Python stacks of the process of the session; those of each other one follow
+#: pid of the Python stacks of the session's process; those of the other processes follow
 STACKS: Final = 100_003
 #: lane of the steps in the process of the host, above its threads, none of which has this id: a step may begin or end
 #: inside of a thread's span, and crossing events of one lane are not drawn

@@ -106,7 +106,7 @@ def _draw(events: "_Events", stream: BinaryIO, sequence: int, stride: int) -> in
 
 
 class _Events:
-    """The events of a section as they stand on tracks."""
+    """The events of a section, arranged on tracks."""
 
     def __init__(self, drawing: Drawing, rank: RankTrack | None = None) -> None:
         self.drawing = drawing

@@ -22,7 +22,7 @@ def path(measures: Measures) -> str:
 
 
 def applies(measures: Measures) -> bool:
-    """Tell whether it was asked for, or is there already."""
+    """Return whether the page was requested, or exists already."""
     return FORM in measures.forms or os.path.isfile(os.path.join(measures.target, layout.REPORT))
 
 
@@ -46,7 +46,7 @@ class Begun:
         return path(measures)
 
     def applies(self, measures: Measures) -> bool:
-        """Tell whether it was asked for, or is there already."""
+        """Return whether the page was requested, or exists already."""
         return applies(measures)
 
     def write(self, measures: Measures, stream: BinaryIO) -> None:

@@ -118,7 +118,7 @@ class _Rows:
         yield self._communication()
 
     def _spans(self, spans: pl.DataFrame) -> Lines:
-        # in the order of the bits of Flag, and one more for what was still running
+        # in the order of the bits of Flag, and one more for spans that were still running
         marks = spans["flags"] % Flag.UNRECORDED + spans["unfinished"].cast(pl.UInt8) * Flag.UNRECORDED
         return lines(
             spans.height,

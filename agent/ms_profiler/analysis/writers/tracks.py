@@ -16,10 +16,10 @@ from ms_profiler.analysis.columns.track_events import Track
 from ms_profiler.analysis.columns.wire import integer, message, text
 from ms_profiler.analysis.writers.lanes import HOST, STEPS, Lanes
 
-#: numbers of tracks: those of processes and groups are their pids, further tracks for what crosses come last
+#: numbers of tracks: those of processes and groups are their pids; further tracks for slices that cross come last
 _LANES: Final = 2**24
 CROSSING: Final = 2**32
-#: of the packets that describe tracks
+#: number of the sequence of packets that describe tracks
 SEQUENCE: Final = 1
 _STATE_CLEARED: Final = 1
 _EXPLICIT_CHILDREN: Final = 3

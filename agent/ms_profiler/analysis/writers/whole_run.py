@@ -53,7 +53,7 @@ def _process(measures: Measures, used: steps.Steps, sums: pl.DataFrame) -> dict[
 
 
 def _content(measures: Measures, used: steps.Steps, part: str, phases: dict[str, int]) -> dict[str, Any]:
-    """Return the phases of a part; of the steps, of which some were sampled, as estimated."""
+    """Return the phases of a part; where steps were sampled, those of the steps are estimates."""
     found = measures.totals if used.process == measures.steps.process and measures.chosen is None else None
     if part != stretches.STEPS or found is None:
         return {"contains_ms": {phase: milliseconds(duration) for phase, duration in phases.items()}, "scaled": False}

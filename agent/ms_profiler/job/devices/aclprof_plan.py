@@ -51,7 +51,7 @@ class Setting(IntEnum):
     HOST = 8
 
 
-#: profiler_level -> what is recorded
+#: profiler_level -> kinds of data that are recorded
 LEVELS: Final = {
     "LevelNone": Data(0),
     "Level0": Data.TASK_TIME_L0 | Data.ACL_API,

@@ -124,7 +124,7 @@ class AclprofTracing:
         self._plan = plan
         self._used = used
         self._refused = refused
-        self._pid = 0  # of the process that is the owner
+        self._pid = 0  # the process that is the owner
         self._functions: dict[str, Callable[..., Any]] = {}
         self._config = 0
         self._started = False
@@ -196,7 +196,7 @@ class AclprofTracing:
 
     @property
     def _owner(self) -> bool:
-        """Return whether this process is the owner: a fork child has nothing of the vendor's that works."""
+        """Return whether this process is the owner: in a fork child the vendor's library does not work."""
         return self._pid == os.getpid()
 
     def _set(self, request: Request) -> None:
@@ -236,5 +236,5 @@ def _python_keeps_interrupts() -> Iterator[None]:
 
 
 def _meaning(call: str, code: int) -> str:
-    """Return what a code of a call means, and what to do, in one line."""
+    """Return the meaning of a call's error code, and the remedy, in one line."""
     return f"{call} answered {code}{': ' if code in _MEANINGS else ''}{_MEANINGS.get(code, '')}"

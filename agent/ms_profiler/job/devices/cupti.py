@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ms_profiler.job.host import Host
     from ms_profiler.job.recording import Recording
 
-#: Set, Kineto may begin to record at any moment, and needs the interface for itself.
+#: Variable that lets Kineto begin to record at any moment; Kineto then needs the interface for itself.
 DAEMON = "KINETO_USE_DAEMON"
 DRIVER = "libcuda.so.1"
 #: libraries that tools put into a process -> the tool

@@ -75,7 +75,7 @@ class Interface(ABC):
 
     @abstractmethod
     def missing(self) -> str:
-        """Return a line that says why there is no driver, and what to do; empty if there is one, which is then
+        """Return a line that says why there is no driver, with the remedy; empty if there is one, which is then
         loaded.
         """
 

@@ -30,7 +30,7 @@ def present(environ: "MutableMapping[str, str] | os._Environ[str]") -> bool:
 
 
 def add(environ: MutableMapping[str, str], chosen: options.Options, libraries: list[str]) -> str:
-    """Preload the library for records of memory; return a line about what is impossible, empty on success.
+    """Preload the library for records of memory; return a line that names the obstacle, empty on success.
 
     Args:
         environ: the environ of the job.
@@ -54,7 +54,7 @@ def add(environ: MutableMapping[str, str], chosen: options.Options, libraries: l
 
 
 def _try(library: str, environ: MutableMapping[str, str]) -> str:
-    """Start a process that preloads the library; return what went wrong, empty if nothing did."""
+    """Start a process that preloads the library; return the reason of a failure, empty on success."""
     variables = {name: value for name, value in environ.items() if name != "MS_PROFILER_OPTIONS"}
     try:
         done = subprocess.run(

@@ -71,7 +71,7 @@ class Places:
     def _below(self, folder: str, places: Iterable[str]) -> Iterator[str]:
         """Yield the libraries in some places below a folder: in each place only the file with its major version.
 
-        A relative folder, as scripts put on their path, would let the current directory choose what is loaded.
+        A relative folder, as scripts put on their path, would let the current directory choose the library.
         """
         for place in places if os.path.isabs(folder) else ():
             for directory in sorted(glob.glob(os.path.join(glob.escape(folder), place)), reverse=True):

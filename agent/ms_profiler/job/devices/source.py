@@ -272,7 +272,7 @@ class DeviceSource:
         )
 
     def _ask(self) -> None:
-        """Say what is missing, if `activities` names the device and it cannot be recorded."""
+        """Note the missing records, if `activities` names the device and it cannot be recorded."""
         if not self._asked() or self.attached or self._given_up:
             return
         if self._tracing is None:

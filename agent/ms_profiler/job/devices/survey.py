@@ -66,7 +66,7 @@ def find(interface: Interface, patience: float = PATIENCE) -> Finding:
         return not_usable(f"it could not be tried: {lines[-1] if lines else 'no reason given'}")
     try:
         row = json.loads(done.stdout)
-    except ValueError:  # a job that ignores SIGCHLD, or waits for any child, keeps from us how this one ended
+    except ValueError:  # where the job ignores SIGCHLD, or waits for any child, the exit status of this child is lost
         return not_usable("its library crashes; use another version of it")
     return Finding(
         interface.name,

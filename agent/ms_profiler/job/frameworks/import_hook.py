@@ -88,7 +88,7 @@ def _told(name: str, reason: Exception) -> bool:
 
         if guard.is_of_the_job(reason):
             return False
-        log.line(f"at the import of {name}: {guard.words(reason)}; the job goes on without it")
+        log.line(f"at the import of {name}: {guard.words(reason)}; the job continues without it")
     except Exception:  # noqa: BLE001 - a broken installation
         pass
     return True

@@ -12,7 +12,7 @@ def create(prefer_native: bool = True, anonymous: bool = False) -> tuple[Recorde
         prefer_native: use the extension if it loads.
         anonymous: replace names of the job.
     """
-    reason = "not asked for"
+    reason = "not requested"
     if prefer_native:
         try:
             from ms_profiler.job.recorder.native import AnonymousRecorder, NativeRecorder

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 #: identifiers of `sys.monitoring` that belong to no kind of tool: a script's profiler finds its own one free
 _FREE: Final = (4, 3)
-#: calls that are timed to learn what tracing takes, and how often
+#: number of calls that are timed together to measure the cost of tracing, and number of measurements
 _CALLS: Final = 200
 _TIMES: Final = 5
 #: smallest time of tracing a call, ns, and the factor for writing its record
@@ -109,7 +109,8 @@ class Interpreter:
     def _timed(self) -> float:
         """Return the time of a call that does nothing, ns: the smallest of some measurements, in 0.2 ms."""
         content: dict[str, Any] = {}
-        exec(compile("def nothing(): pass", "<ms-profiler>", "exec"), content)  # no file of ours, which is left out
+        # under the name of no file of ours, because calls in our files are left out
+        exec(compile("def nothing(): pass", "<ms-profiler>", "exec"), content)
         nothing, now, times = content["nothing"], self._native.now, list[float]()
         self._native.scratch(True)  # so that these calls are in no result
         try:

@@ -19,7 +19,7 @@ from ms_profiler.store.account import NO_LIMIT
 from ms_profiler.store.device_format import Source
 from ms_profiler.store.host_metrics import SAMPLE
 
-#: of the extension, without symbolic links: under another name it could be loaded a second time
+#: path of the extension without symbolic links: under another name it could be loaded a second time
 PATH = os.path.realpath(_native.__file__)
 
 
@@ -216,7 +216,7 @@ class NativeRecorder:
         if not isinstance(known, dict) or look is None:
             return f"{sys.implementation.name} {sys.version.split()[0]} does not show the stacks of threads"
         while threading.current_thread() is threading.main_thread() and not _native.find_pending():
-            pass  # a thousand times at most: it looks at what the interpreter does in between
+            pass  # a thousand times at most: each look finds another word that changed
         return "" if _native.sample_stacks(rate, look, known) else "no thread for sampling can be started"
 
     def sample_no_stacks(self) -> None:
@@ -249,7 +249,7 @@ class NativeRecorder:
         import threading
 
         if threading.current_thread() is not threading.main_thread():
-            return False  # before Python 3.12 the main thread alone runs calls that others ask for
+            return False  # before Python 3.12 only the main thread runs calls that other threads request
         while on and not _native.find_pending():
             pass  # as in `sample_stacks`
         return _native.block_places(on)

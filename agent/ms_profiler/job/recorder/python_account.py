@@ -60,7 +60,7 @@ class PythonAccount:
             os.close(descriptor)
 
     def change(self, size: int = 0, limit: int = 0, refused: int = 0) -> None:
-        """Add to the counts, and read what other processes have added."""
+        """Add to the counts, and read the sums of all processes."""
         if not self._path:
             self._add(size, limit, refused)
             return

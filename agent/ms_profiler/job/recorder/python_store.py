@@ -138,7 +138,7 @@ class PythonStore:
         self._next_index = self._retry_ns = 0
         self._live: list[SegmentFile] = []
         self._left_over: list[SegmentFile] = []
-        self._retired = self._marks = 0  # slots in segments let go; slots that name threads
+        self._retired = self._marks = 0  # slots in released segments; slots that name threads
         self._numbers = count(1)  # of threads
         self._flushed_ns = now_ns()
         first = None

@@ -28,7 +28,7 @@ def nest(kind: int, levels: int) -> int:
     return _depths.of[kind]
 
 
-_name = type.__dict__["__name__"].__get__  # past a metaclass of the script's
+_name = type.__dict__["__name__"].__get__  # a metaclass of the script may override the look-up
 
 
 def flags_of(reason: BaseException) -> int:
@@ -66,7 +66,7 @@ def wrap(
             return known
         try:
             known = describe(args[0])
-        except BaseException as reason:  # noqa: BLE001 - what is the job's is raised again
+        except BaseException as reason:  # noqa: BLE001 - an exception of the job is raised again
             failed(reason)
             return 0, category, 0
         if labels is None:

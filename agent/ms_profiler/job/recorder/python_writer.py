@@ -15,7 +15,7 @@ _DEPTH_BITS: Final = 9
 _OPEN: Final = int(Kind.OPEN)
 _SPAN: Final = int(Kind.SPAN)
 _THREAD: Final = bytes((Kind.THREAD, 0, 0, 0))
-#: ns without an event after which a thread looks whether it ran, and after which it looks anyway: as in native/writer.h
+#: ns without an event, and ns since the last look, after which a thread looks whether it ran: as in native/writer.h
 QUIET: Final = 250_000
 LOOK: Final = 5_000_000
 _PROCESSOR: Final = int(Kind.PROCESSOR)
@@ -54,7 +54,7 @@ class PythonWriter:
         self._serial = threading.get_ident() * 0x9E3779B1 >> 4  # tokens of another thread are strangers here
 
     def __del__(self) -> None:
-        """Close what the ended thread left open; in a fork child the files are the parent's."""
+        """Close the open spans of the ended thread; in a fork child the files are the parent's."""
         if self._segment is None or os.getpid() != self._process or self.store.closed:
             return
         now = now_ns()

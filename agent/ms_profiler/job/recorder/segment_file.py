@@ -190,7 +190,7 @@ class SegmentFile:
             return []
         changed, self._changed = self._changed, []
         begin, end = self._flushed, HEADER_SIZE + self.used * SLOT_SIZE
-        self._flushed = end  # first: what is committed from here on counts as changed
+        self._flushed = end  # first: slots that are committed from here on count as changed
         parts = [(0, bytes(self.memory[:HEADER_SIZE])), (begin, bytes(self.memory[begin:end]))]
         for slot in changed:
             offset = HEADER_SIZE + slot * SLOT_SIZE

@@ -45,7 +45,7 @@ class Facts:
         processors: number of processors that the job may use; 0 if unknown.
         functions: Python functions that take most of the host's own part; empty if unknown.
         stacks: whether Python functions were recorded, or cannot be.
-        makers: who makes the batches, and in which function; empty if unknown.
+        makers: a sentence about the processes that make the batches, and the slow function; empty if unknown.
         leak: the code that allocated the growing memory; empty if tensors do not grow, or their blocks were not
             recorded.
     """

@@ -11,7 +11,9 @@ from ms_profiler.analysis.metrics.diagnosis import Diagnosis
 from ms_profiler.analysis.metrics.reads import READ
 
 #: action for time of the host whose code is unknown
-LOOK: Final = "Look in the trace at what the script does between operators, and move it out of the loop or to a thread."
+LOOK: Final = (
+    "Look in the trace at the work of the script between operators, and move it out of the loop or to a thread."
+)
 #: part of the steps from which on an optimizer takes too long; part of that for launches from which on it is called
 #: unfused
 OPTIMIZING: Final = 0.4

@@ -1,5 +1,5 @@
 // Blocks one below the other, each as wide as its share: the flame graph, and the modules as an icicle.
-// nodes: { label, parent, own or total, colour, text }; callers come before what they call.
+// nodes: { label, parent, own or total, colour, text }; callers come before their callees.
 function blocks(nodes, options = {}) {
   const ROWS = 20, SHOWN = 4000, place = el("div", { class: "blocks" });
   const children = nodes.map(() => []), roots = [];

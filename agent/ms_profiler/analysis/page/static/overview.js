@@ -1,4 +1,4 @@
-// The finding first: verdict, advice, what bounds a step, phases; what was not collected, at the end.
+// The finding first: verdict, advice, bounds of a step, phases; data that was not collected, at the end.
 const shares = (content) => Object.entries(content || {}).sort((a, b) => b[1] - a[1]);
 
 function overview(run) {
@@ -26,7 +26,7 @@ function missing(run) {
   return section("missing", "Missing", el("div", { class: "pair" },
     figure("What is missing", null, told.not_collected.length
       ? el("ul", {}, told.not_collected.map((item) => el("li", {}, el("b", {}, item.what), `: ${item.why}`)))
-      : el("p", { class: "note" }, word("Everything that was asked for was collected."))),
+      : el("p", { class: "note" }, word("All requested data was collected."))),
     figure("How it ended", null, el("ul", {}, told.run.processes.map((process) => el("li", {}, `${process.name || process.role} ${process.pid}: ${process.state}`))),
       told.cost.share_of_run === null ? null : el("p", { class: "note" }, `${word("Cost of profiling")}: ${percent(told.cost.share_of_run)}, ${milliseconds(told.cost.estimated_ms)}`))));
 }

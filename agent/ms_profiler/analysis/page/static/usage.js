@@ -76,7 +76,7 @@ function memoryViews(run, drawn) {
   return section("memory", "Memory", charts.map(([name, chart]) => figure("Memory over time", name, chart.place)),
     peak ? el("div", { class: "pair" },
       figure("The peak", null, el("p", { class: "told" }, `${bytes(peak.bytes)}, ${(peak.time / 1e9).toFixed(3)} s${peak.step === null ? "" : `, ${word("step")} ${peak.step}`}`),
-        growth.length ? [el("h3", {}, word("By what phases of the step changed it")), grid(growth, sized("phase"))] : null),
+        growth.length ? [el("h3", {}, word("Changes by phase of the step")), grid(growth, sized("phase"))] : null),
       peak.owners.length ? figure("Allocations held at the peak, by operator", null, grid(peak.owners, [...sized("name"), { key: "count", title: "count", show: whole }]))
         : figure("Parameters, by module", peak.why, peak.parameters.length ? grid(peak.parameters.map((row) => ({ name: row.module, bytes: row.bytes })), sized("module")) : null)) : null);
 }

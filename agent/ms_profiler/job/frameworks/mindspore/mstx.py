@@ -43,7 +43,7 @@ def targets(host: "Host") -> list[Target]:
     def text(message: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
         domain = args[2] if len(args) > 2 else kwargs.get("domain", DEFAULT_DOMAIN)
         if not (issubclass(type(message), str) and issubclass(type(domain), str)):
-            return 0  # MindSpore refuses it as well, and asking it for its text would run code of the script's
+            return 0  # MindSpore refuses such an object as well, and making its text would run code of the script
         words, where = str.__str__(message), str.__str__(domain)
         return recorder.intern(words if where == DEFAULT_DOMAIN else f"{where}: {words}")
 

@@ -307,8 +307,7 @@ class PipelineStream:
             self._given_up = why
 
     def _exit(self) -> None:
-        """Release the pipeline before the interpreter ends, when the functions that an iterator's end calls are
-        gone."""
+        """Release the pipeline at exit, while the functions that an iterator's end calls still exist."""
         with self.host.guard("leaving a dataset pipeline"), Late(self.host.recorder.put_off_signals):
             if not self.host.forked:
                 self.end()

@@ -48,7 +48,7 @@ def install(counts: bool) -> None:
         if left_running:
             os.environ[origin.VARIABLE] = shown
 
-    import_hook.unwatch(MODULE)  # of an earlier import that failed, or before a reload
+    import_hook.unwatch(MODULE)  # an earlier import may have failed, or a reload may follow
     import_hook.watch(MODULE, before=hide, after=_restore, failed=_restore)
 
 

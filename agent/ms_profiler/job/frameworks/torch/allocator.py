@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
 OPTION: Final = "profile_memory"
-#: what a result without it lacks
+#: the data that a result without it lacks
 WHAT: Final = "memory of tensors"
 #: library that contains `c10::alloc_cpu`
 LIBRARY: Final = "libc10.so"

@@ -50,7 +50,7 @@ KINDS = {
     "barrier": ("Barrier", ""),
     "monitored_barrier": ("Barrier", ""),
 }
-#: functions that queue a message; what they return waits for it
+#: functions that queue a message; the returned object waits for it
 QUEUED = ("isend", "irecv")
 #: functions that only call another exchange, in the versions that have the latter
 CALLERS = {"all_gather_into_tensor": "all_gather_single", "reduce_scatter_tensor": "reduce_scatter_single"}

@@ -41,7 +41,7 @@ def connect(to: "Recorder") -> str:
     finally:
         if os.environ.get(VARIABLE) == path:
             del os.environ[VARIABLE]
-    return "" if to.take_ranges() else "PyTorch's NVTX asked for no injection"
+    return "" if to.take_ranges() else "PyTorch's NVTX requested no injection"
 
 
 def config(shapes: bool) -> Any:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
 DISTRIBUTED = "torch.distributed.distributed_c10d"
-#: what PyTorch says of a group without a purpose
+#: PyTorch's description of a group without a purpose
 UNTOLD = ("", "undefined", "default_pg")
 
 
@@ -58,7 +58,7 @@ _last: Groups | None = None
 
 
 def groups(host: "Host") -> Groups:
-    """Return the groups of a session, so that each is noted once whoever uses it first."""
+    """Return the groups of a session, so that each is noted once, whichever caller uses it first."""
     global _last
     if _last is None or _last.host is not host:
         _last = Groups(host)
