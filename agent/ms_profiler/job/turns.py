@@ -98,13 +98,13 @@ class Turns:
 
     def settle(self, length: int, track: Track) -> None:
         """Fold the waiting calls into steps of the given length; the remaining calls begin the next step."""
-        self.length, kept = length, track.pending
+        self.length, waiting = length, track.pending
         self._members = set(self.calls)
         self.lone = next(iter(self._members)) if length == len(self._members) == 1 else None
-        whole = len(kept) - len(kept) % length
-        track.pending = [(kept[index][0], kept[index + length - 1][1]) for index in range(0, whole, length)]
-        if whole < len(kept):
-            track.start = kept[whole][0]
+        whole = len(waiting) - len(waiting) % length
+        track.pending = [(waiting[index][0], waiting[index + length - 1][1]) for index in range(0, whole, length)]
+        if whole < len(waiting):
+            track.start = waiting[whole][0]
         del self.calls[:whole]
 
 

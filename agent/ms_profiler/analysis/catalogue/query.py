@@ -103,10 +103,10 @@ def _notes(table: Table, found: pl.DataFrame, measures: Measures) -> list[str]:
         ]
     if found.is_empty():
         return [f"{table.name} is empty in {directory}: it was not recorded, or nothing of the kind happened."]
-    whole, kept = _WHOLE[table.name](measures) if table.name in _WHOLE else (0, 0)
-    if kept < whole:
+    whole, present = _WHOLE[table.name](measures) if table.name in _WHOLE else (0, 0)
+    if present < whole:
         return [
-            f"{table.name} holds {kept:,} of {whole:,} in {directory}, those of the first, the slowest and the last "
+            f"{table.name} holds {present:,} of {whole:,} in {directory}, those of the first, the slowest and the last "
             f"steps; sums over all are in {table.name.removesuffix('s')}_sums."
         ]
     return []

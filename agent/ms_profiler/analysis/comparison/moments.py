@@ -117,8 +117,8 @@ def folded(told: pl.DataFrame) -> pl.DataFrame:
     summed = told.group_by(names).agg(pl.col("ns").sum())
     small = pl.col("ns") < LEAST * pl.col("ns").sum()
     bare = [pl.when(small).then(pl.lit("")).otherwise(name).alias(name) for name in names[2:]]
-    kept = summed.select("part", "phase", *bare, "ns").group_by(names).agg(pl.col("ns").sum())
-    ordered = kept.sort("ns", *names, descending=[True, *[False] * len(names)])
+    merged = summed.select("part", "phase", *bare, "ns").group_by(names).agg(pl.col("ns").sum())
+    ordered = merged.sort("ns", *names, descending=[True, *[False] * len(names)])
     whole = pl.col("ns").cum_sum().round().cast(pl.Int64)
     return ordered.with_columns((whole - whole.shift(1, fill_value=0)).alias("ns")).cast(CELLS)
 
@@ -171,13 +171,13 @@ def _kernels(measures: Measures, within: tuple[int, int]) -> tuple[pl.DataFrame,
 def _apart(measures: Measures, table: pl.DataFrame, name: str) -> pl.DataFrame:
     stream, before = measures.stream, pl.col("end_ns").cum_max().shift(1)
     cut = table.sort("start_ns", "end_ns").with_columns(start_ns=pl.max_horizontal("start_ns", before))
-    kept = cut.filter(pl.col("end_ns") > pl.col("start_ns"))
-    stages = kept["part"].cast(pl.Int64).replace_strict(_STAGES, default="", return_dtype=pl.String)
-    return kept.select(
-        stream.texts.gather(kept["module"]).alias(f"{name}_module"),
+    pieces = cut.filter(pl.col("end_ns") > pl.col("start_ns"))
+    stages = pieces["part"].cast(pl.Int64).replace_strict(_STAGES, default="", return_dtype=pl.String)
+    return pieces.select(
+        stream.texts.gather(pieces["module"]).alias(f"{name}_module"),
         stages.alias(f"{name}_stage"),
-        _names(measures, name).gather(kept["kernel"]).alias(f"{name}_what"),
-        _callers(measures, kept["launch"]).alias(f"{name}_caller"),
+        _names(measures, name).gather(pieces["kernel"]).alias(f"{name}_what"),
+        _callers(measures, pieces["launch"]).alias(f"{name}_caller"),
         *intervals.BOUNDS,
     )
 

@@ -59,7 +59,7 @@ class Ledger:
         there = os.path.lexists(os.path.join(self.directory, path))
         free = not there or path in self.ours or (path == layout.SUMMARY and self._summary)
         if not free:
-            measures.kept.append(path)
+            measures.existing.append(path)
         return free
 
     def _note(self, path: str, measures: Measures) -> None:

@@ -58,7 +58,7 @@ def thin(
     coarse = recording.spans.select(_COLUMNS)
     return replace(
         recording,
-        spans=nest(pl.concat([coarse, *thinner.kept])).select(tables.SPANS.names()),
+        spans=nest(pl.concat([coarse, *thinner.detailed])).select(tables.SPANS.names()),
         sums=operators.add_up(thinner.sums) if thinner.sums else None,
         sums_by_place=thinner.sums[0] if thinner.sums else None,
         detailed=windows["number"].to_list(),
@@ -95,10 +95,10 @@ def kept_steps(table: pl.DataFrame, fine: float, most: int = KEPT) -> pl.DataFra
     """
     third = max(int(most * table.height / max(fine, 1)) // 3, 1)
     slowest = table.sort("duration_ns", "number", descending=[True, False]).head(third)
-    kept = pl.concat([table.head(third), slowest, table.tail(third)]).unique("start_ns").sort("start_ns")
-    part = min(most / max(fine * kept.height / max(table.height, 1), 1), 1.0)
+    chosen = pl.concat([table.head(third), slowest, table.tail(third)]).unique("start_ns").sort("start_ns")
+    part = min(most / max(fine * chosen.height / max(table.height, 1), 1), 1.0)
     length = (pl.col("duration_ns") * part).cast(pl.Int64) if part < 1 else pl.col("duration_ns")
-    return kept.select("number", "start_ns", end_ns=pl.col("start_ns") + length)
+    return chosen.select("number", "start_ns", end_ns=pl.col("start_ns") + length)
 
 
 @dataclass
@@ -112,7 +112,7 @@ class _Thinner:
 
     windows: pl.DataFrame
     used: steps.Steps
-    kept: list[pl.DataFrame] = field(default_factory=list)
+    detailed: list[pl.DataFrame] = field(default_factory=list)
     sums: list[pl.DataFrame] = field(default_factory=list)
     _carried: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=tables.UNNESTED))
 
@@ -124,7 +124,7 @@ class _Thinner:
         inside = intervals.locate(batch["start_ns"], self.windows).is_not_null()
         modules = nest(spans.filter(pl.col("category") == Category.MODULE))
         outermost = modules.filter(pl.col("depth") == 0, ~pl.col("counted")).select(_COLUMNS)
-        self.kept += [
+        self.detailed += [
             batch.filter(_FINE, inside),
             outermost.filter(intervals.locate(outermost["start_ns"], self.windows).is_null()),
         ]

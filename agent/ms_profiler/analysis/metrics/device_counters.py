@@ -97,5 +97,5 @@ def _thinned(points: pl.DataFrame) -> pl.DataFrame:
         .group_by("name", "part")
         .agg(pl.col("row").sort_by("value").last().alias("most"), pl.col("row").last().alias("last"))
     )
-    kept = pl.concat([slices["most"], slices["last"]]).unique()
-    return many.filter(~pl.col("many") | pl.col("row").is_in(kept.implode())).select(_POINTS.names()).cast(_POINTS)
+    ends = pl.concat([slices["most"], slices["last"]]).unique()
+    return many.filter(~pl.col("many") | pl.col("row").is_in(ends.implode())).select(_POINTS.names()).cast(_POINTS)

@@ -371,8 +371,8 @@ def _held(recording: tables.Recording, steps: Steps, kernels: pl.DataFrame) -> p
     own = recording.counters.filter(pl.col("process") == steps.process)
     own = own.filter(recording.names.gather(own["name"]) == HELD).sort("time_ns").select("time_ns", "value")
     windows = [window for window in recording.windows if window.process == steps.process]
-    kept = kernels_since(own["time_ns"], windows, kernels["start_ns"].sort()) * HELD_PER_KERNEL
-    return own.select("time_ns", (pl.col("value").cast(pl.Int64) - kept).alias("held"))
+    in_recorder = kernels_since(own["time_ns"], windows, kernels["start_ns"].sort()) * HELD_PER_KERNEL
+    return own.select("time_ns", (pl.col("value").cast(pl.Int64) - in_recorder).alias("held"))
 
 
 def kernels_since(times: pl.Series, windows: list[tables.Window], starts: pl.Series) -> pl.Series:

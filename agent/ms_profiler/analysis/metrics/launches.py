@@ -37,10 +37,10 @@ def match(kernels: pl.DataFrame, operators: pl.DataFrame) -> pl.Series:
     parts = rest.join(whole, on=_STEP, how="anti")
     parts = parts.join(_as_many(parts, left, _SEGMENT), on=_SEGMENT)
     found = _in_order(pl.concat([_pair(rest.join(whole, on=_STEP), left, _STEP), _pair(parts, left, _SEGMENT)]))
-    kept = pl.concat([sure, _fitting(found, sure)])
-    if runs["lane"].n_unique() == 1 and not kept.is_empty():
-        kept = _in_order(pl.concat([kept, _between(runs, spans, kept)]))
-    return order.join(kept, on="kernel", how="left", maintain_order="left")["row"].cast(pl.UInt32)
+    matched = pl.concat([sure, _fitting(found, sure)])
+    if runs["lane"].n_unique() == 1 and not matched.is_empty():
+        matched = _in_order(pl.concat([matched, _between(runs, spans, matched)]))
+    return order.join(matched, on="kernel", how="left", maintain_order="left")["row"].cast(pl.UInt32)
 
 
 def _fitting(pairs: pl.DataFrame, sure: pl.DataFrame) -> pl.DataFrame:
@@ -56,11 +56,11 @@ def _fitting(pairs: pl.DataFrame, sure: pl.DataFrame) -> pl.DataFrame:
     return ordered.filter(~pl.col("sure") & fits).select(pairs.columns)
 
 
-def _between(runs: pl.DataFrame, spans: pl.DataFrame, kept: pl.DataFrame) -> pl.DataFrame:
+def _between(runs: pl.DataFrame, spans: pl.DataFrame, matched: pl.DataFrame) -> pl.DataFrame:
     """Match the remaining kernels between two neighbours of one segment: work that was queued between them ran between
     them.
     """
-    fences = kept.sort("kernel")
+    fences = matched.sort("kernel")
     places = fences.join(runs.select("kernel", "step", "segment"), on="kernel", maintain_order="left")
     inside = places.select("step", "segment", gap=pl.int_range(pl.len())).filter(
         pl.col("step") == pl.col("step").shift(1), pl.col("segment") == pl.col("segment").shift(1)
@@ -68,7 +68,7 @@ def _between(runs: pl.DataFrame, spans: pl.DataFrame, kept: pl.DataFrame) -> pl.
     sides = []
     for table, place, known in ((runs, "kernel", "kernel"), (spans, "queued_ns", "row")):
         gap = fences[place].search_sorted(table[place], side="left").cast(pl.Int64)
-        rest = table.with_columns(gap=gap).join(kept, on=known, how="anti")
+        rest = table.with_columns(gap=gap).join(matched, on=known, how="anti")
         sides.append(rest.join(inside, on=["gap", "step", "segment"], how="semi"))
     return _pair(sides[0].join(_as_many(sides[0], sides[1], _GAP), on=_GAP), sides[1], _GAP)
 

@@ -76,7 +76,7 @@ class Measures:
             recording's.
         asked: the forms of the result that were requested from this analysis.
         written: digests of the files that were derived from another tool's result, by path in `target`.
-        kept: paths of other tools' files that keep a derived file from being written.
+        existing: paths of other tools' files that keep a derived file from being written.
         section_count: sections that were written. room: disk space that is left.
     """
 
@@ -104,7 +104,7 @@ class Measures:
     target: str = ""
     asked: Request = field(default_factory=Request)
     written: dict[str, str] = field(default_factory=dict)
-    kept: list[str] = field(default_factory=list)
+    existing: list[str] = field(default_factory=list)
     section_count: int = 1
     room: Room = field(default_factory=Room)
 
@@ -244,8 +244,8 @@ class Measures:
             columns = {**module_tree.ROWS, **parameters.SIZES, **module_work.WORK}
             return pl.DataFrame(schema=columns), {}
         recording = self.recording
-        kept = [] if recording.foreign else networks.of_run(recording.directory, self.steps.process, recording.counts)
-        sizes, unsized = parameters.of(found.tree["module"].to_list(), kept)
+        known = [] if recording.foreign else networks.of_run(recording.directory, self.steps.process, recording.counts)
+        sizes, unsized = parameters.of(found.tree["module"].to_list(), known)
         counted, uncounted = module_work.work(found, recording, self.steps, self.steady, self.stream)
         tree = pl.concat([found.tree, sizes.drop("module"), counted.drop("module")], how="horizontal")
         told = {} if not recording.blocks.is_empty() else {"memory": memory_of.NO_MEMORY}

@@ -77,14 +77,14 @@ def _with_others(spans: pl.DataFrame, taken: pl.Series, calls: pl.DataFrame | No
     Returns:
         `row` in the spans, `name`, `category`, `start_ns`, `end_ns`, `parent` (a row of this table), `taken`.
     """
-    kept = ["process", "thread", "start_ns", "end_ns", "name", "category", "row", "taken"]
+    columns = ["process", "thread", "start_ns", "end_ns", "name", "category", "row", "taken"]
     numbered = spans.with_row_index("row").with_columns(taken.alias("taken"))
-    others = numbered.filter(_OTHERS).select(kept)
+    others = numbered.filter(_OTHERS).select(columns)
     if calls is not None:
         others = pl.concat([others, calls.with_columns(taken=pl.lit(True))], how="diagonal_relaxed")
     if others.is_empty():
         return None
-    both = pl.concat([numbered.filter(_OPERATOR).select(kept), others], how="vertical_relaxed")
+    both = pl.concat([numbered.filter(_OPERATOR).select(columns), others], how="vertical_relaxed")
     nested = COLUMNS.nest(threads(both), both["start_ns"], both["end_ns"])
     return both[nested["row"]].with_columns(nested["parent"])
 

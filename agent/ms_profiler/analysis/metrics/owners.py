@@ -33,9 +33,7 @@ _PARTS: Final = 16
 _BOUNDS: Final = 16
 
 
-def pieces(
-    spans: pl.DataFrame, names: pl.Series, steps: Steps, nodes: pl.DataFrame, kept: pl.DataFrame
-) -> pl.DataFrame:
+def pieces(spans: pl.DataFrame, names: pl.Series, steps: Steps, nodes: pl.DataFrame, cut: pl.DataFrame) -> pl.DataFrame:
     """Cut steps into pieces of one owner, as `PIECES`, by time; gaps between them belong to nobody.
 
     Args:
@@ -43,7 +41,7 @@ def pieces(
         names: the names of the recording.
         steps: the steps in use.
         nodes: the nodes of `backward_operators.nodes`.
-        kept: `row` (of `steps.table`), `start_ns` and `end_ns` of the steps to be cut, by start.
+        cut: `row` (of `steps.table`), `start_ns` and `end_ns` of the steps to be cut, by start.
     """
     own = spans.filter(pl.col("process") == steps.process, pl.col("thread") == steps.thread)
     category = pl.col("category")
@@ -83,7 +81,7 @@ def pieces(
     ]
     optimizing = pl.Series([numbers[kind] for kind in kinds], dtype=pl.UInt64)
     parts.append(_coded(optimizers, optimizing, Part.OPTIMIZER, int(Bound.MODULE)))
-    return _cut(innermost(pl.concat(parts), "code"), kept, pl.Series("owner", texts, dtype=pl.String))
+    return _cut(innermost(pl.concat(parts), "code"), cut, pl.Series("owner", texts, dtype=pl.String))
 
 
 def _compiled(modules: pl.DataFrame, names: pl.Series) -> pl.DataFrame:
@@ -104,14 +102,14 @@ def _coded(spans: pl.DataFrame, owner: pl.Series | None, part: pl.Series | int, 
     return spans.select(*one, "start_ns", "end_ns", code.alias("code"))
 
 
-def _cut(found: pl.DataFrame, kept: pl.DataFrame, texts: pl.Series) -> pl.DataFrame:
+def _cut(found: pl.DataFrame, cut: pl.DataFrame, texts: pl.Series) -> pl.DataFrame:
     """Return the pieces within steps; a piece that crosses the end of a step is divided."""
     done, rest = [], found
     while not rest.is_empty():
-        place = intervals.locate(rest["start_ns"], kept)
-        here = rest.with_columns(kept["row"].gather(place).alias("step"), kept["end_ns"].gather(place).alias("until"))
-        begins = kept["start_ns"].search_sorted(here["start_ns"], side="right")
-        following = kept["start_ns"].gather(pl.select(pl.when(pl.lit(begins) < kept.height).then(begins)).to_series())
+        place = intervals.locate(rest["start_ns"], cut)
+        here = rest.with_columns(cut["row"].gather(place).alias("step"), cut["end_ns"].gather(place).alias("until"))
+        begins = cut["start_ns"].search_sorted(here["start_ns"], side="right")
+        following = cut["start_ns"].gather(pl.select(pl.when(pl.lit(begins) < cut.height).then(begins)).to_series())
         done.append(here.drop_nulls("step").with_columns(end_ns=pl.min_horizontal("end_ns", "until")))
         rest = here.select("code", start_ns=pl.lit(following), end_ns="end_ns").filter(
             pl.col("start_ns") < pl.col("end_ns")

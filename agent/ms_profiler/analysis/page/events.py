@@ -241,9 +241,9 @@ def _chosen(events: pl.DataFrame, measures: Measures, most: int) -> tuple[pl.Dat
     order = table.sort("duration_ns", descending=True).select(pl.col("number").alias("step"))
     first = order.filter(pl.col("step") == order["step"].min())
     ranked = pl.concat([first, order]).unique("step", maintain_order=True).join(sizes, on="step", maintain_order="left")
-    kept = ranked.filter(pl.col("len").fill_null(0).cum_sum() <= most)["step"]
-    chosen = events.filter(pl.col("step").is_in(kept.implode())).drop("step").head(most)
-    steps = ", ".join(str(step) for step in sorted(kept.to_list())[:20])
+    fitting = ranked.filter(pl.col("len").fill_null(0).cum_sum() <= most)["step"]
+    chosen = events.filter(pl.col("step").is_in(fitting.implode())).drop("step").head(most)
+    steps = ", ".join(str(step) for step in sorted(fitting.to_list())[:20])
     return chosen, f"{chosen.height:,} of {events.height:,} events: those of the first and the slowest steps ({steps})."
 
 

@@ -44,23 +44,23 @@ def content(measures: Measures) -> dict[str, Any] | None:
     samples = {name: [0] * len(labels) for name in order}
     for process, place, name, count in own.iter_rows():
         samples[name][first[process] + place] += count
-    kept = _kept(callers, [sum(column[node] for column in samples.values()) for node in range(len(labels))])
-    place = {node: number for number, node in enumerate(kept)}
+    shown = _most_frequent(callers, [sum(column[node] for column in samples.values()) for node in range(len(labels))])
+    place = {node: number for number, node in enumerate(shown)}
     # the samples of a function that is left out count for its caller
     for column in samples.values():
         for node in range(len(labels) - 1, -1, -1):
             if node not in place and callers[node] >= 0:
                 column[callers[node]] += column[node]
     return {
-        "labels": [labels[node] for node in kept],
-        "caller": [place.get(callers[node], -1) for node in kept],
-        "samples": {name: [column[node] for node in kept] for name, column in samples.items()},
+        "labels": [labels[node] for node in shown],
+        "caller": [place.get(callers[node], -1) for node in shown],
+        "samples": {name: [column[node] for node in shown] for name, column in samples.items()},
         "period_ns": stacks.period_ns,
-        "left_out": len(labels) - len(kept),
+        "left_out": len(labels) - len(shown),
     }
 
 
-def _kept(callers: list[int], own: list[int]) -> list[int]:
+def _most_frequent(callers: list[int], own: list[int]) -> list[int]:
     """Return the indices of the functions to show: the most frequent ones with all their callers."""
     totals = list(own)
     for node in range(len(callers) - 1, -1, -1):

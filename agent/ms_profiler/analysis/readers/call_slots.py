@@ -46,9 +46,9 @@ class Calls:
     def _long(self, found: pl.DataFrame) -> pl.DataFrame:
         if not self.least_ns:
             return found
-        kept = found.filter((pl.col("end_ns") - pl.col("start_ns") >= self.least_ns) | (pl.col("end_ns") == 0))
-        self.left_out += found.height - kept.height
-        return kept
+        long_calls = found.filter((pl.col("end_ns") - pl.col("start_ns") >= self.least_ns) | (pl.col("end_ns") == 0))
+        self.left_out += found.height - long_calls.height
+        return long_calls
 
     def table(
         self, process: int, clock: Clock, names: Callable[[pl.Series], pl.Series], window: tuple[int, int], last_ns: int

@@ -55,18 +55,18 @@ def known(recording: tables.Recording, found: dict[int, Traced]) -> dict[int, Tr
         recording: the run.
         found: the device records, by process.
     """
-    ours, kept, others = pl.col("source").is_in([int(source) for source in SOURCES]), {}, 0
+    ours, by_process, others = pl.col("source").is_in([int(source) for source in SOURCES]), {}, 0
     for process, traced in found.items():
         unknown = sum(int(part.select((~ours).sum()).item()) for part in (traced.ran, traced.others))
         others += unknown
         # usually all records are known; then none of the millions is copied
         if unknown:
             traced = replace(traced, ran=traced.ran.filter(ours), others=traced.others.filter(ours))
-        kept[process] = traced
+        by_process[process] = traced
     if others:
         why = "a newer version of ms-profiler wrote them; analyse with that version"
         recording.info.not_collected.append({"what": f"{others} records of a device", "why": why})
-    return kept
+    return by_process
 
 
 def mark(recording: tables.Recording, found: dict[int, Traced]) -> None:

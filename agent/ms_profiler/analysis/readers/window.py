@@ -11,7 +11,7 @@ import polars as pl
 from ms_profiler.store.format import Category, Flag, Kind
 from ms_profiler.store.run_info import RunInfo
 
-#: A step that the window cuts is kept when it has as many spans as this part of a usual one: a script starts the
+#: A step that the window cuts stays when it has as many spans as this part of a usual one: a script starts the
 #: profiler in the middle of a step of the framework's loop, and stops it right before its end.
 PART = 0.5
 
@@ -51,12 +51,12 @@ class Window:
         if not self.start_ns:
             return events
         step = pl.col("kind") == Kind.STEP
-        kept = events.filter(step | (pl.col("start_ns") >= self.start_ns))
+        selected = events.filter(step | (pl.col("start_ns") >= self.start_ns))
         if self.end_ns:
-            kept = kept.filter(step | (pl.col("start_ns") < self.end_ns)).with_columns(
+            selected = selected.filter(step | (pl.col("start_ns") < self.end_ns)).with_columns(
                 end_ns=pl.when(step).then("end_ns").otherwise(pl.min_horizontal("end_ns", pl.lit(self.end_ns)))
             )
-        return kept
+        return selected
 
     def clamp(self, time_ns: int) -> int:
         """Return the nearest time of this run."""

@@ -148,8 +148,8 @@ def derived(summary: dict[str, Any], directory: str) -> list[str]:
     lines = [directory]
     if written := summary["derived"]["written"]:
         lines.append(f"derived: {', '.join(sorted(written))}")
-    if kept := summary["derived"]["kept"]:
-        lines.append(f"existed before, and left unchanged: {', '.join(sorted(kept))}")
+    if existing := summary["derived"]["kept"]:
+        lines.append(f"existed before, and left unchanged: {', '.join(sorted(existing))}")
     return [*lines, f"{layout.SUMMARY}: this page for programs"]
 
 

@@ -45,30 +45,30 @@ def fitted(made: Table, width: int) -> Table:
     """
     names, *others = [[_text(column.header), *map(_text, column.cells)] for column in made.columns]
     longest = max(map(_cells, names))
-    kept = list(range(len(others)))
+    left = list(range(len(others)))
     least = min(longest, _NAME)
 
     def room() -> int:
         return width - sum(
-            GAP + (max(map(_cells, others[at])) if made.columns[at + 1].no_wrap else _WORDS) for at in kept
+            GAP + (max(map(_cells, others[at])) if made.columns[at + 1].no_wrap else _WORDS) for at in left
         )
 
     if room() < longest:
         for cells in others:  # titles of several words, one below the other
             cells[0] = Text("\n".join(cells[0].plain.split()))
-    order = sorted(kept, key=lambda at: (_place(made.columns[at + 1].header), -at))
-    while room() < least and len(kept) > 1:
-        kept.remove(order.pop(0))
+    order = sorted(left, key=lambda at: (_place(made.columns[at + 1].header), -at))
+    while room() < least and len(left) > 1:
+        left.remove(order.pop(0))
     space = max(room(), 1)
-    shown = table("", *[""] * len(kept))
-    for at, column in zip((0, *(at + 1 for at in kept)), shown.columns, strict=True):
+    shown = table("", *[""] * len(left))
+    for at, column in zip((0, *(at + 1 for at in left)), shown.columns, strict=True):
         column.justify, column.no_wrap = made.columns[at].justify, made.columns[at].no_wrap
-    columns = [[shortened(name, space) for name in names], *(others[at] for at in kept)]
+    columns = [[shortened(name, space) for name in names], *(others[at] for at in left)]
     for column, cells in zip(shown.columns, columns, strict=True):
         column.header = cells[0]
     for row in zip(*(cells[1:] for cells in columns), strict=True):
         shown.add_row(*row)
-    left_out = [str(made.columns[at + 1].header) for at in range(len(others)) if at not in kept]
+    left_out = [str(made.columns[at + 1].header) for at in range(len(others)) if at not in left]
     if titles := ", ".join(title for title in left_out if title):
         shown.caption, shown.caption_justify = Text(f"a wider terminal also shows: {titles}"), "left"
     return shown

@@ -41,7 +41,7 @@ def collect(recording: tables.Recording, device: tables.Device, whole: Steps, us
         times=choice.of(time.times()),
         moments=choice.of(time.moments()),
         during=choice.of(time.spans),
-        table=pl.concat(taken.kept).sort("process", "lane", "start_ns", "kernel"),
+        table=pl.concat(taken.kernels).sort("process", "lane", "start_ns", "kernel"),
         names=names.select(
             pl.col("name").alias("full_name"),
             "type",
@@ -112,7 +112,7 @@ class _Taken:
 
     Attributes:
         sums: the result of `kernels.sum_up`.
-        kept: `tables.KERNELS`.
+        kernels: `tables.KERNELS`.
         bound: `launched.BOUND` of these kernels, by start.
         owned: the step of each of these kernels.
     """
@@ -123,7 +123,7 @@ class _Taken:
     choice: _Choice
     process: int
     sums: list[pl.DataFrame] = field(default_factory=list)
-    kept: list[pl.DataFrame] = field(default_factory=list)
+    kernels: list[pl.DataFrame] = field(default_factory=list)
     bound: list[pl.DataFrame] = field(default_factory=list)
     owned: list[pl.Series] = field(default_factory=list)
     _launches: launched.Launches | None = None
@@ -153,7 +153,7 @@ class _Taken:
         named = waited.filter(self._details(waited)).with_columns(
             pl.col("stream").alias("lane"), pl.lit(self.process, pl.UInt32).alias("process")
         )
-        self.kept.append(named.select(tables.KERNELS.names()).cast(tables.KERNELS))
+        self.kernels.append(named.select(tables.KERNELS.names()).cast(tables.KERNELS))
 
     def _waited(self, tasks: pl.DataFrame) -> pl.DataFrame:
         if self.device.form in LAUNCHED:

@@ -36,7 +36,7 @@ from ms_profiler.store import layout
 from ms_profiler.store.format import Category
 from ms_profiler.store.reader import ReadCounts
 
-#: kernels that are kept, about
+#: approximate number of kernels whose rows stay
 MOST: Final = 500_000
 #: kernels placed at once
 BATCH: Final = 100_000
@@ -63,7 +63,7 @@ class Stream:
         texts: the texts of modules and shapes; the recording's names come first, in their order.
         states: the result of `metrics.overlap.states` for the steps in `detailed`.
         times: the result of `metrics.overlap.by_step` for all recorded steps.
-        table: `tables.KERNELS` kept, by process, lane and start.
+        table: `tables.KERNELS` of the detailed steps, by process, lane and start.
         names: `tables.KERNEL_NAMES`.
         sums: the result of `metrics.kernels.sum_up` over all kernels.
         sums_by_place: `count` and `total_ns` by `kernel`, `module`, `part` and `place`, see `metrics.sampling.places`;
@@ -147,7 +147,7 @@ class _Intake:
         self.scopes: list[Scope] = []
         self.owners: dict[str, Owner] = {}
         self.texts = {text: row for row, text in enumerate(recording.names)}
-        self.kept: list[pl.DataFrame] = []
+        self.tables: list[pl.DataFrame] = []
         self.sums: list[pl.DataFrame] = []
         self.by_place: list[pl.DataFrame] = []
         self.states: list[pl.DataFrame] = []
@@ -161,7 +161,7 @@ class _Intake:
             self._process(process, list(group))
         if not self.states:
             self._measure(pl.DataFrame(schema=tables.KERNELS), (-_FOREVER, _FOREVER))
-        table = pl.concat(self.kept) if self.kept else pl.DataFrame(schema=tables.KERNELS)
+        table = pl.concat(self.tables) if self.tables else pl.DataFrame(schema=tables.KERNELS)
         return Stream(
             texts=pl.Series("text", list(self.texts), dtype=pl.String),
             states=pl.concat(self.states),
@@ -204,7 +204,7 @@ class _Intake:
             if scope.module is not None:
                 self.texts.setdefault(scope.module, len(self.texts))
         shapes = pl.repeat(None, executions.height, dtype=pl.UInt32, eager=True)
-        if not self._kept(executions).is_empty():
+        if not self._of_detailed(executions).is_empty():
             shapes = reader.shapes(window, executions, list(self.names), self.texts)
         return kernels.waits(executions.with_columns(shapes.alias("shapes"))).with_columns(
             process=pl.lit(window.process, pl.UInt32), window_ns=pl.lit(window.start_ns, pl.Int64)
@@ -320,8 +320,8 @@ class _Intake:
         self.by_place.append(
             placed.group_by(*_PLACED, place).agg(pl.len().alias("count"), pl.col("duration_ns").sum().alias("total_ns"))
         )
-        kept = self._kept(placed).with_columns(pl.lit(None, pl.Int64).alias("launch_ns"))
-        self.kept.append(kept.select(tables.KERNELS.names()))
+        rows = self._of_detailed(placed).with_columns(pl.lit(None, pl.Int64).alias("launch_ns"))
+        self.tables.append(rows.select(tables.KERNELS.names()))
         if own:
             self._measure(placed, between)
 
@@ -346,7 +346,7 @@ class _Intake:
             communicate = intervals.union(pl.concat([exchanged, intervals.subtract(communicate, covered)]))
         states = overlap.states(compute, communicate, self.used, between)
         self.times.append(overlap.sum_up(states))
-        self.states.append(self._kept(states))
+        self.states.append(self._of_detailed(states))
 
     def _described(self, row: int) -> tuple[str, str, str, str | None, str | None]:
         scope = self.scopes[row]
@@ -355,7 +355,7 @@ class _Intake:
     def _touches(self, window: tables.Window) -> bool:
         return window.start_ns < self.within[1] and window.end_ns > self.within[0]
 
-    def _kept(self, frame: pl.DataFrame) -> pl.DataFrame:
+    def _of_detailed(self, frame: pl.DataFrame) -> pl.DataFrame:
         if self.detailed is None:
             return frame
         return frame.filter(intervals.locate(frame["start_ns"], self.detailed).is_not_null())

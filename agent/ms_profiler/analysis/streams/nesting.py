@@ -18,7 +18,7 @@ def nest(spans: pl.DataFrame) -> pl.DataFrame:
     spans.
 
     Args:
-        spans: `process`, `thread`, `category`, `start_ns`, `end_ns` and whatever else is to be kept.
+        spans: `process`, `thread`, `category`, `start_ns`, `end_ns` and further columns, which stay.
     """
     found = COLUMNS.nest(lanes(spans), spans["start_ns"], spans["end_ns"])
     return spans[found["row"]].with_columns(found["depth"], found["parent"])
@@ -28,7 +28,7 @@ def in_order(spans: pl.DataFrame) -> pl.DataFrame:
     """Sort spans by process, thread and start, longest first, if they are not.
 
     Args:
-        spans: `process`, `thread`, `start_ns`, `end_ns` and whatever else is to be kept.
+        spans: `process`, `thread`, `start_ns`, `end_ns` and further columns, which stay.
     """
     row = COLUMNS.order(threads(spans), spans["start_ns"], spans["end_ns"])
     return spans if row.is_sorted() else spans[row]

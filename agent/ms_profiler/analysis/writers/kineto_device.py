@@ -40,10 +40,10 @@ class Events:
         waits = device.waits.with_columns(
             kinds, pl.lit(0, pl.Int64).alias("id"), pl.lit(0, pl.UInt32).alias("device")
         ).drop_nulls("name")
-        kept = measures.stream.detailed
-        if measures.chosen is not None or kept is not None:
+        detailed = measures.stream.detailed
+        if measures.chosen is not None or detailed is not None:
             steps = measures.steps.table
-            steps = steps if kept is None else steps.filter(pl.col("number").is_in(kept))
+            steps = steps if detailed is None else steps.filter(pl.col("number").is_in(detailed))
             ran = ran.filter(intervals.locate(ran.select(_LAUNCHED).to_series(), steps).is_not_null())
             copies = copies.filter(intervals.locate(copies.select(_LAUNCHED).to_series(), steps).is_not_null())
             calls = calls.filter(intervals.locate(calls["start_ns"], steps).is_not_null())

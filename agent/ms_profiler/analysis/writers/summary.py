@@ -108,7 +108,7 @@ def summary(measures: Measures) -> dict[str, Any]:
         },
         "device": device_summary.summary(measures),
         "device_sources": info.device_sources,
-        "derived": {"written": measures.written, "kept": measures.kept} if measures.recording.foreign else None,
+        "derived": {"written": measures.written, "kept": measures.existing} if measures.recording.foreign else None,
         "sources": _sources(measures),
     }
 
@@ -241,10 +241,10 @@ def _compile(measures: Measures) -> dict[str, Any]:
 
 
 def _coverage(measures: Measures) -> dict[str, Any]:
-    kept = int((measures.recording.spans["category"] >= CATEGORY_FINE).sum())
+    recorded = int((measures.recording.spans["category"] >= CATEGORY_FINE).sum())
     return {
         "fine_records": measures.recording.fine,
-        "fine_records_kept": kept,
+        "fine_records_kept": recorded,
         "detailed_steps": measures.recording.detailed,
         "timeline_files": measures.section_count,
         "kernels": measures.stream.count,

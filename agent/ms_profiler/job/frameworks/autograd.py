@@ -56,7 +56,7 @@ class Tape:
         self.calls: list[tuple[int, int, str]] = []
         self._watch = watch
         self._next = FIRST
-        self._kept = 0
+        self._stored = 0
         #: a backward pass had nodes that were made before the reading began; it continues for one step more
         self._late = self._longer = False
 
@@ -73,7 +73,7 @@ class Tape:
             # a job without gradients of this kind is checked at growing intervals, and a job paused by its schedule at
             # each step
             return max(self._next, 2 * count if self.host.steps.recording else count + 1), False
-        self._next, self._kept = max(count, FIRST) * FACTOR, 0
+        self._next, self._stored = max(count, FIRST) * FACTOR, 0
         self._late = self._longer = False
         looking.tape = self
         self._watch(True)
@@ -113,8 +113,8 @@ class Tape:
             return
         content = {"time_ns": self.host.recorder.now(), "nodes": nodes, "calls": self.calls}
         side_file.write(self.host, layout.tape_path(home.folder, len(layout.tapes(home.folder))), content)
-        self._kept += 1
-        if self._kept == PASSES or len(self.calls) > MOST:  # a step that never ends must not write without bound
+        self._stored += 1
+        if self._stored == PASSES or len(self.calls) > MOST:  # a step that never ends must not write without bound
             self._end()
 
 

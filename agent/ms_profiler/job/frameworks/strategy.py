@@ -26,7 +26,7 @@ class Strategy:
 
     def __init__(self, host: "Host", read: Callable[[], dict[str, Any]]) -> None:
         self._host, self._read = host, read
-        self._kept = "", ""
+        self._last_written = "", ""
         host.at_step(self.stepped)
         host.at_end(self.end)
 
@@ -34,20 +34,20 @@ class Strategy:
         """Store the strategy; return the step of the next check."""
         if not self._host.asks(OPTION):
             return NEVER, False
-        return max(2 * count, 1), self.keep()
+        return max(2 * count, 1), self.store_if_changed()
 
     def end(self) -> None:
         """Store the strategy at the end of a recording."""
-        self.keep()
+        self.store_if_changed()
 
-    def keep(self) -> bool:
+    def store_if_changed(self) -> bool:
         """Write the description if it has changed; return whether it was written."""
         home = self._host.home
         if home is None or self._host.forked or not self._host.asks(OPTION):
             return False
         content = side_file.as_json(self._host, self._read())
-        if (home.folder, content) == self._kept or content == "{}" or not os.path.isdir(home.folder):
+        if (home.folder, content) == self._last_written or content == "{}" or not os.path.isdir(home.folder):
             return False
         run_info.replace(layout.strategy_path(home.folder), content)
-        self._kept = home.folder, content
+        self._last_written = home.folder, content
         return True

@@ -31,8 +31,8 @@ def start_apart(command: Sequence[str], environment: Mapping[str, str], output: 
     """See `apart.start`."""
 
     def array(texts: Iterable[str]) -> tuple[Any, list[Any]]:
-        kept = [_native.ffi.new("char[]", os.fsencode(text)) for text in texts]
-        return _native.ffi.new("char *[]", [*kept, _native.ffi.NULL]), kept
+        memory = [_native.ffi.new("char[]", os.fsencode(text)) for text in texts]
+        return _native.ffi.new("char *[]", [*memory, _native.ffi.NULL]), memory
 
     words, _words = array(command)
     variables, _variables = array(f"{name}={value}" for name, value in environment.items())

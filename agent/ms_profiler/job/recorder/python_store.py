@@ -52,7 +52,7 @@ class Strings:
 
     def __init__(self) -> None:
         self.ids: dict[bytes, int] = {}
-        self.kept = self.refused = self.counted = 0
+        self.text_bytes = self.refused = self.counted = 0
         self._numbers = count(1)
 
     def add(self, text: bytes, most: int | None = None) -> int:
@@ -71,12 +71,12 @@ class Strings:
         if (
             (most is not None and self.counted >= most)
             or 8 * len(self.ids) >= share * STRINGS_MOST
-            or 8 * (self.kept + len(text)) > share * STRING_BYTES_MOST
+            or 8 * (self.text_bytes + len(text)) > share * STRING_BYTES_MOST
         ):
             self.refused += 1
             return 0
         self.counted += most is not None
-        self.kept += len(text)
+        self.text_bytes += len(text)
         return self.ids.setdefault(text, next(self._numbers))
 
 

@@ -150,8 +150,8 @@ class SegmentFile:
             _U64.pack_into(self.memory, offset + _END, end_ns)
             self.memory[offset + _LAST_WORD : offset + SLOT_SIZE] = last
             return
-        kept = bytes(self.memory[offset + _ARG : offset + _LAST_WORD])
-        self.memory[offset + _END : offset + SLOT_SIZE] = _U64.pack(end_ns) + kept + last
+        between = bytes(self.memory[offset + _ARG : offset + _LAST_WORD])
+        self.memory[offset + _END : offset + SLOT_SIZE] = _U64.pack(end_ns) + between + last
         if offset < self._flushed:
             self._changed.append(slot)
 

@@ -92,12 +92,12 @@ class Modules:
         if not self.graph_mode:
             for path, inner in trees.walk(cell, TABLE):
                 if path and id(inner) not in self.labels.known:
-                    self.labels.put(inner, self._kept(*self._label(inner, f"{root}.{path}")))
+                    self.labels.put(inner, self._label_of(*self._label(inner, f"{root}.{path}")))
         if role == OPTIMIZER:
             self._absorb(cell)
-        return self._kept(span, role)
+        return self._label_of(span, role)
 
-    def _kept(self, span: Span, role: int) -> Label | Span:
+    def _label_of(self, span: Span, role: int) -> Label | Span:
         return (span, role) if role or self._watched else span
 
     def _again(self, cell: Any) -> str:
