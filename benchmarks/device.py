@@ -94,7 +94,7 @@ def main() -> None:
         counts, stats = tracing.counts(), recorder.stats()
         recorder.close()
         print(f"read and written: {made / took / 1e6:.2f} M/s, {cpu / made * 1e6:.3f} s of a processor a million")
-        print(f"of that the thread that reads: {reading / counts.records * 1e6:.3f} s a million")
+        print(f"the thread that reads: {reading / counts.records * 1e6:.3f} s a million")
         missing = counts.dropped + counts.lost + counts.refused + counts.unfinished
         print(f"records {counts.records}, missing {missing}, {stats.bytes / counts.records:.1f} bytes on disk a record")
         print(f"memory grew by {grown:.1f} MB at most, in {took:.0f} s")

@@ -69,6 +69,23 @@ def test_the_site_has_every_page():
     assert sorted(listed) == sorted(pages)
 
 
+def undescribed(schema, place=""):
+    """Yield the keys of a JSON schema that have no description."""
+    for key, value in schema.get("properties", {}).items():
+        if "description" not in value and "$ref" not in value:
+            yield f"{place}.{key}"
+        yield from undescribed(value, f"{place}.{key}")
+    inner = [schema.get("items"), schema.get("additionalProperties"), *schema.get("$defs", {}).values()]
+    for each in [*inner, *schema.get("anyOf", []), *schema.get("oneOf", [])]:
+        if isinstance(each, dict):
+            yield from undescribed(each, f"{place}[]")
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "agent").rglob("*.schema.json")), ids=lambda path: path.stem)
+def test_a_schema_describes_each_key(path):
+    assert list(undescribed(json.loads(path.read_text()))) == []
+
+
 def test_every_file_of_a_result_has_a_place():
     page = text_of(ROOT / "docs/results.md")
     files = {file.name.partition(",")[0] for file in (*CSV_FILES, *JSON_FILES)}

@@ -13,18 +13,19 @@ from conftest import ROOT, environment
 from store_builder import write_training
 from test_docs import PAGES, text_of
 
-#: the job of the documents: a step mostly waits, so that other work on the machine hardly changes its length, and the
-#: default threshold of the gate is large enough for its noise
+#: the job of the documents: a step of one thread mostly waits, so that other work on the machine hardly changes its
+#: length, and the noise of its runs is below the default threshold of the gate
 TRAIN = """
 import time
 import torch
+torch.set_num_threads(1)
 network = torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.ReLU(), torch.nn.Linear(256, 8))
 optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
-for _ in range(50):
+for _ in range(40):
     optimizer.zero_grad()
     network(torch.ones(32, 64)).sum().backward()
     optimizer.step()
-    time.sleep(0.03)
+    time.sleep(0.1)
 """
 PROGRAMS = ("ms-profiler", "python", "pip", "make", "git", "ssh", "export", "pre-commit")
 #: commands that need no arguments

@@ -13,8 +13,8 @@ from ms_profiler.store.format import Category, Kind, StepSource
 STEPS = 100
 STEP_NS = 10_000_000
 STEP_NOISE = 0.02
-SPIKES = 0.03  #: share of the steps
-SPIKE = 2.0  #: times as long
+SPIKES = 0.03  #: share of the steps that are spikes
+SPIKE = 2.0  #: factor by which a spike is longer
 #: share of a step of each phase, in their order
 _PHASES = ((Category.DATA, 0.1), (Category.FORWARD, 0.3), (Category.BACKWARD, 0.5), (Category.OPTIMIZER, 0.1))
 _WALL_NS = 1_760_000_000_000_000_000
