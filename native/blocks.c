@@ -15,7 +15,7 @@
 
 typedef struct {
   uintptr_t address; /* 0: free */
-  uint64_t size;     /* times two; odd: its allocation was recorded */
+  uint64_t size;     /* twice the size, plus one if its allocation was recorded */
 } block;
 
 /* Open addressing with linear probing; at most half full. */

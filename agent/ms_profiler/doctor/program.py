@@ -151,4 +151,4 @@ def _not_python(path: str) -> Finding:
         text = f"{path} is a frozen program: its interpreter reads no site-packages and no PYTHONPATH."
         return cause("command", text, "Profile the script with an installed interpreter.")
     text = f"{path} is no Python interpreter and no Python script."
-    return note("command", text, "If it starts one, ask `ms-profiler doctor PID` while the job runs.")
+    return note("command", text, "If it starts one, run `ms-profiler doctor PID` while the job runs.")

@@ -157,5 +157,5 @@ def _remarks(starts: Sequence[Start], members: Sequence[Sequence[RankAccount]]) 
             )
     unknown = sum(_steps(known)["waiting_ns"].null_count() for each in members for known in each)
     if unknown:
-        told.append(f"Of {unknown} steps the waiting is not known; they count as training.")
+        told.append(f"The waits in {unknown} steps are not known; these steps count as training.")
     return told
