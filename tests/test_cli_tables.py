@@ -3,7 +3,7 @@ import json
 import sqlite3
 from contextlib import closing
 
-from ascend_builder import sample
+from ascend_builder import exchanging, sample
 from conftest import ROOT
 from ms_profiler.analysis.catalogue import TABLES
 from ms_profiler.analysis.catalogue.database_files import DATABASE_FILES
@@ -80,9 +80,7 @@ def keys_of(value, depth):
 
 def test_every_key_that_is_written_is_documented(tmp_path):
     """The written results have exchanges, several ranks and databases."""
-    made = sample(tmp_path)
-    made.hold(5, 100)
-    result = made.text()
+    result = exchanging(tmp_path, "_ascend_pt").text()
     rank = write_training(tmp_path, name="b_ascend_ms", world_size=2)
     engine.analyse([result, rank], forms=("db",))
     known = {file.name: set(file.columns) for file in FILES}
