@@ -111,7 +111,7 @@ def test_an_empty_directory_says_why(tmp_path, shown, monkeypatch, value, reason
     for directory, text in ((tmp_path, "holds no result"), (tmp_path / "missing", "does not exist")):
         code, out, err = shown(directory)
         assert (code, out) == (2, "")
-        assert f"{directory} {text}: no process recorded into it. Ask `ms-profiler doctor -- COMMAND`" in err
+        assert f"{directory} {text}: no process recorded into it. Run `ms-profiler doctor -- COMMAND`" in err
         assert reason in err
 
 

@@ -249,6 +249,21 @@ def test_results(tmp_path):
     assert any(text.endswith("ended (exit) with 100 records.") for text in texts)
 
 
+def test_hooks_devices_and_missing_data_of_a_result(tmp_path):
+    store = training(tmp_path)
+    store.processes[0].info.records = 100
+    store.info.hooks = {"torch.a": "applied", "torch.b": "applied", "torch.c": "missing: torch has no c"}
+    store.info.device_sources = {"NPU": {"interface": "msPTI", "why": "it serves all options"}}
+    store.info.not_collected = [{"what": "kernels", "why": "Nsight Systems owns CUPTI"}]
+    name = store.write().name
+    _, findings = doctor(tmp_path, cwd="/", variables=environment())
+    texts = [finding["text"] for finding in findings if finding["about"] == name]
+    assert "2 of 3 hooks were applied." in texts
+    assert "The hook of torch.c is missing: torch has no c." in texts
+    assert "NPU records come from msPTI: it serves all options." in texts
+    assert "Not collected: kernels: Nsight Systems owns CUPTI." in texts
+
+
 def test_a_result_without_a_record(tmp_path):
     training(tmp_path).write()
     code, findings = doctor(tmp_path, cwd="/", variables=environment())

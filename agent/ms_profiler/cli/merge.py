@@ -26,8 +26,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="the directory of the results of all ranks, or its address: s3://...",
     )
-    parser.add_argument("--steps", metavar="N,N|N-M", help="keep to these consecutive steps")
-    parser.add_argument("--ranks", metavar="N,N-M", help="keep to these ranks")
+    parser.add_argument("--steps", metavar="N,N|N-M", help="only these consecutive steps")
+    parser.add_argument("--ranks", metavar="N,N-M", help="only these ranks")
     parser.add_argument(
         "--output", metavar="FILE", help=f"where the timeline goes; by default {layout.PERFETTO_TRACE} in the first DIR"
     )

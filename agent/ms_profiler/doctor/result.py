@@ -46,7 +46,7 @@ def absent(directory: str) -> list[Finding]:
         text = f"{directory} holds no result itself, but {elsewhere[0]} does."
         return [cause("result", text, f"Name {' or '.join(elsewhere)}.")]
     what = "holds no result" if os.path.isdir(directory) else "does not exist"
-    remedy = "Ask `ms-profiler doctor -- COMMAND` with the job's command, in the environment that it starts in."
+    remedy = "Run `ms-profiler doctor -- COMMAND` with the job's command, in the environment that it starts in."
     found = [cause("result", f"{directory} {what}: no process recorded into it.", remedy)]
     chosen = options.parse(os.environ.get(VARIABLE)).options
     if chosen is None:
@@ -82,9 +82,10 @@ def _examine(result: str) -> list[Finding]:
         return [cause(name, text, f"ms-profiler analyse {result} uses the rest.")]
     found = [note(name, message) for message in info.messages]
     found += _processes(result, name)
-    found += [
-        note(name, f"The hook of {target} is {state}.") for target, state in info.hooks.items() if state != "applied"
-    ]
+    missed = {target: state for target, state in info.hooks.items() if state != "applied"}
+    if info.hooks:
+        found.append(ok(name, f"{len(info.hooks) - len(missed)} of {len(info.hooks)} hooks were applied."))
+    found += [note(name, f"The hook of {target} is {state}.") for target, state in missed.items()]
     for activity, source in info.device_sources.items():
         found.append(ok(name, f"{activity} records come from {source.get('interface')}: {source.get('why')}."))
     found += [note(name, f"Not collected: {entry['what']}: {entry['why']}.") for entry in info.not_collected]
@@ -107,7 +108,7 @@ def _processes(result: str, name: str) -> list[Finding]:
         elif record.state == "running" and record.pid in daemons:
             found.append(ok(name, f"{who} was ended by its parent when the parent exited."))
         elif record.state == "running":
-            found.append(note(name, f"{who} was killed or vanished; all that it recorded before is in the store."))
+            found.append(note(name, f"{who} was killed or vanished; the store has its records."))
         elif record.records:
             found.append(ok(name, f"{who} ended ({record.end}) with {record.records} records."))
         else:
