@@ -6,7 +6,7 @@ PY     := $(VENV)/bin/python
 PIP    := $(PY) -m pip --disable-pip-version-check -q
 NATIVE := $(wildcard native/*.c native/*.h native/*/*.c native/*/*.h native/*.py native/CMakeLists.txt) $(wildcard sitecustomize/*) pyproject.toml
 
-# with this variable, each of some hundred jobs and analyses would compile our sources again
+# where it is set, each of some hundred jobs and analyses would compile our sources again
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
@@ -98,7 +98,7 @@ docs: $(VENV)/.installed ## Build the pages of docs/ into build/site.
 	$(PIP) install -e '.[docs]'
 	$(VENV)/bin/mkdocs build --strict
 
-picture: demo ## Draw the summary of the demo anew, for docs/.
+picture: demo ## Draw the summary of the demo anew, for the README.
 	$(PY) docs/picture.py "$$(ls -td data/*_ascend_ms | head -n 1)" docs/summary.svg
 
 clean: ## Remove what was built, .venv included.
@@ -125,7 +125,7 @@ $(VENV)/.tests: $(VENV)/.frameworks $(VENV)/.tools
 	$(PIP) install -e '.[analysis,test]'
 	@touch $@
 
-# Training loops of other projects around PyTorch, and a tool of three hundred megabytes that reads one of our files.
+# Loops that others wrote around PyTorch, and a tool with three hundred megabytes of its own to read one file with.
 $(VENV)/.trainers: $(VENV)/.frameworks
 	$(PIP) install lightning transformers accelerate stable-baselines3 gymnasium skorch torch==2.13.0 'numpy<2'
 	$(PIP) install 'distributed>=2024.1' s3fs 'moto[server]' ray
