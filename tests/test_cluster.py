@@ -69,6 +69,9 @@ def test_late_rank_is_named_and_the_others_wait(tmp_path, capsys):
     assert late["excess_ms"] == pytest.approx(10 * (STEPS - 1), rel=0.02)
     # the others take as long as each other
     assert late["saved_at_median_ms"] == pytest.approx(10 * (STEPS - 1), rel=0.02)
+    chain = late["delays"]
+    assert (chain["operation"], chain["number"], chain["waiting_ranks"]) == ("allreduce", chain["step"], RANKS - 1)
+    assert chain["late_ms"] == pytest.approx(10, abs=0.3)
     assert [row["role"] for row in found["ranks"]] == ["waits", "late", "waits"]
     assert found["verdict"].startswith("Rank 1 is late: it waits for its input, ")
     assert "Ranks 0 and 2 wait for it" in found["verdict"]
