@@ -53,7 +53,7 @@ def gate(*words):
 
 
 def run(folder, case):
-    """Run one case; leave its recordings, and its duration."""
+    """Run one case; store its recordings and its duration."""
     framework, kind, _ = case.split("-")
     place = os.path.join(folder, case)
     if os.path.exists(place):

@@ -3,8 +3,8 @@
     PYTHON benchmarks/stacks.py EXTENSION [ROUNDS]
 
 PYTHON is any CPython that has cffi and viztracer, EXTENSION the path of `ms_profiler._native`: so one build of it can
-be measured on each version. Quoted are medians of the differences to neighbouring bare runs, for calls of Python alone
-and with those of functions in C; A/A is a bare run against its neighbours.
+be measured on each version. The figures are medians of the differences to neighbouring bare runs, for calls of Python
+alone and with those of functions in C; A/A is a bare run against its neighbours.
 """
 
 import ast

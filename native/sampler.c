@@ -41,7 +41,7 @@ static struct {
   uint32_t count;   /* of them */
   bool asked;       /* of a thread of the job, which has not run the call yet */
   int pid;
-  int leaves_out, left_out; /* looks, after a look for which a thread had to release the GIL */
+  int leaves_out, left_out; /* samples to leave out after a thread had to release the GIL, and those left out so far */
 } sampler = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* Used with the GIL only. */

@@ -41,7 +41,7 @@ void msp_tsc_after_fork(void);
 /* Tell whether threads may follow the counter. */
 bool msp_tsc_trusted(void);
 
-/* Have all threads read the clock from the ends of their lines on. */
+/* Stop using the counter: each thread reads the clock again as soon as its line ends. */
 void msp_tsc_distrust(void);
 
 /* Begin a line at a pair and return its time. */

@@ -57,7 +57,7 @@ bool mspti_has_devices(void *driver) {
   return count_devices != NULL && count_devices(&count) == 0 && count > 0;
 }
 
-/* Below CANN's folder, then where the loader looks. */
+/* Load a library from CANN's folder, or else by the loader's own search. */
 static void *load(const char *name) {
   const char *home = getenv(HOME);
   void *library = NULL;

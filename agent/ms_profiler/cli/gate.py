@@ -64,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=_share,
         default=0.05,
         metavar="SHARE",
-        help="increase of the step time that counts, 0.05 or 5%% (the default)",
+        help="smallest increase of the step time that is a regression, 0.05 or 5%% (the default)",
     )
     rules.add_argument(
         "--tripwire",

@@ -80,7 +80,7 @@ def pipeline(found: Pipeline | None) -> dict[str, Any] | None:
 
 
 def experts(found: Experts) -> dict[str, Any]:
-    """Return the load of the ranks that share experts for programs, sums over the steps, times in milliseconds.
+    """Return the load of the ranks that share experts, as JSON: sums over the steps, times in milliseconds.
 
     Args:
         found: the ranks.

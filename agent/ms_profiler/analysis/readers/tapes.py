@@ -64,7 +64,7 @@ def parse(content: bytes) -> Tape:
         ValueError: it is damaged.
     """
     known = side_files.parsed(content)
-    # of calls that begin at the same number, the outer one ends later
+    # when calls begin at the same number, the outer one ends later
     calls = sorted(((int(begin), int(end), str(name)) for begin, end, name in known["calls"]), key=_outer_first)
     nodes, around, place = [], list[tuple[int, str]](), 0
     for number, name, wanted, summed in known["nodes"]:

@@ -85,7 +85,7 @@ class Mspti(Interface):
         return f"msPTI refuses {kinds}{remedy}"
 
     def left_to(self, host: "Host") -> str:
-        """See `Interface.left_to`; of two collectors on an NPU one loses its records."""
+        """See `Interface.left_to`; where two collectors run on an NPU, one loses its records."""
         return host.left_running
 
     def version(self, library: str, told: int) -> str:
