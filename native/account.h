@@ -18,7 +18,7 @@
 typedef struct {
   uint64_t magic;   /* MSP_ACCOUNT_MAGIC */
   uint64_t limit;   /* bytes that may be taken; MSP_ACCOUNT_NO_LIMIT: any number */
-  uint64_t bytes;   /* that are taken */
+  uint64_t bytes;   /* bytes taken so far */
   uint64_t refused; /* processes that found no room to begin */
 } msp_account;
 

@@ -23,10 +23,10 @@ void msp_blocks_leave(void);
 
 typedef struct {
   uint64_t live;  /* bytes of the blocks that are in use */
-  uint64_t peak;  /* the most since this was asked last */
-  uint64_t made;  /* blocks so far */
-  uint64_t freed; /* of them */
-  uint64_t lost;  /* blocks that there was no memory to note */
+  uint64_t peak;  /* largest sum since the last query */
+  uint64_t made;  /* blocks allocated so far */
+  uint64_t freed; /* blocks released so far */
+  uint64_t lost;  /* blocks that were not noted for lack of memory */
   bool intact;    /* the imports are still ours: no other tool has replaced them */
 } msp_blocks_counts;
 

@@ -17,7 +17,7 @@
 /* A function in the form of its slots. */
 typedef struct {
   const void *key; /* identifies the function */
-  uint64_t place;  /* as of MSP_KIND_CALL, without a thread */
+  uint64_t place;  /* its place, as in MSP_KIND_CALL, without a thread */
   uint32_t name;
 } msp_callee;
 
@@ -31,9 +31,9 @@ typedef struct msp_calls {
   msp_open_call *open;
   uint32_t depth, room;
   uint32_t beyond;    /* number of deeper calls, which are not recorded */
-  uint32_t told;      /* the outermost of them that are written already */
-  uint32_t span;      /* of tracing that they belong to, 0: none */
-  const void *strand; /* of several stacks of a thread, the one that runs */
+  uint32_t told;      /* number of the outermost calls that are written already */
+  uint32_t span;      /* the span of tracing that they belong to, 0: none */
+  const void *strand; /* the running one of several stacks of the thread */
   uint64_t due_ns;    /* time at which to write the running calls */
   msp_writer *writer;
   struct msp_calls *previous, *following;

@@ -16,7 +16,7 @@ typedef struct {
   uint32_t number;
   msp_function told;
   msp_callee callee;
-  bool left_out;    /* by its file, see msp_codes_choose */
+  bool left_out;    /* because of its file, see msp_codes_choose */
   PyObject *pauses; /* of a generator or coroutine before 3.12: its instructions */
 } msp_code;
 

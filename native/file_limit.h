@@ -10,7 +10,7 @@
 
 typedef struct {
   sigset_t before;
-  bool pending; /* one that is not ours waits, and goes on waiting */
+  bool pending; /* a signal that is not ours is pending, and stays pending */
 } msp_file_limit;
 
 msp_file_limit msp_file_limit_begin(void);

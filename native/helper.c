@@ -32,13 +32,13 @@
 static struct {
   pthread_mutex_t lock; /* held for a few instructions at a time */
   pthread_cond_t wake;  /* waits on CLOCK_MONOTONIC; never destroyed, somebody may be about to signal it */
-  pthread_cond_t told;  /* that it has ended or answered */
+  pthread_cond_t told;  /* signalled when the helper has ended or answered */
   bool has_wake;
   pthread_t thread;
   bool runs;
   bool awake; /* there is something to do */
   bool stop;
-  bool rests;     /* stopped for a fork: goes on when there is something to do */
+  bool rests;     /* stopped for a fork; continues when there is work */
   bool ended;     /* by `stop`; the thread itself is gone a moment later */
   uint32_t asked; /* whether the file system answers */
   uint32_t answered;

@@ -26,10 +26,10 @@ void msp_helper_rest(void);
 
 /* cffi:end */
 
-/* Let it go on after a rest. */
+/* Wake the helper after a rest. */
 void msp_helper_revive(void);
 
-/* There is something to do. Cheap; never waits for the helper's work. */
+/* Tell the helper that there is work. Cheap; never waits for the helper. */
 void msp_helper_wake(void);
 
 /* Forget the parent's helper, which a fork child does not have. */

@@ -11,8 +11,8 @@
 
 /* cffi:begin */
 
-/* One number of a file: of the first line that begins with `key`, number `number` of it, from 0; -1: the last one. A
- * path that is no absolute one is a source of its own: "usage", numbers of getrusage, and "threads", for each thread
+/* One number of a file: number `number`, from 0, of the first line that begins with `key`; -1: the last number. A path
+ * that is not absolute is a source of its own: "usage", numbers of getrusage, and "threads", for each thread
  * the numbers of its schedstat. */
 typedef struct {
   const char *path;

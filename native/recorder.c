@@ -21,9 +21,9 @@ static struct {
   pthread_mutex_t lock; /* open and close, one at a time */
   bool initialised;
   uint32_t session;
-  uint64_t refused;   /* names, before this session */
+  uint64_t refused;   /* names refused before this session */
   bool left;          /* a session was left open, because its file system does not answer */
-  void (*also)(void); /* in a fork child */
+  void (*also)(void); /* called in a fork child */
   msp_stats last;     /* of the session closed last, without the counts of other modules */
 } recorder = {.lock = PTHREAD_MUTEX_INITIALIZER};
 

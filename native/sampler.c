@@ -36,9 +36,9 @@ static struct {
   pthread_t thread;
   bool runs, stop, ended;
   uint64_t period_ns;
-  uint64_t due_ns;  /* of the first look that no thread has taken; 0: none is due */
-  uint64_t last_ns; /* of the last one */
-  uint32_t count;   /* of them */
+  uint64_t due_ns;  /* time of the first look that no thread has taken; 0: none is due */
+  uint64_t last_ns; /* time of the last look that is due */
+  uint32_t count;   /* number of looks that are due */
   bool asked;       /* of a thread of the job, which has not run the call yet */
   int pid;
   int leaves_out, left_out; /* samples to leave out after a thread had to release the GIL, and those left out so far */

@@ -55,7 +55,7 @@ void msp_signals_hold(void) {
 
 /* By a timer of the kernel; the system call itself, because before glibc 2.34 its function is in another library. */
 static void send_after(int number, uint64_t delay_ns) {
-  ++delay_ns; /* none would never come */
+  ++delay_ns; /* a delay of 0 would disarm the timer */
   struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = number};
   const struct itimerspec when = {.it_value = {(time_t)(delay_ns / 1000000000u), (long)(delay_ns % 1000000000u)}};
   int timer;

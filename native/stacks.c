@@ -39,8 +39,8 @@ static struct {
   uint32_t count, room;
 } threads;
 
-static uint32_t last_node;  /* of this process */
-static uint32_t node_count; /* since they were forgotten */
+static uint32_t last_node;  /* number of the newest node of this process */
+static uint32_t node_count; /* nodes since all were forgotten */
 
 typedef struct {
   bool is_node;

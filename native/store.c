@@ -28,10 +28,10 @@ static struct {
   uint64_t lost; /* slots that are not in their files */
   int failure;
   uint64_t retry_ns;
-  uint64_t memory_retry_ns; /* of fine-grained events */
+  uint64_t memory_retry_ns; /* time of the next attempt for fine-grained events */
   msp_segment *left_over;
   msp_segment *spare;
-  uint32_t spare_slots; /* size of the spare wanted; 0: none */
+  uint32_t spare_slots; /* slots of the wanted spare segment; 0: none is wanted */
   msp_segment *written;
   uint64_t retired; /* bytes */
   msp_segment *full;

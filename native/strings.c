@@ -42,10 +42,10 @@ static msp_string *oldest, *newest;
 static uint32_t count;
 static uint32_t counted; /* of these, names that are bounded by their number */
 static size_t kept_bytes;
-static uint32_t kept_slots; /* that all of them take in a store */
-static uint64_t refused;    /* times that there was no room for another */
+static uint32_t kept_slots; /* slots that all texts take in a store */
+static uint64_t refused;    /* texts refused for lack of room */
 static bool anonymous;
-static uint64_t secret[2]; /* of the hash of hidden texts */
+static uint64_t secret[2]; /* key of the hash of hidden texts */
 static bool torn;          /* inherited over a fork, perhaps from the middle of a change */
 
 static uint32_t slots_of(size_t length) { return 1 + (uint32_t)((length + MSP_SLOT_SIZE - 1) / MSP_SLOT_SIZE); }

@@ -12,12 +12,12 @@
 /* Pairs are wrong by half their widths, 30 ns as a rule: a rate from two of them that are 20 ms apart is wrong by 3 ns
  * at the end of a line. */
 #define BASELINE_LEAST_NS 20000000u
-#define SLEPT_MOST_NS 100000u   /* what reading three clocks in turn may look like */
+#define SLEPT_MOST_NS 100000u   /* largest apparent sleep that comes from reading three clocks in turn */
 #define WIDTH_ENOUGH 200u       /* ticks; a thread that is interrupted between its readings takes others */
-#define WIDTH_MOST 600u         /* of a pair that a line begins at */
-#define ATTEMPTS 4              /* to read a narrow one */
-#define FAILED_MOST 64u         /* times that all of them are wide, in a row, for reading the counter to be worth it */
-#define DEVIATION_MOST_NS 1000u /* of the clock from a line */
+#define WIDTH_MOST 600u         /* largest width of the pair at the begin of a line */
+#define ATTEMPTS 4              /* attempts to read a narrow pair */
+#define FAILED_MOST 64u         /* failures in a row after which reading the counter is not worth its time */
+#define DEVIATION_MOST_NS 1000u /* largest deviation of the clock from a line */
 #define COMPARED_MOST 16u       /* lengths of a line after which it cannot be compared any more */
 #define SOURCE "/sys/devices/system/clocksource/clocksource0/current_clocksource"
 
@@ -25,7 +25,7 @@ static struct {
   uint32_t trusted;
   uint32_t rate;      /* ns a tick, times 2^32; 0 until it is known */
   uint32_t busy;      /* a thread is at `first` */
-  msp_tsc_pair first; /* that the rate is taken from */
+  msp_tsc_pair first; /* the pair from which the rate is computed */
 } counter;
 
 #if defined(__x86_64__)

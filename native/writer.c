@@ -17,7 +17,7 @@
 
 #define LABEL_MOST 255
 #define LEFT_OVER_LEAST 4        /* slots worth handing on: the next thread's name and a few events */
-#define WAITED_LEAST_NS 4000000u /* off its processor, for which a thread asks why: that takes 8 us */
+#define WAITED_LEAST_NS 4000000u /* time off the processor from which on a thread reads why: that takes 8 us */
 #define SCRATCH_SLOTS 16384      /* 512 KiB: more than the first-level cache, as the store is */
 
 __thread msp_writer *msp_writer_current;
@@ -26,9 +26,9 @@ static pthread_key_t key; /* its destructor runs when a thread ends */
 
 static struct {
   pthread_mutex_t lock;
-  uint32_t session; /* open, or closed last */
+  uint32_t session; /* the session that is open, or was closed last */
   msp_writer *first;
-  uint64_t records; /* of threads that ended */
+  uint64_t records; /* records of threads that ended */
   uint32_t threads;
 } writers = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -202,7 +202,7 @@ static bool take_segment(msp_writer *writer, msp_worth worth) {
 }
 
 bool msp_writer_extend(msp_writer *writer, msp_worth worth) {
-  if (writer->gate == &scratch_gate) { /* over and over */
+  if (writer->gate == &scratch_gate) { /* private memory is filled again from its begin */
     writer->next -= SCRATCH_SLOTS;
     return true;
   }
@@ -251,7 +251,7 @@ static uint32_t waited(msp_looks *looks, uint64_t now, uint64_t ran) {
   if (!first && now - looks->since_ns < ran - looks->since_ran_ns + WAITED_LEAST_NS) return MSP_NOT_READ;
   uint64_t so_far = waited_so_far();
   if (so_far == UINT64_MAX) {
-    looks->since_ns = UINT64_MAX / 2; /* never again */
+    looks->since_ns = UINT64_MAX / 2; /* the file cannot be read: never try again */
     return MSP_NOT_READ;
   }
   uint64_t since = (so_far - looks->waited_ns) / 1000;

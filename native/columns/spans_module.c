@@ -54,7 +54,7 @@ typedef struct {
 typedef struct {
   piece *pieces;
   Py_ssize_t count;
-  size_t slots; /* of all */
+  size_t slots; /* slots of all pieces */
 } pieces_call;
 
 static bool take_pieces(PyObject *list, pieces_call *of) {

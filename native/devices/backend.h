@@ -21,11 +21,11 @@ typedef struct {
 typedef struct {
   uint64_t records;    /* written */
   uint64_t refused;    /* not written: a budget, or no disk */
-  uint64_t unknown;    /* of a kind that nobody asked for */
+  uint64_t unknown;    /* of a kind that was not requested */
   uint64_t unfinished; /* had no end yet when they had to be taken */
   uint64_t unreadable; /* ends of buffers that make no sense */
   uint64_t lost;       /* thrown away, because too many waited to be read */
-  uint64_t dropped;    /* by the interface itself, as it says */
+  uint64_t dropped;    /* by the interface itself, by its own count */
   uint64_t stopped;    /* times that recording was ended, because buffers did not come back */
 } msp_device_counts;
 

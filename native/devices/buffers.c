@@ -14,10 +14,10 @@ static struct {
   bool woken;
   bool refusable;
   uint32_t most;    /* buffers that are no scratch, at a time */
-  uint32_t made;    /* of these */
-  uint32_t scratch; /* those that are */
+  uint32_t made;    /* number of such buffers */
+  uint32_t scratch; /* number of scratch buffers */
   msp_buffer *empty;
-  msp_buffer *out; /* handed out */
+  msp_buffer *out; /* buffers that are given out */
   msp_buffer *complete, **last;
 } pool = {.lock = PTHREAD_MUTEX_INITIALIZER, .last = &pool.complete};
 

@@ -20,7 +20,7 @@ static struct {
   bool runs;
   bool stop;
   bool ended;               /* by `stop`; the thread itself is gone a moment later */
-  bool everything;          /* is asked for */
+  bool everything;          /* a flush of all buffers was requested */
   uint64_t asked, answered; /* flushes */
   msp_device_counts counts; /* of `read`, as of the last pass */
 } drain = {.lock = PTHREAD_MUTEX_INITIALIZER};
