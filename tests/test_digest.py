@@ -73,7 +73,9 @@ def test_json_and_back(digest):
 
 def test_what_is_no_digest_is_refused(digest):
     content = digest.to_dict()
-    for wrong in (None, [], {}, content | {"version": VERSION + 1}, content | {"step": {}}, content | {"told_ns": "x"}):
+    odd = [{"step": {}}, {"told_ns": "x"}, {"told_ns": 10**400}, {"phases": []}, {"cells": "cells"}, {"cells": [None]}]
+    odd += [{"counts": {"kernels": {"value": float("nan"), "least": 0, "most": 0, "per": "step"}}}]
+    for wrong in (None, [], {}, content | {"version": VERSION + 1}, *(content | change for change in odd)):
         with pytest.raises(StoreError, match=r"digest|version|damaged"):
             Digest.from_dict(wrong)
 

@@ -253,6 +253,7 @@ def test_a_baseline_of_format_1_is_read():
         ({"kind": "other"}, "no baseline"),
         ({"runs": []}, "damaged"),
         ({"runs": [{"step time": "fast"}]}, "damaged"),
+        ({"runs": [{"step time": [1e999, 1]}]}, "damaged"),
         ({"typical": {"version": 1}}, "damaged"),
     ],
 )

@@ -69,12 +69,26 @@ def test_a_run_that_is_not_whole_is_refused(file, tmp_path, capsys):
     assert not file.exists()
 
 
+WHOLE = {"version": 1, "label": "a", "started_ns": 1, "fingerprint": {}, "figures": {"step time": 1}}
+
+
 @pytest.mark.parametrize(
-    "line", ["no JSON", "[]", '{"version": 9, "figures": {"step time": 1}}', '{"version": 1, "figures": {}}']
+    "line",
+    [
+        "no JSON",
+        "[]",
+        "[" * 5000,
+        "\udcff",
+        '{"version": 9, "figures": {"step time": 1}}',
+        '{"version": 1, "figures": {}}',
+        *(json.dumps(WHOLE | odd) for odd in ({"version": "1"}, {"label": []}, {"started_ns": []})),
+        *(json.dumps(WHOLE | {"figures": {"step time": odd}}) for odd in ("x", float("nan"))),
+    ],
+    ids=range(11),
 )
 def test_a_line_of_something_else_is_named(file, capsys, line):
     lines(file, [100.0])
-    with open(file, "a") as stream:
+    with open(file, "a", errors="surrogateescape") as stream:
         stream.write(line + "\n")
     code, _, err = told(capsys, file)
     assert code == 2 and f"{file}, line 2," in err and err.count("\n") == 1

@@ -110,7 +110,7 @@ def read(path: str) -> Baseline:
             content: Any = json.load(stream)
     except OSError as error:
         raise StoreError(f"There is no baseline {path}: {error.strerror}.", remedy) from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise StoreError(f"{path} is no JSON ({error}).", remedy) from None
     if not isinstance(content, dict) or content.get("kind") != KIND:
         raise StoreError(f"{path} is no baseline of a gate.", remedy)
@@ -119,7 +119,7 @@ def read(path: str) -> Baseline:
     digest = Digest.from_dict(content.get("typical"), path)
     try:
         runs = tuple(
-            {str(name): Figure(float(value), float(least)) for name, (value, least) in run.items()}
+            {str(name): Figure(figures.number(value), figures.number(least)) for name, (value, least) in run.items()}
             for run in content["runs"]
         )
         if not runs or any(not run[figures.STEP].value > 0 for run in runs):

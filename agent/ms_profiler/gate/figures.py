@@ -62,6 +62,8 @@ MEMORY = (
     Metric("device memory", Kind.MEMORY, "MB", room=0.01, least=1),
     Metric("allocated memory", Kind.MEMORY, "MB", room=0.01, least=1),
 )
+#: largest figure: nanoseconds and bytes are 64 bits wide
+_MOST = 1 << 63
 _BYTES = "_bytes"
 _PHASE = "phase: "
 _RUN = " a run"
@@ -106,6 +108,20 @@ def of(digest: Digest, reference: Digest | None = None) -> dict[str, Figure]:
         if size is not None:
             found[known.name] = _single(size / 2**20)
     return found
+
+
+def number(value: object) -> float:
+    """Return a value of a file as a figure.
+
+    Args:
+        value: the value.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if not isinstance(value, (int, float)) or not abs(value) <= _MOST:
+        raise ValueError("a value that is no figure")
+    return float(value)
 
 
 def names(runs: Iterable[dict[str, Figure]]) -> list[str]:

@@ -12,6 +12,8 @@ from ms_profiler.gate.errors import NotWrittenError
 from ms_profiler.gate.figures import Kind
 
 VERSION: Final = 1
+#: parts of a line that the reader uses
+_KINDS: Final = {"version": int, "label": str, "started_ns": int, "fingerprint": dict, "figures": dict}
 #: properties that all runs of a series have in common
 SERIES: Final = ("cpu", "cores", "device", "world_size", "network")
 
@@ -93,7 +95,8 @@ def read(path: str) -> list[dict[str, Any]]:
     """
     found = []
     try:
-        with open(path, encoding="utf-8") as stream:
+        # a byte that is no UTF-8 spoils its line, and no other
+        with open(path, encoding="utf-8", errors="replace") as stream:
             for number, line in enumerate(stream, 1):
                 if line.strip():
                     found.append(_line(line, f"{path}, line {number},"))
@@ -133,13 +136,14 @@ def _line(text: str, where: str) -> dict[str, Any]:
     remedy = "Remove the line, or name another file."
     try:
         content = json.loads(text)
-        version, values = content["version"], content["figures"]
-        whole = isinstance(values, dict) and figures.STEP in values
-        whole = whole and isinstance(content["fingerprint"], dict) and "label" in content and "started_ns" in content
-    except (ValueError, TypeError, KeyError):
+        version = content["version"]
+        whole = all(isinstance(content[key], kind) for key, kind in _KINDS.items())
+        if whole:
+            content["figures"] = {name: figures.number(value) for name, value in content["figures"].items()}
+    except (ValueError, TypeError, KeyError, RecursionError):
         raise StoreError(f"{where} is no line of a history.", remedy) from None
-    if version > VERSION:
+    if isinstance(version, int) and version > VERSION:
         raise StoreError(f"{where} has version {version}, this reads {VERSION}.", "Update ms-profiler to read it.")
-    if not whole:
+    if not whole or figures.STEP not in content["figures"]:
         raise StoreError(f"{where} lacks figures.", remedy)
     return dict(content)

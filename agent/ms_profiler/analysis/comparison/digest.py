@@ -307,6 +307,9 @@ class Digest:
 #: fields that were added to this version later, and their values for older files: baselines are stored for long
 _ADDED: Final[dict[str, Any]] = {"caller": ""}
 
+#: largest number: nanoseconds since the epoch and bytes are 64 bits wide
+_MOST: Final = 1 << 63
+
 _Kind = TypeVar("_Kind")
 
 
@@ -320,6 +323,8 @@ def _value(hint: Any, value: Any) -> Any:
     origin, inside = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
         return None if value is None else _value(next(each for each in inside if each is not type(None)), value)
+    if origin in (tuple, dict) and not isinstance(value, list if origin is tuple else dict):
+        raise TypeError(f"{value!r} is no {origin.__name__}")
     if origin is tuple:
         return tuple(_value(inside[0], each) for each in value)
     if origin is dict:
@@ -328,4 +333,6 @@ def _value(hint: Any, value: Any) -> Any:
         return _built(hint, value)  # type: ignore[arg-type]
     if not isinstance(value, (int, float) if hint is float else hint):
         raise TypeError(f"{value!r} is no {hint.__name__}")
+    if isinstance(value, (int, float)) and not abs(value) <= _MOST:
+        raise ValueError(f"{value!r} is no count, time or size")
     return value
