@@ -77,6 +77,7 @@ def declared(log):
         base.Target("unframework.a", "gone", wrapper, group="unframework.some"),
         base.Target("unframework.b", "Thing.method", wrapper, group="unframework.some"),
         base.Target("unframework.a", "Thing.gone", wrapper),
+        base.Target("unframework.a", "Thing.__call__", wrapper),  # only its metaclass has that
         base.Target("unframework.gone", "work", wrapper),
     ]
     return lambda session: targets
@@ -110,6 +111,7 @@ def test_functions_stand_in_for_functions_and_copies_for_copies(modules):
         "unframework.a.Thing.method": "applied",
         "unframework.some": "applied",
         "unframework.a.Thing.gone": "missing: unframework.a.Thing has no gone",
+        "unframework.a.Thing.__call__": "missing: unframework.a.Thing has no __call__",
         "unframework.gone.work": "missing: module unframework.gone is not loaded",
     }
     hooks.undo()

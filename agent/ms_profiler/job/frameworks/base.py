@@ -239,11 +239,16 @@ def _resolve(target: Target) -> tuple[Any, str, Any]:
             raise MissingError(f"{target.module} has no {parent}")
     # vars first: getattr binds static and class methods, and the unbound object has to be restored
     original = vars(owner).get(attribute, _ABSENT)
-    if original is _ABSENT:
+    if original is _ABSENT and not (isinstance(owner, type) and _is_of_metaclass(owner, attribute)):
         original = getattr(owner, attribute, _ABSENT)
     if original is _ABSENT:
         raise MissingError(f"{'.'.join([target.module, *parents])} has no {attribute}")
     return owner, attribute, original
+
+
+def _is_of_metaclass(owner: type, attribute: str) -> bool:
+    """Return whether a class has an attribute only as an instance: every class can be called, its objects cannot."""
+    return not any(attribute in vars(kind) for kind in owner.__mro__)
 
 
 class Inside(threading.local):
