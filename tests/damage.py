@@ -1,8 +1,10 @@
 """Damage files of a result in ways that a hostile author, a bad disk or another version would."""
 
+import gzip
 import json
 import shutil
 import sqlite3
+import zlib
 from pathlib import Path
 
 #: values in place of a JSON value
@@ -180,6 +182,31 @@ def _tree(wait, data):
     return True
 
 
+def _line(wait, data):
+    """Change values of one line of JSON among several."""
+    lines = bytes(data).split(b"\n")
+    place = wait.randrange(len(lines))
+    line = bytearray(lines[place])
+    if not _tree(wait, line):
+        return False
+    lines[place] = bytes(line)
+    data[:] = b"\n".join(lines)
+    return True
+
+
+def _unpacked(wait, data):
+    """Damage what gzip has packed, and pack it again, in one part or in two."""
+    try:
+        content = bytearray(gzip.decompress(bytes(data)))
+    except (OSError, EOFError, zlib.error):
+        return False
+    if not content or not (wait.random() < 0.5 and _tree(wait, content)):
+        wait.choice(BYTES)(wait, content or bytearray(b" "))
+    half = wait.randrange(len(content) + 1) if wait.random() < 0.3 else 0
+    data[:] = b"".join(gzip.compress(part, 1) for part in (bytes(content[:half]), bytes(content[half:])) if part)
+    return True
+
+
 def _cells(wait, data):
     """Change cells of a table."""
     lines = bytes(data).split(b"\n")
@@ -254,13 +281,20 @@ def damage(wait, source, target):
         data = bytearray(path.read_bytes())
         if not data:
             continue
-        done = "cells" if path.suffix == ".csv" and chance < 0.7 else "values"
-        if done == "cells":
-            _cells(wait, data)
-        elif chance > 0.65 or not _tree(wait, data):
-            way = wait.choice(BYTES)
-            way(wait, data)
-            done = way.__name__
+        told.append(f"{_changed(wait, chance, path.suffix, data)} of {path.name}")
         path.write_bytes(data)
-        told.append(f"{done} of {path.name}")
     return "; ".join(told)
+
+
+def _changed(wait, chance, suffix, data):
+    """Damage the bytes of a file in a way that its suffix allows, and return the name of the way."""
+    if suffix == ".csv" and chance < 0.7:
+        _cells(wait, data)
+        return "cells"
+    if suffix == ".gz" and chance < 0.7 and _unpacked(wait, data):
+        return "packed content"
+    if chance <= 0.65 and (_line if suffix == ".jsonl" else _tree)(wait, data):
+        return "values"
+    way = wait.choice(BYTES)
+    way(wait, data)
+    return way.__name__

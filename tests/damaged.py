@@ -2,13 +2,20 @@
 
 import gzip
 import json
+import random
 import subprocess
 import sys
+from pathlib import Path
 
 from ascend_builder import exchanging
 from conftest import PROGRAMS, environment
+from ms_profiler.analysis.driver import engine
+from ms_profiler.gate import baseline, history, made_runs, sides
+from ms_profiler.job.control.dynamic_file import DEFAULTS
+from ms_profiler.options import OPTIONS
 from recorders import TESTS
 from store_builder import compiled, write_training
+from test_cluster import made
 
 
 def gpu_events():
@@ -76,11 +83,40 @@ def sources(folder):
     }
 
 
-def survives(paths, seed, first, count, seconds=20, **extra):
-    """Analyse damaged copies; return those that ended otherwise than they may, and how many ended in which way."""
-    command = [sys.executable, str(PROGRAMS / "damaged_results.py"), str(seed), str(first), str(count), str(seconds)]
+def small_files(folder):
+    """Write files that the job and the gate read, and whole results, and return the paths by reader."""
+    chance = random.Random(1)
+    steps = [made_runs.durations(made_runs.Noise(0.01), chance)[:20] for _ in range(4)]
+    runs = [made_runs.write(str(folder), number, each) for number, each in enumerate(steps)]
+    digests = sides.read(runs)
+    stored, grown = folder / "baseline.json", folder / "history.jsonl"
+    baseline.write(str(stored), baseline.of(digests))
+    with open(grown, "w") as stream:
+        for number in range(30):
+            line = history.entry(digests[number % 4], f"commit {number}") | {"started_ns": number}
+            line["figures"]["step time"] *= 1.0 if number < 15 else 1.2
+            stream.write(json.dumps(line) + "\n")
+    given = {name: option.default for name, option in OPTIONS.items()}
+    chosen = {"start": True, "schedule": {"wait": 1, "active": 2}, "max_disk": "2GB", "ranks": "0-3,7", "collect": "/x"}
+    (folder / "options.json").write_text(json.dumps(given | chosen))
+    (folder / "dynamic.json").write_text(json.dumps(DEFAULTS | {"start_step": 3, "stop_step": 5}))
+    engine.analyse([runs[0]])
+    made(folder / "ranks", data_ms=11)
+    return {
+        "baseline": [stored],
+        "history": [grown],
+        "options": [folder / "options.json"],
+        "dynamic": [folder / "dynamic.json"],
+        "summary": [Path(runs[0])],
+        "ranks": [folder / "ranks"],
+    }
+
+
+def survives(paths, seed, first, count, seconds=20, reader="result", **extra):
+    """Read damaged copies; return those that ended otherwise than they may, and how many ended in which way."""
+    words = [PROGRAMS / "damaged_results.py", reader, seed, first, count, seconds, *paths]
     done = subprocess.run(
-        [*command, *map(str, paths)],
+        [sys.executable, *map(str, words)],
         env=environment(PYTHONPATH=str(TESTS), POLARS_MAX_THREADS="2", **extra),
         capture_output=True,
         text=True,

@@ -5,17 +5,24 @@ usage: failing_entries.py OUTPUT FAULT..., prints a line of JSON for each; a FAU
 file:PATTERN, and "bare" a child without a session.
 """
 
-import atexit
 import errno
 import json
 import os
 import re
 import sys
-import traceback
 
 import torch
+from faulty_children import each
 
 torch.set_num_threads(1)
+OPTIONS = {
+    "analyse": "off",
+    "with_stack": "sample",
+    "profile_memory": True,
+    "record_shapes": True,
+    "parallel_strategy": True,
+    "host_rate": 100,
+}
 
 
 def work():
@@ -64,7 +71,8 @@ def plant(fault, reached):
     answer = json.loads(value) if kind == "refuses" else None
 
     def fails(*_, **__):
-        reached.append(1)
+        if not reached:
+            reached.append(1)
         if kind == "raises":
             raise MemoryError("planted")
         return answer
@@ -81,58 +89,4 @@ def plant(fault, reached):
     _native.lib = library
 
 
-def child(fault, output, report):
-    """Train with one fault, and write to a pipe what came of it."""
-    reached, loss, error = [], "", ""
-    # registered first, called last: what our own exit asks for is told, too
-    atexit.register(lambda: os.write(report, json.dumps([loss, error, len(reached)]).encode()))
-    if fault != "bare":
-        os.environ["MS_PROFILER_OPTIONS"] = json.dumps(
-            {
-                "start": True,
-                "output_path": output,
-                "analyse": "off",
-                "with_stack": "sample",
-                "profile_memory": True,
-                "record_shapes": True,
-                "parallel_strategy": True,
-                "host_rate": 100,
-            }
-        )
-        plant(fault, reached)
-        from ms_profiler.job import bootstrap
-
-        bootstrap.activate()  # the framework is there already
-    try:
-        loss = work()
-    except BaseException:  # noqa: BLE001 - whatever harms the job
-        error = traceback.format_exc()
-    sys.exit(7)
-
-
-def main():
-    """Run all faults."""
-    for fault in sys.argv[2:]:
-        reader, writer = os.pipe()
-        error_reader, error_writer = os.pipe()
-        sys.stdout.flush()
-        pid = os.fork()
-        if not pid:
-            os.close(reader)
-            os.dup2(error_writer, 2)
-            os.close(error_writer)
-            os.close(error_reader)
-            child(fault, os.path.join(sys.argv[1], str(os.getpid())), writer)
-        os.close(writer)
-        os.close(error_writer)
-        with os.fdopen(error_reader, "rb") as stream:
-            err = stream.read().decode()
-        with os.fdopen(reader, "rb") as stream:
-            told = stream.read()
-        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-        loss, error, reached = json.loads(told or b'["", "no report", 0]')
-        told = {"pid": pid, "code": code, "loss": loss, "error": error, "reached": reached, "err": err}
-        print(json.dumps({"fault": fault} | told))
-
-
-main()
+each(sys.argv[2:], sys.argv[1], OPTIONS, plant, work)

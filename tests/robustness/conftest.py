@@ -1,6 +1,6 @@
 """Run a real job bare and profiled, and compare everything that a user sees.
 
-`make test-robustness` runs these tests, and no other target does, because they take half an hour.
+`make test-robustness` runs these tests, and no other target does, because they take long.
 """
 
 from pathlib import Path

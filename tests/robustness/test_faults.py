@@ -131,7 +131,7 @@ def test_each_entry_of_the_extension_and_each_file_fails_in_turn(tmp_path):
     bare = found["bare"]
     for fault in FAULTS:
         line = found[fault]
-        assert (line["code"], line["loss"], line["error"]) == (bare["code"], bare["loss"], ""), line
+        assert (line["code"], line["result"], line["error"]) == (bare["code"], bare["result"], ""), line
         others = [text for text in line["err"].splitlines() if not text.startswith("ms-profiler: ")]
         assert others == bare["err"].splitlines(), line
         assert line["reached"], f"the training does not ask for {fault}"
