@@ -10,7 +10,7 @@ NATIVE := $(wildcard native/*.c native/*.h native/*/*.c native/*/*.h native/*.py
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-robustness test-browser vendor lint format check-python wheel wheel-test test-versions test-torch-versions test-cupti sanitize bench docs picture clean
+.PHONY: help demo test test-slow test-robustness test-browser vendor lint format check-python wheel wheel-test test-versions test-torch-versions test-cupti test-aarch64 sanitize bench docs picture clean
 
 help: ## List the targets.
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 24
@@ -75,6 +75,10 @@ test-torch-versions: wheel ## Train with the last of each minor version of PyTor
 test-cupti: $(VENV)/.tests ## Try each minor version of CUPTI from 11.8 on, without a driver: half a minute each.
 	$(PY) tests/cupti_versions.py $(VERSIONS) $(if $(KEEP),--keep) $(if $(WRITE),--write $(WRITE))
 
+# Needs Debian's apt-get and dpkg-deb, and changes nothing outside of build/aarch64, which takes 3 GB.
+test-aarch64: $(VENV)/.tests ## Build the wheel for aarch64, and run the recorder and a job of PyTorch there, emulated by qemu.
+	native/aarch64.sh $(PY)
+
 sanitize: ## Run the recorder under ASan, UBSan and TSan.
 	native/sanitize.sh
 
@@ -98,7 +102,7 @@ docs: $(VENV)/.installed ## Build the pages of docs/ into build/site.
 	$(PIP) install -e '.[docs]'
 	$(VENV)/bin/mkdocs build --strict
 
-picture: demo ## Draw the summary of the demo anew, for the README.
+picture: demo ## Draw the summary of the demo anew, for docs/getting-started.md.
 	$(PY) docs/picture.py "$$(ls -td data/*_ascend_ms | head -n 1)" docs/summary.svg
 
 clean: ## Remove what was built, .venv included.

@@ -2,12 +2,13 @@
 # Build the recorder, its clock, stacks, calls, blocks, the tracing of devices (with made-up libraries), and what the analysis does with columns,
 # without Python into stress programs, and run these as they are, under AddressSanitizer with UBSan, under ThreadSanitizer
 # (not the columns), and under valgrind (not the clock and devices), as far as this machine has them. Returns non-zero on any finding.
-# usage: sanitize.sh [ROUNDS]
+# usage: [CC=COMPILER] [EMULATOR=COMMAND] sanitize.sh [ROUNDS]; with an emulator the programs run as they are only
 set -eu
 
 root=$(cd "$(dirname "$0")/.." && pwd)
 rounds=${1:-40}
 compiler=${CC:-cc}
+emulator=${EMULATOR:-}
 work=$(mktemp -d "${TMPDIR:-/tmp}/ms_profiler_sanitize.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 
@@ -85,12 +86,18 @@ sanitizes() { # FLAG
   "$compiler" "$1" "$work/probe.c" -o "$work/probe" 2>/dev/null && "$work/probe"
 }
 
-build plain
-run plain "$work/plain"
-run plain.columns "$work/plain.columns"
-tell_time plain.tsc "$work/plain.tsc"
-trace plain
-if sanitizes -fsanitize=address && sanitizes -fsanitize=thread; then
+build plain ${emulator:+-DEMULATED}
+# shellcheck disable=SC2086 # the emulator's words
+{
+  run plain $emulator "$work/plain"
+  run plain.columns $emulator "$work/plain.columns"
+  tell_time plain.tsc $emulator "$work/plain.tsc"
+  trace plain $emulator
+}
+if [ -n "$emulator" ]; then
+  echo "no findings"
+  exit
+elif sanitizes -fsanitize=address && sanitizes -fsanitize=thread; then
   build address -fsanitize=address,undefined -fno-sanitize-recover=all
   ASAN_OPTIONS=detect_leaks=1:exitcode=99 run address "$work/address"
   ASAN_OPTIONS=detect_leaks=1:exitcode=99 run address.columns "$work/address.columns"

@@ -155,3 +155,11 @@ before = loaded()
 from ms_profiler import _columns, _native
 print("libc.so.6", *(os.path.basename(path) for path in loaded() - before if "/ms_profiler/" not in path))
 """
+
+
+@pytest.mark.parametrize("program", sorted((Path(__file__).parent / "native").glob("*.c")), ids=lambda path: path.stem)
+def test_programs_of_the_sanitizers_fit_the_sources(program):
+    """`make sanitize` builds and runs them; a declaration that changed is seen here."""
+    flags = ["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", f"-I{NATIVE}"]
+    done = subprocess.run(["cc", *flags, str(program)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

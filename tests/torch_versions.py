@@ -65,8 +65,10 @@ class Profiled:
     summary: Any
 
 
-def launched(python: str, folder: Path, words: list[str], options: dict[str, Any] | None, **extra: str) -> Any:
-    """Run an interpreter in a separate folder, with additional variables.
+def launched(
+    python: str, folder: Path, words: list[str], options: dict[str, Any] | None, limit: float = LIMIT, **extra: str
+) -> Any:
+    """Run an interpreter in a separate folder, for at most `limit` seconds, with additional variables.
 
     Raises:
         BrokenError: it did not end.
@@ -79,16 +81,22 @@ def launched(python: str, folder: Path, words: list[str], options: dict[str, Any
         command, env=everything, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         try:
-            out, err = process.communicate(timeout=LIMIT)
+            out, err = process.communicate(timeout=limit)
         except subprocess.TimeoutExpired:
             process.terminate()  # a launcher then ends its ranks, which are in sessions of their own
             process.communicate()
-            raise BrokenError(f"did not end within {LIMIT} s {'with' if options else 'without'} the profiler") from None
+            raise BrokenError(f"did not end within {limit:g} s {'with' if options else 'without'} the profiler") from None
     return subprocess.CompletedProcess(command, process.returncode, out, err)
 
 
 def both(
-    python: str, folder: Path, words: list[str], results: int = 1, analyse: str = "sync", **extra: str
+    python: str,
+    folder: Path,
+    words: list[str],
+    results: int = 1,
+    analyse: str = "sync",
+    limit: float = LIMIT,
+    **extra: str,
 ) -> list[Profiled]:
     """Run a program without and with the profiler, check the second run, and return its results.
 
@@ -98,14 +106,15 @@ def both(
         words: the program and its arguments.
         results: how many processes are ranks.
         analyse: the option of that name.
+        limit: seconds for each of the two runs.
         extra: variables of their environment.
 
     Raises:
         BrokenError: the second run differs; the message says in what.
     """
-    options = {"start": True, "output_path": str(folder / "data"), "analyse": analyse}
-    bare = launched(python, folder / "bare", words, None, **extra)
-    profiled = launched(python, folder / "profiled", words, options, **extra)
+    options = {"start": True, "output_path": str(folder / "data"), "analyse": analyse, "exit_timeout": limit}
+    bare = launched(python, folder / "bare", words, None, limit, **extra)
+    profiled = launched(python, folder / "profiled", words, options, limit, **extra)
     if bare.returncode:
         raise BrokenError(f"the script itself ends with {bare.returncode}: {bare.stderr.strip()[-300:]}")
     if profiled.returncode:
@@ -167,18 +176,20 @@ class Version:
     Args:
         python: of its environment.
         folder: for what the runs write.
+        limit: seconds for each run.
     """
 
-    def __init__(self, python: str, folder: Path) -> None:
+    def __init__(self, python: str, folder: Path, limit: float = LIMIT) -> None:
         self.python = python
         self.folder = folder
+        self.limit = limit
         #: hooks whose target this version does not have
         self.missing: set[str] = set()
 
     def _both(
         self, name: str, words: list[str], results: int = 1, analyse: str = "sync", **extra: str
     ) -> list[Profiled]:
-        found = both(self.python, self.folder / name, words, results, analyse, **extra)
+        found = both(self.python, self.folder / name, words, results, analyse, self.limit, **extra)
         for each in found:
             if each.summary:
                 self.missing |= each.summary["hooks"]["missing"].keys()
@@ -187,7 +198,7 @@ class Version:
     def built(self) -> str:
         """Return the platform of this build."""
         code = "import torch; print('CUDA ' + torch.version.cuda if torch.version.cuda else 'CPU', torch.ones(2).sum())"
-        done = launched(self.python, self.folder / "built", ["-c", code], None)
+        done = launched(self.python, self.folder / "built", ["-c", code], None, self.limit)
         if done.returncode:
             raise BrokenError(f"cannot be imported: {done.stderr.strip()[-300:]}")
         return str(done.stdout.rpartition(" ")[0])

@@ -92,7 +92,7 @@ static void play(const char *library, const char *folder, unsigned seed) {
   give = (void (*)(void *))dlsym(loaded, "give");
   CHECK(take != NULL && take_other != NULL && give != NULL);
   void *older = take(1 << 20);
-  CHECK(mkdir(folder, 0750) == 0 && msp_open(folder, 64, "", UINT64_MAX, 0) == 0);
+  CHECK(mkdir(folder, 0750) == 0 && msp_open(folder, 64, "", UINT64_MAX, UINT64_MAX, 0) == 0);
   const char *why = msp_blocks_watch(library, LEAST);
   if (why != NULL) fprintf(stderr, "%s %s\n", library, why);
   CHECK(why == NULL && msp_blocks_watch(library, LEAST) == NULL);
