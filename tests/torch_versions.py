@@ -85,7 +85,9 @@ def launched(
         except subprocess.TimeoutExpired:
             process.terminate()  # a launcher then ends its ranks, which are in sessions of their own
             process.communicate()
-            raise BrokenError(f"did not end within {limit:g} s {'with' if options else 'without'} the profiler") from None
+            raise BrokenError(
+                f"did not end within {limit:g} s {'with' if options else 'without'} the profiler"
+            ) from None
     return subprocess.CompletedProcess(command, process.returncode, out, err)
 
 
