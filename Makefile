@@ -10,7 +10,7 @@ NATIVE := $(wildcard native/*.c native/*.h native/*/*.c native/*/*.h native/*.py
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-robustness test-browser vendor lint format check-python wheel wheel-test test-versions test-torch-versions test-cupti test-aarch64 sanitize bench docs picture clean
+.PHONY: help demo test test-slow test-robustness fuzz test-browser vendor lint format check-python wheel wheel-test test-versions test-torch-versions test-cupti test-aarch64 sanitize bench docs picture clean
 
 help: ## List the targets.
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 24
@@ -26,8 +26,14 @@ test: lint ## Run the linters and every test that fits into a few minutes.
 test-slow: $(VENV)/.tests $(VENV)/.trainers ## Run the tests that take minutes each.
 	$(PY) -m pytest -m slow $(PYTEST_ARGS)
 
-test-robustness: $(VENV)/.tests $(VENV)/.robustness ## Run jobs beside other tools, and the tests of packages, profiled and bare: half an hour.
+test-robustness: $(VENV)/.tests $(VENV)/.robustness ## Run jobs beside other tools, and the tests of packages, profiled and bare.
 	$(PY) -m pytest -n 2 tests/robustness $(PYTEST_ARGS)
+
+# KEEP=DIR keeps the inputs that fail.
+EXECUTIONS ?= 20000
+SEED       ?= 20
+fuzz: $(VENV)/.tests ## Read damaged results, traces, databases, baselines and options: EXECUTIONS of them.
+	MS_PROFILER_EXECUTIONS=$(EXECUTIONS) MS_PROFILER_SEED=$(SEED) $(PY) -m pytest -n auto tests/robustness/test_fuzzing.py $(PYTEST_ARGS)
 
 # A test says when it skips for lack of Chromium or of data (MS_PROFILER_TEST_DATA, MS_PROFILER_TEST_GPU_TRACES).
 test-browser: $(VENV)/.tests ## Look at every view of the page in Chromium, with real jobs, and take the pictures of docs/.

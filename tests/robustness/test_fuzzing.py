@@ -2,7 +2,7 @@
 
 The mutations know the structure of what they damage: records, values of JSON, cells, rows, packed content. A seed and
 a number make each of them again: `MS_PROFILER_SEED`, and `KEEP=DIR` keeps the inputs that fail.
-MS_PROFILER_EXECUTIONS inputs are divided among the readers.
+MS_PROFILER_EXECUTIONS inputs are divided among the readers; `make fuzz` tries more of them than `make test-robustness`.
 """
 
 import os
