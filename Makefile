@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: help demo test test-slow test-robustness fuzz test-browser vendor lint format check-python wheel wheel-test test-versions test-torch-versions test-cupti test-aarch64 sanitize bench docs picture clean
 
 help: ## List the targets.
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 24
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 24
 
 demo: $(VENV)/.frameworks ## Train a small network with MindSpore on CPU, profiled by the variable alone, and show the summary.
 	MS_PROFILER_OPTIONS='{"start": true, "output_path": "./data"}' $(PY) examples/train_convnet.py

@@ -41,7 +41,7 @@ NEEDS = {
     r"^pip install 'ms-profiler\[": "a release on PyPI",
     r"^pip install --no-index": "a wheelhouse; `make wheel-test` installs from one",
     r"^pip download ": "PyPI",
-    r"^make [a-z-]+$": "PyPI and minutes; the target is looked up",
+    r"^make [a-z0-9-]+( \w+=\S+)*$": "PyPI and minutes; the target is looked up",
     r"^pre-commit install$": "hooks of the checkout, which are not the test's to change",
     r"^python benchmarks/": "minutes, or a GPU; the file is looked up",
     r"^ssh ": "another machine",
@@ -50,6 +50,7 @@ NEEDS = {
     r"^ms-profiler view ": "a browser, until Ctrl-C; test_view.py runs it",
     r"--self-test$": "minutes; test_gate.py runs it with fewer trials",
     r"analyse --export parquet$": "a result, which the sentence does not name",
+    r"^git worktree add ": "a checkout with another version",
     r"^pip uninstall ": "an environment of its own",
     r"COMMAND|\.\.\.": "words in place of its own, which stand for any",
 }
@@ -176,7 +177,7 @@ def test_each_reason_is_needed_and_true():
     assert [pattern for pattern in NEEDS if not any(re.search(pattern, line) for line in lines)] == []
     for name in re.findall(r"test_\w+\.py", " ".join(NEEDS.values())):
         assert (ROOT / "tests" / name).exists(), name
-    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    targets = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     assert {line.split()[1] for line in lines if line.startswith("make ")} <= targets
     files = {line.split()[1] for line in lines if line.startswith("python benchmarks/")}
     assert [name for name in files if not (ROOT / name).exists()] == []

@@ -201,6 +201,9 @@ def test_one_more_of_a_count_is_found_in_single_runs(gate, tmp_path):
     base = operators(tmp_path, "a", lambda step: 5)
     code, content, _ = gate("--runs", base, "--versus", operators(tmp_path, "b", lambda step: 6))
     assert (code, metric(content, "operators a step")["verdict"]) == (1, "regression")
+    assert content["headline"].startswith("Operators a step grew. Steps take ")
+    (more,) = content["why"]["more_of"]
+    assert more["after"] - more["before"] == 1
     code, content, _ = gate("--runs", base, "--versus", operators(tmp_path, "c", lambda step: 4))
     assert (code, metric(content, "operators a step")["verdict"]) == (0, "pass")
 
@@ -212,7 +215,7 @@ def test_a_count_that_varies_from_step_to_step_is_none_to_alarm_for(gate, tmp_pa
 
 
 def test_a_baseline_is_stored_compared_and_changes_on_a_pass_alone(gate, pools, tmp_path):
-    file = tmp_path / "base.json"
+    file = tmp_path / "made with the file" / "base.json"
     code, _, told = gate("--save", file, *pools["usual"])
     assert code == 0 and "decide on a threshold of" in told
     first = file.read_bytes()
@@ -234,8 +237,11 @@ def test_a_threshold_below_the_noise_of_the_baseline_is_refused_with_one_that_is
     gate("--save", file, *pools["noisy"])
     code, content, told = gate("--baseline", file, *pools["noisy too"])
     assert (code, content) == (2, None)
-    smallest = told.split("--threshold ")[1].split(";")[0].rstrip(". \n")
+    smallest = told.split("--threshold ")[1].split(",")[0].rstrip(". \n")
     assert gate("--baseline", file, *pools["noisy too"], "--threshold", smallest)[0] == 0
+    ran = tmp_path / "ran"
+    assert gate("--baseline", file, "--new", f"touch {ran}")[0] == 2
+    assert not ran.exists(), "refused before minutes of runs"
     assert gate("--baseline", file, pools["usual"][0])[0] == 0, "of single runs time decides nothing"
 
 
@@ -288,7 +294,7 @@ def test_commands_serve_as_one_side(gate, tmp_path):
     [
         ("fail", (), "exit code 7:\n    no such data set"),
         ("hang", ("--timeout", "2"), "had not ended after 2 s"),
-        ("nothing", (), "holds no recording"),
+        ("nothing", (), "ended without an error and recorded nothing. `ms-profiler doctor -- "),
     ],
 )
 def test_a_command_that_fails_hangs_or_records_nothing_is_incomplete(gate, kind, words, says):

@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import errno
 import os
 import sys
 import tempfile
@@ -131,6 +132,13 @@ def _check(args: argparse.Namespace) -> None:
             raise UsageError("--save stores one side.", "Write `ms-profiler gate --save FILE DIR...`.")
         if bool(args.base) == bool(args.directories):
             raise UsageError("--save needs results.", "Write `ms-profiler gate --save FILE DIR...`, or --base 'CMD'.")
+        folder = os.path.dirname(args.save) or "."
+        try:
+            os.makedirs(folder, exist_ok=True)  # before minutes of runs
+        except OSError as error:
+            raise NotWrittenError(args.save, error) from None
+        if not os.access(folder, os.W_OK):
+            raise NotWrittenError(args.save, PermissionError(errno.EACCES, os.strerror(errno.EACCES)))
         return
     base = [name for name in ("base", "runs", "baseline") if getattr(args, name)]
     new = [name for name in ("new", "versus", "directories") if getattr(args, name)]
@@ -140,8 +148,11 @@ def _check(args: argparse.Namespace) -> None:
         raise UsageError("A gate needs two sides.", remedy)
     if args.baseline:
         from ms_profiler.gate import baseline
+        from ms_profiler.gate.decide import Rules, refuse_low
 
-        baseline.read(args.baseline)  # before minutes of runs
+        stored = baseline.read(args.baseline)  # before minutes of runs
+        if args.new:
+            refuse_low(Rules(args.threshold, args.tripwire), stored.step_times, args.repeat)
 
 
 @contextlib.contextmanager
@@ -184,6 +195,8 @@ def _save(args: argparse.Namespace, digests: list[Any], rules: Any) -> int:
     baseline.write(args.save, made)
     floor = made.floor()
     held = "" if floor is None else f"; with as many new runs it can decide on a threshold of {floor:.1%}"
+    if floor is not None and floor > rules.threshold:
+        held += f", so gate against it with --threshold {decide.smallest_threshold(floor):g}"
     middle = made.typical.step.median_ns / 1e6
     runs = "run" if len(digests) == 1 else "runs"
     _say(f"{args.save}: {len(digests)} {runs}, {middle:.6g} ms a step{held}.")

@@ -66,7 +66,7 @@ def typical(digests: list[Digest]) -> Digest:
 
 
 def write(path: str, baseline: Baseline) -> None:
-    """Replace a file by a baseline, atomically.
+    """Replace a file by a baseline, atomically; make its folder if there is none.
 
     Args:
         path: the path of the file.
@@ -87,6 +87,7 @@ def write(path: str, baseline: Baseline) -> None:
     }
     temporary = f"{path}.{os.getpid()}.tmp"
     try:
+        os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
         with open(temporary, "w", encoding="utf-8") as stream:
             json.dump(content, stream, indent=1)
             stream.write("\n")

@@ -127,8 +127,7 @@ def decide(base: Runs, new: Runs, rules: Rules, floor_of: Sequence[float] = ()) 
     Raises:
         UsageError: the threshold is too small for that noise.
     """
-    if min(len(base), len(new)) >= RUNS:
-        _refuse_low(rules, floor_of, len(new))
+    refuse_low(rules, floor_of, len(new))
     judged = [found for name in figures.names([*base, *new]) if (found := _judge(name, base, new, rules)) is not None]
     judged.sort(key=lambda one: _ORDER.index(one.metric.kind))
     sides = [[run[figures.STEP].value for run in side] for side in (base, new)]
@@ -165,19 +164,33 @@ def with_notes(decision: Decision, *notes: str) -> Decision:
     return replace(decision, notes=(*decision.notes, *notes))
 
 
-def _refuse_low(rules: Rules, floor_of: Sequence[float], runs: int) -> None:
-    floor = noise.floor(floor_of, runs)
+def refuse_low(rules: Rules, floor_of: Sequence[float], runs: int) -> None:
+    """Refuse a threshold that the noise of a stored baseline does not allow.
+
+    Args:
+        rules: the rules with the threshold.
+        floor_of: step times of the runs of the baseline.
+        runs: the number of new runs; few runs do not decide about time, and any threshold is allowed.
+
+    Raises:
+        UsageError: the threshold is too small.
+    """
+    floor = noise.floor(floor_of, runs) if min(len(floor_of), runs) >= RUNS else None
     if floor is None or rules.threshold >= floor:
         return
-    smallest = (int(floor * 1000) + 1) / 1000
     more = noise.runs_needed(floor_of, rules.threshold)
-    remedy = f"The smallest possible threshold with {runs} runs on this machine is --threshold {smallest:g}"
-    remedy += f"; {more} runs a side would allow yours." if more else "."
+    remedy = f"Name --threshold {smallest_threshold(floor):g}"
+    remedy += f", or store and gate {more} runs a side with --repeat {more}." if more else "."
     raise UsageError(
-        f"A threshold of {rules.threshold:.1%} is below the noise of the baseline, "
-        f"whose equal runs differ by {noise.spread(floor_of) or 0:.1%}.",
+        f"{runs} runs cannot decide on a threshold of {rules.threshold:.1%}: equal runs of the baseline differ by "
+        f"{noise.spread(floor_of) or 0:.1%}, which allows {smallest_threshold(floor):.1%}.",
         remedy,
     )
+
+
+def smallest_threshold(floor: float) -> float:
+    """Return the smallest threshold above a noise floor, rounded up to a tenth of a percent."""
+    return (int(floor * 1000) + 1) / 1000
 
 
 def _judge(name: str, base: Runs, new: Runs, rules: Rules) -> Judged | None:
@@ -309,14 +322,16 @@ def _headline(verdict: Verdict, judged: list[Judged]) -> str:
     step = next(one for one in judged if one.metric.name == figures.STEP)
     regressed = [one for one in judged if one.verdict is Verdict.REGRESSION and one is not step]
     worse = [one.metric.name for one in regressed if one.metric.kind is not Kind.SPEED]
-    change = f"Steps take {step.new:.6g} ms, {step.base:.6g} ms before ({(step.ratio or 1) - 1:+.1%})"
+    change = f"Steps take {step.base:.4g} -> {step.new:.4g} ms ({(step.ratio or 1) - 1:+.1%})"
     change += "".join(
         f", at equal speed {one.ratio - 1:+.1%}"
         for one in regressed
         if one.ratio and one.metric.name == figures.AT_SPEED
     )
-    if verdict is Verdict.REGRESSION:
-        return f"{change}; {_listed(worse)} grew." if worse else f"{change}."
+    if verdict is Verdict.REGRESSION and worse:
+        slower = step.verdict is Verdict.REGRESSION or any(one.metric.kind is Kind.SPEED for one in regressed)
+        grew = f"{_listed(worse)} grew"
+        return f"{change}; {grew}." if slower else f"{grew[0].upper()}{grew[1:]}. {change}."
     if verdict is Verdict.INCONCLUSIVE:
         return f"{change}, which these runs do not decide."
     return f"{change}."
@@ -331,11 +346,14 @@ def _listed(names: list[str]) -> str:
 def _notes(sides: list[list[float]], here: _Noise, rules: Rules, unsure: bool) -> list[str]:
     if here.runs < RUNS:
         return [f"Time decides from {RUNS} runs a side on; until then counts and memory do."]
-    notes = [f"Equal runs differ by {here.spread or 0:.1%} here; so many runs allow a threshold of {here.allowed:.1%}."]
+    notes = [
+        f"Equal runs differ by {here.spread or 0:.1%} here; {here.runs} runs a side can decide on a threshold of "
+        f"{here.allowed:.1%} or more."
+    ]
     if unsure:
         # distance of the estimate from the threshold; the interval has to be narrower
         away = abs(statistics.median(sides[1]) / statistics.median(sides[0]) / (1 + rules.threshold) - 1)
         more = noise.runs_needed(here.times, away, at_least=here.runs + 1)
-        unknown = "No practical number of runs would be enough to decide."
+        unknown = "No practical number of runs would be enough to decide: use a quieter machine, or a longer job."
         notes.append(f"About {more} runs a side would be enough to decide." if more else unknown)
     return notes

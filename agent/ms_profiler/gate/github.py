@@ -43,7 +43,8 @@ def annotations(document: dict[str, Any]) -> Iterator[str]:
     """
     errors, warnings = [], []
     for one in document["metrics"]:
-        said = f"{one['name']}: {one['base']:,.6g} before, {one['new']:,.6g} {one['unit']} now. {one['why']}"
+        unit = f" {one['unit']}" if one["unit"] else ""
+        said = f"{one['name']}: {one['base']:,.6g} before, {one['new']:,.6g}{unit} now. {one['why']}"
         if one["verdict"] == "regression":
             errors.append(said)
         elif one["verdict"] == "inconclusive":

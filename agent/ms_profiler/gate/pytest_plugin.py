@@ -56,12 +56,14 @@ def _gate(item: pytest.Item, command: str, baseline: str, options: list[str]) ->
     if item.config.getoption(SAVE):
         sides = ["--base", command, "--save", path]
     else:
+        if not os.path.exists(path):
+            pytest.fail(f"There is no baseline {baseline}. Store it with `pytest {SAVE}`.", pytrace=False)
         sides = ["--baseline", path, "--new", command]
     # --strict gives an inconclusive verdict an exit code of its own
     words = [sys.executable, "-m", "ms_profiler", "gate", *sides, *options, "--strict"]
-    done = subprocess.run(words, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-    item.add_report_section("call", "ms-profiler gate", done.stdout)
+    done = subprocess.run(words, cwd=root, capture_output=True, text=True, check=False)
     if done.returncode == exits.INCONCLUSIVE:
         pytest.skip(done.stdout.partition("\n\n")[0])
     if done.returncode != exits.PASS:
-        pytest.fail(f"`{command}` against {baseline}:\n{done.stdout}", pytrace=False)
+        # pytest's own summary shows the first line
+        pytest.fail(f"{done.stdout or done.stderr}\n`{command}` against {baseline}", pytrace=False)

@@ -1,11 +1,12 @@
 """Gate two sides that have been recorded: read, check, decide, explain."""
 
 import os
+import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
-from ms_profiler.analysis.comparison import causes, runs
+from ms_profiler.analysis.comparison import causes, condensing, runs
 from ms_profiler.analysis.comparison.causes import Contributor
 from ms_profiler.analysis.comparison.digest import Digest
 from ms_profiler.errors import StoreError, UsageError
@@ -13,6 +14,9 @@ from ms_profiler.gate import baseline, comparable, decide, figures
 from ms_profiler.gate.baseline import Baseline
 from ms_profiler.gate.decide import Decision, Rules
 from ms_profiler.gate.errors import IncompleteError
+
+#: calls a step by which an operator has to run more often to be listed: less is chance
+OFTEN: Final = 0.5
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,7 @@ class Gated:
             "change_ms": _milliseconds(found.change_ns),
             "contributors": [_contributor(each) for each in parts[False]],
             "unexplained_ms": _milliseconds(sum(each.change_ns for each in parts[True])),
+            "more_of": _more_of(self.base, self.new),
         }
 
 
@@ -124,6 +129,23 @@ def gate_stored(stored: Baseline, new: Sequence[Digest], rules: Rules) -> Gated:
 def _explained(decision: Decision, base: Sequence[Digest], new: Sequence[Digest]) -> Gated:
     notes = comparable.remarks(base[0].fingerprint, new[0].fingerprint)
     return Gated(decide.with_notes(decision, *notes), base, new)
+
+
+def _more_of(base: Sequence[Digest], new: Sequence[Digest]) -> list[dict[str, Any]]:
+    """Return the operators and kernels that run more often in a step of the new side, the largest difference first.
+
+    A side with more names than a digest holds is left out: a missing name would look like one that never ran.
+    """
+    found = []
+    for field in ("operators", "kernels"):
+        sides = [[{each.name: each.count for each in getattr(run, field)} for run in side] for side in (base, new)]
+        if any(len(getattr(run, field)) >= condensing.MOST for side in (base, new) for run in side):
+            continue
+        for name in {name for run in sides[1] for name in run}:
+            before, after = (statistics.median(run.get(name, 0.0) for run in side) for side in sides)
+            if after - before >= OFTEN:
+                found.append({"name": name, "before": before, "after": after})
+    return sorted(found, key=lambda each: (each["before"] - each["after"], each["name"]))
 
 
 def _contributor(each: Contributor) -> dict[str, Any]:

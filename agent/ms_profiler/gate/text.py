@@ -68,10 +68,19 @@ def _rows(document: dict[str, Any]) -> list[tuple[str, ...]]:
 
 def _because(document: dict[str, Any]) -> list[str]:
     why = document["why"]
-    shown = [each for each in why["contributors"] if each["told"]][:_MOST] if why else []
-    if not why or not shown:
+    if not why:
         return []
-    told = ["", f"Why: {why['change_ms']:+.3f} ms a step"]
+    return [*_contributors(document, why), *_more_of(document, why)]
+
+
+def _contributors(document: dict[str, Any], why: dict[str, Any]) -> list[str]:
+    shown = [each for each in why["contributors"] if each["told"]][:_MOST]
+    if not shown:
+        return []
+    change = f"{why['change_ms']:+.3f} ms a step"
+    step = next((each["verdict"] for each in document["metrics"] if each["kind"] == "time"), "")
+    by_chance = document["verdict"] == "inconclusive" or step == "advisory"
+    told = ["", f"Differences, which may be chance: {change}" if by_chance else f"Why: {change}"]
     for each in shown:
         advice = f"; {each['advice']}" if each["advice"] else ""
         values = f"{each['before_ms']:.3f} -> {each['after_ms']:.3f} ms"
@@ -80,3 +89,13 @@ def _because(document: dict[str, Any]) -> list[str]:
     if rest:
         told.append(f"  {rest:+.3f} ms  in smaller parts")
     return [*told, f"  {why['unexplained_ms']:+.3f} ms  unexplained"]
+
+
+def _more_of(document: dict[str, Any], why: dict[str, Any]) -> list[str]:
+    """Return the operators that run more often, where a count is a regression."""
+    grown = any(one["kind"] == "count" and one["verdict"] == "regression" for one in document["metrics"])
+    if not grown or not why["more_of"]:
+        return []
+    shown = [f"  {each['name']}: {each['before']:g} -> {each['after']:g}" for each in why["more_of"][:_MOST]]
+    left = len(why["more_of"]) - len(shown)
+    return ["", "Runs more often, times a step:", *shown, *([f"  and {left} more"] if left else [])]

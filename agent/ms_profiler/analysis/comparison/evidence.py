@@ -186,7 +186,7 @@ def machine(first: Digest, second: Digest) -> str:
     ]
     if found:
         return "; ".join(found)
-    return "a slower or busier machine, another batch, precision or number of threads; no module of its own"
+    return "another speed or load of the machine, another batch, precision or number of threads; no module of its own"
 
 
 def changes(before: Sequence[Cell], after: Sequence[Cell], field: str) -> list[str]:

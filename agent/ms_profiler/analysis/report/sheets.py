@@ -51,7 +51,8 @@ def verdict(found: Comparison) -> str:
             f"Steps take {length(abs(change))} {'longer' if change >= 0 else 'less'} ({change / before * 100:+.1f} %)"
         )
         if abs(change) <= max(causes.spread, REMARKABLE) * before:
-            sentence = f"Steps take about as long as before ({much}), but spend the time differently"
+            usual = max(causes.spread, REMARKABLE) * 100
+            sentence = f"Steps differ by {much}, as runs alike may do ({usual:.1f} %), but spend the time differently"
         sentence += f": {told[0]}." if told else "."
     counts = [row for row in found.counts if row.difference and row.before is not None and row.after is not None]
     if counts:
