@@ -465,4 +465,5 @@ def test_traces_of_two_gpus(traces):
     callers = {row["name"]: row for row in found["callers"]}
     assert callers["ConvolutionBackward0"]["after"] > 2 * callers["ConvolutionBackward0"]["before"] > 0
     assert found["causes"]["contributors"][0]["kind"] == "launch"
-    assert any("lacks ranks 1 of 2" in note for note in found["notes"])
+    assert any("lacks rank 1; the job has 2 ranks" in note for note in found["notes"])
+    assert any(note.startswith("Neither run has modules") for note in found["notes"])

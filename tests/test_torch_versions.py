@@ -70,7 +70,7 @@ def test_whatever_differs_is_told(tmp_path, changed, message):
 def test_what_each_rank_wrote_is_compared_for_itself(tmp_path, monkeypatch, changed):
     """Ranks that share one stdout cut each other's lines, at different places in each run."""
 
-    def both(python, folder, words, results, analyse):
+    def both(python, folder, words, results, analyse, limit):
         assert {"--redirects=1", "--log-dir=logs"} <= set(words)
         for run in ("bare", "profiled"):
             for rank in range(results):
@@ -158,7 +158,8 @@ def test_the_table_of_the_compatibility_page_holds_versions_that_passed():
     assert any(row.startswith(f"| {pinned}") for row in rows)
 
 
-def test_a_run_that_hangs_is_ended(tmp_path, monkeypatch):
-    monkeypatch.setattr(torch_versions, "LIMIT", 1)
+def test_a_run_that_hangs_is_ended(tmp_path):
     with pytest.raises(BrokenError, match="did not end within 1 s without the profiler"):
-        torch_versions.launched(sys.executable, tmp_path / "run", ["-c", "import signal; signal.pause()"], None)
+        torch_versions.launched(
+            sys.executable, tmp_path / "run", ["-c", "import signal; signal.pause()"], None, limit=1
+        )

@@ -335,7 +335,8 @@ def _notes(first: Digest, second: Digest, matches: Sequence[matching.Match], nam
     for name, run in zip(names, (first, second), strict=True):
         whole = run.completeness
         if whole.missing:
-            yield f"{name} lacks ranks {', '.join(map(str, whole.missing))} of {whole.expected}."
+            ranks = "rank" if len(whole.missing) == 1 else "ranks"
+            yield f"{name} lacks {ranks} {', '.join(map(str, whole.missing))}; the job has {whole.expected} ranks."
         if whole.dropped:
             yield f"{name} lacks {whole.dropped} records, which were dropped for lack of room."
         if whole.damaged:
@@ -352,3 +353,5 @@ def _notes(first: Digest, second: Digest, matches: Sequence[matching.Match], nam
         yield f"{len(others)} modules have other names in the second run; they were matched by {', '.join(ways)}."
     if bool(first.modules) != bool(second.modules):
         yield f"{names[0 if second.modules else 1]} has no modules."
+    if not first.modules and not second.modules:
+        yield "Neither run has modules, so operators are compared. Another network looks like another speed then."
