@@ -49,10 +49,10 @@ def states(
     """Cut the recorded steps into pieces of one state.
 
     Args:
-        compute: when the model was computed.
-        communicate: when data was exchanged.
+        compute: intervals of computing.
+        communicate: intervals of exchanges.
         steps: the steps in use.
-        within: leave out everything before the first time, and from the second time on.
+        within: only the time from the first to the second value counts, in ns.
 
     Returns:
         `step` (row of `steps.table`), `computing`, `communicating`, `start_ns`, `end_ns`, by time.

@@ -359,7 +359,7 @@ def _plain(table: pl.DataFrame, name: str, process: int, lane: str, category: st
 
 
 class _Places:
-    """The places of a table's rows in the picture, as the text of an event up to its time."""
+    """For each row of a table, the text of its event up to the time: name, process and thread."""
 
     def __init__(self, lanes: pl.DataFrame, by: list[str]) -> None:
         """Take the lanes: their keys `by`, `pid` and `tid`."""

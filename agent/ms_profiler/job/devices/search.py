@@ -79,11 +79,11 @@ class Places:
 
 
 def mapped(pattern: "re.Pattern[str]", maps: str = MAPS) -> list[str]:
-    """Return the files that this process has mapped and whose path fits, each once.
+    """Return each file that this process has mapped and whose path fits.
 
     Args:
         pattern: searched for in the path.
-        maps: as the kernel lists them.
+        maps: file with the kernel's list of mappings.
     """
     try:
         with open(maps, encoding="utf-8", errors="surrogateescape") as stream:

@@ -7,11 +7,11 @@ PAIRS = 200
 
 
 def pair_cost(begin: Callable[[int, int], int], end: Callable[[int], None], now: Callable[[], int]) -> float:
-    """Measure one pair of `begin` and `end`: the median of some rounds, the loop itself taken off.
+    """Measure one pair of `begin` and `end`: the median over rounds, without the cost of the loop.
 
     Args:
-        begin: records somewhere that does not matter.
-        end: the same for the end.
+        begin: begins a span in a store that nobody reads.
+        end: ends it.
         now: a clock in nanoseconds.
 
     Returns:
