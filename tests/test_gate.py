@@ -5,12 +5,14 @@ import os
 import random
 import sys
 import tempfile
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
 from conftest import PROGRAMS, ROOT
 from jsonschema import Draft202012Validator
 from ms_profiler import cli
+from ms_profiler.analysis.comparison.digest import Named
 from ms_profiler.gate import baseline, github, made_runs, sides, trials
 from ms_profiler.gate.decide import Rules, Verdict
 from ms_profiler.store.format import Category
@@ -206,6 +208,13 @@ def test_one_more_of_a_count_is_found_in_single_runs(gate, tmp_path):
     assert more["after"] - more["before"] == 1
     code, content, _ = gate("--runs", base, "--versus", operators(tmp_path, "c", lambda step: 4))
     assert (code, metric(content, "operators a step")["verdict"]) == (0, "pass")
+
+
+def test_kernels_of_one_name_and_several_types_count_together(tmp_path):
+    (run,) = sides.read([operators(tmp_path, "a", lambda step: 5)])
+    kernels = [(Named("copy", "H2D", 1.0, 5), Named("copy", "D2H", number, 1)) for number in (2.0, 3.0)]
+    base, new = (replace(run, kernels=each) for each in kernels)
+    assert sides.gate([base], [new], Rules()).why()["more_of"] == [{"name": "copy", "before": 3.0, "after": 4.0}]
 
 
 def test_a_count_that_varies_from_step_to_step_is_none_to_alarm_for(gate, tmp_path):

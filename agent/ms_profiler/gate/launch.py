@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from ms_profiler.errors import UsageError
+from ms_profiler.analysis.driver import inputs
+from ms_profiler.errors import StoreError, UsageError
 from ms_profiler.gate.errors import IncompleteError
-from ms_profiler.store import layout
 
 BASE, NEW = "base", "new"
 #: The job analyses nothing and prints nothing: the gate reads the recordings later. It has no budget, because a budget
@@ -109,9 +109,11 @@ def _run(run: Planned, place: str, timeout: float) -> float:
     if code:
         how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
         raise IncompleteError(f"`{run.command}` {how}:{_tail(log)}", "A job that fails has no figures to compare.")
-    if not any(name.endswith(layout.SUFFIX) for name in os.listdir(place)):
+    try:
+        inputs.find([place])
+    except StoreError:
         remedy = f"`ms-profiler doctor -- {run.command}` says why."
-        raise IncompleteError(f"`{run.command}` ended without an error and recorded nothing.", remedy)
+        raise IncompleteError(f"`{run.command}` ended without an error and recorded nothing.", remedy) from None
     return time.monotonic() - start
 
 

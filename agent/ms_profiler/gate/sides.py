@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ms_profiler.analysis.comparison import causes, condensing, runs
+from ms_profiler.analysis.comparison import causes, comparing, condensing, runs
 from ms_profiler.analysis.comparison.causes import Contributor
 from ms_profiler.analysis.comparison.digest import Digest
 from ms_profiler.errors import StoreError, UsageError
@@ -138,11 +138,11 @@ def _more_of(base: Sequence[Digest], new: Sequence[Digest]) -> list[dict[str, An
     """
     found = []
     for field in ("operators", "kernels"):
-        sides = [[{each.name: each.count for each in getattr(run, field)} for run in side] for side in (base, new)]
+        sides = [[comparing.by_name(getattr(run, field)) for run in side] for side in (base, new)]
         if any(len(getattr(run, field)) >= condensing.MOST for side in (base, new) for run in side):
             continue
         for name in {name for run in sides[1] for name in run}:
-            before, after = (statistics.median(run.get(name, 0.0) for run in side) for side in sides)
+            before, after = (statistics.median(run.get(name, (0, 0.0))[1] for run in side) for side in sides)
             if after - before >= OFTEN:
                 found.append({"name": name, "before": before, "after": after})
     return sorted(found, key=lambda each: (each["before"] - each["after"], each["name"]))

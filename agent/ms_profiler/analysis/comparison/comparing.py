@@ -263,7 +263,7 @@ def _largest(rows: Iterable[Row]) -> tuple[Row, ...]:
 
 
 def _named(before: Sequence[Named], after: Sequence[Named]) -> tuple[NamedRow, ...]:
-    first, second = _by_name(before), _by_name(after)
+    first, second = by_name(before), by_name(after)
     rows = []
     for name in dict.fromkeys([*first, *second]):
         (one_ns, one_count), (other_ns, other_count) = (side.get(name, (None, 0.0)) for side in (first, second))
@@ -271,7 +271,12 @@ def _named(before: Sequence[Named], after: Sequence[Named]) -> tuple[NamedRow, .
     return tuple(sorted(rows, key=lambda row: (-abs(row.difference_ns), row.name)))
 
 
-def _by_name(items: Sequence[Named]) -> dict[str, tuple[int, float]]:
+def by_name(items: Sequence[Named]) -> dict[str, tuple[int, float]]:
+    """Return ns and calls of a step by name; kernels of one name may be of several types.
+
+    Args:
+        items: operators or kernels of a digest.
+    """
     found: dict[str, tuple[int, float]] = {}
     for item in items:
         ns, count = found.get(item.name, (0, 0.0))
