@@ -145,13 +145,15 @@ $(VENV)/.trainers: $(VENV)/.frameworks
 	@touch $@
 
 # Tools that jobs run beside, and packages whose own tests run under the profiler; above the environment of the tests.
-NEIGHBOURS := opentelemetry-distro ddtrace gevent wandb sentry-sdk coverage viztracer debugpy pytest
-PACKAGES   := einops
+NEIGHBOURS := opentelemetry-distro ddtrace gevent wandb mlflow-skinny sentry-sdk coverage viztracer debugpy pytest
+PACKAGES   := einops linear_operator pytorch_ignite
+# a package with an extension, whose wheel has its tests, and what these need
+EXTENSION  := 'thinc<8.3' hypothesis mock
 $(VENV)/.robustness: $(VENV)/.frameworks
 	$(PY) -m venv $(VENV)/robustness
 	$(PY) -c "import sysconfig; print('import site; site.addsitedir(%r)' % sysconfig.get_path('purelib'))" \
 	  > $$(echo $(VENV)/robustness/lib/python3*/site-packages)/_above.pth
-	$(VENV)/robustness/bin/python -m pip --disable-pip-version-check -q install $(NEIGHBOURS) $(PACKAGES) torch==2.13.0 'numpy<2'
+	$(VENV)/robustness/bin/python -m pip --disable-pip-version-check -q install $(NEIGHBOURS) $(PACKAGES) $(EXTENSION) torch==2.13.0 'numpy<2'
 	for name in $(PACKAGES); do \
 	  rm -rf $(VENV)/robustness/sources/$$name && mkdir -p $(VENV)/robustness/sources/$$name && \
 	  $(PIP) download --no-deps --no-binary $$name -d $(VENV)/robustness/sources $$name && \

@@ -1,11 +1,11 @@
-"""Time and memory of analysing a recording, from the store to all files, beside Kineto's stop and export.
+"""Measure the time and memory to analyse a recording, from the store to all files, and compare with Kineto's export.
 
-A recording is generated through the recorder itself: a training loop of 934 operators a step in 60 modules, on the main
-thread and autograd's, with data, optimizer and synchronisation spans and counters. Kineto records operators of a real
-loop until it has some hundred thousand; the time to stop and export one event is compared with the time of the
-command `ms-profiler analyse` for one.
+The program makes a recording with the recorder itself. The recording is that of a training loop with 934 operators a
+step in 60 modules, on the main thread and on autograd's thread, with spans of data, optimizer and synchronisation and
+with counters. Kineto records 400 steps of a real PyTorch loop. The program compares the time per event of Kineto's stop
+and export with the time per event of the command `ms-profiler analyse`.
 
-usage: analysis.py [MILLIONS ...]
+usage: analysis.py [MILLIONS OF EVENTS ...]
 """
 
 import os
@@ -21,15 +21,15 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pairs
 
-#: events of a step
+#: numbers of operators and of modules in a step of the recording
 OPERATORS, MODULES = 934, 60
-#: operators that Kineto records
+#: number of training steps that Kineto records
 KINETO_STEPS = 400
 ROUNDS = 3
 
 
 def generate(folder: str, events: int, spread: int = 0) -> int:
-    """Record about `events` events, each moved and shortened by up to `spread` ns; return how many there are."""
+    """Record about `events` events and return their number; shorten each span at both ends by up to `spread` ns."""
     from ms_profiler.job.recorder.native import NativeRecorder
     from ms_profiler.store import layout, run_info
     from ms_profiler.store.format import Category, Kind, StepSource
@@ -56,7 +56,7 @@ def generate(folder: str, events: int, spread: int = 0) -> int:
     for number in range(MODULES):
         begin = 41_000 + number * 49_000
         first.append((Kind.SPAN, Category.MODULE, modules[number], begin, begin + 48_000, 0))
-    for number in range(half):  # three in one another
+    for number in range(half):  # groups of three nested operators
         begin = 42_000 + number // 3 * 18_900 + number % 3 * 1_500
         first.append((Kind.SPAN, Category.OP, names[number], begin, begin + 14_000 - number % 3 * 3_500, 0))
     first.append((Kind.SPAN, Category.BACKWARD, backward, 3_000_000, 6_000_000, 0))
@@ -67,7 +67,7 @@ def generate(folder: str, events: int, spread: int = 0) -> int:
     for number in range(half, OPERATORS):
         begin = 3_001_000 + (number - half) // 3 * 18_900 + number % 3 * 1_500
         second.append((Kind.SPAN, Category.OP, names[number], begin, begin + 14_000 - number % 3 * 3_500, 0))
-    # a span takes its slot when it begins, the outer one before the inner
+    # a span takes its slot in the store when it begins, so an outer span comes before its inner spans
     for table in (first, second):
         table.sort(key=lambda row: (row[3], -row[4]))
     record, length = recorder.record, 7_000_000
@@ -98,15 +98,15 @@ def generate(folder: str, events: int, spread: int = 0) -> int:
 
 
 def analyse(folder: str) -> tuple[float, float, int]:
-    """Return the seconds that the command takes, its peak memory in MB, and the bytes that it wrote."""
+    """Analyse a recording; return the command's seconds, its peak memory in MB, and the number of bytes written."""
     output = os.path.join(folder, "ASCEND_PROFILER_OUTPUT")
-    shutil.rmtree(output, ignore_errors=True)  # to remove gigabytes takes a while, which is not to be counted
+    shutil.rmtree(output, ignore_errors=True)  # outside of the measured time: removing gigabytes takes long
     took, _, peak = pairs.analysed(folder)
     return took, peak, sum(item.stat().st_size for item in os.scandir(output))
 
 
 def kineto() -> float:
-    """Return the seconds that Kineto takes for an event to be stopped and exported."""
+    """Train with Kineto; return the seconds per event that its stop and its export take."""
     import torch
     from torch import nn
 
@@ -130,9 +130,7 @@ def kineto() -> float:
 
 
 def apart(*arguments: str) -> float:
-    """Return the output of this file, run in a process of its own: memory of a process counts for its children's
-    peak.
-    """
+    """Run this file in a separate process, because a child's peak memory includes its parent's; return the number."""
     command = [sys.executable, os.path.abspath(__file__), *arguments]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     return float(done.stdout.splitlines()[-1])

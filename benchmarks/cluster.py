@@ -1,13 +1,14 @@
 """Compare all ranks of a job that is made of two real results on Ascend; the right answer is known.
 
-usage: cluster.py files RESULTS [RANKS [STEPS [ROUNDS]]]   time beside `msprof-analyze cluster -m all`, in turn
+usage: cluster.py files RESULTS [RANKS [STEPS [ROUNDS]]]   time, alternating with `msprof-analyze cluster -m all`
        cluster.py scale RESULTS [SEEDS [RANKS...]]         time, memory and names for numbers of ranks
        cluster.py traces TRACE.json.gz [TIMES [RANKS...]]  memory of all processes for traces of PyTorch
 
 RESULTS holds `rank0_ascend_pt` and `rank1_ascend_pt`. For `scale`, a tenth of the ranks computes for three times as
-long, one link takes four times as long, and one rank of a hundred has no result. The time is that of the command with
-its files, without the generation of the ranks. For `traces`, each rank has the trace several TIMES, in succession.
-The memory is the sum over all processes; shared memory counts in each of them.
+long, one link takes four times as long, and one rank of a hundred has no result. The measured time is that of the
+command `ms-profiler cluster`, including its files. It does not include the making of the ranks. For `traces`, each
+rank's file contains the trace TIMES times, one copy after the other. The memory is the sum over all processes. Memory
+that processes share counts in each of them.
 """
 
 import gzip
@@ -33,14 +34,14 @@ STEPS = 10
 
 
 def took(command: list[Any]) -> tuple[float, str]:
-    """Run a command; return its seconds and its output."""
+    """Run a command; return its wall time in seconds and its output."""
     begun = time.perf_counter()
     done = subprocess.run([str(word) for word in command], check=True, capture_output=True, text=True)
     return time.perf_counter() - begun, done.stdout
 
 
 def files(results: Path, ranks: int = 64, steps: int = 40, rounds: int = 5) -> None:
-    """Compare times."""
+    """Print the median time in seconds of both commands for one job, and the median of their ratios."""
     with tempfile.TemporaryDirectory() as folder:
         job, ours, theirs = (Path(folder) / name for name in ("job", "ours", "theirs"))
         make(results, job, ranks, steps)
@@ -53,12 +54,12 @@ def files(results: Path, ranks: int = 64, steps: int = 40, rounds: int = 5) -> N
             for name in sorted(commands, reverse=bool(number % 2)):
                 times[name].append(took(commands[name])[0])
         ratios = [mine / other for mine, other in zip(*times.values(), strict=True)]
-        told = ", ".join(f"{name} {statistics.median(each):.2f} s" for name, each in times.items())
-        print(f"{ranks} ranks of {steps} steps: {told}, ratio {statistics.median(ratios):.3f}")
+        medians = ", ".join(f"{name} {statistics.median(each):.2f} s" for name, each in times.items())
+        print(f"{ranks} ranks of {steps} steps: {medians}, ratio {statistics.median(ratios):.3f}")
 
 
 def scale(results: Path, seeds: int = 3, sizes: tuple[int, ...] = (8, 128, 1024)) -> None:
-    """Measure jobs of several sizes."""
+    """Print time, peak memory and the correctness of the named ranks and links for jobs of several sizes."""
     times: dict[int, list[float]] = {size: [] for size in sizes}
     for seed in range(seeds):
         for size in sizes:
@@ -66,7 +67,7 @@ def scale(results: Path, seeds: int = 3, sizes: tuple[int, ...] = (8, 128, 1024)
             slow = set(chosen.sample(range(size), max(size // 10, 1)))
             missing = set(chosen.sample(sorted(set(range(size)) - slow), size // 100))
             source = chosen.choice(sorted(set(range(8, size)) - missing) or [5])
-            # a rank stands for one of the two real ones, and has no link to that
+            # a copy of one of the two real ranks has no link to the rank that it is a copy of
             link = source, chosen.choice(sorted(set(range(8)) - missing - {source % 2}))
             with tempfile.TemporaryDirectory() as folder:
                 make(results, Path(folder) / "job", size, STEPS, slow=slow, factor=3, missing=missing, link=link)
@@ -90,7 +91,7 @@ def scale(results: Path, seeds: int = 3, sizes: tuple[int, ...] = (8, 128, 1024)
 
 
 def repeated(trace: dict[str, Any], times: int) -> list[dict[str, Any]]:
-    """Return the events of a trace, several times one after the other."""
+    """Return the events of a trace repeated `times` times; the copies follow one another, with ids of their own."""
     events = trace["traceEvents"]
     stamps = [float(event["ts"]) for event in events if event.get("ph") == "X"]
     length = max(stamps) - min(stamps) + 1e6
@@ -102,16 +103,16 @@ def repeated(trace: dict[str, Any], times: int) -> list[dict[str, Any]]:
             copied = {**event, "ts": float(event["ts"]) + number * length}
             if "id" in copied:
                 copied["id"] = f"{copied['id']}.{number}"
-            told = dict(event.get("args") or {})
+            arguments = dict(event.get("args") or {})
             for key in ("correlation", "External id"):
-                if isinstance(told.get(key), int):
-                    told[key] += number * 10_000_000
-            found.append({**copied, "args": told})
+                if isinstance(arguments.get(key), int):
+                    arguments[key] += number * 10_000_000
+            found.append({**copied, "args": arguments})
     return found
 
 
 def traces(source: Path, times: int = 1, sizes: tuple[int, ...] = (4, 8, 16)) -> None:
-    """Measure traces of several numbers of ranks."""
+    """Print the time and the peak memory to compare ranks from PyTorch traces, for several numbers of ranks."""
     with gzip.open(source, "rt") as stream:
         trace = json.load(stream)
     trace["traceEvents"] = repeated(trace, times)
@@ -119,9 +120,9 @@ def traces(source: Path, times: int = 1, sizes: tuple[int, ...] = (4, 8, 16)) ->
         with tempfile.TemporaryDirectory() as folder:
             total = 0
             for rank in range(size):
-                told = {**trace.get("distributedInfo", {}), "rank": rank, "world_size": size}
+                info = {**trace.get("distributedInfo", {}), "rank": rank, "world_size": size}
                 path = Path(folder) / f"rank{rank:04d}.pt.trace.json"
-                path.write_text(json.dumps({**trace, "distributedInfo": told}))
+                path.write_text(json.dumps({**trace, "distributedInfo": info}))
                 total += path.stat().st_size
             began = time.perf_counter()
             with subprocess.Popen(
@@ -138,7 +139,7 @@ def traces(source: Path, times: int = 1, sizes: tuple[int, ...] = (4, 8, 16)) ->
 
 
 def watched(running: "subprocess.Popen[bytes]") -> tuple[int, int]:
-    """Return the most memory of a process, and of it with its children, until it has ended."""
+    """Return the peak memory in bytes of a running process alone, and of the process together with its children."""
     known, own, most = psutil.Process(running.pid), 0, 0
     while running.poll() is None:
         sizes = []

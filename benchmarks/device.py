@@ -1,7 +1,9 @@
-"""Cost of tracing a device: a fake CUPTI makes records at a rate, with and without us reading them.
+"""Measure the cost of tracing a device: a fake CUPTI makes records at a given rate, first thrown away, then read by us.
 
-usage: device.py [SECONDS] [RECORDS A SECOND]; 0 for as many as come. There is no device behind the library, so this
-is the cost of reading and writing records. It does not include the cost of CUPTI itself.
+usage: device.py [SECONDS] [RECORDS A SECOND]
+
+A rate of 0 is the highest possible one. The fake library has no device. So the program measures the cost of reading and
+writing records, without the cost of CUPTI itself.
 """
 
 import ctypes
@@ -27,13 +29,13 @@ TICK = os.sysconf("SC_CLK_TCK")
 
 
 def resident() -> float:
-    """Return the megabytes of this process that are in memory, mapped files included."""
+    """Return the resident memory of this process in MB; it includes mapped files."""
     with open("/proc/self/status", encoding="ascii") as status:
         return next(int(line.split()[1]) for line in status if line.startswith("VmRSS")) / 1024
 
 
 def reader_seconds() -> float:
-    """Return the processor time of the thread that reads records."""
+    """Return the processor seconds of the recorder's thread that reads device records; 0 without such a thread."""
     for task in Path("/proc/self/task").iterdir():
         if (task / "comm").read_text().strip() == READER:
             fields = (task / "stat").read_text().rpartition(")")[2].split()
@@ -42,7 +44,7 @@ def reader_seconds() -> float:
 
 
 class Watch(threading.Thread):
-    """Look at memory four times a second."""
+    """Note the highest resident memory of this process, in MB, read four times a second."""
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
@@ -54,7 +56,11 @@ class Watch(threading.Thread):
 
 
 def generate(gpu: ctypes.CDLL, seconds: float, rate: int) -> tuple[int, float, float, float]:
-    """Make records; return how many, the seconds and processor seconds that took, and by how much memory grew."""
+    """Let the fake make records for some seconds.
+
+    Returns:
+        The number of records, the wall time and the processor time in seconds, and the growth of memory in MB.
+    """
     watch = Watch()
     before, begun, used = resident(), time.perf_counter(), time.process_time()
     watch.start()
@@ -76,7 +82,7 @@ def main() -> None:
         folder = fakes_built.build(Path(directory))
         store = folder / "store"
         store.mkdir()
-        # by their paths, and global: the driver is then found by its name
+        # the driver is loaded first and with global symbols, because the fake CUPTI looks for it by its name
         ctypes.CDLL(str(folder / "libcuda.so.1"), mode=ctypes.RTLD_GLOBAL).cuInit(0)
         gpu = ctypes.CDLL(str(folder / "libcupti.so.12"))
         gpu.fake_throw_away()

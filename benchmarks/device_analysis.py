@@ -1,8 +1,8 @@
-"""Time and memory of analysing a run on a GPU, from the store to all files.
+"""Measure the time and memory to analyse a run on a GPU, from the store to all files.
 
-The store is made up, record by record in the order of CUPTI's records: training steps of some thousand launches on two
-streams, exchanges on a third, copies, sets, waits, allocations and overheads, beside the operators and modules on two
-threads that launched them. The figures count the records of the device's interface.
+The program makes up the store record by record, in the order in which CUPTI delivers records. Each training step
+launches some thousand kernels on two streams, exchanges on a third stream, copies, sets, waits, allocations and
+overheads. Two threads launch this work from operators in modules. The printed figures count the device's records.
 
 usage: device_analysis.py [MILLIONS OF RECORDS ...]
 """
@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import pairs
 
-#: in a step
+#: numbers of operators and of modules in a step
 OPERATORS, MODULES = 934, 60
-#: how long a step takes
+#: duration of a step in nanoseconds
 STEP_NS = 12_000_000
 SLOT = np.dtype(
     [
@@ -26,21 +26,21 @@ SLOT = np.dtype(
         *(("kind", "u1"), ("category", "u1"), ("flags", "u1"), ("extra", "u1")),
     ]
 )
-#: slots of a segment, as the recorder has them: 4 MiB
+#: number of slots in a segment of 4 MiB, the size of the recorder's segments
 CAPACITY = (4 << 20) // SLOT.itemsize - 4
 HIGH = 2**32
 
 
 @dataclass
 class Thread:
-    """The slots that a thread writes in a step, with times from the step's begin on.
+    """The slots that a thread writes in one step; their times count from the begin of the step.
 
     Attributes:
-        number: of the thread.
-        tid: of the operating system.
-        slots: `SLOT` as tuples.
-        correlated: the slots whose `arg` counts up by step: it begins with the number of a call.
-        timed: the slots whose times are times.
+        number: the number of the thread in the store.
+        tid: the number of the thread in the operating system.
+        slots: the slots as tuples with the fields of `SLOT`.
+        correlated: for each slot, whether its `arg` is a correlation id, which increases from step to step.
+        timed: for each slot, whether its first two fields hold times.
     """
 
     number: int
@@ -50,14 +50,14 @@ class Thread:
     timed: list[bool] = field(default_factory=list)
 
     def add(self, *slot: int, correlated: bool = False, timed: bool = True) -> None:
-        """Add a slot: start, end, arg, name, kind, category, flags, extra."""
+        """Add a slot; its fields are start, end, arg, name, kind, category, flags and extra."""
         self.slots.append(slot)
         self.correlated.append(correlated)
         self.timed.append(timed)
 
 
 class Strings:
-    """Texts of the store by number."""
+    """Number the texts of the store; a call returns the number of a text."""
 
     def __init__(self) -> None:
         self.numbers: dict[str, int] = {}
@@ -66,7 +66,7 @@ class Strings:
         return self.numbers.setdefault(text, len(self.numbers) + 1)
 
     def slots(self) -> bytes:
-        """Return them as they stand in the control stream."""
+        """Return the texts as slots of the control stream."""
         from ms_profiler.store import format as fmt
 
         stream = b""
@@ -79,7 +79,7 @@ class Strings:
 
 
 def host(main: Thread, autograd: Thread, name: Strings) -> list[tuple[int, int]]:
-    """Let two threads write a step, and return when each of its operators begins, and on which thread."""
+    """Write a step of the host on two threads; return the begin in ns and the thread id of each operator."""
     from ms_profiler.store.format import Category, Kind
 
     main.add(0, 40_000, 0, name("next"), Kind.SPAN, Category.DATA, 0, 0)
@@ -105,7 +105,7 @@ def host(main: Thread, autograd: Thread, name: Strings) -> list[tuple[int, int]]
 
 
 def launched(reader: Thread, began: list[tuple[int, int]], name: Strings) -> int:
-    """Let the thread that reads records write those of a step, and return how many they are."""
+    """Write the device records of a step as slots of the thread that reads such records, and return their number."""
     from ms_profiler.store.device_format import Device, Source
     from ms_profiler.store.format import Kind
 
@@ -123,7 +123,7 @@ def launched(reader: Thread, began: list[tuple[int, int]], name: Strings) -> int
 
     free = {7: 0, 13: 0, 20: 0}
     for index, (begin, tid) in enumerate(began):
-        # an operator launches a kernel, every sixth one two; a few copy, wait or allocate
+        # each operator launches one kernel, and every sixth operator two; a few operators copy, wait or allocate
         for again in range(1 + (index % 6 == 0)):
             number += 1
             stream = 20 if index % 40 == 39 else 13 if index % 16 == 15 else 7
@@ -184,7 +184,7 @@ def write(folder: str, index: int, thread: Thread, begins: "np.ndarray[tuple[int
 
 
 def generate(folder: str, records: int) -> int:
-    """Write a store with about that many device records, and return how many there are."""
+    """Write a store with about `records` device records, and return their exact number."""
     from ms_profiler.store import format as fmt, layout, run_info
     from ms_profiler.store.format import Kind, StepSource
 

@@ -1,8 +1,10 @@
-"""Savings by the extension: the analysis with its columns against Polars alone, and a job with each recorder.
+"""Measure the savings by the extension: in the analysis, against Polars alone; in a job, against the Python recorder.
 
-The analysis of one recording runs in turn with the extension and without it; the time of each kind of work on columns
-is summed up. The job trains 20 linear layers with PyTorch, profiled by the variable, with the native recorder, with the
-recorder in Python, and not profiled. Processor time is measured, so that other work on the machine matters little.
+The program analyses each recording alternately with the extension and without it, and sums up the time of each kind of
+work on columns. There are three cases: a recording of the host that is held in memory, the same recording read in
+sections, and a made-up recording of a GPU. The job trains 20 linear layers with PyTorch. It runs profiled with the
+native recorder, profiled with the Python recorder, and not profiled. All times are processor times, because other
+programs on the machine change them little.
 
 usage: fallbacks.py [columns|recorder]
 """
@@ -15,19 +17,24 @@ import sys
 import tempfile
 
 import analysis
+import device_analysis
 import pairs
 
+#: number of records in a recording
 EVENTS = 100_000
 ROUNDS = 3
 STEPS = 400
 
-#: prints the seconds of a processor of the whole analysis and of each method of the columns
+#: program that prints the processor seconds of the whole analysis and of each method of the columns
 ANALYSE = """
 import json, sys, time
 if sys.argv[2] == "plain":
     sys.modules["ms_profiler.analysis.columns.native"] = None
 from ms_profiler.analysis.columns import COLUMNS
 from ms_profiler.analysis.driver import engine
+from ms_profiler.analysis.readers import store
+if sys.argv[3] == "sections":
+    store.MOST_SLOTS = 1
 assert COLUMNS.kind == sys.argv[2]
 seconds = {}
 def timed(name, method):
@@ -46,7 +53,7 @@ engine.analyse([sys.argv[1]])
 print(json.dumps({"whole analysis": time.process_time() - start, **seconds}))
 """
 
-#: prints the median seconds of a step on a processor
+#: program that prints the median processor seconds of a training step
 TRAIN = """
 import statistics, sys, time
 if sys.argv[1] == "python":
@@ -68,24 +75,40 @@ print(statistics.median(times))
 
 
 def columns() -> None:
-    """Print the cost of each kind of work on columns, with the extension and without it."""
+    """Print the cost of each kind of work on columns for each recording, with the extension and without it."""
     with tempfile.TemporaryDirectory(prefix="ms_profiler_columns_") as parent:
-        folder = os.path.join(parent, "host_1_20260101000000000_ascend_ms")
-        count = analysis.apart("generate", folder, str(EVENTS))
-        found: dict[str, list[dict[str, float]]] = {"native": [], "plain": []}
-        for _ in range(ROUNDS):
-            for kind, results in found.items():
-                results.append(json.loads(printed(ANALYSE, folder, kind)))
+        for name, generate in (("host", analysis.generate), ("gpu", device_analysis.generate)):
+            folder = os.path.join(parent, name, "host_1_20260101000000000_ascend_ms")
+            count = generate(folder, EVENTS)
+            for way in ("held", "sections") if name == "host" else ("held",):
+                compare(folder, count, way)
+
+
+def compare(folder: str, count: int, way: str) -> None:
+    """Print the cost of each kind of work on the columns of one recording, with the extension and without it.
+
+    Args:
+        folder: the recording.
+        count: number of its records.
+        way: "held" if the analysis holds the recording in memory, "sections" if it reads it in sections.
+    """
+    found: dict[str, list[dict[str, float]]] = {"native": [], "plain": []}
+    for _ in range(ROUNDS):
+        for kind, results in found.items():
+            results.append(json.loads(printed(ANALYSE, folder, kind, way)))
+    print(f"{count} records, {os.path.basename(os.path.dirname(folder))}, {way}")
     for name in found["native"][0]:
         ours, theirs = ([result.get(name, 0.0) for result in found[kind]] for kind in ("native", "plain"))
+        if not all(ours):
+            continue  # the time is below the clock's resolution
         ratio = statistics.median(b / a for a, b in zip(ours, theirs, strict=True))
         again = statistics.median(a / b for a, b in zip(ours[1:], ours, strict=False))
         each = [statistics.median(times) / count * 1e9 for times in (ours, theirs)]
-        pairs.report(name, ratio, again, f"{each[0]:.0f} ns an event, {each[1]:.0f} without the extension")
+        pairs.report(name, ratio, again, f"{each[0]:.0f} ns a record, {each[1]:.0f} without the extension")
 
 
 def recorder() -> None:
-    """Print the time that both recorders add to a step of a job, all operators recorded."""
+    """Print the processor time that each recorder adds to a step of a job that records all operators."""
     times: dict[str, list[float]] = {"off": [], "native": [], "python": []}
     for _ in range(ROUNDS):
         for kind, found in times.items():
@@ -101,7 +124,7 @@ def recorder() -> None:
 
 
 def printed(program: str, *arguments: str, **environ: str) -> str:
-    """Return the last line that a program prints."""
+    """Run a program with extra environment variables, and return the last line that it prints."""
     command = [sys.executable, "-c", program, *arguments]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env={**os.environ, **environ})
     return done.stdout.splitlines()[-1]

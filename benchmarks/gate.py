@@ -1,10 +1,11 @@
-"""Gate real training jobs on this machine: equal sides, sides with a planted change, and single runs.
+"""Run `ms-profiler gate` on real training jobs: equal sides, sides with a planted change, and single runs.
 
 usage: gate.py FOLDER [CASE ...]
        gate.py FOLDER --judge
 
-A case is FRAMEWORK-KIND-NUMBER, see `CASES`. Without a case, all of them run, some 40 s each. The recordings stay in
-FOLDER, so that cases may run one after the other. --judge prints the table of all recordings there.
+A case is FRAMEWORK-KIND-NUMBER, see `CASES`. Without a case, the program runs all of them; each takes about 40 s. The
+recordings stay in FOLDER, and a later call skips the cases that FOLDER already has. At the end the program prints the
+table of all recordings in FOLDER; with --judge, it prints only this table.
 """
 
 import json
@@ -17,7 +18,7 @@ import time
 PYTHON = sys.executable
 JOB = os.path.join(os.path.dirname(os.path.abspath(__file__)), "gate_job.py")
 REPEAT = 5
-#: planted change, and the words that the first contributor has to contain
+#: planted change -> pattern that the description of the first contributor has to match
 PLANTED = {
     "layer": r"\b2\b",
     "data": r"data",
@@ -37,7 +38,7 @@ CASES = [
 
 
 def command(framework, kind):
-    """Return the line for the shell that runs a job."""
+    """Return the shell command that runs a job."""
     if kind in ("ranks", "collective"):
         launcher = f"{PYTHON} -m torch.distributed.run --nproc_per_node=2 --master_port=29{os.getpid() % 900 + 100}"
         return f"{launcher} {JOB} {framework} {kind}"
@@ -45,7 +46,7 @@ def command(framework, kind):
 
 
 def gate(*words):
-    """Run a gate; return its exit code and its document."""
+    """Run `ms-profiler gate` with these arguments; return its exit code and its JSON document."""
     done = subprocess.run(
         [PYTHON, "-m", "ms_profiler", "gate", *words, "--json", "-"], stdout=subprocess.PIPE, text=True, check=False
     )
@@ -53,7 +54,7 @@ def gate(*words):
 
 
 def run(folder, case):
-    """Run one case; store its recordings and its duration."""
+    """Run one case unless its folder exists; store its recordings and its duration in seconds."""
     framework, kind, _ = case.split("-")
     place = os.path.join(folder, case)
     if os.path.exists(place):
@@ -69,7 +70,7 @@ def run(folder, case):
 
 
 def judge(folder):
-    """Print the result of every case."""
+    """Print the verdict of every case that has run, and the counts of false alarms and of found changes."""
     alarms = equal = found = planted = named = causes = 0
     for case in CASES:
         place = os.path.join(folder, case)
@@ -79,12 +80,12 @@ def judge(folder):
             took = json.load(stream)["seconds"]
         names = sorted(os.listdir(place))
         base, new = ([os.path.join(place, name) for name in names if name.startswith(side)] for side in ("base", "new"))
-        code, told = gate("--runs", *base, "--versus", *new)
+        code, document = gate("--runs", *base, "--versus", *new)
         kind = case.split("-")[1]
-        step = next((one for one in told.get("metrics", ()) if one["name"] == "step time"), None)
-        first = (told.get("why") or {}).get("contributors", [{}])[:1]
+        step = next((one for one in document.get("metrics", ()) if one["name"] == "step time"), None)
+        first = (document.get("why") or {}).get("contributors", [{}])[:1]
         cause = first[0].get("what", "") if first else ""
-        line = f"{case:24} {code} {told.get('verdict', '?'):13} {took:4.0f} s"
+        line = f"{case:24} {code} {document.get('verdict', '?'):13} {took:4.0f} s"
         if step and step["low"] is not None:
             line += f"  {step['base']:7.2f} ms {step['ratio'] - 1:+6.1%}"
             line += f" ({step['low'] - 1:+.1%} to {step['high'] - 1:+.1%})"
@@ -92,19 +93,19 @@ def judge(folder):
             equal, alarms = equal + 1, alarms + (code == 1)
         else:
             planted, found = planted + 1, found + (code == 1)
-            if kind in PLANTED:  # a copy is found by its count, and takes no time
+            if kind in PLANTED:  # the gate finds a copy by its count, because a copy takes no time
                 causes += 1
                 right = bool(re.search(PLANTED[kind], cause))
                 named += right
                 line += f"  {'named' if right else 'NOT NAMED'}: {cause}"
-        print(line + "".join(f"\n    {reason}" for reason in told.get("reasons", ())), flush=True)
+        print(line + "".join(f"\n    {reason}" for reason in document.get("reasons", ())), flush=True)
     print(
         f"equal sides: {alarms} alarms in {equal}; planted: {found} of {planted} found, {named} of {causes} named first"
     )
 
 
 def main(folder, *words):
-    """Run cases, or judge their recordings."""
+    """Run the given cases unless the words are `--judge`, then judge all recordings in the folder."""
     os.makedirs(folder, exist_ok=True)
     if words != ("--judge",):
         for case in words or CASES:

@@ -1,4 +1,4 @@
-"""Train a small network for a few seconds, as it is or with one change that makes its steps longer.
+"""Train a small network for a few seconds, either unchanged or with one change that makes its steps longer.
 
 usage: gate_job.py torch|mindspore none|layer|data|sync|compiled|recompile|copy|collective
 
@@ -11,33 +11,35 @@ import sys
 import time
 
 FEATURES, CLASSES = 256, 10
-#: width, that of hidden layers, samples of a batch, and steps; with PyTorch's sizes a step of MindSpore is bound by
-#: launches, and a wider layer takes no time
+#: Width of the network, width of its hidden layers, samples in a batch, and number of steps. MindSpore has larger
+#: sizes. With PyTorch's sizes, launches would determine the time of a MindSpore step, and a wider layer would not
+#: change it.
 TORCH, MINDSPORE = (256, 512, 128, 40), (384, 2048, 384, 30)
-#: width of the slower layer as a multiple, with PyTorch and MindSpore: the step then takes 15 % longer
+#: factor by which the slower layer is wider, with PyTorch and with MindSpore: it makes a step 15 % longer
 WIDER_TORCH, WIDER_MINDSPORE = 1.6, 2.6
-#: time that is added to a step, as a part of the usual step of this run: the speed of a machine changes
+#: time added to a step, as a fraction of this run's usual step time; not a fixed time, because the machine's speed
+#: varies
 SHARE = 0.15
-#: steps whose median is the usual one; the first ones warm up
+#: steps whose median duration is the usual one; the steps before them warm up
 MEASURED = slice(2, 8)
 
 
 def spin(milliseconds):
-    """Run Python for a while; a sleep would give the processor to others."""
+    """Run Python code for some milliseconds; a sleep would leave the processor to other programs."""
     end = time.perf_counter() + milliseconds / 1e3
     while time.perf_counter() < end:
         pass
 
 
 class Pace:
-    """The pace of this run, by its own first steps."""
+    """The usual duration of a step of this run, measured in the steps of `MEASURED`."""
 
     def __init__(self):
         self.ends = []
         self.usual = 0.0
 
     def stepped(self):
-        """Note the end of a step."""
+        """Note that a step has ended now."""
         self.ends.append(time.perf_counter())
         if len(self.ends) == MEASURED.stop + 1:
             self.usual = statistics.median(
@@ -45,7 +47,7 @@ class Pace:
             )
 
     def delay(self):
-        """Return the time in s that is to be added to a step."""
+        """Return the time to add to a step, in seconds."""
         return SHARE * self.usual
 
 
@@ -113,7 +115,7 @@ def train_mindspore(kind):
 
     width, usual, batch, steps = MINDSPORE
     pace = Pace()
-    dataset.config.set_prefetch_size(1)  # or most batches are made before the first step
+    dataset.config.set_prefetch_size(1)  # with a longer queue, most batches would be made before the first step
     ms.set_seed(7)
     ms.set_context(mode=ms.PYNATIVE_MODE)
     ms.set_device("CPU")
@@ -123,7 +125,7 @@ def train_mindspore(kind):
     def samples():
         for _ in range(steps):
             spin(1)
-            if kind == "data":  # batches are made ahead: a batch that takes less than a step costs the step nothing
+            if kind == "data":  # MindSpore makes batches ahead: only one slower than a step delays it
                 time.sleep(pace.usual + pace.delay())
             yield x, y
 

@@ -1,10 +1,9 @@
-"""Cost of recording kernels in a training loop, drains included: ours, MindSpore's recorder alone, MindSpore's
-profiler.
+"""Measure the cost of recording MindSpore's kernels in a training loop, including the drains of their records.
 
-Alternating blocks of one process: nothing, our host hooks alone, hooks and kernels, MindSpore's C++ recorder of kernels
-and nothing else, MindSpore's own profiler without its analysis, nothing again. Each block begins with a start and ends
-with a stop, which writes the records; both are counted. ms-profiler also drains after its first step, to count the
-kernels of a step.
+The blocks of one process alternate between six cases: nothing, our host hooks alone, our hooks and kernels, MindSpore's
+C++ recorder of kernels alone, MindSpore's own profiler without its analysis, and nothing again. Each block with a
+recorder begins with its start and ends with its stop, which writes the records; the time includes both. ms-profiler
+also drains once after its first step, to count the kernels of a step.
 
 usage: kernels.py [graph|pynative [ROUNDS]]
 """
@@ -17,7 +16,7 @@ import time
 import pairs
 import training
 
-#: steps of a block: about a second of them
+#: number of steps in a block, which take about a second
 BLOCK = {"graph": 1024, "pynative": 64}
 ROUNDS = 25
 
@@ -52,13 +51,13 @@ def main() -> None:
     def hooks() -> float:
         plugin.apply(session)
         session.sources.ended()
-        session.steps.due = NEVER  # a boundary between steps would start the kernels again
+        session.steps.due = NEVER  # otherwise a step boundary would start the recording of kernels again
         took = bare()
         plugin.undo()
         return took
 
     def ours() -> float:
-        # hooks are applied once in a run
+        # outside of the measured time, because a job applies the hooks only once
         plugin.apply(session)
         session.sources.ended()
         begun = time.perf_counter()

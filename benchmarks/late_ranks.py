@@ -1,10 +1,10 @@
-"""Count how often `ms-profiler cluster` names the late rank of real jobs and its cause, and none in balanced jobs.
+"""Count how often `ms-profiler cluster` names the late rank of real jobs and its cause, and no rank in balanced jobs.
 
 usage: late_ranks.py FOLDER [ROUNDS [LAUNCHER[,LAUNCHER] [KIND...]]]
 
 Launchers are torchrun, msrun-graph and msrun-pynative; kinds are input, computing, sleep, stop and none. Each job has
-four processes, of which rank 1 is late. The program prints the finding of `ms-profiler cluster` for each job. Jobs
-stay in FOLDER; a job that is there is judged and not run again.
+four processes. Rank 1 is late, except in jobs of kind none. The program prints the finding of `ms-profiler cluster` for
+each job. The jobs stay in FOLDER: the program judges a job that FOLDER already has, and does not run it again.
 """
 
 import json
@@ -24,7 +24,7 @@ RANKS, LATE = 4, 1
 
 
 def command(launcher: str, kind: str, folder: Path) -> list[str]:
-    """Return the command of a job."""
+    """Return the command that starts a job under a launcher."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -37,23 +37,23 @@ def command(launcher: str, kind: str, folder: Path) -> list[str]:
 
 
 def wrong(found: dict, kind: str) -> list[str]:
-    """Return the error of a finding; empty if it is right."""
+    """Return the errors in a document of `ms-profiler cluster`, as texts; an empty list if it is right."""
     late = [(each["rank"], each["cause"]) for each in found["late"]]
     busy = [rank for rank, cause in late if cause == "runnable"]
     named = [each for each in late if each[0] not in busy]
-    told = [] if named == ([] if CAUSES[kind] is None else [(LATE, CAUSES[kind])]) else [f"named {named}"]
+    errors = [] if named == ([] if CAUSES[kind] is None else [(LATE, CAUSES[kind])]) else [f"named {named}"]
     roles = {row["rank"]: row["role"] for row in found["ranks"]}
     if CAUSES[kind] is not None:
-        told += [
+        errors += [
             f"rank {rank} is {role}"
             for rank, role in roles.items()
             if rank not in busy and role != ("late" if rank == LATE else "waits")
         ]
-    return told
+    return errors
 
 
 def main(folder: Path, rounds: int, launchers: list[str], kinds: list[str]) -> None:
-    """Run the jobs, and print the counts."""
+    """Run the missing jobs, judge all of them, and print how many findings are right."""
     right = {(launcher, kind): 0 for launcher in launchers for kind in kinds}
     counted = dict(right)
     busy = 0
@@ -73,11 +73,11 @@ def main(folder: Path, rounds: int, launchers: list[str], kinds: list[str]) -> N
                 (place / "done").touch()
             words = [str(TOOLS / "ms-profiler"), "cluster", str(place / "data"), "--json", "--no-files"]
             found = json.loads(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
-            told = wrong(found, kind)
-            right[launcher, kind] += not told
+            errors = wrong(found, kind)
+            right[launcher, kind] += not errors
             counted[launcher, kind] += 1
             busy += any(each["cause"] == "runnable" for each in found["late"])
-            print(f"{place.name}: {'; '.join(told) or 'right'}: {found['verdict']}", flush=True)
+            print(f"{place.name}: {'; '.join(errors) or 'right'}: {found['verdict']}", flush=True)
     for (launcher, kind), count in right.items():
         print(f"{launcher}, {kind}: {count} of {counted[launcher, kind]} right")
     print(f"in {busy} of {sum(counted.values())} jobs a rank waited for processors")

@@ -1,4 +1,4 @@
-"""Cost of the host hooks in a training loop: alternating blocks of one process, hooks applied and undone.
+"""Measure the cost of the host hooks in a training loop: blocks with hooks and without alternate in one process.
 
 usage: loop.py [graph|pynative]
 """
@@ -17,7 +17,7 @@ ROUNDS = 80
 
 def main() -> None:
     mode = sys.argv[1] if len(sys.argv) > 1 else "graph"
-    # without activity CPU there is no kernel stream: only the hooks are measured
+    # without the activity CPU, ms-profiler reads no kernels, so that only the hooks cost time
     session = training.profiled(output_path=tempfile.mkdtemp(), activities=["NPU"])
     (plugin,) = session.hooks.plugins
     if mode == "graph":
@@ -25,7 +25,7 @@ def main() -> None:
     epoch, _ = training.epoch_of(mode)
 
     def block() -> float:
-        """Return the median time of a step: a burst of somebody else's work is not to decide."""
+        """Run a block; return its median step time in seconds, which a short load by other programs does not change."""
         times: list[float] = []
         before = time.perf_counter()
         while len(times) < BLOCK:

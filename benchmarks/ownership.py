@@ -1,9 +1,8 @@
-"""Cost of assigning backward passes to modules: in the job, which reads autograd's graph in a few steps, and in the
-analysis.
+"""Measure the cost of assigning backward passes to modules, in the job and in the analysis.
 
-A job of 300 steps reads the graph in three of them. Whole jobs are compared, one that reads and one that does not, each
-a process of its own, in turn. The analysis of such a job is compared with one that assigns no backward work
-to modules; both make the tables and lanes of modules.
+ms-profiler reads autograd's graph in three steps of a job of 300. Two whole jobs alternate, each in a process of its
+own: one reads the graph, the other does not. The program then compares the analysis of such a job with an analysis that
+assigns no backward work to modules. Both analyses make the tables and lanes of modules.
 
 usage: ownership.py [mindspore|torch] [ROUNDS]
 """
@@ -53,7 +52,7 @@ def mindspore_step() -> Callable[[], Any]:
 
 
 def job(kind: str, folder: str, reads: bool) -> None:
-    """Train, and print the seconds of the loop, and how many more the steps took in which the graph was read."""
+    """Train; print the seconds of the loop, and the mean extra seconds of a step that reads the graph."""
     from ms_profiler.job.frameworks import autograd
 
     looked = [autograd.FIRST, autograd.FIRST * autograd.FACTOR, autograd.FIRST * autograd.FACTOR**2]
@@ -72,14 +71,14 @@ def job(kind: str, folder: str, reads: bool) -> None:
 
 
 def analysed(folder: str, binds: bool) -> float:
-    """Analyse a result and return the seconds of a processor that it takes."""
+    """Analyse a result; return the processor seconds. Without `binds`, no backward work is assigned to modules."""
     import polars as pl
     from ms_profiler.analysis.driver import engine
     from ms_profiler.analysis.metrics import backward_operators, node_owners, passes
 
     if not binds:
         times = pl.Schema({"place": pl.UInt32, "after": pl.Int64, "before": pl.Int64})
-        for name, schema in (("owned", times), ("told", node_owners.OWNED), ("trailing", node_owners.TRAILING)):
+        for name, schema in (("owned", times), ("by_nodes", node_owners.OWNED), ("trailing", node_owners.TRAILING)):
             setattr(passes.Passes, name, lambda *_, schema=schema: pl.DataFrame(schema=schema))
         backward_operators.nodes = lambda *_: pl.DataFrame(schema=backward_operators.NODES)
     before = time.process_time()
@@ -88,7 +87,7 @@ def analysed(folder: str, binds: bool) -> float:
 
 
 def apart(*arguments: str) -> list[float]:
-    """Return the numbers that this file prints, run in a process of its own."""
+    """Run this file in a separate process, and return the numbers that it prints."""
     command = [sys.executable, os.path.abspath(__file__), *arguments]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     return [float(text) for text in done.stdout.splitlines()[-1].split()]

@@ -1,7 +1,8 @@
 """Compare two ways of doing the same thing on a machine that others use too.
 
-Both are measured in turn, in one run, so that a change of the machine's speed meets both. The result is the median of
-the ratios of neighbours. The A/A ratio beside it compares the same thing with itself: it shows the effect of chance.
+The program measures both ways alternately in one run, so that a change of the machine's speed affects both. The result
+is the median of the ratios of neighbouring measurements. The A/A ratio beside it compares the first way with itself: it
+shows the effect of chance.
 """
 
 import os
@@ -15,7 +16,7 @@ from importlib import metadata
 
 
 def machine() -> str:
-    """Return one line about the machine and the versions."""
+    """Return one line that names the processor, the number of cores, and the versions of Python and packages."""
     model = ""
     with open("/proc/cpuinfo") as stream:
         for line in stream:
@@ -32,7 +33,7 @@ def machine() -> str:
 
 
 def analysed(folder: str) -> tuple[float, float, float]:
-    """Analyse a result; return the seconds that the command takes, those of a processor, and its peak memory in MB."""
+    """Analyse a result; return the wall time and the processor time in seconds, and the peak memory in MB."""
     command = [sys.executable, "-m", "ms_profiler", "analyse", folder]
     start = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
@@ -44,21 +45,21 @@ def analysed(folder: str) -> tuple[float, float, float]:
 
 
 def compare(bare: Callable[[], float], changed: Callable[[], float], rounds: int) -> tuple[float, float, list[float]]:
-    """Measure both `rounds` times in alternation.
+    """Measure a bare program and a changed one alternately, `rounds` times each, and compare their times.
 
     Args:
-        bare: returns a time, any unit.
-        changed: returns the time of the other way, same unit.
-        rounds: pairs to measure.
+        bare: runs the bare program and returns its time in any unit.
+        changed: runs the changed program and returns its time in the same unit.
+        rounds: number of pairs to measure.
 
     Returns:
-        the median of changed / bare, the median A/A ratio (bare against the bare of the round before), and the
+        The median of changed / bare, the median A/A ratio (bare against the bare of the round before), and the
         differences changed - bare.
     """
     ratios, same, differences = [], [], []
     before = None
     for index in range(rounds):
-        # the order alternates, so that a drift within a round favours neither
+        # the order alternates, so that a drift of the speed within a round favours neither program
         if index % 2:
             second, first = changed(), bare()
         else:
@@ -72,6 +73,6 @@ def compare(bare: Callable[[], float], changed: Callable[[], float], rounds: int
 
 
 def report(title: str, ratio: float, same: float, extra: str = "") -> None:
-    """Print one line of results."""
+    """Print one line: the title, the ratio of the times, the A/A ratio, and further figures."""
     print(f"{title:58} x{ratio:.3f}   A/A x{same:.3f}   {extra}".rstrip())
     sys.stdout.flush()

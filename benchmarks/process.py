@@ -1,4 +1,4 @@
-"""Cost of profiling for a whole process, beside that of MindSpore's own collector."""
+"""Measure the cost of profiling for a whole MindSpore process, beside the cost of MindSpore's own collector."""
 
 import os
 import statistics
@@ -12,8 +12,8 @@ import pairs
 
 PROGRAM = Path(__file__).parent.parent / "tests" / "programs" / "model_loop.py"
 ROUNDS = 7
-#: Run a program as `python program` would; with "without", our import hook is taken out first, so that MindSpore's own
-#: collector finds the variable as if we were not installed.
+#: Program that runs another program as `python program` would. With "without", it first removes our import hook, so
+#: that MindSpore's own collector reads the variable as if ms-profiler were not installed.
 LAUNCH = """
 import runpy, sys
 how, sys.argv = sys.argv[1], sys.argv[2:]

@@ -1,10 +1,11 @@
-"""Time to make the page of a run of a million events, its size, and the time of its reactions in a browser.
+"""Measure the time to make the page of a run of a million events, its size, and its speed in a browser.
 
-The recording is that of `analysis.py`. Making the page is compared with the analysis alone, as a user starts them.
-Chromium, by Playwright, reports tasks that block it for more than 50 ms (https://www.w3.org/TR/longtasks-1/). For some
-keys that zoom and move, the program measures the time from the key to the picture.
+The recording is that of `analysis.py`. The program compares the analysis that also makes the page with the analysis
+alone, both as the command that a user starts. Playwright opens the page in Chromium, which reports tasks that block it
+for more than 50 ms (https://www.w3.org/TR/longtasks-1/). For keys that zoom and move the timeline, the program measures
+the time from the key to the drawn picture.
 
-usage: report.py [MILLIONS]
+usage: report.py [MILLIONS OF EVENTS]
 """
 
 import os
@@ -20,9 +21,9 @@ from typing import Any
 import analysis
 
 ROUNDS = 7
-#: ns by which events differ from step to step: equal events would compress to a fiftieth of the size
+#: ns by which the times of events differ from step to step; equal steps would compress to a fiftieth of the size
 SPREAD = 400
-#: ms; bytes; shapes; a ratio
+#: promised limits: longest task in ms, slowest key in ms, page size in bytes, shapes drawn at once, ratio of the times
 LONGEST_TASK, LONGEST_KEY, LARGEST, SHAPES, DEAREST = 500, 200, 30_000_000, 20_000, 1.2
 KEYS = ["w"] * 8 + ["d"] * 6 + ["a"] * 6 + ["s"] * 4 + ["f", "w", "w", "d", "d", "f"]
 WATCH = """
@@ -38,14 +39,14 @@ PRESSED = """key => new Promise(done => {
 
 
 def command(*words: str) -> float:
-    """Return the duration of one of our commands, in seconds."""
+    """Run one of our commands and return its duration in seconds."""
     began = time.perf_counter()
     subprocess.run([sys.executable, "-m", "ms_profiler", *words], check=True, stdout=subprocess.DEVNULL)
     return time.perf_counter() - began
 
 
-def looked_at(page: Path) -> dict[str, Any]:
-    """Return the times that a browser needs to show a page and to move in its timeline."""
+def browsed(page: Path) -> dict[str, Any]:
+    """Open a page in Chromium; return the times to show it and to move in its timeline, and the most shapes drawn."""
     from playwright.sync_api import sync_playwright
 
     chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))))
@@ -98,7 +99,7 @@ def main() -> None:
         print(f"{count:,} events: the analysis alone {statistics.median(alone):.2f} s")
         print(f"with the page x{ratio:.2f}, {statistics.median(together):.2f} s{verdict(ratio <= DEAREST)}")
         print(f"page {size / 1e6:.1f} MB{verdict(size <= LARGEST)}")
-        seen = looked_at(page)
+        seen = browsed(page)
         print(f"opened and drawn after {seen['ready']:.2f} s")
         print(f"longest task while it opens {seen['opening']:.0f} ms{verdict(seen['opening'] <= LONGEST_TASK)}")
         print(f"longest task while it moves {seen['moving']:.0f} ms{verdict(seen['moving'] <= LONGEST_TASK)}")

@@ -1,8 +1,8 @@
 """Watch a long job with a budget: memory, files, threads and the time of a step, from the first step to the last.
 
-A loop that is bound by launches trains for minutes with `overhead_budget` 0.05, in one process that is watched from
-outside. The last third, compared with the second, shows growth. In the first third the job warms up, and the budget
-finds its pace.
+A training loop whose time consists mostly of launches runs for minutes with `overhead_budget` 0.05. This program
+watches the job's process from outside. It compares the last third of the run with the second third, which shows growth.
+The first third does not count: in it the job warms up, and ms-profiler adapts its recording to the budget.
 
 usage: soak.py [MINUTES] [BUDGET]
 """
@@ -22,11 +22,11 @@ from typing import Final
 import pairs
 import psutil
 
-#: seconds between two looks
+#: seconds between two readings of the job's resources
 EVERY: Final = 2.0
-#: rows of the table
+#: number of rows in the printed table
 ROWS: Final = 10
-#: steps whose median time is one figure
+#: number of steps in a block; the job prints the median step time of each block
 STEPS: Final = 200
 LAYERS: Final = 20
 LOOP: Final = f"""
@@ -47,7 +47,7 @@ while time.monotonic() < until:
         print(statistics.median(times), flush=True)
         times.clear()
 """
-#: measured values: title, unit
+#: measured value -> unit
 COLUMNS: Final = {
     "step": "us",
     "resident": "MB",
@@ -60,7 +60,7 @@ COLUMNS: Final = {
 
 
 def look(process: psutil.Process, folder: Path) -> dict[str, float]:
-    """Return the resources that the job holds, and the size of its result."""
+    """Return the resources that the job uses now, and the size of its result, by the names in `COLUMNS`."""
     memory = process.memory_full_info()
     files = [path.stat() for path in folder.rglob("*") if path.is_file()]
     return {
@@ -74,15 +74,15 @@ def look(process: psutil.Process, folder: Path) -> dict[str, float]:
 
 
 def looks(seconds: float, budget: float, folder: Path) -> Iterator[dict[str, float]]:
-    """Yield the measurements of a job, one by one; `time` is the time since its start."""
+    """Run a job and yield its measurements one by one; `time` is the seconds since its start."""
     options = {"start": True, "analyse": "off", "quiet": True, "overhead_budget": budget, "output_path": str(folder)}
     environment = {**os.environ, "MS_PROFILER_OPTIONS": json.dumps(options)}
     command = [sys.executable, "-c", LOOP, str(seconds)]
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as job:
         assert job.stdout is not None
-        told: list[float] = []
+        printed: list[float] = []
         lines = job.stdout
-        reader = threading.Thread(target=lambda: told.extend(float(line) for line in lines), daemon=True)
+        reader = threading.Thread(target=lambda: printed.extend(float(line) for line in lines), daemon=True)
         reader.start()
         process, began = psutil.Process(job.pid), time.monotonic()
         while job.poll() is None:
@@ -91,9 +91,9 @@ def looks(seconds: float, budget: float, folder: Path) -> Iterator[dict[str, flo
                 seen = look(process, folder)
             except (psutil.Error, FileNotFoundError):
                 continue
-            if told:
-                yield {"time": time.monotonic() - began, "step": statistics.median(told) * 1e6, **seen}
-                told.clear()
+            if printed:
+                yield {"time": time.monotonic() - began, "step": statistics.median(printed) * 1e6, **seen}
+                printed.clear()
     if job.returncode:
         raise SystemExit(f"the job ended with {job.returncode}")
 

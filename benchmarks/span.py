@@ -1,4 +1,4 @@
-"""Cost of one span for a Python caller, alone and beside a busy thread."""
+"""Measure the cost of one span for a Python caller, alone and beside a busy thread."""
 
 import statistics
 import tempfile
@@ -55,7 +55,7 @@ def measure(recorder) -> None:
 
 
 def beside(recorder, name, category) -> None:
-    """Compare the median single span with and without a busy thread."""
+    """Print the ratio of a span's median time beside a busy thread to its time without that thread."""
 
     def singles() -> float:
         times = []

@@ -1,10 +1,13 @@
-"""Added cost of a traced Python call, beside VizTracer's, in turn in one process.
+"""Measure the cost that tracing adds to a Python call: with our tracer, with VizTracer, and with an empty callback.
 
     PYTHON benchmarks/stacks.py EXTENSION [ROUNDS]
 
-PYTHON is any CPython that has cffi and viztracer, EXTENSION the path of `ms_profiler._native`: so one build of it can
-be measured on each version. The figures are medians of the differences to neighbouring bare runs, for calls of Python
-alone and with those of functions in C; A/A is a bare run against its neighbours.
+PYTHON is any CPython that has cffi and viztracer, and EXTENSION is the path of `ms_profiler._native`. So the same build
+of the extension can be measured on each version of Python. The tracers alternate in one process. Each figure is the
+median difference between a traced run and the untraced runs before and after it. One row counts calls of Python
+functions only, another also calls of C functions. A/A compares an untraced run with its neighbours. "empty" is the
+interpreter's part from CPython 3.12 on: sys.monitoring calls our callbacks, which return at once because nothing is
+traced.
 """
 
 import ast
@@ -23,7 +26,7 @@ import extension
 
 FIB = 21
 SOURCE = Path(textwrap.__file__).read_text()
-OWN, OTHER, BARE = "ours", "VizTracer", "A/A"
+OWN, OTHER, EMPTY, BARE = "ours", "VizTracer", "empty", "A/A"
 
 
 def fib(number):
@@ -44,7 +47,7 @@ class Ours:
 
     Args:
         native: the extension, with a store open.
-        c_calls: functions in C too.
+        c_calls: whether to trace calls of C functions, too.
     """
 
     def __init__(self, native, c_calls):
@@ -63,13 +66,25 @@ class Ours:
             sys.setprofile(None)
 
 
+class Empty(Ours):
+    """The interpreter's events alone: it calls our callbacks, which return at once because nothing is traced."""
+
+    def start(self):
+        self.release, switch, _ = extension.register(self.native, self.c_calls)
+        switch(True)
+
+    def stop(self):
+        self.release()
+
+
 class Theirs:
-    """VizTracer; its report is not written."""
+    """VizTracer without writing its report."""
 
     def __init__(self, c_calls):
         from viztracer import VizTracer
 
         self.tracer = VizTracer(tracer_entries=1_000_000, verbose=0, ignore_c_function=not c_calls)
+        sys.setprofile(None)  # before CPython 3.12, VizTracer's constructor leaves its profile function installed
 
     def start(self):
         self.tracer.start()
@@ -80,21 +95,23 @@ class Theirs:
 
 
 def timed(program):
-    program()  # by then the interpreter has specialised the code
+    program()  # after this run the interpreter has specialised the code
     start = time.perf_counter_ns()
     program()
     return time.perf_counter_ns() - start
 
 
 def measure(native, program, c_calls, rounds):
-    """Return the added nanoseconds of a call for each tracer, and how many calls there are."""
+    """Return the nanoseconds that each tracer adds to a call, and the number of calls in the program."""
     tracers = {OWN: Ours(native, c_calls), OTHER: Theirs(c_calls)}
+    if hasattr(sys, "monitoring"):
+        tracers[EMPTY] = Empty(native, c_calls)
     tracers[OWN].start()
     before = native.calls_seen()
     program()
     calls = native.calls_seen() - before
     tracers[OWN].stop()
-    added = {OWN: [], OTHER: [], BARE: []}
+    added = {name: [] for name in (*tracers, BARE)}
     last = timed(program)
     for _ in range(rounds):
         for name, tracer in tracers.items():
@@ -118,7 +135,7 @@ def main():
         model = next((line.split(":")[1].strip() for line in file if line.startswith("model name")), "")
     print(f"{model}, CPython {platform.python_version()}, VizTracer {version}, {rounds} rounds")
     with tempfile.TemporaryDirectory() as folder:
-        assert native.lib.msp_open(os.fsencode(folder), 2048, b"", 2**64 - 1, 0) == 0
+        extension.open_store(native, folder, 2048)
         for program in recursion, library:
             for c_calls in False, True:
                 found, calls = measure(native, program, c_calls, rounds)

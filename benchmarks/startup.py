@@ -1,10 +1,10 @@
-"""Cost at the start of the interpreter, with the variable unset and set, without the import of a framework.
+"""Measure the cost at the start of the interpreter, with the variable unset and set, without importing a framework.
 
     python benchmarks/startup.py [ROUNDS]
 
-Starts an interpreter with nothing of ours and one with ours in turn, and prints the median of the differences between
-neighbours with its 95 % interval (by the binomial distribution of ranks), first for a pair of equal starts, whose row
-shows the noise.
+The program alternately starts an interpreter without ms-profiler and one with it. It prints the median difference
+between neighbouring starts with its 95 % interval (by the binomial distribution of ranks). The first row compares two
+equal starts and shows the noise.
 """
 
 import functools
@@ -24,7 +24,7 @@ ROUNDS = 60
 
 
 def interpreter(folder: str, installed: bool) -> str:
-    """Make a virtual environment, with the files of an installation or empty, and return its Python."""
+    """Make a virtual environment, empty or with the files of our installation, and return the path of its Python."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
     if installed:
         (packages,) = Path(folder).glob("lib/python*/site-packages")
@@ -35,7 +35,7 @@ def interpreter(folder: str, installed: bool) -> str:
 
 
 def seconds(python: str, **variables: str) -> float:
-    """Return how long one start takes, from fork to exit."""
+    """Start a Python with these variables; return the seconds from its fork to its exit."""
     environment = {"PATH": os.environ["PATH"], **variables}
     begun = time.perf_counter()
     subprocess.run([python, "-c", "pass"], env=environment, check=True)
@@ -43,7 +43,12 @@ def seconds(python: str, **variables: str) -> float:
 
 
 def report(name: str, differences: list[float]) -> None:
-    """Print the median difference in milliseconds with its interval."""
+    """Print the median difference in milliseconds with its 95 % interval.
+
+    Args:
+        name: the title of the row.
+        differences: the differences in seconds.
+    """
     ordered = sorted(difference * 1e3 for difference in differences)
     count = len(ordered)
     reach = math.ceil(0.98 * math.sqrt(count))  # 1.96 standard deviations of Binomial(n, 1/2)
@@ -52,7 +57,7 @@ def report(name: str, differences: list[float]) -> None:
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure all rows and print them."""
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS
     with tempfile.TemporaryDirectory() as folder:
         bare, ours = interpreter(f"{folder}/bare", False), interpreter(f"{folder}/ours", True)
@@ -65,7 +70,7 @@ def main() -> None:
             "PYTHONPATH, unset": (bare, {"PYTHONPATH": site}),
             "PYTHONPATH, set": (bare, {"PYTHONPATH": site, "MS_PROFILER_OPTIONS": on}),
         }
-        for python, variables in rows.values():  # compiles the modules that are compiled once
+        for python, variables in rows.values():  # the first starts compile the modules, before the measurement
             seconds(python, **variables)
         base = statistics.median(seconds(bare) for _ in range(20))
         print(pairs.machine())

@@ -1,8 +1,9 @@
-"""Cost of profiling for whole PyTorch jobs, beside that of Kineto: in their loops, and until all files are written.
+"""Measure the cost of profiling whole PyTorch jobs beside Kineto's: in their loops, and until all files are written.
 
-Each job is a process of its own, in turn: as it is, with our variable (as it comes, and with no budget for operators,
-which the first job needs to keep them), and with `torch.profiler` around its loop, exported as it is usually done.
-The third job trains on a GPU, where kernels are recorded too. It runs only on request, and has not run on a GPU yet.
+Each job runs in a process of its own. The ways alternate: without a profiler; with our variable and the default
+options; with our variable and without `overhead_budget`, so that all operators are recorded; and with `torch.profiler`
+around the loop and its usual export. The job `gpu` trains on a GPU, and its kernels are recorded, too. It runs only on
+request, and has not run on a GPU yet.
 
 usage: torch_jobs.py [mlp|transformer|gpu] [ROUNDS]
 """
@@ -25,7 +26,14 @@ WARM = 5
 
 
 class Took(NamedTuple):
-    """Seconds of the loop, of the rest of the job after it, and of the whole process; kernels that ran on a GPU."""
+    """Times of a job in seconds, and the number of recorded kernels.
+
+    Attributes:
+        loop: seconds of the training loop.
+        after: seconds from the end of the loop to the end of Kineto's export; about 0 without Kineto.
+        whole: seconds of the whole process.
+        kernels: number of kernels on a GPU in our recording; 0 without one.
+    """
 
     loop: float
     after: float
@@ -44,7 +52,7 @@ def batches(kind: str) -> object:
 
 
 def job(kind: str, kineto: bool) -> None:
-    """Train, and print the seconds of the loop, and of Kineto's stop and export."""
+    """Train; print the seconds of the loop, and the seconds of Kineto's stop and export."""
     import torch
     from torch import nn
 
@@ -78,14 +86,14 @@ def job(kind: str, kineto: bool) -> None:
 
 
 def kernels(directory: str) -> int:
-    """Return the number of kernels in our recording there."""
+    """Return the number of kernels in our recording below a directory."""
     (summary,) = glob.glob(os.path.join(directory, "**", "summary.json"), recursive=True)
     with open(summary) as file:
         return int(json.load(file)["kernels"]["count"])
 
 
 def driver() -> str:
-    """Return which GPU, driver and CUDA it was."""
+    """Return the names of the GPU, the driver and CUDA."""
     import torch
 
     asked = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
@@ -94,7 +102,7 @@ def driver() -> str:
 
 
 def measure(kind: str, way: str) -> Took:
-    """Return the times of one job."""
+    """Run one job in a new process and return its times."""
     environment = {key: value for key, value in os.environ.items() if key != "MS_PROFILER_OPTIONS"}
     options = {"ours": {}, "ours, no budget": {"overhead_budget": 0}}.get(way)
     with tempfile.TemporaryDirectory() as directory:
@@ -128,7 +136,7 @@ def main() -> None:
         for index in range(rounds + 1):
             for way in ways if index % 2 else reversed(ways):
                 found = measure(kind, way)
-                if index:  # the first round warms caches up
+                if index:  # the first round only warms caches up
                     times[way].append(found)
         bare = times["bare"]
 

@@ -1,7 +1,7 @@
-"""Cost of recording PyTorch's operators in a loop bound by their launches, beside the cost of Kineto.
+"""Measure the cost of recording PyTorch's operators in a loop bound by their launches, beside the cost of Kineto.
 
-Alternating blocks of one process. The table has Kineto twice: while it records, and with the time of its stop, in which
-it processes its records. The stop is part of Kineto's cost for a job; ms-profiler has no such part.
+Blocks with each recorder alternate in one process. The table has Kineto twice: while it records, and including its
+stop, in which it processes its records. Kineto's stop adds to the time of a job; ms-profiler has no such part.
 
 usage: torch_ops.py [ROUNDS]
 """
@@ -42,7 +42,7 @@ def main() -> None:
     x = torch.randn(8, 32)
 
     def block() -> float:
-        """Return the median time of a step in seconds: a burst of somebody else's work is not to decide."""
+        """Run a block; return its median step time in seconds, which a short load by other programs does not change."""
         times = []
         before = time.perf_counter()
         for _ in range(STEPS):

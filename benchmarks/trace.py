@@ -1,8 +1,8 @@
-"""Time of the first and the second look at a large trace of another tool, made of copies of a small one.
+"""Measure the first and the second analysis of a large trace of another tool, made of copies of a small trace.
 
 usage: trace.py TRACE [COPIES]
 
-The copies follow one another in time and have correlation ids, flows and steps of their own.
+The copies follow one another in time. Each copy has its own correlation ids, flows and steps.
 """
 
 import gzip
@@ -17,12 +17,19 @@ from typing import Any
 
 import pairs
 
-#: keys of the arguments that name a thing of one copy
+#: keys of an event's arguments whose numbers differ from copy to copy
 IDS = ("correlation", "External id", "Ev Idx", "Sequence number", "cbid_correlation")
 
 
 def copied(event: dict[str, Any], number: int, apart_us: float, most: int) -> dict[str, Any]:
-    """Return an event as the copy of that number has it."""
+    """Return an event of the original trace as it appears in a copy.
+
+    Args:
+        event: the event of the original.
+        number: the number of the copy, from 0.
+        apart_us: the time in microseconds from the begin of one copy to the begin of the next.
+        most: the difference between the ids of one copy and those of the next.
+    """
     new = dict(event)
     new["ts"] = float(event["ts"]) + number * apart_us
     if "id" in event and isinstance(event["id"], int):
@@ -38,7 +45,7 @@ def copied(event: dict[str, Any], number: int, apart_us: float, most: int) -> di
 
 
 def made(path: Path, copies: int, target: Path) -> int:
-    """Write the trace of many copies; return the number of its events."""
+    """Write a trace that consists of copies of another one; return the number of its events."""
     opened: Any = gzip.open if path.suffix == ".gz" else open
     with opened(path, "rt") as stream:
         trace = json.load(stream)
@@ -68,7 +75,7 @@ def made(path: Path, copies: int, target: Path) -> int:
 
 
 def looked(*arguments: str) -> tuple[float, float]:
-    """Return wall time and processor time of a command of ours, in seconds."""
+    """Run a command of ms-profiler; return its wall time and its processor time in seconds."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     start = time.perf_counter()
     subprocess.run([sys.executable, "-m", "ms_profiler", *arguments], check=True, stdout=subprocess.DEVNULL)

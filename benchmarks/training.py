@@ -1,4 +1,4 @@
-"""The job whose loop is measured: a small network, so that time added to a step is visible."""
+"""The training job whose loop the benchmarks measure; its network is small, so that added time shows."""
 
 import importlib
 import json
@@ -8,11 +8,11 @@ from typing import Any
 
 
 def profiled(framework: str = "mindspore", **options: Any) -> Any:
-    """Import a framework under the variable and return the session that came of it.
+    """Import a framework with the variable set, and return ms-profiler's session.
 
     Args:
-        framework: mindspore or torch.
-        options: of the profiler, besides those that keep it quiet.
+        framework: "mindspore" or "torch".
+        options: further options of the profiler; the job prints no messages and starts no analysis.
     """
     chosen = {"start": True, "quiet": True, "analyse": "off", **options}
     os.environ["MS_PROFILER_OPTIONS"] = json.dumps(chosen)
@@ -26,10 +26,10 @@ def profiled(framework: str = "mindspore", **options: Any) -> Any:
 
 
 def epoch_of(mode: str) -> tuple[Callable[[], Any], int]:
-    """Return a function that yields after each step of an epoch, and the steps of one.
+    """Return a function that trains for an epoch and yields after each step, and the number of steps in an epoch.
 
     Args:
-        mode: graph or pynative.
+        mode: "graph" or "pynative".
     """
     import mindspore as ms
     import mindspore.dataset as ds

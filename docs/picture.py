@@ -1,4 +1,4 @@
-"""Draw the output of `ms-profiler summary DIR` for docs/: `make picture` runs this after the demo."""
+"""Draw the output of `ms-profiler summary DIR` as a picture for docs/; `make picture` runs this after the demo."""
 
 import io
 import json
@@ -18,8 +18,8 @@ def main(directory: str, image: str) -> None:
     """Write the picture.
 
     Args:
-        directory: a result.
-        image: SVG file to write.
+        directory: path of a result directory, which contains `summary.json`.
+        image: path of the SVG file to write.
     """
     summary = json.loads((Path(directory) / "summary.json").read_text())
     printed = io.StringIO()
@@ -32,7 +32,7 @@ def main(directory: str, image: str) -> None:
     recorded = Console(file=io.StringIO(), record=True, width=WIDTH)
     recorded.print(Text.from_ansi(printed.getvalue()))
     drawn = recorded.export_svg(title=TITLE)
-    # the picture has to look the same without a network: the fonts of the reader's machine serve
+    # remove the fonts that a browser would download: the picture then uses the fonts of the reader's machine
     Path(image).write_text(re.sub(r"@font-face \{.*?\}\n", "", drawn, flags=re.DOTALL))
 
 

@@ -54,7 +54,7 @@ rm -rf "$work/dist"
   --config-setting=build-dir="$work/build" --config-setting=cmake.define.MSP_WERROR=ON .)
 "$work/tools/bin/python" -m wheel tags --remove --platform-tag manylinux_2_17_aarch64 "$work"/dist/*.whl
 
-# What starts a program of the emulated Python again starts this script, because the kernel cannot run aarch64.
+# The emulated Python has this script as sys.executable: the kernel itself cannot run programs for aarch64.
 environment=$work/environment
 rm -rf "$environment"
 mkdir -p "$environment/bin"

@@ -14,7 +14,8 @@
 
 enum { FILE_MODE = 0640, FILE_SIZE = 4096 };
 
-/* Where no file is mapped, `data` is `own`; with a path, `own` is a copy of the file, renewed in the lock. */
+/* `data` is the mapped file, or `own` if no file is mapped. With a path, `own` is a copy of the file; the file is read
+ * again in the lock. */
 static struct {
   pthread_mutex_t lock;
   msp_account *data;
@@ -78,10 +79,10 @@ void msp_account_close(void) {
 void msp_account_after_fork(void) {
   pthread_mutex_init(&account.lock, NULL);
   account.data = &account.own;
-  account.path = NULL; /* the allocator may be locked in a fork child, so the path is not freed */
+  account.path = NULL; /* not freed, because the allocator may be locked in a fork child */
 }
 
-/* In the lock, where there is a path: read the file into `own`, and write the sums that were added to `own`. */
+/* Read the file into `own`, add to its count of bytes, and write it back. Called in the lock, if there is a path. */
 static void exchange(int64_t bytes, int64_t limit, int64_t refused) {
   int descriptor = open(account.path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
   msp_account there;
@@ -93,7 +94,7 @@ static void exchange(int64_t bytes, int64_t limit, int64_t refused) {
   if (bytes != 0 || limit != 0 || refused != 0) {
     msp_file_limit limited = msp_file_limit_begin();
     ssize_t written = pwrite(descriptor, &account.own, sizeof account.own, 0);
-    (void)written; /* a file system that refuses this file refuses segments, too */
+    (void)written; /* no check: a file system that refuses this write refuses segments, too */
     msp_file_limit_end(limited);
   }
   close(descriptor);
@@ -111,7 +112,7 @@ static void change(int64_t bytes, int64_t limit, int64_t refused) {
   pthread_mutex_unlock(&account.lock);
 }
 
-/* A lost page holds zeros: it allows nothing. */
+/* If the mapped page was lost, it holds zeros: the limit is 0, and nothing is allowed. */
 uint64_t msp_account_limit(void) { return __atomic_load_n(&account.data->limit, __ATOMIC_RELAXED); }
 
 static uint64_t ceiling(msp_worth worth) {

@@ -1,9 +1,9 @@
 /* The account of a result directory: the disk space of all processes that record into it.
  *
- * It is one small file (account_format below), which the first process makes and all others join; the space of a killed
- * process stays counted. Each process maps it and adds to it with one atomic operation, when a segment is made and not
- * before. Where the file system cannot map files, the file is read and written instead: there two processes may miss
- * each other's segment at times.
+ * The account is one small file. The first process makes it, and all others open it. The space of a killed process
+ * stays counted. Each process maps the file, and adds the size of a new segment with one atomic operation. If the file
+ * system cannot map files, the process reads and writes the file instead. Then the change of one process may be lost at
+ * times.
  */
 #ifndef MSP_ACCOUNT_H
 #define MSP_ACCOUNT_H
@@ -14,12 +14,12 @@
 #define MSP_ACCOUNT_MAGIC 0x3154434341505350ULL /* the bytes "PSPACCT1" */
 #define MSP_ACCOUNT_NO_LIMIT UINT64_MAX
 
-/* store/account.py mirrors it, and a test compares the two. */
+/* store/account.py declares the same fields; a test compares the two. */
 typedef struct {
   uint64_t magic;   /* MSP_ACCOUNT_MAGIC */
-  uint64_t limit;   /* bytes that may be taken; MSP_ACCOUNT_NO_LIMIT: any number */
+  uint64_t limit;   /* bytes that may be taken; MSP_ACCOUNT_NO_LIMIT: no limit */
   uint64_t bytes;   /* bytes taken so far */
-  uint64_t refused; /* processes that found no room to begin */
+  uint64_t refused; /* number of processes that could not begin to record because there was no room */
 } msp_account;
 
 /* The priority of an event when disk space is short. */
@@ -29,17 +29,18 @@ typedef enum {
   MSP_WORTH_ALWAYS, /* steps, strings, anchors: stop at the limit */
 } msp_worth;
 
-/* Join the account in `path`, or make it with `limit`; "" is one of this process alone. Raises no signal. */
+/* Open the account in the file `path`, or make it with `limit`. With path "", this process has an account of its own.
+ * Causes no signal. */
 void msp_account_open(const char *path, uint64_t limit);
 
-/* Leave the account; bytes that were taken stay counted. */
+/* Close the account; the bytes that this process took stay counted. */
 void msp_account_close(void);
 void msp_account_after_fork(void);
 
-/* Take bytes, if that leaves the account below the ceiling of `worth`. */
+/* Add bytes to the account if the sum stays within the ceiling of `worth`. Returns whether they were added. */
 bool msp_account_take(uint64_t bytes, msp_worth worth);
 
-/* Add bytes that were taken in any case; a negative number gives them back. */
+/* Add bytes to the account without a check; a negative number for released bytes. */
 void msp_account_add(int64_t bytes);
 
 /* Lower the limit by bytes that other code may take; a negative number raises it again. */
@@ -48,7 +49,7 @@ void msp_account_set_aside(int64_t bytes);
 /* Count this process as refused. */
 void msp_account_refuse(void);
 
-/* Bytes that are left for events of this priority. */
+/* Return the bytes that are left for events of this priority. */
 uint64_t msp_account_left(msp_worth worth);
 uint64_t msp_account_limit(void);
 

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #define STACK_BYTES (64 << 10)
-#define DESCRIPTORS_MOST 65536 /* closed one by one where the kernel does not close them all at once */
+#define DESCRIPTORS_MOST 65536 /* these are closed one by one if the kernel cannot close all at once */
 #define SIGNALS_MOST 64
 
 #ifndef SYS_close_range
@@ -26,12 +26,12 @@ typedef struct {
   char **envp;
   int output;
   int errors;
-  char *stack; /* of the program until it is executed */
+  char *stack; /* stack of the new process, until it executes the program */
   int pid;
   int error;
 } order;
 
-/* Copy a descriptor to a number above 2, because the program's own take 0, 1 and 2. */
+/* Copy a descriptor to a number above 2, because 0, 1 and 2 are the program's own descriptors. */
 static int aside(int descriptor) { return fcntl(descriptor, F_DUPFD, 3); }
 
 static void close_others(void) {
@@ -75,12 +75,12 @@ static int starter(void *data) {
 }
 
 /* An intermediate process starts the program and exits, so that the program has no parent in the job. The intermediate
- * process ends with signal 0 instead of SIGCHLD. So no handler of the job is called, no wait() of the job finds it,
- * because wait() looks only for children that end with SIGCHLD, and we can wait for it even where SIGCHLD is ignored
- * (clone(2), wait(2): __WCLONE). Both use this process's memory until the program is executed, so nothing is copied,
- * however large the job is.
+ * process sends signal 0 instead of SIGCHLD when it ends. So no handler of the job is called. No wait() of the job
+ * finds the process, because wait() looks only for children that send SIGCHLD. And this code can wait for it even if
+ * SIGCHLD is ignored (clone(2), wait(2): __WCLONE). Both processes use the job's memory until the program is executed,
+ * so that nothing is copied, however large the job is.
  *
- * Where the job is process 1 of its container, or has made itself a subreaper, the system gives the program to it. */
+ * If the job is process 1 of its container, or has made itself a subreaper, the program becomes its child anyway. */
 int msp_start_apart(char **argv, char **envp, int output, int errors) {
   char *stacks = mmap(NULL, 2 * STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
   if (stacks == MAP_FAILED) return -errno;

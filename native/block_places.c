@@ -9,7 +9,7 @@
 #include "pending.h"
 #include "writer.h"
 
-/* Not of the limited API, and the same in all versions since 3.9. */
+/* Not part of the limited API; the same in all versions since 3.9. */
 extern PyFrameObject *PyFrame_GetBack(PyFrameObject *frame) __attribute__((weak));
 
 enum { WAITING = 64, DEEP = 10 };
@@ -19,8 +19,9 @@ typedef struct {
   uintptr_t address;
 } taken;
 
-/* Used by one thread alone, but for `asked`. It takes blocks in C code, mostly without the GIL, where nothing of
- * Python's can be looked at. Before its next bytecode its frames are still those of the call. */
+/* Only one thread uses these fields, except for `asked`. This thread allocates blocks in C code, mostly without the
+ * GIL, so that it cannot read Python's objects then. Before its next bytecode, its frames are still those of the call
+ * that allocated. */
 static struct {
   pthread_t thread;
   bool asked;
@@ -33,17 +34,17 @@ static void put(const taken *block, uint32_t depth, const msp_code *function, in
   if (writer == NULL || !msp_writer_admits(writer, MSP_CATEGORY_BLOCK)) return;
   msp_slot *slot = msp_writer_slot(writer, MSP_WORTH_FINE);
   if (slot == NULL) return;
-  uint64_t at = line > 0 ? (uint64_t)line : function->told.line;
+  uint64_t at = line > 0 ? (uint64_t)line : function->source.line;
   msp_slot_commit(slot, block->time_ns, (uint64_t)block->address | (uint64_t)depth << MSP_BLOCK_BITS,
-                  (uint64_t)function->told.file << MSP_FRAME_LINE_BITS | (at & MSP_FRAME_LINE_MOST),
-                  function->told.name, msp_slot_word(MSP_KIND_BLOCK_PLACE, MSP_CATEGORY_BLOCK, 0, 0));
+                  (uint64_t)function->source.file << MSP_FRAME_LINE_BITS | (at & MSP_FRAME_LINE_MOST),
+                  function->source.name, msp_slot_word(MSP_KIND_BLOCK_PLACE, MSP_CATEGORY_BLOCK, 0, 0));
 }
 
-/* With the GIL, between two bytecodes. */
-static int come_by(void *unused) {
+/* Record the frames of this thread for the blocks that wait for them. Called with the GIL, between two bytecodes. */
+static int record_places(void *unused) {
   (void)unused;
   __atomic_store_n(&places.asked, false, __ATOMIC_RELEASE);
-  if (!pthread_equal(pthread_self(), places.thread)) return 0; /* from 3.12 on any thread may come by */
+  if (!pthread_equal(pthread_self(), places.thread)) return 0; /* from 3.12 on, any thread may run this call */
   const uint32_t count = places.count;
   places.count = 0;
   PyFrameObject *frame = PyEval_GetFrame();
@@ -66,7 +67,7 @@ static int come_by(void *unused) {
 static void note(uint64_t time_ns, uintptr_t address) {
   if (!pthread_equal(pthread_self(), places.thread) || places.count == WAITING) return;
   places.waiting[places.count++] = (taken){time_ns, address};
-  if (!__atomic_exchange_n(&places.asked, true, __ATOMIC_ACQ_REL) && !msp_pending_ask(come_by)) {
+  if (!__atomic_exchange_n(&places.asked, true, __ATOMIC_ACQ_REL) && !msp_pending_ask(record_places)) {
     __atomic_store_n(&places.asked, false, __ATOMIC_RELEASE);
   }
 }
@@ -85,7 +86,7 @@ static PyObject *py_block_places(PyObject *self, PyObject *on) {
 
 static PyMethodDef functions[] = {
     {"block_places", py_block_places, METH_O,
-     "While true, record where the code of this thread takes blocks; return whether that is possible."},
+     "Start or stop recording the lines in which this thread allocates blocks; return whether that is possible."},
     {NULL, NULL, 0, NULL}};
 
 int msp_block_places_add(PyObject *module) { return PyModule_AddFunctions(module, functions); }

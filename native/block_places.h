@@ -1,4 +1,4 @@
-/* Where the Python code of a thread was when it took blocks of memory, see blocks.h. */
+/* The Python lines in which a thread allocates blocks of memory, see blocks.h. */
 #ifndef MSP_BLOCK_PLACES_H
 #define MSP_BLOCK_PLACES_H
 

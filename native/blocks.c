@@ -20,7 +20,7 @@ typedef struct {
 
 /* Open addressing with linear probing; at most half full. */
 typedef struct {
-  pthread_mutex_t lock; /* held for some instructions, and while a table of 2 MiB at most is copied */
+  pthread_mutex_t lock; /* held for a few instructions, and while a table of at most 2 MiB is copied */
   block *table;
   uint32_t room, used;
 } __attribute__((aligned(64))) shard;
@@ -42,7 +42,7 @@ static shard *shard_of(uint64_t key) { return &blocks.shards[key >> 60]; }
 
 static uint32_t first_of(const shard *of, uint64_t key) { return (uint32_t)(key >> 28) & (of->room - 1); }
 
-/* The entry of an address, or the free one where it belongs. In the lock, with a table. */
+/* Return the entry of an address, or the free entry for it. Called in the lock, when there is a table. */
 static block *place_of(const shard *of, uintptr_t address) {
   uint32_t at = first_of(of, spread(address));
   while (of->table[at].address != 0 && of->table[at].address != address) at = (at + 1) & (of->room - 1);
@@ -63,7 +63,8 @@ static bool grow(shard *of) {
   return true;
 }
 
-/* Return the size of a block that was known under this address, whose release was not seen; 0: there was none. */
+/* Add a block. Returns the field `size` of an older block at this address, whose release was missed; 0 if there is
+ * none. */
 static uint64_t add(uintptr_t address, uint64_t size) {
   shard *of = shard_of(spread(address));
   uint64_t before = 0;
@@ -80,7 +81,7 @@ static uint64_t add(uintptr_t address, uint64_t size) {
   return before;
 }
 
-/* Close the gap at `at`: entries behind it may belong there. */
+/* Remove the entry `at`, and move later entries that belong to its place. */
 static void close_gap(shard *of, uint32_t at) {
   const uint32_t mask = of->room - 1;
   for (uint32_t next = (at + 1) & mask; of->table[next].address != 0; next = (next + 1) & mask) {
@@ -109,7 +110,7 @@ static bool take(uintptr_t address, uint64_t *size) {
   return found;
 }
 
-/* `refused`: reasons for which nothing is written. Returns the time of the slot; 0: it was not written. */
+/* Write a slot, unless one of the reasons `refused` applies. Returns the time of the slot; 0 if it was not written. */
 static uint64_t put(uintptr_t address, uint64_t size, uint64_t live, uint8_t flags, uint32_t refused) {
   msp_writer *writer = msp_writer_get();
   if (writer == NULL || msp_gate_load(&writer->gate->refuse) & refused) return 0;
@@ -122,7 +123,8 @@ static uint64_t put(uintptr_t address, uint64_t size, uint64_t live, uint8_t fla
 }
 
 static bool counts(void) {
-  /* in a fork child of a bare system call none of our code has run, and a thread of its parent may hold a lock */
+  /* `alive` is 0 in a fork child that a direct system call made. The fork handlers did not run there, so a lock that
+   * another thread of the parent held is never released. Such a child counts nothing. */
   return __atomic_load_n(&blocks.on, __ATOMIC_RELAXED) && msp_gate_load(&msp_gate_page->alive) != 0;
 }
 
@@ -142,22 +144,22 @@ static int aligned(void **memory, size_t alignment, size_t size) {
   __atomic_add_fetch(&blocks.made, 1, __ATOMIC_RELAXED);
   rise(live);
   uint64_t time_ns = size >= blocks.least ? put(address, size, live, 0, UINT32_MAX) : 0;
-  void (*told)(uint64_t, uintptr_t) = __atomic_load_n(&blocks.taken, __ATOMIC_ACQUIRE);
-  if (told != NULL && time_ns != 0) told(time_ns, address);
+  void (*taken)(uint64_t, uintptr_t) = __atomic_load_n(&blocks.taken, __ATOMIC_ACQUIRE);
+  if (taken != NULL && time_ns != 0) taken(time_ns, address);
   uint64_t before = add(address, (uint64_t)size << 1 | (time_ns != 0));
   if (before != 0) __atomic_sub_fetch(&blocks.live, before >> 1, __ATOMIC_RELAXED);
   errno = errno_before;
   return error;
 }
 
-/* The block leaves the table before another thread can get the same address. */
+/* The block leaves the table before its release: after the release, another thread may get the same address. */
 static void freed(void *memory) {
   uint64_t size;
   if (memory != NULL && counts() && take((uintptr_t)memory, &size)) {
     int errno_before = errno;
     uint64_t live = __atomic_sub_fetch(&blocks.live, size >> 1, __ATOMIC_RELAXED);
     __atomic_add_fetch(&blocks.gone, 1, __ATOMIC_RELAXED);
-    /* also in steps that are not sampled: otherwise a block would seem to live on */
+    /* also in steps that are not sampled: without the release, the block would seem to be in use for ever */
     if (size & 1) put((uintptr_t)memory, size >> 1, live, MSP_BLOCK_RELEASED, MSP_REFUSE_ALL_LIMIT);
     errno = errno_before;
   }
@@ -189,8 +191,9 @@ const char *msp_blocks_watch(const char *library, uint64_t least) {
   if (why == NULL) why = msp_import_find(library, "free", &release);
   if (why != NULL) return why;
   if (!blocks.has_locks) make_locks();
-  /* Another tool may have been here before: then its functions are called, which call the C library's. The linker's
-   * own code would look the function up, and replace our entry by it. */
+  /* If another tool has replaced the imports before, call the tool's functions, which call the C library's. A lazy
+   * entry instead refers to code of the linker, which would look the function up and overwrite the new entry. In this
+   * case, call the C library directly. */
   if (msp_import_get(&align) != (void *)aligned) {
     blocks.align = align;
     blocks.aligned = align.lazy ? posix_memalign : (int (*)(void **, size_t, size_t))align.before;
@@ -200,7 +203,7 @@ const char *msp_blocks_watch(const char *library, uint64_t least) {
     blocks.freed = release.lazy ? free : (void (*)(void *))release.before;
   }
   forget();
-  /* releases first: a block whose release is not seen would count for ever */
+  /* `free` first: a block whose release is missed would count for ever */
   if (msp_import_set(&blocks.release, (void *)freed) != 0) return "cannot be given other imports";
   if (msp_import_set(&blocks.align, (void *)aligned) != 0) {
     msp_import_set(&blocks.release, blocks.release.before);

@@ -1,8 +1,8 @@
-/* The memory blocks that a library's allocator takes from the C library, and gives back.
+/* The memory blocks that a library's allocator takes from the C library, and releases.
  *
- * Two of the library's imports are replaced, posix_memalign and free. All blocks that posix_memalign made are counted.
- * Those of some size are also recorded one by one. Blocks made before, and memory of other functions, are not known
- * here. A fork child counts nothing.
+ * Two of the library's imports are replaced, posix_memalign and free. All blocks that posix_memalign allocates from
+ * then on are counted; blocks from some size on are also recorded one by one. Blocks that were allocated before, and
+ * memory of other functions, are not counted. A fork child counts nothing.
  */
 #ifndef MSP_BLOCKS_H
 #define MSP_BLOCKS_H
@@ -12,11 +12,12 @@
 
 /* cffi:begin */
 
-/* Begin to count the blocks of a loaded library, by its file name, and record those of `least` bytes and more. Goes on
- * if it has begun already. Returns NULL on success, or the reason. */
+/* Begin to count the blocks of a loaded library, which its file name identifies, and to record blocks of at least
+ * `least` bytes. Does nothing if the counting has begun already. Returns NULL on success, or the reason of the
+ * failure. */
 const char *msp_blocks_watch(const char *library, uint64_t least);
 
-/* Give the library its own imports back, where they are still ours, and forget all blocks. */
+/* Restore the library's imports if no other tool has replaced them since, and forget all blocks. */
 void msp_blocks_leave(void);
 
 /* cffi:end */
@@ -26,14 +27,14 @@ typedef struct {
   uint64_t peak;  /* largest sum since the last query */
   uint64_t made;  /* blocks allocated so far */
   uint64_t freed; /* blocks released so far */
-  uint64_t lost;  /* blocks that were not noted for lack of memory */
-  bool intact;    /* the imports are still ours: no other tool has replaced them */
+  uint64_t lost;  /* blocks that could not be counted for lack of memory */
+  bool intact;    /* no other tool has replaced the imports since */
 } msp_blocks_counts;
 
 void msp_blocks_count(msp_blocks_counts *counts);
 
-/* Call a function with the time and the address of each block that is recorded, on the thread that took it; NULL: none.
- * It may hold locks of the job, but no GIL. */
+/* Set a function to call with the time and the address of each recorded block, on the thread that allocates the block;
+ * NULL: call none. The thread may hold locks of the job, and mostly does not hold the GIL. */
 void msp_blocks_when_taken(void (*call)(uint64_t time_ns, uintptr_t address));
 
 /* Forget all blocks in a fork child, and the locks of its parent's threads. */

@@ -17,7 +17,7 @@ HEADERS = (
 
 
 def declarations(header: str) -> str:
-    """Return what `header` declares for cffi."""
+    """Return the declarations in `header` that cffi gets."""
     text = (Path(__file__).parent / header).read_text(encoding="utf-8")
     return text.split("/* cffi:begin */")[1].split("/* cffi:end */")[0]
 

@@ -5,18 +5,19 @@
 #include <string.h>
 
 #define FIRST_ROOM 64u
-#define ROOM_MOST (1u << 20) /* 24 MiB of a thread that recurses without end */
+#define ROOM_MOST (1u << 20) /* largest number of open calls: 24 MiB in a thread with endless recursion */
 
 msp_tracing msp_calls_tracing;
 
 static struct {
-  pthread_mutex_t lock; /* for the list: a thread comes to its end without the GIL */
+  pthread_mutex_t lock; /* protects the list of all threads' calls, because a thread ends without the GIL */
   msp_calls *first;
   uint32_t last_span;
 } all = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 msp_calls *msp_calls_make(msp_writer *writer) {
-  if (writer->gate != msp_gate_page) return NULL; /* this call measures the cost of recording */
+  if (writer->gate != msp_gate_page)
+    return NULL; /* the thread measures the cost of recording, see msp_writer_scratch */
   msp_calls *calls = calloc(1, sizeof *calls);
   if (calls == NULL) return NULL;
   calls->writer = writer;
@@ -43,30 +44,30 @@ bool msp_calls_grow(msp_calls *calls) {
   return true;
 }
 
-/* A call whose end was not reported ends with its caller. */
+/* A call whose end was not reported ends when its caller ends. */
 bool msp_calls_return_to(msp_calls *calls, const msp_callee *callee, uint64_t now) {
   uint32_t at = calls->depth;
   while (at > 0 && calls->open[at - 1].callee != callee) --at;
   if (at == 0) return false;
   while (calls->depth > at) msp_calls_write(calls->writer, &calls->open[--calls->depth], now, 0, MSP_FLAG_ABANDONED);
-  if (calls->told > at) calls->told = at;
+  if (calls->written > at) calls->written = at;
   return true;
 }
 
-void msp_calls_tell(msp_calls *calls, uint64_t now) {
-  for (; calls->told < calls->depth; ++calls->told) {
-    msp_calls_write(calls->writer, &calls->open[calls->told], 0, 0, 0);
+void msp_calls_write_open(msp_calls *calls, uint64_t now) {
+  for (; calls->written < calls->depth; ++calls->written) {
+    msp_calls_write(calls->writer, &calls->open[calls->written], 0, 0, 0);
   }
-  calls->due_ns = now + MSP_TELL_NS;
+  calls->due_ns = now + MSP_WRITE_OPEN_NS;
 }
 
 void msp_calls_cut(msp_calls *calls, uint64_t now) {
   while (calls->depth > 0) msp_calls_write(calls->writer, &calls->open[--calls->depth], now, 0, MSP_FLAG_ABANDONED);
-  calls->told = calls->beyond = 0;
+  calls->written = calls->beyond = 0;
 }
 
 void msp_calls_forget(msp_calls *calls) {
-  if (calls != NULL) calls->depth = calls->told = calls->beyond = calls->span = 0;
+  if (calls != NULL) calls->depth = calls->written = calls->beyond = calls->span = 0;
 }
 
 void msp_calls_unlist(msp_calls *calls) {
@@ -104,7 +105,8 @@ void msp_calls_begin(uint64_t least_ns, uint32_t depth_most) {
   msp_calls_tracing.span = span;
 }
 
-/* Other threads write no calls meanwhile, because the caller holds the GIL; so it writes their calls, too. */
+/* The caller holds the GIL, so other threads write no calls meanwhile. So this function also writes their open
+ * calls. */
 void msp_calls_end(void) {
   if (msp_calls_tracing.span == 0) return;
   msp_writer *writer = msp_writer_get();

@@ -1,8 +1,8 @@
-/* The traced calls of a thread: those that have not ended, and the slots of those that have.
+/* The traced calls of a thread: a list of open calls, and a slot in the store for each ended call.
  *
- * A slot is written when a call ends, with both of its times: 16 bytes for each of the two events. A call that has run
- * for a millisecond is written before its end, too, so that it is in the store when the process is killed. The thread
- * that begins or ends a call holds the GIL. Knows nothing of Python.
+ * When a call ends, one slot is written with both times, which is 16 bytes for each of the two events. If a call has
+ * run for a millisecond, another slot is written before its end, so that the call is in the store if the process is
+ * killed. The thread that begins or ends a call holds the GIL. This file does not use Python's API.
  */
 #ifndef MSP_CALLS_H
 #define MSP_CALLS_H
@@ -12,12 +12,12 @@
 
 #include "writer.h"
 
-#define MSP_TELL_NS 1000000u /* after which a thread writes its running calls */
+#define MSP_WRITE_OPEN_NS 1000000u /* time between two writes of a thread's open calls */
 
-/* A function in the form of its slots. */
+/* A function as its slots identify it. */
 typedef struct {
   const void *key; /* identifies the function */
-  uint64_t place;  /* its place, as in MSP_KIND_CALL, without a thread */
+  uint64_t place;  /* file and line, in the form of MSP_KIND_CALL, without a thread */
   uint32_t name;
 } msp_callee;
 
@@ -31,10 +31,10 @@ typedef struct msp_calls {
   msp_open_call *open;
   uint32_t depth, room;
   uint32_t beyond;    /* number of deeper calls, which are not recorded */
-  uint32_t told;      /* number of the outermost calls that are written already */
-  uint32_t span;      /* the span of tracing that they belong to, 0: none */
-  const void *strand; /* the running one of several stacks of the thread */
-  uint64_t due_ns;    /* time at which to write the running calls */
+  uint32_t written;   /* number of open calls, from the outermost on, that are written already */
+  uint32_t span;      /* number of the span of tracing in which the calls began; 0: none */
+  const void *strand; /* the stack that runs now, if the thread has several */
+  uint64_t due_ns;    /* time at which to write the open calls */
   msp_writer *writer;
   struct msp_calls *previous, *following;
 } msp_calls;
@@ -49,27 +49,28 @@ typedef struct {
 
 extern msp_tracing msp_calls_tracing;
 
-/* Begin a span of tracing, or end it: then the running calls of all threads are written. */
+/* Begin a span of tracing, or end it. The end writes the open calls of all threads. */
 void msp_calls_begin(uint64_t least_ns, uint32_t depth_most);
 void msp_calls_end(void);
 
-/* The rare cases of the functions below. */
+/* Slow paths of the inline functions below. */
 msp_calls *msp_calls_make(msp_writer *writer);
 bool msp_calls_grow(msp_calls *calls);
 bool msp_calls_return_to(msp_calls *calls, const msp_callee *callee, uint64_t now);
-void msp_calls_tell(msp_calls *calls, uint64_t now);
+void msp_calls_write_open(msp_calls *calls, uint64_t now);
 
-/* End all calls of the thread: they continue in another of its stacks, or are no longer known. */
+/* Write and end all open calls of the thread, because it runs another stack now, or its calls are not known any
+ * more. */
 void msp_calls_cut(msp_calls *calls, uint64_t now);
 
-/* The writer of a thread has closed its store, or has come to its end: from then on no other thread looks at its
+/* Called when the writer of a thread has closed its store, or ends. Afterwards no other thread reads the thread's
  * calls. */
 void msp_calls_forget(msp_calls *calls);
 void msp_calls_unlist(msp_calls *calls);
 void msp_calls_free(msp_calls *calls);
 void msp_calls_after_fork(msp_calls *own);
 
-/* The calls of this thread while they are traced, or NULL. */
+/* Return the calls of this thread; NULL if calls are not traced now. */
 static inline msp_calls *msp_calls_get(void) {
   if (msp_calls_tracing.span == 0) return NULL;
   msp_writer *writer = msp_writer_get();
@@ -78,7 +79,7 @@ static inline msp_calls *msp_calls_get(void) {
   return __builtin_expect(calls != NULL, 1) ? calls : msp_calls_make(writer);
 }
 
-/* Note a call that has been running since `start`. False: it is too deep to be recorded. */
+/* Add an open call that began at `start`. Returns false if the call is nested too deeply to be recorded. */
 static inline bool msp_calls_push(msp_calls *calls, const msp_callee *callee, uint64_t start, uint8_t flags) {
   if (__builtin_expect(calls->depth == calls->room, 0) && !msp_calls_grow(calls)) {
     ++calls->beyond;
@@ -92,13 +93,13 @@ static inline void msp_calls_enter(msp_calls *calls, const msp_callee *callee, u
   ++msp_calls_tracing.seen;
   uint64_t now = msp_tsc_now(&calls->writer->tsc);
   if (msp_calls_push(calls, callee, now, flags) && __builtin_expect(now >= calls->due_ns, 0)) {
-    msp_calls_tell(calls, now);
+    msp_calls_write_open(calls, now);
   }
 }
 
 static inline void msp_calls_write(msp_writer *writer, const msp_open_call *call, uint64_t end_ns, uint32_t thread,
                                    uint8_t flags) {
-  /* not counted as a record: the tracer itself reports its cost to the budget */
+  /* not counted in `records`: the budget computes the cost of traced calls from msp_calls_tracing.seen */
   if (__builtin_expect(writer->next == writer->limit, 0) && !msp_writer_extend(writer, MSP_WORTH_FINE)) return;
   msp_slot_commit(writer->next++, call->start_ns, end_ns, call->callee->place | thread, call->callee->name,
                   msp_slot_word(MSP_KIND_CALL, MSP_CATEGORY_CALL, call->flags | flags, 0));
@@ -115,8 +116,8 @@ static inline void msp_calls_leave(msp_calls *calls, const msp_callee *callee, u
     return;
   }
   const msp_open_call *call = &calls->open[--calls->depth];
-  if (calls->told > calls->depth) {
-    calls->told = calls->depth;
+  if (calls->written > calls->depth) {
+    calls->written = calls->depth;
   } else if (now - call->start_ns < msp_calls_tracing.least_ns) {
     return;
   }

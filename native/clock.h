@@ -1,4 +1,4 @@
-/* The clock of every record, and its tie to wall time. */
+/* The clock of every record, and its relation to the wall clock. */
 #ifndef MSP_CLOCK_H
 #define MSP_CLOCK_H
 
@@ -11,8 +11,8 @@ static inline uint64_t msp_clock_read(clockid_t clock) {
   return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }
 
-/* CLOCK_MONOTONIC_RAW in nanoseconds: never slewed, so differences are true on every machine. 19 ns by vDSO, twice
- * that where a framework has gone through the cache: threads that record use tsc.h. */
+/* Return CLOCK_MONOTONIC_RAW in nanoseconds. The system never adjusts this clock, so differences are exact. A call
+ * takes 19 ns, with cold caches twice as long; so threads that record use tsc.h. */
 static inline uint64_t msp_now(void) { return msp_clock_read(CLOCK_MONOTONIC_RAW); }
 
 typedef struct {

@@ -6,18 +6,18 @@
 #include "file_format.h"
 #include "strings.h"
 
-#define CODES_MOST 32768 /* code objects that are kept alive, so that no other one gets the address of one */
+#define CODES_MOST 32768 /* code objects; they are kept alive, so that no other object gets their address */
 #define PER_BLOCK 256
 #define PAUSING 0x2A0 /* CO_GENERATOR, CO_COROUTINE and CO_ASYNC_GENERATOR of the flags of a code object */
 #define PATHS_MOST 64
-#define OURS "ms_profiler." /* begin of the names of our functions in C */
+#define OURS "ms_profiler." /* prefix of the names of ms-profiler's functions in C */
 
-/* Since 3.11, as is the name with that of the class before it. */
+/* Exists since 3.11, as does `co_qualname`. */
 extern int PyFrame_GetLasti(PyFrameObject *frame) __attribute__((weak));
-/* Not of the limited API; since 3.9. */
+/* Not part of the limited API; exists since 3.9. */
 extern PyTypeObject PyCMethod_Type __attribute__((weak));
 
-/* The beginning of these objects, the same in all versions since 3.7 whose objects are not counted by two threads. */
+/* The first fields of these objects: the same in all versions since 3.7, except for free-threaded ones. */
 typedef struct {
   PyObject head;
   PyMethodDef *definition;
@@ -46,7 +46,7 @@ static struct {
   uint32_t mask, count;
   block *blocks;
   PyObject *filename, *first_line, *flags, *code_name, *qualname, *module;
-  PyTypeObject *method; /* of methods in C */
+  PyTypeObject *method; /* type of methods in C */
   PyObject *only, *without;
   bool before_312;
 } known;
@@ -137,18 +137,18 @@ static bool leaves_out(PyObject *code) {
 
 static void settle(msp_code *made) {
   const uint32_t most = MSP_FRAME_LINE_MOST;
-  uint32_t line = made->told.line < most ? made->told.line : most;
+  uint32_t line = made->source.line < most ? made->source.line : most;
   made->callee.key = made->key;
-  made->callee.name = made->told.name;
-  made->callee.place = (uint64_t)made->told.file << (2 * MSP_FRAME_LINE_BITS) | (uint64_t)line << MSP_FRAME_LINE_BITS;
+  made->callee.name = made->source.name;
+  made->callee.place = (uint64_t)made->source.file << (2 * MSP_FRAME_LINE_BITS) | (uint64_t)line << MSP_FRAME_LINE_BITS;
 }
 
 static const msp_code *add_code(PyObject *code) {
   msp_code *made = new_code(code);
   if (made == NULL) return NULL;
   Py_INCREF(code);
-  made->told = (msp_function){msp_intern_attribute(code, known.code_name), msp_intern_attribute(code, known.filename),
-                              msp_number_attribute(code, known.first_line)};
+  made->source = (msp_function){msp_intern_attribute(code, known.code_name), msp_intern_attribute(code, known.filename),
+                                msp_number_attribute(code, known.first_line)};
   made->left_out = leaves_out(code);
   if ((msp_number_attribute(code, known.flags) & PAUSING) != 0 && known.before_312) {
     made->pauses = PyObject_GetAttrString(code, "co_code");
@@ -168,7 +168,7 @@ const msp_code *msp_code_of(PyObject *code) {
 
 static bool is_method(PyObject *callable) { return Py_TYPE(callable) == known.method; }
 
-/* The only types of functions in C: a look at all that a type derives from would take 8 ns. */
+/* C functions have exactly these types; a check of all base classes of a type would take 8 ns. */
 static bool is_function(PyObject *callable) {
   return Py_TYPE(callable) == &PyCFunction_Type || (&PyCMethod_Type != NULL && Py_TYPE(callable) == &PyCMethod_Type);
 }
@@ -212,10 +212,10 @@ const msp_code *msp_code_of_c(PyObject *callable) {
   if (definition == NULL) return NULL;
   msp_code *made = known.cells == NULL ? NULL : cell_of(known.cells, known.mask, definition)->code;
   if (made != NULL && made->named == definition->ml_name) return made;
-  if (made == NULL) made = new_code(definition); /* otherwise another thread has made one meanwhile */
+  if (made == NULL) made = new_code(definition); /* otherwise another thread has made the entry meanwhile */
   if (made == NULL) return NULL;
   made->named = definition->ml_name;
-  made->told = (msp_function){intern_c(callable, definition->ml_name, &made->left_out), 0, 0};
+  made->source = (msp_function){intern_c(callable, definition->ml_name, &made->left_out), 0, 0};
   settle(made);
   return made;
 }
@@ -246,7 +246,7 @@ void msp_codes_forget(void) {
   known.cells = NULL;
   known.blocks = NULL;
   known.mask = known.count = 0;
-  while (blocks != NULL) { /* the end of a code object may run code of the job's */
+  while (blocks != NULL) { /* after the fields are reset: the end of a code object may run code of the job */
     block *next = blocks->next;
     for (uint32_t i = 0; i < blocks->used; ++i) {
       Py_XDECREF(blocks->codes[i].pauses);

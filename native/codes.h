@@ -1,4 +1,5 @@
-/* Functions of Python, and functions in C that it calls: each is named once in a process. Used only with the GIL. */
+/* Entries for Python functions, and for C functions that Python calls. Each name is interned once in a process. Callers
+ * of all functions of this file must hold the GIL. */
 #ifndef MSP_CODES_H
 #define MSP_CODES_H
 
@@ -11,35 +12,35 @@
 #include "stacks.h"
 
 typedef struct {
-  const void *key;   /* a code object, which is kept alive, or the definition of a function in C */
-  const char *named; /* of a function in C: its name, which distinguishes functions at one address */
+  const void *key;   /* a code object, which the entry keeps alive, or the definition of a function in C */
+  const char *named; /* only for a function in C: its name, which distinguishes functions at the same address */
   uint32_t number;
-  msp_function told;
+  msp_function source;
   msp_callee callee;
-  bool left_out;    /* because of its file, see msp_codes_choose */
-  PyObject *pauses; /* of a generator or coroutine before 3.12: its instructions */
+  bool left_out;    /* calls are not traced because of the function's file, see msp_codes_choose */
+  PyObject *pauses; /* only for generators and coroutines before Python 3.12: their instructions */
 } msp_code;
 
 /* Once per process. Returns 0, or -1 with an exception. */
 int msp_codes_init(void);
 
-/* Return the entry of a code object; NULL if there is no room for one more. Runs no code of Python. */
+/* Return the entry of a code object; NULL if there is no room for another entry. Runs no Python code. */
 const msp_code *msp_code_of(PyObject *code);
 
-/* As msp_code_of, for an object that Python calls; NULL also if that is no function in C. */
+/* Return the entry of a C function that Python calls; NULL if there is no room, or if the object is no C function. */
 const msp_code *msp_code_of_c(PyObject *callable);
 
-/* Return whether an entry is that of a function in C. */
+/* Return whether an entry belongs to a function in C. */
 bool msp_code_is_c(PyObject *callable);
 
-/* Leave out functions by their files, from the next msp_codes_forget on.
+/* Select by file the functions whose calls are left out. Takes effect with the next msp_codes_forget.
  *
- * only: paths or parts of paths: functions of other files are left out; empty: only `without` counts. without: paths
- * or parts of paths: functions of these files are left out. Both are tuples of bytes. A path is absolute, and stands
- * for all below it. Returns 0, or -1 with an exception. */
+ * only: functions of other files are left out; empty: no effect. without: functions of these files are left out. Both
+ * are tuples of bytes. An absolute path stands for all files below it, any other text for all files whose path contains
+ * it. Returns 0, or -1 with an exception. */
 int msp_codes_choose(PyObject *only, PyObject *without);
 
-/* Forget all functions. Only while nothing samples and no call is open. */
+/* Forget all functions. Called only while no stacks are sampled and no call is open. */
 void msp_codes_forget(void);
 
 uint32_t msp_intern_attribute(PyObject *of, PyObject *name);

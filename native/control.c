@@ -11,16 +11,16 @@
 #include "store.h"
 #include "strings.h"
 
-/* The longest string and its head, with an anchor beside it. */
+/* Smallest number of slots of a segment: the longest string with its head, and an anchor. */
 #define SLOTS_LEAST 258
 
 static struct {
   pthread_mutex_t lock;
-  uint32_t session;   /* whose stream this is; 0 while there is none */
-  msp_segment *first; /* its header counts the drops, so it stays until the session is closed */
+  uint32_t session;   /* the session of this stream; 0 while there is none */
+  msp_segment *first; /* its header counts the dropped records, so it stays until the session is closed */
   msp_segment *current;
   msp_segment *spare;
-  uint32_t used; /* slots of `current` */
+  uint32_t used; /* number of used slots of `current` */
 } control = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 uint32_t msp_control_lock(void) {
@@ -75,13 +75,14 @@ static uint32_t next_slots(void) {
   return slots < msp_store_most_slots() ? slots : msp_store_most_slots();
 }
 
-/* Slots of the current segment from which on the next one is wanted: all but an eighth, and room for a few strings. */
+/* Return the number of used slots at which the next segment is made: an eighth of the slots, or room for some strings,
+ * is left then. */
 static uint32_t enough_slots(void) {
   uint32_t capacity = control.current->capacity, rest = capacity / 8;
   return capacity - (rest < SLOTS_LEAST / 2 ? SLOTS_LEAST / 2 : rest);
 }
 
-/* In the lock. Return `count` free slots in a row; NULL when there is no disk for them. */
+/* Return `count` consecutive free slots; NULL when there is no disk space for them. Called in the lock. */
 static msp_slot *reserve(uint32_t count) {
   if (control.used + count > control.current->capacity) {
     msp_segment *next = control.spare;

@@ -5,25 +5,27 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Make the first segment for `session` and write all strings known. Returns 0 or an errno. */
+/* Make the first segment of the stream for `session`, and write all known strings. Returns 0 or an errno. */
 int msp_control_open(uint32_t session);
 void msp_control_close(void);
 void msp_control_after_fork(void);
 
-/* The lock also guards the table of strings. Returns the session whose stream can be written, 0 when there is none. */
+/* Take the stream's lock, which also protects the table of strings. Returns the session of the stream, 0 if none is
+ * open. */
 uint32_t msp_control_lock(void);
 void msp_control_unlock(void);
 
-/* In the lock, while there is a stream. */
+/* The caller holds the lock, and the stream is open. */
 bool msp_control_write_string(uint32_t id, const char *text, uint32_t length);
 
-/* Write a pair of clock readings, and the strings that a full disk refused before. */
+/* Write an anchor, which is a pair of clock readings, and the strings for which the disk had no room before. */
 void msp_control_anchor(void);
 
-/* Count a name that was refused, because no more are kept. In the lock, with a session. */
+/* Count a name that was refused because the table of names is full. Called in the lock, while there is a session. */
 void msp_control_count_unnamed(void);
 
-/* Count a record that was refused; `limit`: by a budget. In the lock, or with the session held. */
+/* Count a refused record; `limit`: the limit of disk space or memory refused it. Called in the lock, or while the
+ * session is held. */
 void msp_control_count_drop(bool limit);
 uint64_t msp_control_dropped(void);
 uint64_t msp_control_dropped_by_limit(void);

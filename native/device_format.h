@@ -1,18 +1,19 @@
 /* Device slots: the records of an accelerator's tracing interface, in the segments of file_format.h.
  *
- * A record is an MSP_KIND_DEVICE slot, and where it ran on a device an MSP_KIND_DEVICE_PLACE slot behind it, in the
- * same segment. The second is committed first: a head that a reader sees is followed by the slots that its `extra`
- * announces. A place without a head is the record that was being written when the process died.
+ * A record is an MSP_KIND_DEVICE slot. If the record belongs to a device, an MSP_KIND_DEVICE_PLACE slot follows in the
+ * same segment. The second slot is committed first, so that a committed first slot is always followed by as many slots
+ * as its `extra` says. A second slot without a first one is the rest of a record that was being written when the
+ * process died.
  *
- * Of both, the 64-bit words hold two 32-bit numbers, the first one in the low half:
+ * The fields of both slots; where a field has two numbers, these have 32 bits, and the first one is in the low half:
  *
  * kind     start_ns         end_ns          arg                     name     category       flags
  * DEVICE   begin            end             correlation, thread     what     MSP_DEVICE_*   MSP_DEVICE_SOURCE_*
  * PLACE    device, stream   context, graph  amount (one number)     detail   MSP_DEVICE_*   MSP_DEVICE_SOURCE_*
  *
- * `correlation` ties a task to the call that launched it: both carry the same number, which wraps at 2^32, so that
- * the latest call before it counts. `thread` is the operating system's number of the thread that called, 0 where it is
- * not known. Times are CLOCK_MONOTONIC_RAW nanoseconds, as everywhere in the store.
+ * A task and the call that launched it have the same `correlation`. The number wraps at 2^32, so the latest call before
+ * the task counts. `thread` is the operating system's number of the calling thread, 0 if unknown. Times are
+ * CLOCK_MONOTONIC_RAW nanoseconds, as everywhere in the store.
  *
  * store/device_format.py mirrors this file and a test compares the two.
  */
@@ -20,8 +21,8 @@
 #define MSP_DEVICE_FORMAT_H
 
 /* type                        amount             detail                                                          */
-#define MSP_DEVICE_KERNEL 1        /* blocks of its grid  kind of core that ran it, where it is told               */
-#define MSP_DEVICE_COPY 2          /* bytes              from where to where, "HtoD"                              */
+#define MSP_DEVICE_KERNEL 1        /* blocks of its grid  kind of core that ran it, if it is known                 */
+#define MSP_DEVICE_COPY 2          /* bytes              direction, "HtoD"                                        */
 #define MSP_DEVICE_SET 3           /* bytes                                                                       */
 #define MSP_DEVICE_API 4           /* a call of the driver or its runtime, on the host                            */
 #define MSP_DEVICE_COMMUNICATION 5 /* bytes              group of ranks                                           */

@@ -15,13 +15,13 @@
 
 #include "clock.h"
 
-#define POLL_MS 2 /* longest delay of the end of the job after a signal */
+#define POLL_MS 2 /* longest time until the job ends after a signal, ms */
 
 static struct {
-  pid_t owner; /* a fork child inherits this number, and does not wait */
+  pid_t owner; /* the process that waits: a fork child inherits this number, and does not wait */
   int reader;
-  struct stat reader_is; /* the job may close the descriptor, and open a file of its own under its number */
-  struct stat screen_is; /* descriptor 2 */
+  struct stat reader_is; /* identity of `reader`: the job may close it, and open another file under its number */
+  struct stat screen_is; /* of descriptor 2, for the same check */
   pid_t pid;
   uint64_t timeout_ns;
   bool shows;
@@ -32,7 +32,7 @@ static struct {
 static struct {
   pid_t owner;
   char *path;
-} telling;
+} status_file;
 
 static volatile sig_atomic_t signalled;
 
@@ -65,16 +65,16 @@ int msp_exit_wait(int reader, int pid, uint32_t timeout_ms, bool shows, const ch
 int msp_exit_status(const char *path) {
   char *copy = strdup(path);
   if (copy == NULL) return ENOMEM;
-  free(telling.path);
-  telling.path = copy;
-  telling.owner = getpid();
+  free(status_file.path);
+  status_file.path = copy;
+  status_file.owner = getpid();
   return 0;
 }
 
 static bool is_read(const struct stat *info) { return S_ISFIFO(info->st_mode) || S_ISSOCK(info->st_mode); }
 
-/* Whether the reader of a descriptor can be released: the buffer of the C library is empty. A buffer that another
- * thread holds, because it still writes, is left alone. */
+/* Flush a stream of the C library. Returns whether its buffer is empty now. Returns false if another thread holds the
+ * stream's lock, because that thread still writes. */
 static bool is_flushed(FILE *stream) {
   if (ftrylockfile(stream) != 0) return false;
   bool flushed = fflush_unlocked(stream) == 0;
@@ -82,9 +82,10 @@ static bool is_flushed(FILE *stream) {
   return flushed;
 }
 
-/* Close the pipes and sockets behind descriptors 0, 1 and 2, and copies of them: the job is done, and their readers
- * must not wait any longer. Output of threads that still run is dropped, as if they had come too late. */
-static void let_readers_go(const bool *chosen) {
+/* Redirect descriptors 0, 1 and 2 to /dev/null, with all their copies, if they are `chosen` and are pipes or sockets.
+ * The processes at the other ends then see the end of the job's output. Output that threads of the job write later is
+ * lost. */
+static void close_pipes(const bool *chosen) {
   struct stat ends[3];
   for (int fd = 0; fd < 3; ++fd) {
     if (fstat(fd, &ends[fd]) != 0 || !is_read(&ends[fd])) ends[fd] = (struct stat){0};
@@ -112,7 +113,7 @@ static void let_readers_go(const bool *chosen) {
   close(nowhere);
 }
 
-/* Any signal that would end this process comes too late: the job has done all it had to do. */
+/* A signal that would end this process only ends the wait: the job has already ended. */
 static void on_signal(int number, siginfo_t *info, void *unused) {
   (void)unused;
   bool sent = info->si_code <= 0 && info->si_pid != waiting.owner;
@@ -121,9 +122,9 @@ static void on_signal(int number, siginfo_t *info, void *unused) {
   if (!fault || sent) {
     signalled = 1;
   } else if (syscall(SYS_gettid) == waiting.owner) {
-    signal(number, SIG_DFL); /* this thread caused the fault: the signal ends it when it continues */
+    signal(number, SIG_DFL); /* this thread caused the fault: the signal ends the process when the thread continues */
   } else {
-    for (;;) pause(); /* the end of the process would have stopped this thread before */
+    for (;;) pause(); /* a fault of another thread: without the wait, the process would have ended before the fault */
   }
 }
 
@@ -134,10 +135,11 @@ static bool is_one_of(int number, const int *numbers, size_t count) {
   return false;
 }
 
-/* Handlers hold for the process: leftover threads of the framework have masks of their own. */
-static void outlive_signals(void) {
+/* Handle the signals that would end this process. It is not enough to block them in this thread: threads of the
+ * framework may still run, and do not block them. */
+static void handle_signals(void) {
   static const int harmless[] = {SIGCHLD, SIGCONT, SIGURG, SIGWINCH, SIGTSTP, SIGTTIN, SIGTTOU};
-  static const int of_the_job[] = {SIGPIPE, SIGALRM, SIGVTALRM, SIGPROF, SIGIO}; /* its timers: no request to end */
+  static const int of_the_job[] = {SIGPIPE, SIGALRM, SIGVTALRM, SIGPROF, SIGIO}; /* not sent to end the process */
   struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK};
   sigfillset(&action.sa_mask);
   for (int number = 1; number <= SIGRTMAX; ++number) {
@@ -160,7 +162,7 @@ static void say(const char *text, size_t size) {
   while (write(STDERR_FILENO, text, size) < 0 && errno == EINTR) continue;
 }
 
-/* Return whether the program has ended; add its output to `line`. */
+/* Wait up to POLL_MS for output of the program, and add it to `line`. Returns whether the program has ended. */
 static bool has_ended(char *line, size_t *size, size_t room) {
   struct pollfd end = {waiting.reader, POLLIN, 0};
   char rest[64];
@@ -175,8 +177,8 @@ static void wait_now(int status, void *unused) {
   (void)status;
   (void)unused;
   const bool chosen[3] = {true, is_flushed(stdout), is_flushed(stderr)};
-  outlive_signals();
-  let_readers_go(chosen);
+  handle_signals();
+  close_pipes(chosen);
   if (!is(waiting.reader, &waiting.reader_is)) return;
   char line[4096];
   size_t size = 0;
@@ -186,24 +188,23 @@ static void wait_now(int status, void *unused) {
     say(waiting.late, strlen(waiting.late));
     return; /* the program continues alone */
   }
-  bool told = size > 0 && line[size - 1] == '\n';
-  say(told ? line : waiting.failed, told ? size : strlen(waiting.failed));
+  bool succeeded = size > 0 && line[size - 1] == '\n';
+  say(succeeded ? line : waiting.failed, succeeded ? size : strlen(waiting.failed));
 }
 
-/* The parent gets the low eight bits. */
-static void tell_status(int status, void *unused) {
+static void write_status(int status, void *unused) {
   (void)unused;
   char text[8];
-  int size = snprintf(text, sizeof text, "%d\n", status & 0xff);
-  int file = open(telling.path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0640);
+  int size = snprintf(text, sizeof text, "%d\n", status & 0xff); /* a parent process also gets only these eight bits */
+  int file = open(status_file.path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0640);
   if (file < 0) return;
-  if (write(file, text, (size_t)size) != size) unlink(telling.path);
+  if (write(file, text, (size_t)size) != size) unlink(status_file.path);
   close(file);
 }
 
-/* Functions that are registered while destructors run are called after the last destructor, when only the streams of
- * the C library have to be flushed. The last one registered is called first. */
+/* Register both functions while destructors run: exit() then calls them after the last destructor, and flushes only the
+ * streams of the C library afterwards. The function that was registered last is called first. */
 __attribute__((destructor)) static void wait_last(void) {
   if (waiting.pid != 0 && waiting.owner == getpid()) on_exit(wait_now, NULL);
-  if (telling.path != NULL && telling.owner == getpid()) on_exit(tell_status, NULL);
+  if (status_file.path != NULL && status_file.owner == getpid()) on_exit(write_status, NULL);
 }

@@ -1,7 +1,7 @@
-/* Wait for the analysis at the very end of this process, beside the tear-down of everything else.
+/* Wait for the analysis at the very end of this process, after the destructors of all libraries.
  *
- * MindSpore takes 0.4 s to unload after Python's last atexit callback. An analysis that was started before runs
- * meanwhile, and the user waits only for the rest of it.
+ * MindSpore takes 0.4 s to unload after Python's last atexit callback. An analysis that this callback starts runs
+ * meanwhile, so that the user waits for a shorter time.
  */
 #ifndef MSP_EXIT_WAIT_H
 #define MSP_EXIT_WAIT_H
@@ -13,17 +13,18 @@
 
 /* Wait for a program at the very end of this process.
  *
- * reader: the end of a pipe whose other end only the program holds; closed at the end. The program writes one line when
- *   it has succeeded.
- * pid: leader of the program's session, which is killed after timeout_ms and when a signal comes.
- * shows: write its line to descriptor 2, or instead `late` when it was killed, `failed` when it wrote none; never to a
- *   pipe or socket, which is closed before the wait.
+ * reader: the read end of a pipe whose write end only the program has. The program writes one line when it has
+ * succeeded.
+ * pid: its process; 0: do not wait.
+ * timeout_ms: the longest wait. It ends earlier at a signal that would end this process. The program continues then.
+ * shows: write the program's line to descriptor 2; write `late` instead when the wait ended before the program, and
+ *   `failed` when the program ended without a line. Nothing is written to a pipe or socket.
  * Returns 0, or an errno.
  */
 int msp_exit_wait(int reader, int pid, uint32_t timeout_ms, bool shows, const char *late, const char *failed);
 
-/* Write the exit status of this process to `path`, a new file, as its last act before it waits: a line with a decimal
- * number. A process that a signal or _exit ends writes nothing.
+/* Write the exit status of this process to the new file `path` when the process ends, before msp_exit_wait's wait. The
+ * file has one line with a decimal number. A process that ends by a signal or by _exit writes nothing.
  *
  * Returns 0, or an errno.
  */

@@ -1,34 +1,35 @@
 /* The on-disk format of the store, version 1.
  *
- * A process writes one folder (see store/layout.py for its name) that holds segment files. A segment is
- * one fixed header followed by 32-byte slots. Every file is preallocated and zero-filled: a slot whose
- * `kind` is 0 was never committed, and ends the segment for a reader unless later slots are committed
- * (a torn slot: counted, then skipped).
+ * A process writes one folder (see store/layout.py for its name) of segment files. A segment is a header of fixed size
+ * followed by slots of 32 bytes. Every file is preallocated and filled with zeros, so a slot whose `kind` is 0 was
+ * never committed. If committed slots follow such a slot, a reader counts it as torn and skips it. Otherwise the slot
+ * is the end of the segment.
  *
- * Commit rule. A writer fills a slot and then publishes its last 32-bit word (kind, category, flags,
- * extra) with one release store. A slot that a reader sees committed is therefore whole, at any moment, also
- * after SIGKILL: the pages belong to the kernel, not to the process.
+ * Commit rule. A writer fills a slot, and then publishes the slot's last 32-bit word (kind, category, flags, extra)
+ * with one release store. So a slot is complete whenever a reader sees it committed. This also holds after SIGKILL,
+ * because the kernel keeps the mapped pages when the process ends.
  *
- * In-place end. A span is written when it begins (MSP_KIND_OPEN, end_ns 0) and turned into MSP_KIND_SPAN
- * when it ends: `end_ns` first, then the release store of the last word. So slots stand in order of
- * start, one slot a span, and the file has the spans that ran when a process died. A process killed between the two
- * leaves an MSP_KIND_OPEN slot with an end_ns: it does not count.
+ * End of a span. A span is written when it begins, as MSP_KIND_OPEN with end_ns 0. When it ends, the same slot gets its
+ * `end_ns` first, and then becomes MSP_KIND_SPAN with the release store of its last word. So each span has one slot,
+ * slots are in the order of their starts, and the file has the spans that were open when a process died. A process that
+ * is killed between the two stores leaves an MSP_KIND_OPEN slot with an end_ns; a reader ignores that end_ns.
  *
- * Streams. Slots of one segment belong to one thread at a time. A segment starts with an MSP_KIND_THREAD
- * slot, and whenever another thread takes over the unused rest of an ended thread, it writes its own; a thread
- * that changes its name writes one more. Segments are made ahead of use: their order is not that of time. Segment
- * 0 of a process is the control stream (MSP_KIND_STRING, MSP_KIND_ANCHOR), written under a lock; it is
- * continued in further segments that carry MSP_SEGMENT_CONTROL in their header.
+ * Streams. Slots of one segment belong to one thread at a time. A segment starts with an MSP_KIND_THREAD slot. When a
+ * thread has ended, another thread may use the rest of its segment; this thread then writes an MSP_KIND_THREAD slot
+ * first. A thread that changes its name also writes such a slot. Segments are made before they are needed, so their
+ * numbers are not in the order of time. Segment 0 of a process is the control stream (MSP_KIND_STRING,
+ * MSP_KIND_ANCHOR), written under a lock. It continues in segments that have MSP_SEGMENT_CONTROL in their header.
  *
- * Strings. An MSP_KIND_STRING slot carries the id in `name`, the length in bytes in `arg` (UTF-8, at most
- * MSP_STRING_MAX), and is followed by `extra` slots of raw bytes. Payload before head: the head slot is
- * committed last. Ids start at 1; id 0 is the empty string. A string is committed before any record that
- * names it. Payload slots may contain any byte, so a reader steps over them by `extra`.
+ * Strings. An MSP_KIND_STRING slot has the string's id in `name`, and its length in bytes in `arg` (UTF-8, at most
+ * MSP_STRING_MAX). The bytes are in `extra` payload slots, which follow the slot and are written before it is
+ * committed. Ids start at 1; id 0 is the empty string. A string is committed before any record that has its id. Payload
+ * slots may contain any byte, so a reader has to skip them by `extra`.
  *
- * Times are CLOCK_MONOTONIC_RAW nanoseconds. Integers are in the byte order of the machine; the header's
- * magic tells a reader of the other order.
+ * Times are nanoseconds of CLOCK_MONOTONIC_RAW. Integers are in the byte order of the machine. If a reader finds the
+ * bytes of the magic reversed, the file has the other byte order.
  *
- * store/format.py mirrors this file and a test compares the two: change both, and the version.
+ * store/format.py declares the same format; a test compares the two. A change of the format must change both files and
+ * the version.
  */
 #ifndef MSP_FILE_FORMAT_H
 #define MSP_FILE_FORMAT_H
@@ -42,7 +43,7 @@
 #define MSP_STRING_MAX 8160 /* 255 payload slots of 32 bytes */
 
 /* segment flags */
-#define MSP_SEGMENT_CONTROL 1 /* strings and anchors, not events */
+#define MSP_SEGMENT_CONTROL 1 /* a segment of the control stream: it has strings and anchors, and no events */
 
 typedef struct {
   uint64_t magic;         /* MSP_MAGIC */
@@ -50,20 +51,20 @@ typedef struct {
   uint32_t header_size;   /* offset of the first slot */
   uint32_t slot_size;     /* MSP_SLOT_SIZE */
   uint32_t flags;         /* MSP_SEGMENT_* */
-  uint64_t capacity;      /* slots that it was made for; its file is cut behind the last used one when it is closed */
+  uint64_t capacity;      /* slots of the new file; closing truncates it after the last used slot */
   uint32_t pid;           /* process that wrote it */
   uint32_t index;         /* number of this segment in its process, from 0 */
   uint64_t created_ns;    /* MONOTONIC_RAW when the segment was made */
-  uint64_t dropped;       /* control segment 0 only: records dropped so far, all reasons, updated as they happen */
+  uint64_t dropped;       /* control segment 0 only: records dropped so far for any reason, always up to date */
   uint64_t dropped_limit; /* control segment 0 only: records dropped so far because max_disk had no room */
-  uint64_t unnamed;       /* control segment 0 only: names refused so far, because a process keeps no more of them */
+  uint64_t unnamed;       /* control segment 0 only: names refused so far, because there were too many */
   uint8_t reserved[56];
 } msp_segment_header;
 
 typedef struct {
-  uint64_t start_ns; /* when it began, or happened */
-  uint64_t end_ns;   /* when it ended; 0 while open; meaning by kind otherwise */
-  uint64_t arg;      /* meaning by kind */
+  uint64_t start_ns; /* time of the event, or of its begin */
+  uint64_t end_ns;   /* for a span: time of its end, 0 while it is open; other kinds: see below */
+  uint64_t arg;      /* depends on the kind, see below */
   uint32_t name;     /* string id */
   uint8_t kind;      /* MSP_KIND_*; 0: not committed */
   uint8_t category;  /* store/format.py Category: the kind of work */
@@ -72,10 +73,10 @@ typedef struct {
 } msp_slot;
 
 /* kind            start_ns   end_ns          arg                            name              */
-#define MSP_KIND_OPEN 1    /* begin   0               caller's value                 what              */
-#define MSP_KIND_SPAN 2    /* begin   end             caller's value                 what              */
-#define MSP_KIND_INSTANT 3 /* time    time            caller's value                 what              */
-#define MSP_KIND_COUNTER 4 /* time    time            value, IEEE double bits        which counter     */
+#define MSP_KIND_OPEN 1    /* begin   0               caller's value                 span's name       */
+#define MSP_KIND_SPAN 2    /* begin   end             caller's value                 span's name       */
+#define MSP_KIND_INSTANT 3 /* time    time            caller's value                 event's name      */
+#define MSP_KIND_COUNTER 4 /* time    time            value, IEEE double bits        counter's name    */
 #define MSP_KIND_STEP 5    /* begin   end             step number                    source of steps   */
 #define MSP_KIND_STRING 6  /* time    0               length in bytes                id                */
 #define MSP_KIND_ANCHOR 7  /* RAW     REALTIME        half width of the pair, ns     0                 */
@@ -83,94 +84,99 @@ typedef struct {
 /* a record of an accelerator, see device_format.h */
 #define MSP_KIND_DEVICE 9
 #define MSP_KIND_DEVICE_PLACE 10
-/* the argument of an operator of another recording: see below */
+/* the argument of an operator that another recording has: see below */
 #define MSP_KIND_OPERANDS 11 /* begin   time, thread    argument                       operator          */
-/* how long the thread ran until `time`: see below */
-#define MSP_KIND_PROCESSOR 12 /* time    event before    processor time, ns             waited, us        */
-/* where the Python code of threads was: see below */
-#define MSP_KIND_FRAME 13   /* time    node, caller    place in the source            function          */
-#define MSP_KIND_SAMPLED 14 /* first   last            node, how often                lateness, us      */
-/* a call of a Python function, or of one in C by Python: see below */
-#define MSP_KIND_CALL 15 /* begin   end             place in the source, thread    function          */
+/* processor time and wait time of the thread: see below */
+#define MSP_KIND_PROCESSOR 12 /* time    event before    processor time, ns             wait time, us     */
+/* samples of the stacks of Python code: see below */
+#define MSP_KIND_FRAME 13   /* time    node, caller    file and line                  function          */
+#define MSP_KIND_SAMPLED 14 /* first   last            node, samples                  delay, us         */
+/* a call of a Python function, or a call from Python of a function in C: see below */
+#define MSP_KIND_CALL 15 /* begin   end             file and line, thread          function          */
 /* a counter of the system: see below */
-#define MSP_KIND_METRIC 16 /* time    thread          number                         which number      */
-/* a block of memory that an allocator took or released, and the code that took it: see below */
+#define MSP_KIND_METRIC 16 /* time    thread          value                          counter's name    */
+/* a block of memory that an allocator allocated or released, and the code that allocated it: see below */
 #define MSP_KIND_BLOCK 17       /* time    address, size   bytes in use after it          size              */
-#define MSP_KIND_BLOCK_PLACE 18 /* time    address, depth  place in the source            function          */
+#define MSP_KIND_BLOCK_PLACE 18 /* time    address, depth  file and line                  function          */
 
-/* The argument of a span of MSP_CATEGORY_OP: lower bits, 2 (n + 1) for an operator that autograd gave the number n,
- * 2 (n + 1) + 1 for the node that computes the gradient of that operator, 0 where no number is known. The bits above:
- * the id of the string that holds the shapes of its inputs, 0 where none is known; a process has far fewer strings. So
- * shapes take no room but for each distinct text. That has the dimensions of each input, separated by commas and closed
- * by a semicolon; an input that is no tensor, or has no dimensions, has the semicolon alone: "4,8;8;;".
+/* The argument of a span of MSP_CATEGORY_OP has two parts. Its lower MSP_OP_TIE_BITS bits are 2 (n + 1) for an operator
+ * with number n of autograd, 2 (n + 1) + 1 for the node that computes the gradient of that operator, and 0 where no
+ * number is known. Its upper bits are the id of the string with the shapes of the operator's inputs, and 0 where these
+ * are not known. The string has the dimensions of each input, separated by commas and followed by a semicolon. An input
+ * that is no tensor, or has no dimensions, has only the semicolon: "4,8;8;;".
  *
- * An MSP_KIND_OPERANDS slot has such an argument for an operator whose span is that of another recording, which ran
- * beside it: of MSP_CATEGORY_OP, or MSP_CATEGORY_MARKER for a region. `end_ns` has the native number of the thread
- * below 32 bits, above them which time of recording it was of. The slots of a thread and a time of recording are in
- * the order in which operators began, without gaps from the first to the last; their times are of another clock and
- * differ by some microseconds. So the n-th slot belongs to the n-th span from the first one on. */
+ * An MSP_KIND_OPERANDS slot has such an argument for an operator whose span is in another recording of the same
+ * time. Its category is MSP_CATEGORY_OP, or MSP_CATEGORY_MARKER for a region of the user. The lower 32 bits of `end_ns`
+ * are the native id of the thread, the upper ones the number of the period of recording. The slots of a thread and a
+ * period are in the order in which operators began, without gaps, so the n-th slot belongs to the n-th span. The slots
+ * and the spans have times of different clocks, which differ by some microseconds. */
 #define MSP_OP_TIE_BITS 40
 
-/* An MSP_KIND_PROCESSOR slot has the scheduler's figures for its thread. The recorder writes it itself: after at
- * least MSP_QUIET_NS in which the thread recorded nothing, and otherwise every MSP_LOOK_NS and where a step ends.
- * `end_ns` is the time of the event before it. `arg` is the processor time of the thread so far. `name` is for how
- * many microseconds the thread waited for a processor since the last such slot that tells it, MSP_NOT_READ in one
- * that does not tell it. */
+/* An MSP_KIND_PROCESSOR slot has the scheduler's times of its thread. A thread writes one after at least MSP_QUIET_NS
+ * without records, otherwise every MSP_LOOK_NS, and where a step ends. `end_ns` is the time of the event before the
+ * slot. `arg` is the processor time of the thread so far. `name` is the wait time: the microseconds for which the
+ * thread waited for a processor since its last slot with a wait time. It is MSP_NOT_READ in a slot without a wait
+ * time. */
 #define MSP_NOT_READ 0xFFFFFFFF
 
-/* Stacks are paths in a tree, whose nodes have numbers from 1 that are used once in a process. An MSP_KIND_FRAME slot
- * makes one: `end_ns` has its number below 32 bits and above them that of its caller. Without a caller it is a thread:
- * `arg` is its native number, 0 where that is not known, and `name` its name. Any other is a function: `arg` has the
- * line that it was at, the line that it begins in, both of MSP_FRAME_LINE_BITS, and above the id of its file's path.
+/* Stacks are paths in a tree. Its nodes have numbers from 1, each of which is used once in a process. An MSP_KIND_FRAME
+ * slot defines a node: the lower 32 bits of `end_ns` are its number, the upper ones the number of the node of its
+ * caller. A node without a caller is a thread: `arg` is its native id, 0 if that is not known, and `name` its name. Any
+ * other node is a function: `arg` has, from the lowest bit, the line that ran and the line in which the function
+ * begins, each in MSP_FRAME_LINE_BITS bits, and then the id of the string with the path of its file.
  *
- * An MSP_KIND_SAMPLED slot tells where a thread was at moments of equal distance, from the first to the last: `arg` has
- * the node below 32 bits and above them how many moments. `name` is how much later than it was due the latest of these
- * looks was. Both kinds are written by one thread, which has nothing else; a node before slots that name it. */
+ * An MSP_KIND_SAMPLED slot says that successive samples of a thread, at equal distances from the first to the last,
+ * found it at the same node. The lower 32 bits of `arg` are the node, the upper ones the number of samples. `name` is
+ * the greatest delay of one of these samples. One thread writes the slots of both kinds, and no other slots. It writes
+ * the slot of a node before the slots that refer to the node. */
 #define MSP_FRAME_LINE_BITS 22
 #define MSP_FRAME_LINE_MOST ((1u << MSP_FRAME_LINE_BITS) - 1)
 
-/* An MSP_KIND_CALL slot is written when a call ends, so that calls stand in the order of their ends. `arg` has the
- * number of the thread, 0 for the one that wrote the slot, and the line that the function begins in, both of
- * MSP_FRAME_LINE_BITS, and above the id of its file's path; 0 of a function in C. A call that runs for some time has
- * an earlier slot without an end. If no slot with an end has the same begin and function, the call was running when
- * the process ended. A generator has a slot for each time that it continued. */
+/* An MSP_KIND_CALL slot is written when a call ends, so slots are in the order of ends. `arg` has, from the lowest bit,
+ * the number of the thread, 0 for the thread that wrote the slot, and the line in which the function begins, each in
+ * MSP_FRAME_LINE_BITS bits, and then the id of the string with the path of its file. Line and path are 0 for a function
+ * in C. A call that runs for some time has an earlier slot without an end. If no slot with an end has the same begin
+ * and function, the call was running when the process ended. A generator has a slot for each time that it continued. */
 
-/* An MSP_KIND_METRIC slot has a number that the system counts of the process or the machine. All numbers of a sample
- * have the same time. One number tells for how many nanoseconds reading them ran and stands in each; any other one
- * stands in the first and in those before which it has changed. `end_ns` has the native number of the thread below 32
- * bits and above them the id of its name; 0 where the number is of no thread. Fork children have such slots of their
- * own. */
+/* An MSP_KIND_METRIC slot has the value of a counter of the system, for the process or the machine. All slots of a
+ * sample have the same time. One counter, in each sample, is the processor time in nanoseconds of reading the others.
+ * Any other counter is in the first sample, and in each sample in which its value has changed. For a counter of a
+ * thread, the lower 32 bits of `end_ns` are the native id of the thread, and the upper 32 bits are the id of its name;
+ * for other counters, both are 0. Fork children write such slots, too. */
 
-/* An MSP_KIND_BLOCK slot has a block of a framework's allocator on a processor. `name` has the lower 32 bits of its
- * bytes. `end_ns` has its address below MSP_BLOCK_BITS bits and above them the upper bits of its bytes. `arg` has the
- * bytes of all blocks in use, also of those that have no slots. With the flag MSP_BLOCK_RELEASED it was released; then
- * there is an earlier slot of the same address, in this or in an earlier store of the process.
+/* An MSP_KIND_BLOCK slot has a block of a framework's allocator of host memory. `name` has the lower 32 bits of its
+ * size in bytes, the upper bits of `end_ns` the rest of the size, and the lower MSP_BLOCK_BITS bits of `end_ns` the
+ * address. `arg` is the size of all blocks in use, including blocks without slots. With the flag MSP_BLOCK_RELEASED,
+ * the slot records the release of the block. Then an earlier slot has the same address, in this or in an earlier store
+ * of the process.
  *
- * An MSP_KIND_BLOCK_PLACE slot has a function of Python in which a thread took a block, with the time and the address
- * of that block. `end_ns` has above MSP_BLOCK_BITS bits the number of callees inside of the function. `arg` has the
- * line, of MSP_FRAME_LINE_BITS, and above the id of its file's path. */
+ * An MSP_KIND_BLOCK_PLACE slot has a Python function on the stack of the thread that allocated a block. It has the time
+ * and the address of that block. The upper bits of `end_ns` are the depth: the number of functions that the function
+ * has called, one inside of the other; 0 for the innermost function. `arg` has, from the lowest bit, the line in
+ * MSP_FRAME_LINE_BITS bits and the id of the string with the path of the file. */
 #define MSP_BLOCK_BITS 48
 #define MSP_BLOCK_RELEASED 1
 
 /* flags */
 #define MSP_FLAG_RAISED 1       /* the call ended with an exception */
-#define MSP_FLAG_ABANDONED 2    /* closed because an outer span ended first, or its thread did */
+#define MSP_FLAG_ABANDONED 2    /* the span was ended because an outer span or the thread ended first */
 #define MSP_FLAG_UNRECORDED 4   /* a step that the schedule did not record: only its times are known */
-#define MSP_FLAG_NO_GRADIENTS 8 /* a call of a network outside of everything that makes gradients */
-#define MSP_FLAG_COARSE 16      /* a step without fine-grained records and kernels, to keep to a budget of time */
-#define MSP_FLAG_STRETCH 32     /* of a step: see below */
-#define MSP_FLAG_RESUMED 64     /* of a call: it began before this slot does */
-#define MSP_FLAG_YIELDED 128    /* of a call: it may continue */
+#define MSP_FLAG_NO_GRADIENTS 8 /* a call of a network for which no gradients are computed */
+#define MSP_FLAG_COARSE 16      /* a step without fine-grained records and kernels, to limit the overhead */
+#define MSP_FLAG_STRETCH 32     /* for a step: see below */
+#define MSP_FLAG_RESUMED 64     /* for a slot of a generator: the generator began earlier, and continued here */
+#define MSP_FLAG_YIELDED 128    /* for a slot of a generator: it has yielded, and may continue */
 
-/* Where fine-grained records of all steps cost too much, the run is cut into stretches of consecutive steps, and of
- * each stretch one burst of steps is sampled, at a place that was drawn at random: the others are MSP_FLAG_COARSE. All
- * steps of a stretch have the same MSP_FLAG_STRETCH, those of the next one the other. */
+/* If fine-grained records of all steps cost too much, the run is divided into stretches of consecutive steps. In each
+ * stretch, one burst of consecutive steps at a random place is recorded completely; the other steps have
+ * MSP_FLAG_COARSE. The flag MSP_FLAG_STRETCH is the same for all steps of a stretch, and changes from one stretch to
+ * the next. */
 
-/* Categories with this bit are fine-grained: they are sampled, and stop first when the disk is short. */
+/* Categories with this bit are fine-grained. Their events may be recorded in some steps only, and are the first to be
+ * refused when disk space becomes short. */
 #define MSP_CATEGORY_FINE 0x40
 
-/* categories of records that the extension makes by itself: work that another thread ends, regions that the user
- * marked, and operators; modules, which it finds around them; calls of Python; and blocks of memory */
+/* categories of records that the C code makes; store/format.py has all categories */
 #define MSP_CATEGORY_COMMUNICATION 10
 #define MSP_CATEGORY_MARKER 13
 #define MSP_CATEGORY_MODULE 0x40

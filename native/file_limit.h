@@ -1,6 +1,7 @@
-/* RLIMIT_FSIZE: growing a file past it raises SIGXFSZ in the thread that does, which ends the process by default.
+/* A thread that grows a file beyond RLIMIT_FSIZE gets SIGXFSZ, which ends the process by default.
  *
- * Between these two the signal is blocked in the calling thread, and one that came up is taken back.
+ * Between msp_file_limit_begin and msp_file_limit_end, the signal is blocked in the calling thread. The end removes a
+ * signal that came meanwhile.
  */
 #ifndef MSP_FILE_LIMIT_H
 #define MSP_FILE_LIMIT_H
@@ -10,7 +11,7 @@
 
 typedef struct {
   sigset_t before;
-  bool pending; /* a signal that is not ours is pending, and stays pending */
+  bool pending; /* the signal was pending before the begin, and stays pending */
 } msp_file_limit;
 
 msp_file_limit msp_file_limit_begin(void);

@@ -7,7 +7,7 @@
 
 #include "clock.h"
 
-#define PATIENCE_NS 10000000000u /* longest delay of the end of a job */
+#define PATIENCE_NS 10000000000u /* longest wait of msp_gate_close */
 
 #ifndef MADV_WIPEONFORK
 #define MADV_WIPEONFORK 18
@@ -15,7 +15,8 @@
 
 static msp_gate before_init = {0, 0, 1};
 static uint32_t holders;
-static uint32_t last_session; /* continues in fork children, so that no inherited number fits */
+static uint32_t
+    last_session; /* not reset in fork children, so that their sessions get numbers that the parent has not used */
 
 msp_gate *msp_gate_page = &before_init;
 bool msp_gate_wiped_on_fork;
@@ -29,7 +30,8 @@ void msp_gate_init(void) {
   msp_gate_page->alive = 1;
 }
 
-/* Order: a holder adds itself, then looks at the session; the closer clears the session, then looks for holders. */
+/* msp_gate_close sees each holder because of this order: a thread counts itself as a holder before it reads the
+ * session, and msp_gate_close clears the session before it reads the number of holders. */
 bool msp_gate_hold(uint32_t session) {
   if (session == 0) return false;
   __atomic_add_fetch(&holders, 1, __ATOMIC_SEQ_CST);

@@ -17,10 +17,10 @@
 #include "thread.h"
 
 #define ANCHOR_NS 5000000000u /* clocks drift apart by less than 1 us in 5 s */
-#define FLUSH_NS 200000000u   /* time whose records a kill may lose where the store cannot be mapped */
+#define FLUSH_NS 200000000u   /* if the store cannot be mapped, a kill loses at most the records of this time */
 #define STACK_BYTES (256 << 10)
-#define PATIENCE_NS 10000000000u /* longest delay of the end of a job */
-#define REST_NS 200000000u       /* longest delay of a fork */
+#define STOP_NS 10000000000u /* longest wait for its end when the job ends */
+#define FORK_NS 200000000u   /* longest wait for its end before a fork */
 
 #ifndef SYS_close_range
 #define SYS_close_range 436
@@ -31,35 +31,36 @@
 
 static struct {
   pthread_mutex_t lock; /* held for a few instructions at a time */
-  pthread_cond_t wake;  /* waits on CLOCK_MONOTONIC; never destroyed, somebody may be about to signal it */
-  pthread_cond_t told;  /* signalled when the helper has ended or answered */
+  pthread_cond_t wake;  /* waits on CLOCK_MONOTONIC; never destroyed, because a thread may still signal it */
+  pthread_cond_t reply; /* signalled when the helper has ended or answered */
   bool has_wake;
   pthread_t thread;
   bool runs;
   bool awake; /* there is something to do */
   bool stop;
-  bool rests;     /* stopped for a fork; continues when there is work */
-  bool ended;     /* by `stop`; the thread itself is gone a moment later */
-  uint32_t asked; /* whether the file system answers */
-  uint32_t answered;
+  bool rests;        /* stopped for a fork; starts again when there is work */
+  bool ended;        /* has seen `stop`; the thread ends a moment later */
+  uint32_t asked;    /* number of the last request to check whether the file system answers */
+  uint32_t answered; /* number of the last request that was answered */
 } helper = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Use a separate table of descriptors from here on. Otherwise a job that closes all unknown descriptors, and opens
- * its own files under their numbers, could interfere while this thread makes a segment. Before Linux 5.9 it can. */
-static void part_with_descriptors(void) { syscall(SYS_close_range, 0u, UINT_MAX, CLOSE_RANGE_UNSHARE); }
+/* Give this thread its own table of descriptors. Without it, a job that closes all descriptors that it does not know,
+ * and opens files under the same numbers, could interfere while this thread makes a segment. Before Linux 5.9 there is
+ * no such table, and the job can interfere. */
+static void unshare_descriptors(void) { syscall(SYS_close_range, 0u, UINT_MAX, CLOSE_RANGE_UNSHARE); }
 
-/* Never run at once in place of the thread that woke this one: it would wait 3 ms for a segment that it does not
- * need yet. (With SCHED_IDLE this thread would not run at all on a busy machine, and the job would have to make its
- * segments itself.) */
-static void give_way(void) {
+/* Use SCHED_BATCH: a thread that wakes up then does not preempt the thread that woke it. Otherwise the job would wait 3
+ * ms for a segment that it does not need yet. With SCHED_IDLE, the helper would not run on a busy machine, and the job
+ * would have to make its segments itself. */
+static void avoid_preemption(void) {
   const struct sched_param none = {0};
   sched_setscheduler(0, SCHED_BATCH, &none);
 }
 
 static void *work(void *unused) {
   (void)unused;
-  part_with_descriptors();
-  give_way();
+  unshare_descriptors();
+  avoid_preemption();
   uint64_t next_anchor = msp_clock_read(CLOCK_MONOTONIC) + ANCHOR_NS;
   for (;;) {
     msp_store_prepare_spare();
@@ -92,7 +93,7 @@ static void *work(void *unused) {
       pthread_mutex_lock(&helper.lock);
       helper.answered = asked;
     }
-    pthread_cond_broadcast(&helper.told);
+    pthread_cond_broadcast(&helper.reply);
     pthread_mutex_unlock(&helper.lock);
     if (stop) return NULL;
   }
@@ -102,13 +103,13 @@ static void init_conditions(void) {
   if (helper.has_wake) return;
   helper.has_wake = true;
   msp_condition_init(&helper.wake);
-  msp_condition_init(&helper.told);
+  msp_condition_init(&helper.reply);
 }
 
-/* In the lock; looked at outside of it. */
+/* Called in the lock; other threads read the flag without the lock. */
 static void set_rests(bool rests) { __atomic_store_n(&helper.rests, rests, __ATOMIC_RELAXED); }
 
-/* In the lock. */
+/* Called in the lock. */
 static void start(void) {
   helper.stop = helper.ended = false;
   set_rests(false);
@@ -124,13 +125,14 @@ void msp_helper_start(void) {
   pthread_mutex_unlock(&helper.lock);
 }
 
-/* In the lock. Wait until the helper has said that it has ended, or has answered `asked`; false when it does not. */
-static bool hear(bool end, uint32_t asked, uint64_t patience_ns) {
+/* Called in the lock. Wait until the helper has ended (if `end`), or has answered request `asked`. Returns false if it
+ * has not done so within `patience_ns`. */
+static bool wait_for_reply(bool end, uint32_t asked, uint64_t patience_ns) {
   const struct timespec when = msp_deadline(msp_clock_read(CLOCK_MONOTONIC) + patience_ns);
   pthread_cond_signal(&helper.wake);
   int waited = 0;
   while (waited == 0 && !(end ? helper.ended : helper.answered == asked)) {
-    waited = pthread_cond_timedwait(&helper.told, &helper.lock, &when);
+    waited = pthread_cond_timedwait(&helper.reply, &helper.lock, &when);
   }
   return end ? helper.ended : helper.answered == asked;
 }
@@ -139,7 +141,7 @@ static bool stop_within(uint64_t patience_ns, bool rests) {
   pthread_mutex_lock(&helper.lock);
   helper.stop = true;
   const pthread_t thread = helper.thread;
-  bool ended = hear(true, 0, patience_ns);
+  bool ended = wait_for_reply(true, 0, patience_ns);
   if (ended) {
     __atomic_store_n(&helper.runs, false, __ATOMIC_RELEASE);
     set_rests(rests);
@@ -152,7 +154,7 @@ static bool stop_within(uint64_t patience_ns, bool rests) {
 }
 
 bool msp_helper_stop(void) {
-  if (msp_helper_runs()) return stop_within(PATIENCE_NS, false);
+  if (msp_helper_runs()) return stop_within(STOP_NS, false);
   set_rests(false);
   return true;
 }
@@ -161,21 +163,22 @@ bool msp_helper_answers(uint32_t patience_ms) {
   msp_helper_revive();
   if (!msp_helper_runs()) return true;
   pthread_mutex_lock(&helper.lock);
-  bool answers = hear(false, ++helper.asked, (uint64_t)patience_ms * 1000000u);
+  bool answers = wait_for_reply(false, ++helper.asked, (uint64_t)patience_ms * 1000000u);
   pthread_mutex_unlock(&helper.lock);
   return answers;
 }
 
 /* Count the threads of this process; 0 if the system does not report them. */
 static unsigned count_threads(void) {
-  struct stat info; /* the folder has a link for itself, one from above, and one for each thread */
+  struct stat info; /* the folder has two more links than the process has threads */
   return stat("/proc/self/task", &info) == 0 && info.st_nlink > 2 ? (unsigned)info.st_nlink - 2 : 0;
 }
 
 void msp_helper_rest(void) {
-  if (!msp_helper_runs() || count_threads() != 2 || !stop_within(REST_NS, true)) return;
+  if (!msp_helper_runs() || count_threads() != 2 || !stop_within(FORK_NS, true)) return;
   const struct timespec pause = {0, 50000};
-  for (int i = 0; i < 200 && count_threads() > 1; ++i) nanosleep(&pause, NULL); /* it is joined before it is gone */
+  /* pthread_join returns shortly before the thread leaves /proc/self/task */
+  for (int i = 0; i < 200 && count_threads() > 1; ++i) nanosleep(&pause, NULL);
 }
 
 void msp_helper_revive(void) {

@@ -1,7 +1,8 @@
-/* The helper thread of an open session: spare segments, clock anchors, copies of written segments.
+/* The helper thread of an open session: it makes segments before they are needed, writes clock anchors, reads metrics,
+ * and flushes written segments.
  *
- * It blocks all signals, calls no Python, and exists only between `start` and `stop`. Without it (no thread to be
- * had) the recorder works and only makes its segments on the threads that need them.
+ * The thread blocks all signals and calls no Python. If no thread can be started, the recorder works without a helper:
+ * each thread makes its segments when it needs them.
  */
 #ifndef MSP_HELPER_H
 #define MSP_HELPER_H
@@ -12,27 +13,28 @@
 void msp_helper_start(void);
 bool msp_helper_runs(void);
 
-/* Stop it. False: it has not ended within ten seconds, because a file system does not answer; it uses the store still.
- */
+/* Stop the helper. Returns false if the helper has not ended within ten seconds, because a file system does not answer.
+ * Then the helper still uses the store. */
 bool msp_helper_stop(void);
 
 /* cffi:begin */
 
-/* Whether the file system of the store answers in time; true where there is no helper to ask it. */
+/* Return whether the file system of the store answers within `patience_ms`; true if no helper runs. */
 bool msp_helper_answers(uint32_t patience_ms);
 
-/* Let the helper rest when it is the only thread but the calling one: Python warns of a fork beside threads. */
+/* Stop the helper before a fork if the process has no other thread than the helper and the caller. Python warns of a
+ * fork in a process with several threads. */
 void msp_helper_rest(void);
 
 /* cffi:end */
 
-/* Wake the helper after a rest. */
+/* Start the helper again if msp_helper_rest has stopped it. */
 void msp_helper_revive(void);
 
-/* Tell the helper that there is work. Cheap; never waits for the helper. */
+/* Wake the helper, because it has work to do. Does not wait until the work is done. */
 void msp_helper_wake(void);
 
-/* Forget the parent's helper, which a fork child does not have. */
+/* Reset the state in a fork child, which has no helper thread. */
 void msp_helper_after_fork(void);
 
 #endif

@@ -89,7 +89,7 @@ static void place(const struct dl_phdr_info *info, msp_import *import) {
     const ElfW(Phdr) *part = &info->dlpi_phdr[i];
     uintptr_t begin = info->dlpi_addr + part->p_vaddr, end = begin + part->p_memsz;
     if (part->p_type == PT_LOAD && before >= begin && before < end) import->lazy = true;
-    /* whole pages alone are read-only */
+    /* rounded down, because the loader makes only whole pages read-only */
     if (part->p_type == PT_GNU_RELRO && entry >= (begin & -page) && entry < (end & -page)) {
       import->guarded = (char *)(entry & -page);
     }
@@ -106,8 +106,8 @@ static int look(struct dl_phdr_info *info, size_t size, void *argument) {
     if (info->dlpi_phdr[i].p_type != PT_DYNAMIC) continue;
     tables of = read_tables(info, (const ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr));
     if (of.symbols == NULL || of.strings == NULL) continue;
-    /* Calls go through one kind of entry. The other one holds addresses that the library compares and passes on; calls
-     * use it only in a library that was built without the first kind. */
+    /* Calls go through the entries for calls (CALLED). The other entries (NAMED) hold addresses that the library
+     * compares or passes on. Calls go through these only in a library that was built without entries for calls. */
     void **entry = entry_of(info, &of, wanted->function, CALLED);
     if (entry == NULL) entry = entry_of(info, &of, wanted->function, NAMED);
     if (entry == NULL) continue;

@@ -1,4 +1,4 @@
-/* A hash of a text that nobody can compute or undo without the key. */
+/* A hash of a text with a key. Without the key, nobody can compute the hash or find the text for it. */
 #ifndef MSP_KEYED_HASH_H
 #define MSP_KEYED_HASH_H
 

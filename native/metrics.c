@@ -16,16 +16,16 @@
 #include "writer.h"
 
 #define ROOM 65536u /* bytes of a file; the rest of a longer file is ignored */
-#define REST 200u   /* pause after a reading, in durations of it: reading takes half a percent of a processor */
-#define SELDOM_NS 2000000000u /* period of sources that take long */
-#define SAMPLES 36000u        /* an hour at the usual rate; then fewer, for a job of days: 0.2 GB in 100 hours */
+#define REST 200u   /* pause after a sample, in durations of the sample, which then takes 0.5 % of a processor */
+#define SELDOM_NS 2000000000u /* period of sources that take long to read */
+#define SAMPLES 36000u        /* an hour at the usual rate; then the period grows, so that 100 hours take 0.2 GB */
 #define THREADS_MOST 512u
 #define NAMES_MOST 4096u
 
 typedef struct {
   msp_metric of;
   uint64_t last;
-  bool known; /* `last` was written in the sample before this one */
+  bool known; /* `last` is the value of the sample before this one */
   uint64_t due_ns;
 } metric;
 
@@ -40,7 +40,7 @@ static struct {
   metric *rows;
   uint32_t count, sample;
   uint64_t period_ns, begun_ns, due_ns;
-  bool child; /* reads only numbers of the process */
+  bool child; /* this is a fork child, which reads only counters of the process, not of the machine */
   char *text;
   thread *threads;
   uint32_t thread_count;
@@ -60,7 +60,7 @@ static void forget(void) {
   metrics.count = metrics.thread_count = 0;
 }
 
-/* In the lock. */
+/* Called in the lock. */
 static bool take(const msp_metric *rows, uint32_t count) {
   forget();
   metrics.child = false;
@@ -102,11 +102,11 @@ void msp_metrics_after_fork(void) {
 
 static void commit(uint64_t time_ns, uint64_t subject, uint64_t value, uint32_t name) {
   msp_writer *writer = msp_writer_get();
-  msp_slot *slot = writer == NULL ? NULL : msp_writer_slot(writer, MSP_WORTH_FINE); /* it counts refused slots */
+  msp_slot *slot = writer == NULL ? NULL : msp_writer_slot(writer, MSP_WORTH_FINE);
   if (slot != NULL) msp_slot_commit(slot, time_ns, subject, value, name, msp_slot_word(MSP_KIND_METRIC, 0, 0, 0));
 }
 
-/* Read a file as a text; false where it cannot be read. */
+/* Read a file into `text`, and end it with a zero byte; false if the file is empty or cannot be read. */
 static bool read_text(const char *path, char *text, size_t room) {
   int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) return false;
@@ -120,7 +120,8 @@ static bool read_text(const char *path, char *text, size_t room) {
 
 static bool is_digit(char sign) { return sign >= '0' && sign <= '9'; }
 
-/* Find a number of the rest of a line: runs of digits are counted. */
+/* Find the number with index `number` in the rest of a line, from 0; -1: the last number. Every run of digits is a
+ * number. */
 static bool find_number(const char *at, int32_t number, uint64_t *value) {
   bool found = false;
   for (int32_t index = 0; *at != 0 && *at != '\n'; ++index) {
@@ -148,9 +149,10 @@ static uint64_t microseconds(const struct timeval *time) {
   return (uint64_t)time->tv_sec * 1000000u + (uint64_t)time->tv_usec;
 }
 
-static bool use(const struct rusage *told, int32_t number, uint64_t *value) {
-  const uint64_t values[] = {microseconds(&told->ru_utime), microseconds(&told->ru_stime), (uint64_t)told->ru_minflt,
-                             (uint64_t)told->ru_majflt,     (uint64_t)told->ru_nvcsw,      (uint64_t)told->ru_nivcsw};
+static bool use(const struct rusage *usage, int32_t number, uint64_t *value) {
+  const uint64_t values[] = {microseconds(&usage->ru_utime), microseconds(&usage->ru_stime),
+                             (uint64_t)usage->ru_minflt,     (uint64_t)usage->ru_majflt,
+                             (uint64_t)usage->ru_nvcsw,      (uint64_t)usage->ru_nivcsw};
   if (number < 0 || (size_t)number >= sizeof values / sizeof *values) return false;
   *value = values[number];
   return true;
@@ -166,7 +168,8 @@ static thread *known_thread(uint32_t tid) {
   return new;
 }
 
-/* Write for each thread, of numbers of its schedstat that have rows from `first` to `last`, those that have changed. */
+/* For each thread, read the counters of the rows from `first` to `last` from its file `schedstat`, and write those that
+ * have changed. */
 static void write_threads(const metric *first, const metric *last, uint64_t time_ns) {
   char path[64], text[64];
   DIR *folder = opendir("/proc/self/task");
@@ -193,8 +196,8 @@ static void write_threads(const metric *first, const metric *last, uint64_t time
   if (folder != NULL) closedir(folder);
 }
 
-/* Write the numbers of one source, from its first row to its last; return for how long that ran where it is read
- * seldom, and so bounded by itself. */
+/* Write the counters of one source, which has the rows from `first` to `last`. Returns the processor time if the source
+ * is read seldom, otherwise 0: the pause of a seldom source is computed here, from this time. */
 static uint64_t write_source(metric *first, metric *last, uint64_t time_ns, uint64_t now) {
   const char *path = first->of.path;
   bool known = first->known, file = path[0] == '/';
@@ -202,13 +205,13 @@ static uint64_t write_source(metric *first, metric *last, uint64_t time_ns, uint
   if (now < first->due_ns) return 0;
   first->due_ns = 0;
   uint64_t begun = msp_clock_read(CLOCK_THREAD_CPUTIME_ID);
-  struct rusage told;
+  struct rusage usage;
   if (strcmp(path, "threads") == 0) {
     write_threads(first, last, time_ns);
-  } else if (file ? read_text(path, metrics.text, ROOM) : getrusage(RUSAGE_SELF, &told) == 0) {
+  } else if (file ? read_text(path, metrics.text, ROOM) : getrusage(RUSAGE_SELF, &usage) == 0) {
     for (metric *row = first; row <= last; ++row) {
       uint64_t value;
-      bool found = file ? find(metrics.text, &row->of, &value) : use(&told, row->of.number, &value);
+      bool found = file ? find(metrics.text, &row->of, &value) : use(&usage, row->of.number, &value);
       if (found && !(known && row->last == value)) commit(time_ns, 0, value, row->of.name);
       if (found) row->last = value;
       row->known = found;
@@ -220,7 +223,7 @@ static uint64_t write_source(metric *first, metric *last, uint64_t time_ns, uint
   return took;
 }
 
-/* In the lock. */
+/* Called in the lock. */
 static uint64_t sample(uint64_t now) {
   const msp_gate *gate = msp_gate_page;
   if (msp_gate_load(&gate->session) == 0 || msp_gate_load(&gate->refuse) & MSP_REFUSE_PAUSED) {

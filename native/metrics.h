@@ -1,7 +1,7 @@
 /* The system's counters of this process and its machine, which the helper thread reads at a fixed rate.
  *
- * The helper takes no lock of the job, not even the GIL. Its descriptors are in a table of its own, out of the job's
- * way.
+ * The helper takes no lock of the job, not even the GIL. It has its own table of descriptors, so that its descriptors
+ * do not appear in the job.
  */
 #ifndef MSP_METRICS_H
 #define MSP_METRICS_H
@@ -11,26 +11,27 @@
 
 /* cffi:begin */
 
-/* One number of a file: number `number`, from 0, of the first line that begins with `key`; -1: the last number. A path
- * that is not absolute is a source of its own: "usage", numbers of getrusage, and "threads", for each thread
- * the numbers of its schedstat. */
+/* One counter. `path` is a file, "usage" for getrusage, or "threads" for the file `schedstat` of each thread. In a
+ * file, the counter is number `number` (from 0; -1: the last one) of the first line that begins with `key`. In the
+ * other sources, `number` selects the counter. */
 typedef struct {
   const char *path;
   const char *key;
   int32_t number;
-  uint32_t name; /* id of the string that names it */
-  bool own;      /* of the process: fork children read it, too */
-  bool seldom;   /* takes long: every two seconds at most */
+  uint32_t name; /* id of the string that is its name */
+  bool own;      /* a counter of the process, not of the machine: fork children read it, too */
+  bool seldom;   /* takes long to read: it is read every two seconds at most */
 } msp_metric;
 
-/* Read these numbers from now on, all that belong to a path one after the other; `count` 0: none. `sample` names a
- * number of its own, for how long reading ran. Returns false where there is no memory. */
+/* Read these counters from now on, every `period_ms`; with `count` 0, read none. Rows with the same path must be
+ * adjacent. `sample` is the id of the name of a further counter, the processor time that the reading takes. Returns
+ * false if there is not enough memory. */
 bool msp_metrics_read(const msp_metric *rows, uint32_t count, uint32_t sample, uint32_t period_ms);
 
 /* cffi:end */
 
-/* Read the numbers that are due at this time of CLOCK_MONOTONIC; return when the next are due. Only the helper calls.
- */
+/* Read the counters if they are due at time `now` of CLOCK_MONOTONIC. Returns the time at which they are due next. Only
+ * the helper calls this. */
 uint64_t msp_metrics_sample(uint64_t now);
 
 void msp_metrics_after_fork(void);

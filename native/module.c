@@ -1,7 +1,7 @@
 /* The Python module `ms_profiler._native`: cffi's module with the functions of the hot path added.
  *
- * A cffi call gives up the GIL and may wait 5 ms for it beside a busy thread. These functions keep it; the slowest
- * makes a segment.
+ * A cffi call releases the GIL, and may wait 5 ms to get it back if another thread computes. The functions of this file
+ * do not release the GIL. Their longest action is to make a segment.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -29,7 +29,7 @@ static bool count_is(Py_ssize_t count, Py_ssize_t least, Py_ssize_t most, const 
   return false;
 }
 
-/* The low 64 bits of an integer. A TypeError is left set for the caller's single look at the end. */
+/* Return the low 64 bits of an integer. For any other object, set an exception, which `failed` detects. */
 static inline uint64_t integer(PyObject *object) { return PyLong_AsUnsignedLongLongMask(object); }
 
 static inline bool failed(uint64_t last) { return last == UINT64_MAX && PyErr_Occurred() != NULL; }
@@ -99,7 +99,8 @@ static PyObject *py_now(PyObject *self, PyObject *unused) {
   return PyLong_FromUnsignedLongLong(msp_writer_now());
 }
 
-/* Call `use` with the UTF-8 of a string; half surrogate pairs, which have none, become question marks. */
+/* Call `use` with the UTF-8 text of a string. Lone surrogates, which UTF-8 cannot encode, become question marks.
+ * Returns false with an exception on failure. */
 static bool with_text(PyObject *text, void (*use)(const char *, size_t, uint32_t *), uint32_t *result) {
   Py_ssize_t length;
   if (!PyUnicode_Check(text)) {
@@ -125,7 +126,7 @@ static bool with_text(PyObject *text, void (*use)(const char *, size_t, uint32_t
 
 static void use_intern(const char *text, size_t length, uint32_t *id) { *id = msp_intern(text, length, MSP_OURS, 0); }
 
-/* `id` holds the largest number of such names. */
+/* On entry, `*id` is the largest number of such names; on return, the id of the text. */
 static void use_counted(const char *text, size_t length, uint32_t *id) {
   *id = msp_intern(text, length, MSP_COUNTED, *id);
 }
@@ -253,23 +254,24 @@ static PyMethodDef functions[] = {
     {"instant", FAST(py_instant), "Record that something happens now: instant(name, category, arg=0)."},
     {"counter", FAST(py_counter), "Record the value of a counter now: counter(name, value)."},
     {"record", FAST(py_record),
-     "Record a complete slot: record(kind, category, flags, name, start_ns, end_ns, arg) -> whether it was."},
+     "Record a complete slot: record(kind, category, flags, name, start_ns, end_ns, arg) -> bool, true when recorded."},
     {"now", py_now, METH_NOARGS, "Return CLOCK_MONOTONIC_RAW in nanoseconds."},
     {"intern", py_intern, METH_O, "Return the id of a string, 0 when it cannot be written."},
-    {"intern_one_of", FAST(py_intern_one_of), "As intern, of names of a kind: intern_one_of(text, most)."},
-    {"anonymize", py_anonymize, METH_O, "Write a hash with this key in place of names of the job."},
-    {"thread_name", py_thread_name, METH_O, "Name the calling thread."},
-    {"op_stream", py_op_stream, METH_NOARGS, "Record operators from here on; return whether PyTorch will report them."},
-    {"range_stream", py_range_stream, METH_NOARGS, "As op_stream, for the ranges that PyTorch pushes through NVTX."},
+    {"intern_one_of", FAST(py_intern_one_of),
+     "As intern, for at most `most` different names: intern_one_of(text, most)."},
+    {"anonymize", py_anonymize, METH_O, "Replace names of the job by hashes with this key of 16 bytes."},
+    {"thread_name", py_thread_name, METH_O, "Set the name of the calling thread."},
+    {"op_stream", py_op_stream, METH_NOARGS, "Record operators from now on; return whether PyTorch reports them."},
+    {"range_stream", py_range_stream, METH_NOARGS, "As op_stream, for PyTorch's ranges of NVTX."},
     {"annotate", py_annotate, METH_O,
-     "Turn the span that this thread began last into a user's region, if it has this name."},
+     "If the operator that this thread began last has this name, make it a region of the user."},
     {"pause", py_pause, METH_O, "Refuse new spans, instants and counters while true."},
     {"fine", py_fine, METH_O, "Refuse fine-grained categories while false."},
-    {"anchor", py_anchor, METH_NOARGS, "Write a pair of clock readings."},
+    {"anchor", py_anchor, METH_NOARGS, "Write an anchor: one moment in both clocks."},
     {"stats", py_stats, METH_NOARGS, "Return (records, dropped, dropped_limit, bytes, unnamed, threads, failure)."},
-    {"blocks", py_blocks, METH_NOARGS,
-     "Return (live, peak, made, freed, lost, intact) of the blocks that are watched."},
-    {"scratch", py_scratch, METH_O, "Let this thread write into memory of its own while true, to measure the cost."},
+    {"blocks", py_blocks, METH_NOARGS, "Return (live, peak, made, freed, lost, intact) of the allocator's blocks."},
+    {"scratch", py_scratch, METH_O,
+     "While true, this thread writes to memory instead of the store, to measure the cost."},
     {NULL, NULL, 0, NULL}};
 
 PyMODINIT_FUNC PyInit__native(void) {

@@ -40,8 +40,7 @@ static PyObject *leaves(PyObject *object, uint8_t flags, bool can_disable) {
   return none();
 }
 
-/* The callback of sys.monitoring is an object of a type of ours: a function of a module would take 10 ns more for
- * each call. */
+/* The callbacks of sys.monitoring are objects of this type: a call of a module's function would take 10 ns more. */
 typedef PyObject *(*quick_call)(PyObject *self, PyObject *const *args, size_t count, PyObject *names);
 
 typedef struct {
@@ -49,7 +48,7 @@ typedef struct {
   quick_call call;
 } callback;
 
-#define COUNT_BITS (~((size_t)1 << (8 * sizeof(size_t) - 1))) /* above is a flag */
+#define COUNT_BITS (~((size_t)1 << (8 * sizeof(size_t) - 1))) /* all but PY_VECTORCALL_ARGUMENTS_OFFSET */
 #define HAS_QUICK_CALL (1ul << 11)                            /* Py_TPFLAGS_HAVE_VECTORCALL */
 
 #define EVENT(name, least, body)                                                                       \
@@ -67,7 +66,8 @@ EVENT(py_returned, 1, return leaves(args[0], 0, true);)
 EVENT(py_yielded, 1, return leaves(args[0], MSP_FLAG_YIELDED, true);)
 EVENT(py_unwound, 1, return leaves(args[0], MSP_FLAG_RAISED, false);)
 
-/* The caller is most often the function that was called last. */
+/* Return whether the innermost open call is a call of the function `key`. In most cases it is, because the caller is
+ * most often the function that was called last; then no look-up is needed. */
 static bool is_last(const msp_calls *calls, const void *key) {
   return calls->depth > 0 && calls->open[calls->depth - 1].callee->key == key;
 }

@@ -7,7 +7,7 @@
 #include "operators.h"
 #include "strings.h"
 
-/* The layouts of the interface, as far as they are used. */
+/* The types of the NVTX interface, as far as they are used. */
 
 typedef void (*any_function)(void);
 
@@ -20,7 +20,7 @@ typedef struct {
 
 enum { TABLE_OF_CALLBACKS = 1, MODULE_CORE = 1, RANGE_PUSH = 9, RANGE_POP = 11 };
 
-static bool asked;
+static bool asked; /* NVTX has accepted the callbacks of this file */
 static bool running;
 
 static const char seq[] = ", seq = ", op_id[] = ", op_id = ", sizes[] = ", sizes = [", inputs[] = ", input_op_ids = ";
@@ -57,7 +57,7 @@ size_t msp_nvtx_shapes(const char *of, char *to, size_t room) {
     if (*of == '[') {
       inside = true;
     } else if (*of == ']') {
-      if (!inside) return length; /* the outer one */
+      if (!inside) return length; /* the outer bracket */
       inside = false;
       put = ';';
     } else if (inside && *of != ' ') {
@@ -67,7 +67,7 @@ size_t msp_nvtx_shapes(const char *of, char *to, size_t room) {
     if (length == room) return 0;
     to[length++] = put;
   }
-  return 0; /* it was cut */
+  return 0; /* the closing bracket is missing: the text was cut */
 }
 
 static uint64_t argument(const msp_range *range) {
@@ -107,7 +107,7 @@ static bool in_torch(get_table tables) {
   return strncmp(slash == NULL ? place.dli_fname : slash + 1, "libtorch_cuda", 13) == 0;
 }
 
-/* Called by NVTX when it has loaded this library; returns whether it is served. */
+/* NVTX calls this when it has loaded this library. Returns 1 if it has set the callbacks, otherwise 0. */
 __attribute__((visibility("default"))) int InitializeInjectionNvtx2(get_table tables) {
   if (tables == NULL || !in_torch(tables)) return 0;
   const callback_table *callbacks = tables(TABLE_OF_CALLBACKS);

@@ -8,11 +8,11 @@
 #include "operators.h"
 #include "strings.h"
 
-/* The layouts of the interface, as far as they are used. */
+/* The types of the ITT interface, as far as they are used. */
 
 typedef struct {
   const char *name;
-  void **function; /* where its caller looks it up */
+  void **function; /* pointer to the function pointer that callers use */
   void *first, *none;
   int32_t group;
 } itt_function;
@@ -24,7 +24,7 @@ typedef struct {
   pthread_mutex_t mutex;
   void *library, *error_handler;
   const char **library_path;
-  itt_function *functions; /* the last one has no name */
+  itt_function *functions; /* the last function has no name */
 } itt_table;
 
 typedef struct {
@@ -38,11 +38,12 @@ typedef struct {
 
 static const uint8_t itt_magic[8] = {0xED, 0xAB, 0xAB, 0xEC, 0x0D, 0xEE, 0xDA, 0x30};
 
-static bool asked;
+static bool asked; /* PyTorch's ITT has accepted the functions of this file */
 static bool running;
-static const itt_domain *domain; /* PyTorch's, once it was seen */
+static const itt_domain *domain; /* the domain of PyTorch; NULL until its first operator */
 
-/* The handle of a name is the name itself: PyTorch passes it on at once, and asks again for each operator. */
+/* The handle of a name is the name itself: PyTorch uses a handle for one operator only, and only as long as the name
+ * exists. */
 static void *string_handle(const char *name) { return (void *)name; }
 
 static bool is_torch(const itt_domain *of) {
@@ -78,7 +79,7 @@ static bool in_torch(const itt_table *table) {
   return strncmp(slash == NULL ? place.dli_fname : slash + 1, "libtorch_cpu", 12) == 0;
 }
 
-/* Called by the interface when it has loaded this library. */
+/* ITT calls this when it has loaded this library. */
 __attribute__((visibility("default"))) void __itt_api_init(itt_table *table, uint32_t groups) {
   (void)groups;
   if (memcmp(table->magic, itt_magic, sizeof itt_magic) != 0 || table->major != 3 || !in_torch(table)) return;

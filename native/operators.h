@@ -1,4 +1,4 @@
-/* Operators that PyTorch reports, through any interface: begins and ends that nest on a thread. */
+/* Record the operators that PyTorch reports through ITT or NVTX. Their begins and ends nest on each thread. */
 #ifndef MSP_OPERATORS_H
 #define MSP_OPERATORS_H
 
@@ -9,18 +9,19 @@
 
 typedef enum {
   MSP_OPERATOR,
-  MSP_OPERATOR_EXCHANGE,  /* work of torch.distributed, on the thread of its backend that does it */
-  MSP_OPERATOR_ELSEWHERE, /* such work that ends on another thread than it begins, or where it is waited for */
+  MSP_OPERATOR_EXCHANGE,  /* an exchange of torch.distributed, on the thread of the backend that runs it */
+  MSP_OPERATOR_ELSEWHERE, /* an exchange whose end is reported on another thread, or in the call that waits for it */
 } msp_operator_kind;
 
 static inline bool msp_operator_is(const char *name, const char *with, size_t length) {
   return strncmp(name, with, length) == 0 && name[length] != ':';
 }
 
-/* By its name; an operator's name has two colons. gloo reports collectives from its own threads, and messages from
- * the calling thread, as mpi does for all its work. */
+/* Return the kind of an operator by its name. The name of an exchange has one colon ("gloo:", "mpi:"), the name of an
+ * operator has two ("aten::"). gloo reports collectives on its own threads, and messages on the calling thread; mpi
+ * reports all exchanges on the calling thread. */
 static inline msp_operator_kind msp_operator_kind_of(const char *name) {
-  if (name[0] != 'g' && name[0] != 'm') return MSP_OPERATOR; /* the usual case */
+  if (name[0] != 'g' && name[0] != 'm') return MSP_OPERATOR; /* the quick test for most operators */
   if (msp_operator_is(name, "mpi:", 4)) return MSP_OPERATOR_ELSEWHERE;
   if (!msp_operator_is(name, "gloo:", 5)) return MSP_OPERATOR;
   bool message = strncmp(name + 5, "send", 4) == 0 || strncmp(name + 5, "recv", 4) == 0;
@@ -35,7 +36,8 @@ static inline bool msp_operator_admits(const msp_writer *writer, msp_operator_ki
   return msp_writer_admits(writer, msp_operator_category(kind));
 }
 
-/* Record that an operator begins, which the writer admits; one that ends elsewhere is a moment and no span. */
+/* Record the begin of an operator for which msp_operator_admits is true. An exchange whose end is reported elsewhere
+ * becomes an instant instead of a span. */
 static inline void msp_operator_begin(msp_writer *writer, uint32_t text, msp_operator_kind kind, uint64_t arg) {
   if (kind == MSP_OPERATOR_ELSEWHERE) {
     msp_instant(text, msp_operator_category(kind), 0);
@@ -44,12 +46,14 @@ static inline void msp_operator_begin(msp_writer *writer, uint32_t text, msp_ope
   }
 }
 
-/* The end of an operator does not name the operator. They nest on a thread, so each is counted, recorded or not. */
+/* Record the end of the innermost operator of this thread. The report lacks the operator's name, so this file counts
+ * all operators, also those that are not recorded. */
 static inline void msp_operator_end(msp_writer *writer) {
-  if (writer->ops == 0) return; /* it began before the session */
+  if (writer->ops == 0) return; /* the operator began before the session */
   uint32_t depth = writer->depth;
   if (depth > 0) {
-    /* no operator has begun inside of a call of Python's that exchanges, or waits for that: a message ends there */
+    /* The innermost span is a Python call of an exchange or of its wait, and no operator has begun inside of it. So
+     * this is the end of an MSP_OPERATOR_ELSEWHERE, which was not counted. */
     const msp_open_span *last = &writer->open[depth - 1];
     if (!last->op && last->category == MSP_CATEGORY_COMMUNICATION && last->ops == (uint16_t)writer->ops) return;
   }
@@ -57,8 +61,8 @@ static inline void msp_operator_end(msp_writer *writer) {
   while (depth > 0 && writer->open[depth - 1].ops >= inside) --depth;
   if (depth == 0) return;
   const msp_open_span *span = &writer->open[depth - 1];
-  if (!span->op || span->ops != writer->ops) return; /* it was not recorded */
-  /* only an exception goes past the end of a span of Python's */
+  if (!span->op || span->ops != writer->ops) return; /* the operator was not recorded */
+  /* an exception has ended the Python spans inside of the operator that are still open */
   msp_writer_end(writer, depth - 1, 0, MSP_FLAG_ABANDONED | MSP_FLAG_RAISED);
 }
 

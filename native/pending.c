@@ -5,19 +5,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Since 3.12 it has a fourth argument, 0 for any thread, and the thread that has the GIL sees at once that there is
- * something to do. It is no public function. */
+/* Python's function that adds a pending call; it is not part of the public API. From Python 3.12 on, it has a fourth
+ * argument, 0 for any thread, and the thread with the GIL runs the call at once. */
 extern int _PyEval_AddPendingCall(PyInterpreterState *interpreter, int (*call)(void *), void *of, int how)
     __attribute__((weak));
 
-/* Until 3.11 the main thread alone calls it, and sees that there is something to do only if it has added the call
- * itself, or when it next takes the GIL: a thread that adds a call decides for itself alone whether to stop. That one
- * flag lies beside the calls in the state of the interpreter; where, is seen while a call is added on the main thread.
+/* Up to Python 3.11, only the main thread runs pending calls. If another thread adds a call, Python does not set the
+ * flag that stops the main thread. So the main thread would notice the call only when it next takes the GIL. Therefore
+ * this code sets the flag. The flag is in the interpreter's state, at an offset that depends on the version. To find
+ * it, msp_pending_find adds calls on the main thread, and looks for the words that change. The layout, with offsets
+ * from the pointer to the lock of the calls:
  *
- *     flags: four words, the one to be set among them     calls_to_do, async_exc     calls      first, last
- *     ^ -16                                               ^ 8          ^ 12          ^ 16       ^ 528   ^ 532
- * from the address of the lock of these calls. */
-enum { CALLS = 32, FLAGS = 4, LOOKED_THROUGH = 8192, TRIES = 1000 };
+ *     four words, one of which is the flag     calls_to_do, async_exc     calls      first, last
+ *     ^ -16                                    ^ 8          ^ 12          ^ 16       ^ 528   ^ 532
+ */
+enum { CALLS = 32, FLAGS = 4, SEARCHED_BYTES = 8192, TRIES = 1000 };
 
 typedef struct {
   int (*function)(void *);
@@ -48,18 +50,19 @@ static int do_nothing(void *unused) {
 
 static uint32_t loaded(const uint32_t *word) { return __atomic_load_n(word, __ATOMIC_RELAXED); }
 
-/* Whether the call `at` is one of these, the one that was added last. */
+/* Return whether `calls` can be Python's list of pending calls, in which only the call `at` waits. */
 static bool fits(const pending_calls *calls, const pending_call *at) {
   uint32_t place = (uint32_t)(at - calls->calls);
   if (calls->first >= CALLS || calls->last != (place + 1) % CALLS || loaded(&calls->to_do) != 1) return false;
   return calls->exception <= 1 && calls->lock != NULL && ((uintptr_t)calls->lock & 7) == 0;
 }
 
-/* Find the calls, of which one has just been added. */
+/* Find Python's list of calls, to which a call with the argument `mark` has just been added. NULL if no place or
+ * several places fit. */
 static const pending_calls *found(const void *mark) {
   const char *start = (const char *)pending.interpreter;
   const pending_calls *only = NULL;
-  for (size_t at = offsetof(pending_calls, calls); at < LOOKED_THROUGH; at += sizeof(void *)) {
+  for (size_t at = offsetof(pending_calls, calls); at < SEARCHED_BYTES; at += sizeof(void *)) {
     const pending_call *call = (const pending_call *)(const void *)(start + at);
     if (call->function != do_nothing || call->of != mark) continue;
     for (size_t place = 0; place < CALLS; ++place) {
@@ -74,7 +77,7 @@ static const pending_calls *found(const void *mark) {
   return only;
 }
 
-/* The flag is the one word that changes while a call is added. */
+/* Find the flag: add a call, and return the word that changes from 0 to 1. NULL if several words change. */
 static uint32_t *changed(void) {
   uint32_t before[FLAGS];
   uint32_t *flags = (uint32_t *)(uintptr_t)pending.calls->flags, *only = NULL;
@@ -82,7 +85,8 @@ static uint32_t *changed(void) {
   if (loaded(&pending.calls->to_do) != 0 || Py_AddPendingCall(do_nothing, NULL) != 0) return NULL;
   for (size_t i = 0; i < FLAGS; ++i) {
     if (loaded(&flags[i]) == before[i]) continue;
-    if (only != NULL || before[i] != 0 || loaded(&flags[i]) != 1) return NULL; /* another thread wants the GIL */
+    if (only != NULL || before[i] != 0 || loaded(&flags[i]) != 1)
+      return NULL; /* another thread has requested the GIL, which changes another word */
     only = &flags[i];
   }
   return only;

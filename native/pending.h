@@ -1,5 +1,5 @@
-/* Make a thread that runs Python call a function of ours between two of its bytecodes; the request comes from a
- * thread without the GIL. Nothing waits, and no thread gives up the GIL for it. */
+/* On request of a thread without the GIL, make a thread that runs Python call a function between two of its bytecodes.
+ * Neither thread waits, and the GIL is not released. */
 #ifndef MSP_PENDING_H
 #define MSP_PENDING_H
 
@@ -9,10 +9,11 @@
 
 typedef enum { MSP_PENDING_UNKNOWN, MSP_PENDING_WORKS, MSP_PENDING_IMPOSSIBLE } msp_pending_state;
 
-/* Find out how; with the GIL. While it is unknown, call it again when some more bytecodes have been run. */
+/* Find out how such a request works in the running Python. Called with the GIL, on the main thread. While the result is
+ * MSP_PENDING_UNKNOWN, call this again after Python has run more bytecodes. */
 msp_pending_state msp_pending_find(void);
 
-/* Ask for a call. False: it will not come. */
+/* Request a call. Returns false if the request failed. */
 bool msp_pending_ask(int (*call)(void *));
 
 #endif

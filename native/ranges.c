@@ -18,7 +18,7 @@ typedef struct {
   uint64_t *lost;
 } range;
 
-/* Never freed: the handler may be in it, on any thread. */
+/* Chunks are never freed, because the signal handler may read them on any thread. */
 typedef struct chunk {
   struct chunk *next;
   range ranges[CHUNK];
@@ -27,7 +27,7 @@ typedef struct chunk {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static chunk first;
 static struct sigaction previous;
-static bool guards; /* our handler is installed, or was when another handler replaced it */
+static bool guards; /* this file's handler was installed and not removed; another handler may have replaced it since */
 static uintptr_t page_size;
 
 static range *find_free(void) {
@@ -63,8 +63,9 @@ void msp_ranges_remove(const void *start) {
   pthread_mutex_unlock(&lock);
 }
 
-/* In the handler. A thread that accesses a mapping holds it, so it is not removed meanwhile. */
-static bool mend(uintptr_t address) {
+/* Called in the signal handler: replace the lost pages at and after `address` by zeroed memory. Returns false if the
+ * address is in no watched mapping. The mapping is not removed meanwhile, because the interrupted thread uses it. */
+static bool replace(uintptr_t address) {
   if (msp_gate_load(&msp_gate_page->alive) == 0) return false; /* a fork child: nothing is mapped */
   for (chunk *in = &first; in != NULL; in = __atomic_load_n(&in->next, __ATOMIC_ACQUIRE)) {
     for (int i = 0; i < CHUNK; ++i) {
@@ -88,7 +89,7 @@ static bool mend(uintptr_t address) {
 
 static void handle(int number, siginfo_t *info, void *context) {
   int error = errno;
-  if (info->si_code > 0 && mend((uintptr_t)info->si_addr)) {
+  if (info->si_code > 0 && replace((uintptr_t)info->si_addr)) {
     errno = error;
     return;
   }
@@ -97,7 +98,9 @@ static void handle(int number, siginfo_t *info, void *context) {
   } else if (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN) {
     previous.sa_handler(number);
   } else {
-    /* a fault comes up again when this returns, with the same address; a signal that was sent is sent again */
+    /* A fault happens again when this handler returns, and then ends the process. A signal that was sent must be sent
+     * again.
+     */
     const struct sigaction standard = {.sa_handler = SIG_DFL};
     sigaction(number, &standard, NULL);
     if (info->si_code <= 0) raise(number);
@@ -110,11 +113,11 @@ void msp_ranges_guard(void) {
   page_size = (uintptr_t)sysconf(_SC_PAGESIZE);
   struct sigaction there;
   if (sigaction(SIGBUS, NULL, &there) != 0) return;
-  /* a job that ignores SIGBUS passes that on to the programs that it starts; a fault ends the process all the same */
+  /* If the job ignores SIGBUS, programs that it starts inherit that it is ignored. With a handler, they would not. */
   if (!(there.sa_flags & SA_SIGINFO) && there.sa_handler == SIG_IGN) return;
   previous = there;
-  /* with the previous handler's mask, so that it runs as without ours; a handler that never returns leaves nothing
-   * blocked */
+  /* Take over the mask and flags of the previous handler: when this file's handler calls it, it runs as it would
+   * without. */
   struct sigaction own = {.sa_sigaction = handle, .sa_mask = there.sa_mask};
   bool standard = !(there.sa_flags & SA_SIGINFO) && there.sa_handler == SIG_DFL;
   own.sa_flags = SA_SIGINFO | SA_ONSTACK | (standard ? SA_RESTART : there.sa_flags & ~SA_RESETHAND);

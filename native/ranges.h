@@ -1,9 +1,9 @@
-/* Survive the loss of a mapped file of ours, which another program truncates, or whose disk fails.
+/* Let the job continue when a mapped segment file is lost because another program truncates it or the disk fails.
  *
- * The next access to such a page is a SIGBUS, which would end the job. A handler puts zeroed memory in place of the
- * page and of all later pages of the file, so that the thread continues; its further records there are lost. Every
- * other SIGBUS goes to the previous handler, or ends the process as without ours. The handler is installed only while
- * there is a session, and a handler that the job sets later is not touched.
+ * The next access to a lost page raises SIGBUS, which would end the job. The handler of this file replaces the page and
+ * all later pages of the segment file by zeroed memory, so that the thread continues. Records in these pages are lost.
+ * Every other SIGBUS goes to the previous handler, or ends the process if there is none. The handler is installed only
+ * during a session. If the job installs another handler later, that handler is left in place.
  */
 #ifndef MSP_RANGES_H
 #define MSP_RANGES_H
@@ -12,16 +12,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Watch a mapping; `lost`, where there is one, is set to 1 + the offset of the first lost page. In any order, on any
- * thread; without memory for the entry, the mapping is not watched. */
+/* Start or stop watching a mapping. When a page is lost, `*lost` is set to 1 + the offset of the first lost page;
+ * `lost` may be NULL. Any thread may call these functions. If there is no memory for an entry, the mapping is not
+ * watched. */
 void msp_ranges_add(void *start, size_t size, uint64_t *lost);
 void msp_ranges_remove(const void *start);
 
-/* Install the handler, and remove it again unless another handler has replaced it. */
+/* Install the handler. Remove the handler, unless another one has replaced it. */
 void msp_ranges_guard(void);
 void msp_ranges_unguard(void);
 
-/* Mappings are not inherited. */
+/* Remove all entries in a fork child, which does not inherit the mappings. */
 void msp_ranges_after_fork(void);
 
 #endif

@@ -18,13 +18,13 @@
 #include "writer.h"
 
 static struct {
-  pthread_mutex_t lock; /* open and close, one at a time */
+  pthread_mutex_t lock; /* held by opening and closing */
   bool initialised;
   uint32_t session;
   uint64_t refused;   /* names refused before this session */
   bool left;          /* a session was left open, because its file system does not answer */
-  void (*also)(void); /* called in a fork child */
-  msp_stats last;     /* of the session closed last, without the counts of other modules */
+  void (*also)(void); /* function of another module to call in a fork child */
+  msp_stats last;     /* statistics of the session that was closed last; only what msp_get_stats does not compute */
 } recorder = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static void after_fork(void) {
@@ -64,7 +64,8 @@ int msp_recorder_init(void) {
   return 0;
 }
 
-/* In the lock. If a thread still uses the session, it is left to that thread, and nothing is recorded any more. */
+/* Called in the lock. If a thread still uses the session because a file system does not answer, the session's memory is
+ * not freed, and this process stops recording altogether. */
 static void close_session(void) {
   if (recorder.session == 0) return;
   recorder.session = 0;
@@ -82,7 +83,7 @@ static void close_session(void) {
   msp_ranges_unguard();
 }
 
-/* In the lock. */
+/* Called in the lock. */
 static int open_session(const msp_store_settings *settings) {
   struct stat info;
   if (stat(settings->folder, &info) != 0) return errno;
@@ -111,7 +112,7 @@ static int open_session(const msp_store_settings *settings) {
 int msp_open(const char *folder, uint32_t first_slots, const char *account, uint64_t limit, uint64_t memory,
              uint32_t flags) {
   msp_recorder_check_fork();
-  char *path = realpath(folder, NULL); /* a job may change its directory, and may close descriptors it does not know */
+  char *path = realpath(folder, NULL); /* absolute, because the job may change its working directory */
   if (path == NULL) return errno;
   if (first_slots < MSP_SLOTS_LEAST) first_slots = MSP_SLOTS_LEAST;
   if (first_slots > MSP_SLOTS_MOST) first_slots = MSP_SLOTS_MOST;
@@ -141,7 +142,7 @@ void msp_get_stats(msp_stats *stats) {
   bool open = msp_gate_hold(msp_gate_load(&msp_gate_page->session));
   *stats = recorder.last;
   if (open) {
-    stats->dropped_limit = msp_control_dropped_by_limit(); /* first: it is counted last */
+    stats->dropped_limit = msp_control_dropped_by_limit(); /* read first, so that it is never above `dropped` */
     stats->dropped = msp_control_dropped();
     stats->bytes = msp_store_bytes();
     stats->failure = msp_store_failure();

@@ -1,4 +1,4 @@
-/* The recorder of this process: append events of any thread to a store folder, harmlessly.
+/* The recorder of this process, which writes the events of all threads to a store folder.
  *
  * The functions of the hot path (msp_begin, msp_end, ...) are in writer.h and strings.h.
  */
@@ -10,62 +10,65 @@
 
 /* cffi:begin */
 
-/* Copy to the files with write(2) even where shared mappings can be relied on. */
+/* A flag of msp_open: copy records to the files with write(2), also on file systems where mapped files are safe. */
 #define MSP_OPEN_WRITTEN 1
 
-/* Start recording into the existing directory `folder`, after closing an open store.
+/* Start to record into the existing directory `folder`. An open store is closed first.
  *
- * first_slots: slots of a thread's first segment; later ones double.
- * account: the file in which all processes of a result count their disk space; "": an account of this process alone.
- * limit: bytes that they may take, if this process makes that file; UINT64_MAX: any number. Fine-grained events are
- *   refused from half of it on, all but steps from seven eighths.
- * memory: bytes that the records of this process may take in memory at a time; those not on disk yet are among them.
- * Returns 0, or the errno with which the first segment could not be made: EDQUOT where the account has no room.
+ * first_slots: slots of a thread's first segment; each later segment has twice as many.
+ * account: the file in which all processes of a result count their disk space; "": this process counts alone.
+ * limit: the disk space in bytes for all these processes, used if this process makes the file; UINT64_MAX: no limit.
+ *   Fine-grained events are refused above half of the limit, and all events except steps above seven eighths.
+ * memory: limit in bytes of the memory of this process's segments, mapped files included.
+ * flags: MSP_OPEN_WRITTEN, or 0.
+ * Returns 0, or the errno of the failure to make the first segment: EDQUOT if the limit leaves no room.
  */
 int msp_open(const char *folder, uint32_t first_slots, const char *account, uint64_t limit, uint64_t memory,
              uint32_t flags);
 
-/* End the calling thread's open spans, write a last anchor, and stop recording. Other threads release their segments
- * at their next event, or when they end. Returns 0, or ETIMEDOUT if a file system does not answer: then everything
- * that uses it is left as it is. */
+/* End the calling thread's open spans, write a last anchor, and stop recording. Other threads release their segments at
+ * their next event, or when they end. Returns 0, or ETIMEDOUT if a file system does not answer; then the store stays
+ * open. */
 int msp_close(void);
 
-/* Count bytes on disk that other code took; a negative number was released. */
+/* Add to the account the disk space that other code has taken; a negative number for released space. */
 void msp_spend(int64_t bytes);
 
-/* Reserve bytes of the limit for other code; a negative number returns them. */
+/* Reserve bytes of the limit for other code; a negative number ends the reservation of so many bytes. */
 void msp_set_aside(int64_t bytes);
 
-/* Bytes that are left for fine-grained records; 0 while nothing is open. */
+/* Return the disk space in bytes that is left for fine-grained records; 0 while no session is open. */
 uint64_t msp_room(void);
 
 /* cffi:end */
 
-/* Once per process, while it has one thread that knows of us; `msp_open` does it if need be. Returns 0 or an errno. */
+/* Set up the recorder once per process, before a second thread uses it. `msp_open` calls this if it has not been called
+ * yet. Returns 0 or an errno. */
 int msp_recorder_init(void);
 
 typedef struct {
   uint64_t records;       /* events committed */
-  uint64_t dropped;       /* events and strings refused, all reasons */
-  uint64_t dropped_limit; /* events refused by a budget */
+  uint64_t dropped;       /* events and strings that were not written, for any reason */
+  uint64_t dropped_limit; /* events that were not written because of a limit */
   uint64_t bytes;         /* size on disk of all segments */
-  uint64_t unnamed;       /* names refused, because a process keeps no more of them */
-  uint32_t threads;       /* that recorded */
+  uint64_t unnamed;       /* names refused, because there were too many */
+  uint32_t threads;       /* threads that have recorded */
   int failure;            /* errno of the last segment that could not be made or copied, or MSP_FAILURE_MEMORY */
 } msp_stats;
 
-/* The statistics of the open session, or of the last one. */
+/* Get the statistics of the open session; if none is open, those of the last session. */
 void msp_get_stats(msp_stats *stats);
 
-/* Refuse spans, instants and counters that begin from here on; of fine-grained categories only. Neither is counted. */
+/* msp_pause refuses spans, instants and counters from now on. msp_fine accepts or refuses events of fine-grained
+ * categories. Events that these two refuse are not counted as dropped. */
 void msp_pause(bool paused);
 void msp_fine(bool on);
 
-/* Register a function to run in fork children, including those of a bare system call, which calls no at-fork
- * handlers: there it runs when any of our functions is first called. */
+/* Register a function to call in fork children. A fork by a direct system call does not call the handlers of
+ * pthread_atfork; in such a child the function runs when the recorder is first called. */
 void msp_recorder_when_forked(void (*also)(void));
 
-/* In a fork child, forget the inherited state; does nothing otherwise. */
+/* In a fork child, reset the inherited state if that has not been done; otherwise do nothing. */
 void msp_recorder_check_fork(void);
 
 #endif

@@ -16,30 +16,31 @@
 #include "stacks.h"
 #include "thread.h"
 
-/* Not of the limited API, and the same in all versions since 3.9; the second one since 3.11. */
+/* These two are not part of the limited API, but have not changed since Python 3.9 and 3.11. */
 extern PyFrameObject *PyFrame_GetBack(PyFrameObject *frame) __attribute__((weak));
 extern int PyFrame_GetLasti(PyFrameObject *frame) __attribute__((weak));
 
 #define STACK_BYTES (256 << 10)
-#define DEPTH_MOST 192 /* frames of a stack, from the innermost: a look takes 60 ns for each */
+#define DEPTH_MOST 192 /* largest number of frames, from the innermost one: a sample takes 60 ns for each */
 #define LATE_MOST 0xFFFFFFFFu
-#define JITTER 0.5 /* part of the period by which looks vary, so that they follow no rhythm of the job */
+#define JITTER 0.5 /* random part of the period, so that samples are not in step with a loop of the job */
 #define PATIENCE_NS 10000000000u
-/* When a thread had to release the GIL for us, which costs it 0.1 ms and more, samples become rarer. */
+/* If the sampler waits WAITED_NS for the GIL, a thread had to release it for the sampler, at a cost of 0.1 ms or more.
+ * Then the next LEFT_OUT samples that would need the GIL are left out. */
 #define WAITED_NS 1000000u
 #define LEFT_OUT 3
 
 static struct {
   pthread_mutex_t lock;
-  pthread_cond_t wake, told;
+  pthread_cond_t wake, reply;
   bool has_wake;
   pthread_t thread;
   bool runs, stop, ended;
   uint64_t period_ns;
-  uint64_t due_ns;  /* time of the first look that no thread has taken; 0: none is due */
-  uint64_t last_ns; /* time of the last look that is due */
-  uint32_t count;   /* number of looks that are due */
-  bool asked;       /* of a thread of the job, which has not run the call yet */
+  uint64_t due_ns;  /* time of the first sample that is due and not taken; 0: none is due */
+  uint64_t last_ns; /* time of the last sample that is due */
+  uint32_t count;   /* number of samples that are due */
+  bool asked;       /* a call was requested of the job's threads, and has not run yet */
   int pid;
   int leaves_out, left_out; /* samples to leave out after a thread had to release the GIL, and those left out so far */
 } sampler = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -55,7 +56,7 @@ static uint32_t place_of(PyFrameObject *frame) {
   return (uint32_t)(PyFrame_GetLasti != NULL ? PyFrame_GetLasti(frame) : PyFrame_GetLineNumber(frame));
 }
 
-/* Return the node of a stack, 0 where there is no room for it. The innermost frame first; takes over no reference. */
+/* Return the node of the stack with the innermost frame `frame`; 0 if there is no room for it. */
 static uint32_t node_of(uint32_t thread, PyFrameObject *frame) {
   PyFrameObject *frames[DEPTH_MOST];
   int depth = 0;
@@ -76,9 +77,9 @@ static uint32_t node_of(uint32_t thread, PyFrameObject *frame) {
       uint32_t place = place_of(frame);
       node = msp_stacks_at(caller, function->number, place);
       if (node == 0) {
-        int line = PyFrame_GetLineNumber(frame); /* of the preamble of a function: none */
-        node = msp_stacks_add(caller, function->number, place, line > 0 ? (uint32_t)line : function->told.line,
-                              &function->told);
+        int line = PyFrame_GetLineNumber(frame); /* 0 or less in the first instructions of a function */
+        node = msp_stacks_add(caller, function->number, place, line > 0 ? (uint32_t)line : function->source.line,
+                              &function->source);
       }
     }
     Py_XDECREF(code);
@@ -100,8 +101,9 @@ static uint32_t thread_of(PyObject *ident, uint64_t number) {
   return node;
 }
 
-/* Note the place of a thread for all samples that were due from `due` to `now`. The sampling thread itself was in
- * the bytecode that has just ended. */
+/* Record the stack of a thread for the `times` samples that were due from `due` to `now`. `itself`: a thread of the job
+ * takes the samples. The stack of the thread that takes them has not changed since `due`, so the sample of this stack
+ * gets that time. */
 static void sample(PyObject *ident, PyFrameObject *frame, uint64_t due, uint64_t now, uint32_t times, bool itself) {
   unsigned long number = PyLong_AsUnsignedLongMask(ident);
   uint64_t late = now - due;
@@ -117,16 +119,17 @@ static void sample(PyObject *ident, PyFrameObject *frame, uint64_t due, uint64_t
   }
 }
 
-/* With the GIL. `itself`: a thread of the job, between two of its bytecodes. */
-static void look(bool itself) {
+/* Take the due samples of all threads. Called with the GIL. `itself`: the caller is a thread of the job, between two of
+ * its bytecodes. */
+static void take_samples(bool itself) {
   uint64_t due = __atomic_exchange_n(&sampler.due_ns, 0, __ATOMIC_ACQ_REL);
   if (due == 0 || python.look == NULL) return;
-  /* The garbage collector must not run while the interpreter holds the lock of its list of threads: a finalizer that
-   * releases the GIL meets a thread that waits for that lock (mended in 3.11.6 and 3.12.1). */
+  /* sys._current_frames holds the lock of the list of threads. If the garbage collector ran in it, a finalizer could
+   * release the GIL to a thread that waits for that lock: a deadlock (fixed in Python 3.11.6 and 3.12.1). */
   int collects = PyGC_Disable();
   uint64_t now = msp_now(), last = __atomic_load_n(&sampler.last_ns, __ATOMIC_RELAXED);
   if (now < last) now = last;
-  /* and the looks that were due while our thread waited for the GIL */
+  /* add the samples that became due while the sampler thread waited for the GIL */
   uint64_t times = __atomic_exchange_n(&sampler.count, 0, __ATOMIC_ACQ_REL) + (now - last) / sampler.period_ns;
   times = times < 1 ? 1 : times < UINT32_MAX ? times : UINT32_MAX;
   PyObject *frames = PyObject_CallObject(python.look, NULL);
@@ -140,12 +143,12 @@ static void look(bool itself) {
   if (collects) PyGC_Enable();
 }
 
-/* The pending call, which a thread of the job runs between two bytecodes. */
-static int come_by(void *unused) {
+/* The pending call, which a thread of the job runs between two of its bytecodes. */
+static int on_pending_call(void *unused) {
   (void)unused;
   if (!__atomic_load_n(&sampler.asked, __ATOMIC_ACQUIRE) || sampler.pid != getpid()) return 0;
   __atomic_store_n(&sampler.asked, false, __ATOMIC_RELEASE);
-  look(true);
+  take_samples(true);
   return 0;
 }
 
@@ -158,17 +161,18 @@ static void tick(void) {
   __atomic_compare_exchange_n(&sampler.due_ns, &none, now, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
   if (!__atomic_load_n(&sampler.asked, __ATOMIC_ACQUIRE)) {
     __atomic_store_n(&sampler.asked, true, __ATOMIC_RELEASE);
-    if (msp_pending_ask(come_by)) return;
+    if (msp_pending_ask(on_pending_call)) return;
     __atomic_store_n(&sampler.asked, false, __ATOMIC_RELEASE);
   }
-  /* No thread of the job has taken the sample for a period. */
+  /* Take a sample with the GIL, because no thread of the job has run the call within a period, or no call can be
+   * requested. */
   if (sampler.left_out < sampler.leaves_out) {
     ++sampler.left_out;
     return;
   }
   PyGILState_STATE state = PyGILState_Ensure();
   bool waited = msp_now() - now > WAITED_NS;
-  if (!__atomic_load_n(&sampler.stop, __ATOMIC_RELAXED)) look(false);
+  if (!__atomic_load_n(&sampler.stop, __ATOMIC_RELAXED)) take_samples(false);
   PyGILState_Release(state);
   sampler.leaves_out = waited ? LEFT_OUT : 0;
   sampler.left_out = 0;
@@ -196,20 +200,21 @@ static void *work(void *unused) {
     if (!stop) continue;
     pthread_mutex_lock(&sampler.lock);
     sampler.ended = true;
-    pthread_cond_broadcast(&sampler.told);
+    pthread_cond_broadcast(&sampler.reply);
     pthread_mutex_unlock(&sampler.lock);
     return NULL;
   }
 }
 
-/* Without the GIL, which the thread may wait for. False: it has not ended within ten seconds. */
+/* Stop the sampler thread. Returns false if it has not ended within ten seconds. Called without the GIL, because the
+ * sampler thread may wait for it. */
 static bool stop_thread(void) {
   const struct timespec when = msp_deadline(msp_clock_read(CLOCK_MONOTONIC) + PATIENCE_NS);
   pthread_mutex_lock(&sampler.lock);
   __atomic_store_n(&sampler.stop, true, __ATOMIC_RELAXED);
   pthread_cond_broadcast(&sampler.wake);
   int waited = 0;
-  while (!sampler.ended && waited == 0) waited = pthread_cond_timedwait(&sampler.told, &sampler.lock, &when);
+  while (!sampler.ended && waited == 0) waited = pthread_cond_timedwait(&sampler.reply, &sampler.lock, &when);
   bool ended = sampler.ended;
   pthread_mutex_unlock(&sampler.lock);
   if (ended) pthread_join(sampler.thread, NULL);
@@ -223,7 +228,7 @@ static void forget(void) {
   msp_stacks_clear();
 }
 
-/* A fork child has no such thread, and does not hold the lock. */
+/* In a fork child, reset the state: the child has no sampler thread, and the inherited lock may be locked. */
 static void check_fork(void) {
   msp_recorder_check_fork();
   if (sampler.pid == getpid()) return;
@@ -267,7 +272,7 @@ static PyObject *py_start(PyObject *self, PyObject *args) {
   if (!sampler.has_wake) {
     sampler.has_wake = true;
     msp_condition_init(&sampler.wake);
-    msp_condition_init(&sampler.told);
+    msp_condition_init(&sampler.reply);
   }
   sampler.runs = msp_thread_start(&sampler.thread, work, STACK_BYTES, "ms-profiler-py");
   return PyBool_FromLong(sampler.runs);
@@ -281,10 +286,10 @@ static PyObject *py_find(PyObject *self, PyObject *unused) {
 
 static PyMethodDef functions[] = {
     {"sample_stacks", py_start, METH_VARARGS,
-     "Begin to sample: sample_stacks(rate, sys._current_frames, threads by ident) -> whether it does."},
+     "Begin to sample: sample_stacks(rate, sys._current_frames, threads by ident) -> bool, true when it has begun."},
     {"find_pending", py_find, METH_NOARGS,
-     "Find out how to sample cheaply; return whether it is known, or impossible."},
-    {"sample_no_stacks", py_stop, METH_NOARGS, "Stop sampling; return whether it has stopped."},
+     "Find out how to make a thread of the job take samples; return true when the search has ended."},
+    {"sample_no_stacks", py_stop, METH_NOARGS, "Stop sampling; return false if the sampler's thread still runs."},
     {NULL, NULL, 0, NULL}};
 
 int msp_sampler_add(PyObject *module) {

@@ -1,9 +1,9 @@
-/* Sample the Python stacks of all threads: a thread of ours sets the time, and the thread that has the GIL takes the
- * sample.
+/* Sample the Python stacks of all threads.
  *
- * A thread that requests the GIL stops the running one after 5 ms, at the cost of two context switches. So a thread
- * that runs Python takes the sample, between two of its bytecodes. If none does so for a period, all threads run C code
- * or wait. Then our thread takes the GIL, which is free, or is released when that code ends.
+ * When a sample is due, the sampler's thread requests a pending call. A thread of the job that runs Python takes the
+ * sample in this call, between two of its bytecodes. If instead the sampler took the GIL for each sample, it would stop
+ * the running thread after 5 ms, at the cost of two context switches. If no thread runs the call within a period, all
+ * threads run C code or wait. Then the sampler itself takes the GIL as soon as it is free, and takes the sample.
  */
 #ifndef MSP_SAMPLER_H
 #define MSP_SAMPLER_H

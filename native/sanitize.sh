@@ -1,8 +1,9 @@
 #!/bin/sh
-# Build the recorder, its clock, stacks, calls, blocks, the tracing of devices (with made-up libraries), and what the analysis does with columns,
-# without Python into stress programs, and run these as they are, under AddressSanitizer with UBSan, under ThreadSanitizer
-# (not the columns), and under valgrind (not the clock and devices), as far as this machine has them. Returns non-zero on any finding.
-# usage: [CC=COMPILER] [EMULATOR=COMMAND] sanitize.sh [ROUNDS]; with an emulator the programs run as they are only
+# Find errors of memory and threads in the C code. The script builds stress programs that do not need Python: of the
+# recorder, its clock, stacks, calls, blocks, the tracing of devices (with fake libraries), and the analysis of columns.
+# It runs them without a sanitizer, with AddressSanitizer and UBSan, with ThreadSanitizer (not the columns), and with
+# valgrind (not the clock and devices), as far as this machine has these tools. Returns non-zero if one finds an error.
+# usage: [CC=COMPILER] [EMULATOR=COMMAND] sanitize.sh [ROUNDS]; with an emulator, only without a sanitizer
 set -eu
 
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -26,7 +27,7 @@ build() { # NAME FLAGS...
   name=$1
   shift
   set -- -std=c11 -D_GNU_SOURCE -g -O1 -fno-omit-frame-pointer -Wall -Wextra -Werror "$@" -I"$root/native"
-  # shellcheck disable=SC2086 # paths of the sources hold no spaces but those between them
+  # shellcheck disable=SC2086 # spaces separate the paths of the sources, which have none themselves
   "$compiler" "$@" $sources -o "$work/$name" -pthread -ldl
   "$compiler" "$@" "$root/tests/native/tsc.c" "$root/native/tsc.c" -o "$work/$name.tsc" -pthread
   # shellcheck disable=SC2086
@@ -102,7 +103,7 @@ elif sanitizes -fsanitize=address && sanitizes -fsanitize=thread; then
   ASAN_OPTIONS=detect_leaks=1:exitcode=99 run address "$work/address"
   ASAN_OPTIONS=detect_leaks=1:exitcode=99 run address.columns "$work/address.columns"
   ASAN_OPTIONS=detect_leaks=1:exitcode=99 tell_time address.tsc "$work/address.tsc"
-  ASAN_OPTIONS=detect_leaks=0:exitcode=99 trace address env # what the fake has in hand at the end is its own
+  ASAN_OPTIONS=detect_leaks=0:exitcode=99 trace address env # the fake libraries do not free all memory
   build thread -fsanitize=thread
   TSAN_OPTIONS=halt_on_error=1:exitcode=99:die_after_fork=0 run thread setarch -R "$work/thread"
   TSAN_OPTIONS=halt_on_error=1:exitcode=99:die_after_fork=0 tell_time thread.tsc setarch -R "$work/thread.tsc"
@@ -112,8 +113,8 @@ elif ! command -v valgrind >/dev/null; then
   exit 2
 fi
 if command -v valgrind >/dev/null; then
-  rounds=1 # fifty times slower, but it follows the fork children
-  # a fork child forgets what it inherited: leaks are AddressSanitizer's to find, in the parent
+  rounds=1 # valgrind is fifty times slower, but it also checks the fork children
+  # a fork child does not free the memory that it has inherited, so leaks are left to AddressSanitizer, in the parent
   run valgrind valgrind -q --error-exitcode=99 --leak-check=no "$work/plain"
   run valgrind.columns valgrind -q --error-exitcode=99 --leak-check=full "$work/plain.columns"
 fi

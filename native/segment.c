@@ -17,13 +17,13 @@
 #include "ranges.h"
 #include "slot.h"
 
-static uint64_t memory_bytes; /* of all segments */
+static uint64_t memory_bytes; /* of all segments of this process */
 
 enum { FILE_MODE = 0640, PATH_ROOM = PATH_MAX + 16, BOUNCE_SLOTS = 2048 };
 
 bool msp_segment_mappable(const char *folder) {
   struct statfs info;
-  if (statfs(folder, &info) != 0) return true; /* making the first file will report the error */
+  if (statfs(folder, &info) != 0) return true; /* the first segment will fail with the same error */
   switch ((uint32_t)info.f_type) {
     case 0x0000EF53u: /* ext2, ext3, ext4 */
     case 0x58465342u: /* xfs */
@@ -66,7 +66,8 @@ static int write_zeros(int descriptor, uint64_t size) {
   return 0;
 }
 
-/* Give the file its size and its blocks: a hole in a mapped file on a full disk is a SIGBUS later. */
+/* Set the size of the file and allocate its blocks. Writing to a hole of a mapped file raises SIGBUS if the disk is
+ * full. */
 static int reserve(int descriptor, uint64_t size) {
   int error = 0;
   msp_file_limit limited = msp_file_limit_begin();
@@ -79,7 +80,7 @@ static int reserve(int descriptor, uint64_t size) {
   return error;
 }
 
-/* Tell whether mmap's errno says that this file cannot be mapped shared, and not that memory is short. */
+/* Return whether this errno of mmap means that the file cannot be mapped shared, and not that memory is short. */
 static bool refuses_mapping(int error) {
   return error == ENODEV || error == EINVAL || error == EACCES || error == EPERM || error == EOPNOTSUPP ||
          error == ENOSYS;
@@ -97,7 +98,7 @@ static int map(msp_segment *segment, int descriptor) {
   }
   if (!segment->mapped) memory = mmap(NULL, segment->size, access, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return errno;
-  /* Where the gate is wiped on fork, a child cannot reach the mapping and need not inherit it. */
+  /* If the kernel clears the gate in fork children, a child does not use the mapping, and so need not inherit it. */
   if (msp_gate_wiped_on_fork) madvise(memory, segment->size, MADV_DONTFORK);
   segment->header = memory;
   segment->slots = (msp_slot *)((char *)memory + MSP_HEADER_SIZE);
@@ -135,7 +136,8 @@ int msp_segment_make(const char *folder, uint32_t index, uint32_t capacity, uint
   }
   int error = reserve(descriptor, segment->size);
   if (error == 0) error = map(segment, descriptor);
-  if (close(descriptor) != 0 && errno != EINTR && error == 0) error = errno; /* network file systems report here */
+  if (close(descriptor) != 0 && errno != EINTR && error == 0)
+    error = errno; /* network file systems report errors here */
   if (error != 0) {
     unlink(path);
     if (segment->header != NULL) unmap(segment);
@@ -179,7 +181,7 @@ uint64_t msp_segment_trim(const char *folder, const msp_segment *segment, uint32
   uint64_t size = msp_segment_size(used);
   char path[PATH_ROOM];
   segment_path(path, folder, segment->index);
-  /* one that has been truncated meanwhile must not grow, and a link is none of ours */
+  /* leave alone a file that another program has truncated, or a link that has replaced the file */
   struct stat info;
   if (used >= segment->capacity || lstat(path, &info) != 0 || !S_ISREG(info.st_mode)) return 0;
   if ((uint64_t)info.st_size != segment->size || truncate(path, (off_t)size) != 0) return 0;
@@ -195,7 +197,7 @@ uint32_t msp_segment_lost(const msp_segment *segment, uint32_t used) {
 
 static uint32_t committed(msp_slot *slot) { return __atomic_load_n(msp_slot_last(slot), __ATOMIC_ACQUIRE); }
 
-/* Copy a slot that may end meanwhile: whoever reads the file sees it open or ended, never in between. */
+/* Copy a slot whose span may end meanwhile. The copy shows an open or an ended span, never a mixture of both. */
 static uint8_t copy_slot(msp_slot *to, msp_slot *from, uint32_t word) {
   to->start_ns = __atomic_load_n(&from->start_ns, __ATOMIC_RELAXED);
   to->end_ns = __atomic_load_n(&from->end_ns, __ATOMIC_RELAXED);
@@ -237,7 +239,7 @@ static bool remember_open(msp_segment *segment, uint32_t at) {
 }
 
 static int flush_new(msp_segment *segment, int descriptor) {
-  static msp_slot bounce[BOUNCE_SLOTS]; /* one caller at a time */
+  static msp_slot bounce[BOUNCE_SLOTS]; /* used by one thread at a time, see msp_segment_flush */
   for (;;) {
     uint32_t first = segment->flushed, count = 0, open_before = segment->open_count;
     while (first + count < segment->ready && count < BOUNCE_SLOTS) {
@@ -278,15 +280,15 @@ int msp_segment_flush(msp_segment *segment, const char *folder) {
   if (!header && segment->flushed == segment->ready && segment->open_count == 0) return 0;
   char path[PATH_ROOM];
   segment_path(path, folder, segment->index);
-  /* opened anew each time: a job that closes every descriptor must not make us write into a file of its own */
+  /* The file is opened for each flush. If the descriptor stayed open, a job that closes all descriptors, and opens a
+   * file under this number, would get the profiler's records in its file. */
   int descriptor = open(path, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
   if (descriptor < 0) return errno;
   int error = 0;
   msp_file_limit limited = msp_file_limit_begin();
   if (header) {
     msp_segment_header copy = {0};
-    memcpy(&copy, segment->header,
-           offsetof(msp_segment_header, dropped)); /* the fields behind it change while we read */
+    memcpy(&copy, segment->header, offsetof(msp_segment_header, dropped)); /* later fields may change meanwhile */
     copy.dropped = dropped;
     copy.dropped_limit = __atomic_load_n(&segment->header->dropped_limit, __ATOMIC_RELAXED);
     copy.unnamed = unnamed;

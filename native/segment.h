@@ -1,4 +1,4 @@
-/* One segment file: made, reserved on disk, mapped, and released. */
+/* Make, map, flush and release a segment file. */
 #ifndef MSP_SEGMENT_H
 #define MSP_SEGMENT_H
 
@@ -10,22 +10,22 @@
 
 typedef struct msp_segment {
   struct msp_segment *next;         /* in a list of spare or left-over segments */
-  struct msp_segment *next_written; /* in the list of segments that have to be copied to their files */
+  struct msp_segment *next_written; /* in the list of written segments, which write(2) copies to their files */
   msp_segment_header *header;       /* start of the memory */
-  msp_slot *slots;                  /* behind the header */
+  msp_slot *slots;                  /* after the header */
   size_t size;                      /* of the file and of the memory, in bytes */
   uint32_t capacity;                /* in slots */
-  uint32_t used;                    /* slots given out; kept only while the segment is in a list */
+  uint32_t used;                    /* slots that writers have used; valid only while the segment is in a list */
   uint32_t index;                   /* number of the file */
-  int32_t holders;                  /* the writer, and for written segments the list; the last one frees */
-  bool mapped;                      /* the memory is the file; otherwise msp_segment_flush copies it */
-  uint64_t lost;                    /* mapped: 1 + the offset from which on the file was lost, see ranges.h */
-  bool retired;                     /* written segments: no slot of it changes any more */
-  bool complete;                    /* written segments: it was retired before `ready` was set */
+  int32_t holders;                  /* number of users: the writer, and for a written segment also the list */
+  bool mapped;                      /* true: the memory is a mapping of the file; false: a written segment */
+  uint64_t lost;                    /* mapped: 1 + the offset of the first lost page, see ranges.h; 0: none */
+  bool retired;                     /* written segments: no slot changes any more */
+  bool complete;                    /* written segments: the segment was retired before `ready` was set */
   uint32_t flushed;                 /* written segments: slots in the file */
   uint32_t ready;                   /* written segments: slots that msp_segment_flush may copy */
   uint64_t flushed_lost;            /* written segments: header->dropped and unnamed in the file */
-  uint32_t *open;                   /* written segments: slots that were open when they were copied */
+  uint32_t *open;                   /* written segments: slots whose spans were open when they were copied */
   uint32_t open_count;
   uint32_t open_room;
 } msp_segment;
@@ -34,43 +34,45 @@ static inline uint64_t msp_segment_size(uint32_t capacity) {
   return MSP_HEADER_SIZE + (uint64_t)capacity * MSP_SLOT_SIZE;
 }
 
-/* Return whether a mapping of a file in `folder` can be relied on never to raise SIGBUS. Local file systems that
- * write in place keep what fallocate(2) promised; network, FUSE and copy-on-write ones may not. */
+/* Return whether files in `folder` can be mapped without the risk of SIGBUS. On local file systems that write in place,
+ * fallocate(2) guarantees the disk space. On network, FUSE and copy-on-write file systems, it may not guarantee it. */
 bool msp_segment_mappable(const char *folder);
 
-/* Make segment `index` in `folder`, reserve its blocks and map it, or give it plain memory where mapping is refused
- * or `mapped` is false. Returns 0 or an errno; nothing is left behind on failure. Raises no signal. */
+/* Make the file of segment `index` in `folder`, reserve its disk blocks and map it. If `mapped` is false or the file
+ * system cannot map files, the segment gets anonymous memory instead. Returns 0 or an errno; after a failure there is
+ * no file. Raises no signal. */
 int msp_segment_make(const char *folder, uint32_t index, uint32_t capacity, uint32_t flags, bool mapped,
                      msp_segment **made);
 
-/* Cut the file behind its first `used` slots; returns the bytes that this gives back. Nobody may write behind them. */
+/* Truncate the file after its first `used` slots. Returns the number of removed bytes. No thread may use later slots.
+ */
 uint64_t msp_segment_trim(const char *folder, const msp_segment *segment, uint32_t used);
 
-/* Return how many of the first `used` slots are in no file, because it was truncated or its disk failed. */
+/* Return how many of the first `used` slots are lost because the file was truncated or its disk failed. */
 uint32_t msp_segment_lost(const msp_segment *segment, uint32_t used);
 
-/* Touch every page of a fresh segment, so that its first writer takes no page faults. */
+/* Write to every page of a new segment, so that its first writer has no page faults. */
 void msp_segment_touch(msp_segment *segment);
 
-/* Give up one hold; the last one unmaps. The file stays. */
+/* End one use of the segment. The last one unmaps and frees it; its file stays. */
 void msp_segment_release(msp_segment *segment);
 
-/* Bytes of memory of all segments of this process. */
+/* Return the memory in bytes of all segments of this process. */
 uint64_t msp_segment_memory(void);
 
-/* Forget the segments that the parent had; in a fork child. */
+/* Reset the count of memory in a fork child. */
 void msp_segment_after_fork(void);
 
-/* Remove the file of a segment that nothing was written to. */
+/* Remove the file of a segment without records. */
 void msp_segment_unlink(const char *folder, uint32_t index);
 
-/* Note how far the slots are committed, and whether that is all. The strings that they name are committed too, but
- * perhaps not yet copied: of a store, first all segments are made ready, then the control stream is copied, then the
- * rest. */
+/* Set `ready` to the number of committed slots, and `complete` if no more slots will follow. The strings of these slots
+ * are committed, too. No file may have a record whose string is in no file yet. So make all segments ready first, then
+ * flush the control stream, and then the other segments. */
 void msp_segment_make_ready(msp_segment *segment);
 
-/* Copy to the file the slots that became ready, or ended, since the last call. One caller at a time. Returns 0 or an
- * errno. */
+/* Copy to the file the slots that became ready, and the slots whose spans ended, since the last call. Only one thread
+ * may call this at a time. Returns 0 or an errno. */
 int msp_segment_flush(msp_segment *segment, const char *folder);
 
 #endif

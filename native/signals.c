@@ -12,11 +12,11 @@
 #define NUMBERS 65 /* 1 to 64 */
 
 static struct {
-  pid_t owner; /* 0: nothing is put off; a fork child puts off nothing of its parent's */
+  pid_t owner; /* the process that delays signals, not its fork children; 0: none */
   uint64_t since;
   bool taken[NUMBERS];
   struct sigaction before[NUMBERS];
-  uint64_t came[NUMBERS]; /* when each came first */
+  uint64_t came[NUMBERS]; /* time of the first signal of each number; 0: none came */
 } held;
 
 static void note(int number, siginfo_t *info, void *unused) {
@@ -27,14 +27,15 @@ static void note(int number, siginfo_t *info, void *unused) {
                               __ATOMIC_RELAXED);
 }
 
-/* Signals that do not end a process on request, that report a fault of a thread, or that cannot be put off. */
-static bool is_let_through(int number) {
+/* Return whether a signal is not delayed, because it does not ask the process to end, reports a fault, or cannot be
+ * handled. */
+static bool is_not_delayed(int number) {
   static const int numbers[] = {SIGKILL, SIGSTOP, SIGCONT, SIGTSTP, SIGTTIN, SIGTTOU, SIGCHLD, SIGURG,  SIGWINCH,
                                 SIGSEGV, SIGBUS,  SIGILL,  SIGFPE,  SIGTRAP, SIGSYS,  SIGABRT, SIGPIPE, SIGXFSZ};
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; ++i) {
     if (numbers[i] == number) return true;
   }
-  return number > SIGSYS && number < SIGRTMIN; /* the C library's own */
+  return number > SIGSYS && number < SIGRTMIN; /* signals that the C library uses itself */
 }
 
 void msp_signals_hold(void) {
@@ -47,13 +48,14 @@ void msp_signals_hold(void) {
     struct sigaction *before = &held.before[number];
     held.came[number] = 0;
     held.taken[number] = false;
-    if (is_let_through(number) || sigaction(number, NULL, before) != 0) continue;
+    if (is_not_delayed(number) || sigaction(number, NULL, before) != 0) continue;
     if ((before->sa_flags & SA_SIGINFO) == 0 && before->sa_handler == SIG_IGN) continue;
     held.taken[number] = sigaction(number, &action, NULL) == 0;
   }
 }
 
-/* By a timer of the kernel; the system call itself, because before glibc 2.34 its function is in another library. */
+/* Send a signal to this process after a delay, with a timer of the kernel. The function makes direct system calls,
+ * because before glibc 2.34 the functions for timers are in librt. */
 static void send_after(int number, uint64_t delay_ns) {
   ++delay_ns; /* a delay of 0 would disarm the timer */
   struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = number};

@@ -1,19 +1,18 @@
-/* Put off signals of the job while ms-profiler does its last work in it.
+/* Delay signals to the job while ms-profiler's atexit callbacks run.
  *
- * A job has finished its own work when its atexit callbacks are called. Ours take 50 ms. In this time a signal would
- * meet a process that would have ended without us. So such a signal is delayed by the time that we took: it comes again
- * when the process is as far as it would have been, in most cases ended.
+ * When atexit callbacks run, a job has finished its work. ms-profiler's callbacks take 50 ms. Without the profiler, a
+ * signal that comes in this time would find the job at a later point of its end, or ended. So such a signal is delayed
+ * until the job has reached that point; in most cases the job has ended by then.
  */
 #ifndef MSP_SIGNALS_H
 #define MSP_SIGNALS_H
 
 /* cffi:begin */
 
-/* Put off signals from here on; signals that are ignored, stop the process or report a fault are not delayed. */
+/* Delay signals from now on, except those that are ignored, stop the process or report a fault. */
 void msp_signals_hold(void);
 
-/* Let signals through again. Signals that came meanwhile come again, with the delay from now that they had from the
- * begin of putting off. */
+/* End the delay. A signal that came t after msp_signals_hold comes again t after this call. */
 void msp_signals_release(void);
 
 /* cffi:end */

@@ -7,14 +7,14 @@
 #include "file_format.h"
 #include "writer.h"
 
-/* 2 MiB of a store, and 5 MiB of memory. */
+/* These limits correspond to 2 MiB in the store and 5 MiB of memory. */
 #define NODES_MOST 65536u
 #define PLACES_MOST 131072u
 #define FIRST_CELLS 1024u
-#define QUEUED 2048u      /* entries of threads until the next look of the writer, a hundredth of a second later */
-#define TOGETHER_MOST 25u /* samples of a thread that stays in one place; a kill may lose as many */
-#define RUNS 64u          /* threads whose samples are put together */
-#define APART 3           /* periods between two samples of one run at most */
+#define QUEUED 2048u      /* entries in the queue; the writer empties it every hundredth of a second */
+#define TOGETHER_MOST 25u /* largest number of samples of one slot; so many may be lost if the process is killed */
+#define RUNS 64u          /* number of threads for which successive samples at one node are combined */
+#define APART 3           /* largest number of periods between two samples of one slot */
 
 typedef struct {
   uint32_t parent, function, place; /* function 0: no entry */
@@ -26,7 +26,7 @@ typedef struct {
   uint32_t mask, count;
 } table;
 
-/* A place is an offset in the code, and a line of it; places of threads are their numbers. */
+/* Nodes by their parent, function, and offset in the code (`places`) or line (`lines`). */
 static table places, lines;
 
 typedef struct {
@@ -40,16 +40,16 @@ static struct {
 } threads;
 
 static uint32_t last_node;  /* number of the newest node of this process */
-static uint32_t node_count; /* nodes since all were forgotten */
+static uint32_t node_count; /* nodes since the last msp_stacks_clear */
 
 typedef struct {
   bool is_node;
-  uint32_t parent, line; /* of nodes: the line, or the number of a thread */
+  uint32_t parent, line; /* of a node: its parent, and its line; of a thread's node: the native id of the thread */
   msp_function function;
-  msp_sample sample; /* of nodes: `node` */
+  msp_sample sample; /* of a node: only its `node` is used, for its number */
 } item;
 
-/* One puts, one takes. */
+/* The queue: one thread adds entries, another one removes them. */
 static item queue[QUEUED];
 static uint32_t put_so_far, taken_so_far, lost;
 
@@ -157,21 +157,21 @@ uint32_t msp_stacks_at(uint32_t parent, uint32_t function, uint32_t place) {
   return find(&places, parent, function, place);
 }
 
-uint32_t msp_stacks_add(uint32_t parent, uint32_t function, uint32_t place, uint32_t line, const msp_function *told) {
+uint32_t msp_stacks_add(uint32_t parent, uint32_t function, uint32_t place, uint32_t line, const msp_function *names) {
   uint32_t node = find(&lines, parent, function, line);
   if (node == 0) {
-    node = new_node(parent, line, told);
+    node = new_node(parent, line, names);
     if (node == 0 || !put_cell(&lines, NODES_MOST, (cell){parent, function, line, node})) return 0;
   }
-  put_cell(&places, PLACES_MOST,
-           (cell){parent, function, place, node}); /* otherwise the next sample would look for its line again */
+  /* this entry saves the next sample the search for the line */
+  put_cell(&places, PLACES_MOST, (cell){parent, function, place, node});
   return node;
 }
 
 static void commit(uint64_t start_ns, uint64_t end_ns, uint64_t arg, uint32_t name, uint8_t kind) {
   msp_writer *writer = msp_writer_get();
   if (writer == NULL) return;
-  msp_slot *slot = msp_writer_slot(writer, MSP_WORTH_FINE); /* it counts refused slots */
+  msp_slot *slot = msp_writer_slot(writer, MSP_WORTH_FINE);
   if (slot != NULL) msp_slot_commit(slot, start_ns, end_ns, arg, name, msp_slot_word(kind, 0, 0, 0));
 }
 

@@ -10,30 +10,30 @@
 #include "gate.h"
 #include "helper.h"
 
-#define RETRY_NS 1000000000u     /* a full disk is asked again once a second */
+#define RETRY_NS 1000000000u     /* time between two attempts while the disk or the memory is full */
 #define RETIRED_MOST (32u << 20) /* bytes of written segments that wait to be copied */
 #define FULL_MOST 2              /* mapped segments that wait to be unmapped */
-#define PROCESS_BYTES 12288      /* a folder and the process's record */
-#define SHARE 16                 /* part of the account, and of the memory, that one segment may take */
-#define SHORT_LEAST 128          /* slots of a segment where memory is short: a page */
+#define PROCESS_BYTES 12288      /* disk space of the folder and of the process's record */
+#define SHARE 16                 /* a segment may take 1 / SHARE of the account and of the memory */
+#define SHORT_LEAST 128          /* smallest segment when memory is short, in slots: a page */
 
 static struct {
-  pthread_mutex_t lock;       /* for the lists; never held during a system call on a file */
-  pthread_mutex_t flush_lock; /* one thread copies at a time */
+  pthread_mutex_t lock;       /* of the lists; never held during a system call on a file */
+  pthread_mutex_t flush_lock; /* held by the thread that copies segments */
   char *folder;
   msp_store_settings settings;
   uint32_t most_slots;
   uint32_t next_index;
   uint64_t bytes;
-  uint64_t lost; /* slots that are not in their files */
+  uint64_t lost; /* number of slots that were lost with a mapped file */
   int failure;
   uint64_t retry_ns;
-  uint64_t memory_retry_ns; /* time of the next attempt for fine-grained events */
+  uint64_t memory_retry_ns; /* time until which fine-grained events get no new segment, because memory is short */
   msp_segment *left_over;
   msp_segment *spare;
   uint32_t spare_slots; /* slots of the wanted spare segment; 0: none is wanted */
   msp_segment *written;
-  uint64_t retired; /* bytes */
+  uint64_t retired; /* bytes of written segments that do not change any more */
   msp_segment *full;
   uint32_t full_count;
 } store = {.lock = PTHREAD_MUTEX_INITIALIZER, .flush_lock = PTHREAD_MUTEX_INITIALIZER};
@@ -67,7 +67,8 @@ int msp_store_open(const msp_store_settings *settings) {
   return 0;
 }
 
-/* New segments are put in front, and only flush_written takes any out. */
+/* Return the next segment of the list of written segments. Between two calls, the caller need not hold the lock: new
+ * segments are added in front, and only flush_written removes segments. */
 static msp_segment *next_written(msp_segment *const *link) {
   pthread_mutex_lock(&store.lock);
   msp_segment *segment = *link;
@@ -84,7 +85,8 @@ static void take_out(msp_segment *segment) {
   msp_segment_release(segment);
 }
 
-/* Copy the control stream, or the others, and release the segments that are done. Returns the slots lost. */
+/* Copy the segments of the control stream, or all other segments, to their files, and release the complete ones.
+ * Returns the number of slots that could not be copied; with `closing`, these are lost. */
 static uint64_t flush_kind(bool control, bool closing) {
   uint64_t lost = 0;
   for (msp_segment *segment = next_written(&store.written), *next; segment != NULL; segment = next) {
@@ -101,7 +103,7 @@ static uint64_t flush_kind(bool control, bool closing) {
   return lost;
 }
 
-/* In flush_lock. No event gets into its file before the strings that it names are in theirs. */
+/* Called in flush_lock. The order of the steps makes sure that no file has an event whose strings are in no file. */
 static uint64_t flush_written(bool closing) {
   for (msp_segment *segment = next_written(&store.written); segment != NULL;
        segment = next_written(&segment->next_written)) {
@@ -182,8 +184,9 @@ uint32_t msp_store_most_slots(void) { return store.most_slots; }
 uint64_t msp_store_bytes(void) { return __atomic_load_n(&store.bytes, __ATOMIC_RELAXED); }
 int msp_store_failure(void) { return __atomic_load_n(&store.failure, __ATOMIC_RELAXED); }
 
-/* Put a segment on the account: one of `slots` slots, or of as many halvings as that asks for; 0 when it has no room.
- * Events over a ceiling are then refused at once, also where a segment has room. */
+/* Add a segment to the account. If there is no room for `slots` slots, halve them, but not below `least`. Returns the
+ * number of slots; 0: there is no room. If the account has reached the ceiling of some events, these events are refused
+ * from now on, even if a segment has room for them. */
 static uint32_t charge(uint32_t slots, uint32_t least, msp_worth worth) {
   while (!msp_account_take(msp_segment_size(slots), worth)) {
     if (slots / 2 < least) return 0;
@@ -195,7 +198,7 @@ static uint32_t charge(uint32_t slots, uint32_t least, msp_worth worth) {
   return slots;
 }
 
-/* Halve a segment until it fits into the memory that is left; 0 where not even a page does. */
+/* Halve the slots until a segment fits into the memory that is left. Returns 0 if not even a page fits. */
 static uint32_t fit(uint32_t slots, msp_worth worth) {
   uint64_t most = store.settings.memory, taken = msp_segment_memory();
   if (worth == MSP_WORTH_FINE) most -= most / 4;
@@ -206,7 +209,7 @@ static uint32_t fit(uint32_t slots, msp_worth worth) {
   return slots;
 }
 
-/* Make a segment that is on the budget. */
+/* Make a segment that was added to the account. NULL on failure. */
 static msp_segment *make(uint32_t slots, uint32_t flags) {
   uint32_t index = __atomic_fetch_add(&store.next_index, 1, __ATOMIC_RELAXED);
   msp_segment *segment = NULL;
@@ -231,7 +234,7 @@ static msp_segment *make(uint32_t slots, uint32_t flags) {
   return segment;
 }
 
-/* In lock. Take a suitable segment out of the lists for the caller. */
+/* Called in the lock. Remove a suitable segment from the lists, and return it; NULL: no segment is suitable. */
 static msp_segment *find(uint32_t slots, bool first) {
   msp_segment *found = store.left_over;
   if (found != NULL && (first || found->capacity - found->used >= slots)) {
@@ -353,7 +356,7 @@ void msp_store_prepare_spare(void) {
   uint32_t slots = store.spare_slots;
   msp_segment *unwanted = NULL;
   if (slots != 0 && store.spare != NULL && store.spare->capacity != slots) {
-    unwanted = store.spare; /* the next new thread will take it */
+    unwanted = store.spare; /* the next new thread will take the spare segment */
     store.spare = NULL;
   }
   bool needed = slots != 0 && store.spare == NULL && msp_now() >= store.retry_ns;
@@ -362,7 +365,8 @@ void msp_store_prepare_spare(void) {
   if (needed) {
     uint32_t refused = msp_gate_load(&msp_gate_page->refuse);
     msp_worth worth = refused & MSP_REFUSE_FINE_LIMIT ? MSP_WORTH_COARSE : MSP_WORTH_FINE;
-    needed = fit(slots, worth) == slots && charge(slots, slots, worth) != 0; /* near to a limit, the writer decides */
+    needed =
+        fit(slots, worth) == slots && charge(slots, slots, worth) != 0; /* otherwise the writer makes a smaller one */
   }
   if (unwanted != NULL) msp_store_leave_over(unwanted, 0);
   if (!needed) return;

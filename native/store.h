@@ -1,7 +1,7 @@
-/* The segments of the open session: their folder, their budget, and the spare and left-over ones.
+/* The segments of the open session: the folder, the limits on their size, and lists of segments for new threads.
  *
- * Everything but `open` and `close` needs the session to be held (gate.h), or is called by the helper thread, which
- * ends before `close`.
+ * A caller of any function except `open` and `close` must hold the session (gate.h). The helper thread need not hold
+ * it, because it ends before `close`.
  */
 #ifndef MSP_STORE_H
 #define MSP_STORE_H
@@ -16,7 +16,7 @@
 enum {
   MSP_SLOTS_LEAST = 8,
   MSP_SLOTS_MOST = 131072, /* 4 MiB */
-  MSP_FAILURE_MEMORY = -1, /* in place of an errno: the memory was used up */
+  MSP_FAILURE_MEMORY = -1, /* instead of an errno: the limit of memory is reached */
 };
 
 typedef enum {
@@ -32,55 +32,61 @@ typedef struct {
   const char *account;  /* the file that counts the disk space of all processes; "": this process counts alone */
   uint64_t limit;       /* limit of the account in bytes, if this process makes it */
   uint64_t memory;      /* bytes of all segments of this process at a time */
-  bool mapped;          /* false: write(2) even where shared mappings work */
+  bool mapped;          /* false: copy with write(2), also on file systems where mapped files are safe */
 } msp_store_settings;
 
-/* Start with no segments. Returns 0 or an errno, EDQUOT where the account has no room to begin. */
+/* Open a store without segments. Returns 0 or an errno, EDQUOT if the account has no room for it. */
 int msp_store_open(const msp_store_settings *settings);
 
-/* Copy the remaining slots, unmap everything that no thread holds, remove the spare segment, and cut off unused
- * space. Returns the number of slots that are not in their files. */
+/* Copy the remaining slots, unmap the segments that no thread uses, remove the spare segment, and truncate files after
+ * their last slot. Returns the number of slots that are lost. */
 uint64_t msp_store_close(void);
 
-/* Undo `open`, if no segment was made since; `refused`: the account had no room. */
+/* Undo `open` if no segment could be made; `refused`: the account had no room for it. */
 void msp_store_abandon(bool refused);
 
-/* Forget everything inherited; in a fork child. */
+/* Reset the inherited state in a fork child. */
 void msp_store_after_fork(void);
 
-/* Send the file system of the store a request that it cannot answer from a cache; return when it has answered. */
+/* Send the file system of the store a request that no cache can answer, and wait for the answer. */
 void msp_store_ask(void);
 
 uint32_t msp_store_first_slots(void);
 uint64_t msp_store_memory(void);
 
-/* Slots of a segment at most: no more than a sixteenth of the account and of the memory. */
+/* Return the largest number of slots of a segment: a segment takes at most a sixteenth of the account and of the
+ * memory. */
 uint32_t msp_store_most_slots(void);
 
-/* Get a segment of `slots` slots, or fewer where a limit is near. Fine-grained events take three quarters of the memory
- * at most.
+/* Get a segment of `slots` slots, or of fewer if a limit is near. Fine-grained events get at most three quarters of the
+ * memory.
  *
- * first: the caller has none yet, so that any left-over one will do.
- * The slots from `used` on are free.
+ * first: the caller has no segment yet, so it may get a left-over segment of any size.
+ * taken: the segment; its slots from `used` on are free.
  */
 msp_outcome msp_store_take(uint32_t slots, msp_worth worth, bool first, msp_segment **taken);
 
-/* Get a segment of the control stream, of at least so many slots. */
+/* Get a segment of the control stream, of `slots` slots, or of at least `least` if a limit is near. */
 msp_outcome msp_store_take_control(uint32_t slots, uint32_t least, msp_segment **taken);
 
-/* Leave the unused rest of a segment to the next new thread. */
+/* Make the unused rest of a segment available to the next new thread. */
 void msp_store_leave_over(msp_segment *segment, uint32_t used);
 
-/* Release a segment that no thread writes to any more, with its number of used slots; while the session is closed. */
+/* Release a segment to which no thread writes any more, and truncate its file after `used` slots. Called while the
+ * session is closed. */
 void msp_store_end(msp_segment *segment, uint32_t used);
 
-/* Release a segment whose slots will not change any more. Unmapping 4 MiB takes 0.3 ms, so the helper does it. */
+/* Release a full segment whose slots do not change any more. The helper unmaps it, because unmapping 4 MiB takes 0.3
+ * ms.
+ */
 void msp_store_retire(msp_segment *segment);
 
-/* Remove a segment that nothing was written to, from the disk too. On the helper thread, or when it has ended. */
+/* Remove a segment without records, and its file. Called on the helper thread, or after the helper has ended. */
 void msp_store_discard(msp_segment *segment);
 
-/* Work of the helper thread: make the next spare segment, unmap full segments, copy written ones. */
+/* Work of the helper thread: make the next spare segment, unmap full segments, and copy written segments to their
+ * files.
+ */
 void msp_store_prepare_spare(void);
 void msp_store_unmap_full(void);
 void msp_store_flush(void);
@@ -88,7 +94,7 @@ bool msp_store_has_written(void);
 
 uint64_t msp_store_bytes(void);
 
-/* The errno of the last segment that could not be made or copied, MSP_FAILURE_MEMORY, or 0. */
+/* Return the errno of the last failure to make or copy a segment, or MSP_FAILURE_MEMORY; 0: there was none. */
 int msp_store_failure(void);
 
 #endif

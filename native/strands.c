@@ -3,7 +3,7 @@
 #include <string.h>
 
 #define CAPSULE "greenlet._C_API"
-#define CURRENT 4 /* which of its functions returns the running one */
+#define CURRENT 4 /* index of the function that returns the running greenlet */
 
 PyObject *(*msp_strand_running)(void);
 

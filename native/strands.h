@@ -1,21 +1,23 @@
-/* Strands: several stacks of Python on one thread, of which one runs. Greenlets are strands. With the GIL only. */
+/* A strand is one of several Python stacks on one thread, for example a greenlet. One strand of a thread runs at a
+ * time. All callers hold the GIL. */
 #ifndef MSP_STRANDS_H
 #define MSP_STRANDS_H
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-/* Returns the running greenlet with a reference; NULL while greenlets are not known to be in use. */
+/* greenlet's function that returns a new reference to the running greenlet; NULL while greenlet is not imported. */
 extern PyObject *(*msp_strand_running)(void);
 
-/* Look whether greenlets have been imported. Runs no code of Python. */
+/* Set msp_strand_running if greenlet has been imported. Runs no Python code. */
 void msp_strands_find(void);
 
-/* A number that distinguishes the running strand from others of its thread. */
+/* Return an address that distinguishes the running strand from the other strands of its thread; NULL without
+ * greenlets. */
 static inline const void *msp_strand(void) {
   if (__builtin_expect(msp_strand_running == NULL, 1)) return NULL;
   PyObject *running = msp_strand_running();
-  Py_XDECREF(running); /* its thread holds it */
+  Py_XDECREF(running); /* the thread has another reference */
   return running;
 }
 

@@ -11,20 +11,20 @@
 #include "keyed_hash.h"
 #include "recorder.h"
 
-/* A job that makes a new name for every event must not fill its memory through us. */
+/* Limits of all texts, so that a job that makes a new name for every event does not fill its memory. */
 #define KEPT_BYTES_MOST (8u << 20)
 #define KEPT_MOST 65536u
-#define OF_THE_JOB(most) ((most) / 8 * 7) /* of each; the rest is for our own */
+#define OF_THE_JOB(most) ((most) / 8 * 7) /* part of each limit for names of the job; the profiler has the rest */
 #define FIRST_CELLS 1024
 
 typedef struct msp_string {
-  struct msp_string *next; /* in order of id */
+  struct msp_string *next; /* the string with the next id */
   uint64_t hash;
   uint32_t id;
-  uint32_t session; /* the last store it was written to */
+  uint32_t session; /* the last session to whose store the text was written */
   uint16_t length;
-  bool counted; /* one of `counted` */
-  bool hidden;  /* written as a hash of it */
+  bool counted; /* is included in the number `counted` */
+  bool hidden;  /* the store gets a hash instead of the text */
   char text[];
 } msp_string;
 
@@ -34,19 +34,19 @@ typedef struct msp_table {
   msp_string *cells[];
 } msp_table;
 
-/* Changed only in the control stream's lock, and so that a reader without it, or a fork child, finds every pointer
- * either as it was or as it will be. Outgrown tables are kept: a reader may be in one, and all of them together are
- * smaller than the last. */
+/* The table changes only in the control stream's lock, and each pointer by one atomic store: other threads read the
+ * table without the lock, and a fork may happen during a change. Outgrown tables are not freed, because a thread may
+ * still read them. All outgrown tables together are smaller than the current one. */
 static msp_table *table;
 static msp_string *oldest, *newest;
 static uint32_t count;
-static uint32_t counted; /* of these, names that are bounded by their number */
+static uint32_t counted; /* texts of MSP_COUNTED and MSP_OF_THE_SYSTEM */
 static size_t kept_bytes;
 static uint32_t kept_slots; /* slots that all texts take in a store */
-static uint64_t refused;    /* texts refused for lack of room */
+static uint64_t refused;    /* texts refused because a limit was reached */
 static bool anonymous;
 static uint64_t secret[2]; /* key of the hash of hidden texts */
-static bool torn;          /* inherited over a fork, perhaps from the middle of a change */
+static bool torn;          /* this is a fork child, and the fork may have interrupted a change */
 
 static uint32_t slots_of(size_t length) { return 1 + (uint32_t)((length + MSP_SLOT_SIZE - 1) / MSP_SLOT_SIZE); }
 
@@ -76,8 +76,8 @@ static bool begins(const char *text, size_t length, const char *with) {
   return length >= strlen(with) && memcmp(text, with, strlen(with)) == 0;
 }
 
-/* Return whether a text says nothing of the job: shapes, or what PyTorch itself defines. */
-static bool says_nothing(const char *text, size_t length) {
+/* Return whether a text is not specific to the job: shapes, or the name of an operator that PyTorch defines. */
+static bool is_generic(const char *text, size_t length) {
   static const char *const operators[] = {"aten::", "prim::", "prims::", "c10d::", "c10::", "AccumulateGrad"};
   for (size_t at = 0; at < sizeof operators / sizeof *operators; ++at) {
     if (begins(text, length, operators[at])) return true;
@@ -90,10 +90,11 @@ static bool says_nothing(const char *text, size_t length) {
 }
 
 static bool is_hidden(const char *text, size_t length, msp_origin origin) {
-  return anonymous && (origin == MSP_OF_THE_JOB || origin == MSP_OF_THE_SYSTEM) && !says_nothing(text, length);
+  return anonymous && (origin == MSP_OF_THE_JOB || origin == MSP_OF_THE_SYSTEM) && !is_generic(text, length);
 }
 
-/* The same text may be a label of ours, which is written as it is, and a name of the job's. */
+/* Return the hash for a look-up. It depends on `hidden`, because the same text may also be a label of the profiler,
+ * which is not hidden. */
 static uint64_t hash_as(const char *text, size_t length, bool hidden) {
   return hidden ? ~hash_of(text, length) : hash_of(text, length);
 }
@@ -159,8 +160,9 @@ static msp_string *add(uint64_t hash, const char *text, size_t length, bool is_c
   return string;
 }
 
-/* In the lock. The list is the truth; all else follows from it. */
-static void mend(void) {
+/* Called in the lock. In a fork child, compute everything again from the list, which a fork cannot leave half changed.
+ */
+static void repair(void) {
   if (!torn) return;
   torn = false;
   count = counted = 0;
@@ -177,7 +179,7 @@ static void mend(void) {
   }
 }
 
-/* In the lock. */
+/* Called in the lock. */
 static bool write_to(uint32_t session, msp_string *string) {
   if (session == 0 || string->session == session) return true;
   const char *text = string->text;
@@ -197,11 +199,11 @@ size_t msp_whole_characters(const char *text, size_t length) {
   size_t start = length;
   while (start > 0 && length - start < 4) {
     unsigned char byte = (unsigned char)text[--start];
-    if ((byte & 0xC0u) == 0x80u) continue; /* not the first of its character */
+    if ((byte & 0xC0u) == 0x80u) continue; /* not the first byte of a character */
     size_t needs = byte < 0xC0u ? 1 : byte < 0xE0u ? 2 : byte < 0xF0u ? 3 : 4;
     return length - start < needs ? start : length;
   }
-  return length; /* no UTF-8 */
+  return length; /* the text is not UTF-8 */
 }
 
 uint32_t msp_intern(const char *text, size_t length, msp_origin origin, uint32_t most) {
@@ -214,10 +216,10 @@ uint32_t msp_intern(const char *text, size_t length, msp_origin origin, uint32_t
   if (string != NULL && (session == 0 || __atomic_load_n(&string->session, __ATOMIC_ACQUIRE) == session)) {
     return string->id;
   }
-  msp_recorder_check_fork(); /* nobody else may have been asked yet, in a child that a bare system call made */
+  msp_recorder_check_fork(); /* in a child of a direct system call, this may be its first call */
   uint32_t id = 0;
   session = msp_control_lock();
-  mend();
+  repair();
   string = find(hash, text, length);
   bool no_room = string == NULL && full(length, origin, most);
   if (string == NULL && !no_room) {
@@ -240,7 +242,7 @@ uint32_t msp_intern_anew(msp_recent *recent, const char *text, uint32_t session)
   uint64_t hash = hash_as(text, length, is_hidden(text, length, MSP_OF_THE_JOB));
   const msp_string *string = length > 0 && length <= MSP_STRING_MAX ? find(hash, text, length) : NULL;
   if (string == NULL || __atomic_load_n(&string->session, __ATOMIC_ACQUIRE) != session) {
-    return msp_intern(text, length, MSP_OF_THE_JOB, 0); /* its next time it is found */
+    return msp_intern(text, length, MSP_OF_THE_JOB, 0); /* the next call finds the text */
   }
   MSP_RECENT(recent, text)->from = text;
   MSP_RECENT(recent, text)->text = string->text;
@@ -252,12 +254,12 @@ uint32_t msp_intern_anew(msp_recent *recent, const char *text, uint32_t session)
 uint64_t msp_strings_refused(void) { return __atomic_load_n(&refused, __ATOMIC_RELAXED); }
 
 uint32_t msp_strings_slots(void) {
-  mend();
+  repair();
   return kept_slots;
 }
 
 void msp_strings_write(uint32_t session) {
-  mend();
+  repair();
   for (msp_string *string = oldest; string != NULL; string = string->next) {
     if (!write_to(session, string)) return;
   }

@@ -8,7 +8,7 @@
 bool msp_thread_start(pthread_t *thread, void *(*work)(void *), size_t stack, const char *name) {
   sigset_t all, before;
   sigfillset(&all);
-  sigdelset(&all, SIGBUS); /* a page of a lost file: ranges.h */
+  sigdelset(&all, SIGBUS); /* raised for a page of a lost file, see ranges.h */
   pthread_sigmask(SIG_SETMASK, &all, &before);
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
@@ -21,7 +21,8 @@ bool msp_thread_start(pthread_t *thread, void *(*work)(void *), size_t stack, co
   return error == 0;
 }
 
-/* By trying: waiting with a limit by the monotonic clock needs glibc 2.30, and the clock of the day may be set. */
+/* The function tries to take the lock once a millisecond. A wait that the monotonic clock limits would need glibc 2.30,
+ * and the clock of pthread_mutex_timedlock may be set meanwhile. */
 bool msp_lock_soon(pthread_mutex_t *lock, unsigned seconds) {
   const struct timespec pause = {0, 1000000};
   const uint64_t end = msp_clock_read(CLOCK_MONOTONIC) + seconds * 1000000000ull;

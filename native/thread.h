@@ -1,4 +1,4 @@
-/* Our own threads in the job, and their locks and conditions. */
+/* Threads that the profiler starts in the job, and their locks and conditions. */
 #ifndef MSP_THREAD_H
 #define MSP_THREAD_H
 
@@ -8,17 +8,18 @@
 #include <stdint.h>
 #include <time.h>
 
-/* Start a thread that blocks all signals but SIGBUS. `stack` is in bytes; where the job's static TLS takes more, the
- * thread gets a stack of the usual size. False: no thread can be made. */
+/* Start a thread that blocks all signals but SIGBUS. `stack` is the size of its stack in bytes; if this is too small
+ * for the job's static thread-local storage, the stack has the default size. Returns false if no thread can be started.
+ */
 bool msp_thread_start(pthread_t *thread, void *(*work)(void *), size_t stack, const char *name);
 
-/* Take a lock, but wait no longer than the given seconds. False: another thread still has it. */
+/* Take a lock, but wait no longer than `seconds`. Returns false if another thread still holds the lock. */
 bool msp_lock_soon(pthread_mutex_t *lock, unsigned seconds);
 
-/* Make a condition that is waited for by CLOCK_MONOTONIC. */
+/* Make a condition whose waits are limited by CLOCK_MONOTONIC. */
 void msp_condition_init(pthread_cond_t *condition);
 
-/* Return nanoseconds of CLOCK_MONOTONIC as such a wait takes them. */
+/* Convert a time of CLOCK_MONOTONIC for such a wait. */
 static inline struct timespec msp_deadline(uint64_t monotonic_ns) {
   return (struct timespec){(time_t)(monotonic_ns / 1000000000u), (long)(monotonic_ns % 1000000000u)};
 }

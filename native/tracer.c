@@ -9,25 +9,26 @@
 #include "monitor.h"
 #include "strands.h"
 
-/* Not of the limited API. These are the same in all versions since 3.9. */
+/* These are not part of the limited API, but have not changed since Python 3.9. */
 typedef int (*profile_function)(PyObject *self, PyFrameObject *frame, int what, PyObject *arg);
 extern int _PyEval_SetProfile(PyThreadState *thread, profile_function function, PyObject *self) __attribute__((weak));
 extern PyThreadState *PyInterpreterState_ThreadHead(PyInterpreterState *interpreter) __attribute__((weak));
 extern PyThreadState *PyThreadState_Next(PyThreadState *thread) __attribute__((weak));
 extern PyFrameObject *PyFrame_GetBack(PyFrameObject *frame) __attribute__((weak));
 extern int PyFrame_GetLasti(PyFrameObject *frame) __attribute__((weak)); /* since 3.11 */
+
 /* events of a profile function */
 enum { CALL = 0, RETURN = 3, C_CALL = 4, C_EXCEPTION = 5, C_RETURN = 6 };
 
 static struct {
   bool on;      /* tracing was requested */
-  bool c_calls; /* functions in C too */
-  bool asked;   /* a refused call has asked for a new decision */
+  bool c_calls; /* trace functions in C, too */
+  bool asked;   /* a pending call of msp_tracer_settle is requested */
   uint64_t least_ns;
   uint32_t depth_most;
-  PyObject *switched;   /* called with True to have calls reported, or False; NULL: profile functions report them */
-  PyObject *hook;       /* stands for the profile function in Python */
-  uint64_t last_thread; /* states of threads up to this number have the profile function */
+  PyObject *switched;   /* Python function that switches sys.monitoring on or off; NULL: profile functions are used */
+  PyObject *hook;       /* the object that Python code sees as the profile function */
+  uint64_t last_thread; /* threads whose thread state has an id up to this one have the profile function */
   PyInterpreterState *interpreter;
 } tracer;
 
@@ -37,9 +38,9 @@ static const msp_callee *callee_of(const msp_code *code) {
   return code == NULL || code->left_out ? NULL : &code->callee;
 }
 
-/* Note the calls that run on this thread already: its frames from the outermost to the innermost, or to the one
- * before that. */
-static void take_up(msp_calls *calls, PyFrameObject *frame, const PyObject *entered, uint64_t since) {
+/* Open the calls that already run on this thread, from the outermost frame to `frame`. If `entered` is the code of
+ * `frame`, leave that frame out: its call is opened next. */
+static void open_running(msp_calls *calls, PyFrameObject *frame, const PyObject *entered, uint64_t since) {
   const msp_callee *few[64], **found = few;
   size_t count = 0, room = 64;
   bool innermost = true;
@@ -67,7 +68,7 @@ static void take_up(msp_calls *calls, PyFrameObject *frame, const PyObject *ente
   if (found != few) free(found);
 }
 
-/* A span of tracing began, or another stack continues. */
+/* Replace the open calls by those of the running stack, because tracing has begun, or another strand runs now. */
 void msp_tracer_turn(msp_calls *calls, PyFrameObject *frame, const PyObject *entered, const void *strand) {
   bool began = calls->span != msp_calls_tracing.span;
   uint64_t now = msp_tsc_now(&calls->writer->tsc);
@@ -75,7 +76,7 @@ void msp_tracer_turn(msp_calls *calls, PyFrameObject *frame, const PyObject *ent
   msp_calls_forget(calls);
   calls->span = msp_calls_tracing.span;
   calls->strand = strand;
-  take_up(calls, frame != NULL ? frame : PyEval_GetFrame(), entered, began ? msp_calls_tracing.since_ns : now);
+  open_running(calls, frame != NULL ? frame : PyEval_GetFrame(), entered, began ? msp_calls_tracing.since_ns : now);
 }
 
 static int settle_later(void *unused) {
@@ -104,7 +105,7 @@ const msp_code *msp_tracer_code(PyObject *code) {
 
 /* -- profile functions */
 
-/* The instruction of a frame, by its offset; before the first one -1. */
+/* Return the offset of the instruction that a frame runs; -1: the frame has not begun. */
 static long place_in(PyFrameObject *frame) {
   if (PyFrame_GetLasti != NULL) return PyFrame_GetLasti(frame);
   PyObject *place = PyObject_GetAttrString((PyObject *)frame, "f_lasti");
@@ -114,8 +115,8 @@ static long place_in(PyFrameObject *frame) {
   return at;
 }
 
-/* Instructions by which a generator or coroutine begins, goes on and pauses; a profile function is not told otherwise.
- * 3.10 lets YIELD_FROM, at which a frame pauses, be the next one. */
+/* Opcodes at which a generator or coroutine begins, continues and pauses. A profile function can find this out only by
+ * the opcode. In Python 3.10, a frame that pauses in YIELD_FROM is at the instruction before it. */
 enum { YIELD_FROM = 72, YIELD_VALUE = 86, RESUME = 151 };
 
 static uint8_t pause_of(PyFrameObject *frame, const msp_code *code, bool begins) {
@@ -149,7 +150,7 @@ static void profile_return(PyFrameObject *frame, bool raised) {
   Py_DECREF(object);
 }
 
-/* The function that calls, which is most often the one that was called last. */
+/* Return whether the calling function is left out. Most often it is the innermost open call, and so is not left out. */
 static bool caller_left_out(const msp_calls *calls, PyFrameObject *frame) {
   PyObject *object = code_of(frame);
   bool last = calls->depth > 0 && calls->open[calls->depth - 1].callee->key == object;
@@ -175,7 +176,7 @@ static void profile_c(PyFrameObject *frame, int what, PyObject *callable) {
 
 static int profile(PyObject *self, PyFrameObject *frame, int what, PyObject *arg) {
   (void)self;
-  if (!tracer.on || msp_calls_tracing.span == 0) { /* a step that is not sampled must cost nothing */
+  if (!tracer.on || msp_calls_tracing.span == 0) { /* remove the function: steps without tracing have no overhead */
     _PyEval_SetProfile(PyThreadState_Get(), NULL, NULL);
     return 0;
   }
@@ -189,7 +190,8 @@ static int profile(PyObject *self, PyFrameObject *frame, int what, PyObject *arg
   return 0;
 }
 
-/* The object that a script gets from sys.getprofile and may set again later; new threads call it first, too. */
+/* The Python object that stands for the profile function. A script gets it from sys.getprofile, and may set it again
+ * later. New threads call it, too. In both cases, the object installs the native function in its place. */
 static PyObject *py_hook(PyObject *self, PyObject *args) {
   (void)self;
   (void)args;
@@ -199,7 +201,7 @@ static PyObject *py_hook(PyObject *self, PyObject *args) {
   Py_RETURN_NONE;
 }
 
-/* Make the threads that are new since the last time, or all threads, report their calls. */
+/* Set the profile function of the threads that are new since the last call, or of all threads. */
 static void profile_threads(bool all) {
   PyThreadState *own = PyThreadState_Get();
   uint64_t last = all ? 0 : tracer.last_thread;
@@ -219,7 +221,8 @@ static bool admitted(void) {
   return tracer.on && msp_gate_load(&gate->session) != 0 && msp_gate_load(&gate->refuse) == 0;
 }
 
-static void tell_interpreter(bool on) {
+/* Make the interpreter start or stop reporting calls. */
+static void switch_reports(bool on) {
   PyObject *type, *value, *trace;
   PyErr_Fetch(&type, &value, &trace);
   if (tracer.switched != NULL) {
@@ -232,7 +235,7 @@ static void tell_interpreter(bool on) {
   PyErr_Restore(type, value, trace);
 }
 
-/* Whether the profile function of this thread belongs to another tool. */
+/* Return whether the profile function of this thread belongs to another tool. */
 static bool is_taken(void) {
   PyObject *ask = PySys_GetObject("getprofile");
   PyObject *there = ask == NULL ? NULL : PyObject_CallObject(ask, NULL);
@@ -247,13 +250,14 @@ void msp_tracer_settle(void) {
   if (on == (msp_calls_tracing.span != 0) || tracer.interpreter != PyInterpreterState_Get()) return;
   if (on && tracer.switched == NULL && is_taken()) return;
   if (on) {
-    /* the switch is no call of the job; a profile function removes itself where nothing is traced */
-    if (tracer.switched != NULL) tell_interpreter(true);
+    /* `switched` is called before tracing begins, so that its own call is not traced. Profile functions are set after
+     * tracing has begun, because a profile function removes itself if nothing is traced. */
+    if (tracer.switched != NULL) switch_reports(true);
     msp_calls_begin(tracer.least_ns, tracer.depth_most);
-    if (tracer.switched == NULL) tell_interpreter(true);
+    if (tracer.switched == NULL) switch_reports(true);
   } else {
     msp_calls_end();
-    tell_interpreter(false);
+    switch_reports(false);
   }
 }
 
@@ -299,7 +303,7 @@ static PyObject *py_trace_no_calls(PyObject *self, PyObject *unused) {
 static PyObject *py_calls_seen(PyObject *self, PyObject *unused) {
   (void)self;
   (void)unused;
-  msp_strands_find(); /* the module may have been imported since */
+  msp_strands_find(); /* the job may have imported greenlet since */
   return PyLong_FromUnsignedLongLong(msp_calls_tracing.seen);
 }
 
@@ -308,7 +312,7 @@ static PyObject *py_trace_new_threads(PyObject *self, PyObject *all) {
   int every = PyObject_IsTrue(all);
   if (every < 0) return NULL;
   if (msp_calls_tracing.span == 0 || tracer.switched != NULL) Py_RETURN_NONE;
-  if (every) msp_calls_end(); /* calls that began and ended meanwhile are not known */
+  if (every) msp_calls_end(); /* begin again, because threads have entered and left functions without a report */
   profile_threads(every);
   if (every) msp_calls_begin(tracer.least_ns, tracer.depth_most);
   Py_RETURN_NONE;
@@ -316,12 +320,12 @@ static PyObject *py_trace_new_threads(PyObject *self, PyObject *all) {
 
 static PyMethodDef functions[] = {
     {"trace_calls", py_trace, METH_VARARGS,
-     "Begin to trace: trace_calls(least_us, depth, c_calls, only, without, switch or None, DISABLE) -> whether it "
-     "does."},
+     "Begin to trace: trace_calls(least_us, depth, c_calls, only, without, switch or None, DISABLE) -> bool, true when "
+     "it has begun."},
     {"trace_no_calls", py_trace_no_calls, METH_NOARGS, "Stop tracing."},
-    {"trace_new_threads", py_trace_new_threads, METH_O, "Trace threads that have come since; all if true."},
-    {"calls_seen", py_calls_seen, METH_NOARGS, "Return how many calls were traced so far, those left out included."},
-    {"profile_hook", py_hook, METH_VARARGS, "A profile function that puts the native one in its place."},
+    {"trace_new_threads", py_trace_new_threads, METH_O, "Trace the threads that have been started since; all if true."},
+    {"calls_seen", py_calls_seen, METH_NOARGS, "Return how many calls were reported so far, including those left out."},
+    {"profile_hook", py_hook, METH_VARARGS, "A profile function that replaces itself by the native one."},
     {NULL, NULL, 0, NULL}};
 
 int msp_tracer_add(PyObject *module) {

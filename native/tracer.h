@@ -1,7 +1,7 @@
-/* Trace calls of Python: the interpreter reports calls, through sys.monitoring from 3.12 on and a profile function
- * before, and this code passes them to calls.h.
+/* Trace the calls of Python functions. From Python 3.12 on, the interpreter reports calls to callbacks of
+ * sys.monitoring; in earlier versions, to a profile function. This code passes the calls to calls.h.
  *
- * None of these functions runs code of Python, waits, or raises.
+ * The functions of the hot path run no Python code, do not wait, and raise no exception.
  */
 #ifndef MSP_TRACER_H
 #define MSP_TRACER_H
@@ -17,20 +17,21 @@
 /* Add the functions of the tracer to the module. Returns 0, or -1 with an exception. */
 int msp_tracer_add(PyObject *module);
 
-/* Start or stop tracing after a change of the gate: calls are traced only while the gate admits them. With the GIL. */
+/* Start or stop tracing after a change of the gate: calls are traced only while the gate admits them. Called with the
+ * GIL. */
 void msp_tracer_settle(void);
 
-/* The rare cases of the functions below. */
+/* The slow path of msp_tracer_calls: the gate refuses calls, or the thread runs another stack now. */
 msp_calls *msp_tracer_refused(void);
 void msp_tracer_turn(msp_calls *calls, PyFrameObject *frame, const PyObject *entered, const void *strand);
 
-/* As msp_code_of; a function without room counts as dropped. */
+/* Return the entry of a code object, as msp_code_of. If there is no room for it, count the call as dropped. */
 const msp_code *msp_tracer_code(PyObject *code);
 
-/* The calls of this thread; NULL if no call is to be noted.
+/* Return the open calls of this thread; NULL if calls are not traced now.
  *
- * frame: the running frame, NULL for the innermost one.
- * entered: the code object that has just begun, or NULL. */
+ * frame: the running frame; NULL: get it from the interpreter.
+ * entered: the code object whose call has just begun, or NULL. */
 static inline msp_calls *msp_tracer_calls(PyFrameObject *frame, const PyObject *entered) {
   msp_calls *calls = msp_calls_get();
   if (__builtin_expect(calls == NULL, 0)) return msp_tracer_refused();

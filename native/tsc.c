@@ -9,28 +9,29 @@
 #endif
 
 #define LINE_NS 1000000u
-/* Pairs are wrong by half their widths, 30 ns as a rule: a rate from two of them that are 20 ms apart is wrong by 3 ns
- * at the end of a line. */
+/* The error of a pair is half of its width, usually 30 ns. So a rate from two pairs that are 20 ms apart causes an
+ * error of 3 ns at the end of a line. */
 #define BASELINE_LEAST_NS 20000000u
-#define SLEPT_MOST_NS 100000u   /* largest apparent sleep that comes from reading three clocks in turn */
-#define WIDTH_ENOUGH 200u       /* ticks; a thread that is interrupted between its readings takes others */
-#define WIDTH_MOST 600u         /* largest width of the pair at the begin of a line */
+#define SLEPT_MOST_NS 100000u   /* a smaller difference is no sleep, because the clocks are read in succession */
+#define WIDTH_ENOUGH 200u       /* ticks; a wider pair is read again, because the thread was interrupted */
+#define WIDTH_MOST 600u         /* ticks; largest width of a pair that can begin a line */
 #define ATTEMPTS 4              /* attempts to read a narrow pair */
-#define FAILED_MOST 64u         /* failures in a row after which reading the counter is not worth its time */
+#define FAILED_MOST 64u         /* after so many wide pairs in a row, the counter is not used any more */
 #define DEVIATION_MOST_NS 1000u /* largest deviation of the clock from a line */
-#define COMPARED_MOST 16u       /* lengths of a line after which it cannot be compared any more */
+#define COMPARED_MOST 16u       /* a line is compared with the clock only until this many times its length has passed */
 #define SOURCE "/sys/devices/system/clocksource/clocksource0/current_clocksource"
 
 static struct {
   uint32_t trusted;
   uint32_t rate;      /* ns a tick, times 2^32; 0 until it is known */
-  uint32_t busy;      /* a thread is at `first` */
+  uint32_t busy;      /* a thread uses `first` */
   msp_tsc_pair first; /* the pair from which the rate is computed */
 } counter;
 
 #if defined(__x86_64__)
 
-/* The counter has one rate in all states of the processor, and the kernel, which knows more about it, uses it. */
+/* Return whether the counter is reliable: it has the same rate in all states of the processor, and is the clock source
+ * of the kernel, which makes more checks. */
 static bool reliable(void) {
   unsigned a, b, c, d;
   if (!__get_cpuid(0x80000007u, &a, &b, &c, &d) || (d & 1u << 8) == 0) return false;
@@ -82,7 +83,7 @@ static bool slept_between(const msp_tsc_pair *one, const msp_tsc_pair *other) {
   return apart > 2 * SLEPT_MOST_NS;
 }
 
-/* Return the rate, 0 while it is unknown; the first thread that calls after 20 ms computes it. */
+/* Return the rate, 0 while it is unknown. The first thread that calls this after 20 ms computes it. */
 static uint32_t rate_with(const msp_tsc_pair *pair) {
   uint32_t rate = __atomic_load_n(&counter.rate, __ATOMIC_RELAXED);
   if (rate != 0 || __atomic_exchange_n(&counter.busy, 1, __ATOMIC_ACQUIRE) != 0) return rate;
@@ -94,17 +95,17 @@ static uint32_t rate_with(const msp_tsc_pair *pair) {
       rate = (uint32_t)((double)ns / (double)ticks * 4294967296.0);
       __atomic_store_n(&counter.rate, rate, __ATOMIC_RELAXED);
     } else {
-      msp_tsc_distrust(); /* slower than 1 GHz it is too coarse */
+      msp_tsc_distrust(); /* a counter below 1 GHz is too coarse */
     }
   }
   __atomic_store_n(&counter.busy, 0, __ATOMIC_RELEASE);
   return rate;
 }
 
-/* Return whether the clock deviates from the line, as far as the readings show it. */
+/* Return whether the clock deviates from the thread's last line. */
 static bool strays(const msp_tsc *tsc, const msp_tsc_pair *pair) {
   uint64_t ran = pair->ticks - tsc->ticks;
-  if (ran >= COMPARED_MOST * tsc->length) return false; /* also when there is none */
+  if (ran >= COMPARED_MOST * tsc->length) return false; /* too long ago, or there was no line */
   int64_t ahead = (int64_t)(tsc->ns + (ran * tsc->rate >> 32) - pair->ns);
   return ahead > (int64_t)DEVIATION_MOST_NS || ahead < -(int64_t)DEVIATION_MOST_NS;
 }

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Build the wheel that serves every CPython from 3.10 on, and any Linux with glibc 2.17 or later, into wheelhouse/.
-# The compiler is zig's, which brings the symbols of old C libraries; it and the other tools come from PyPI.
+# The compiler is zig's, which has the symbols of old C libraries. It and the other tools come from PyPI.
 # usage: wheel.sh [PYTHON]
 set -eu
 
@@ -20,7 +20,7 @@ fi
 
 cat >"$tools/bin/zigcc" <<EOF
 #!/bin/sh
-# behind its own headers those of the machine: Debian's pyconfig.h includes one by its path there
+# the machine's headers come after those of zig: Debian's pyconfig.h includes one of them
 exec "$tools/bin/python" -m ziglang cc -target $machine-linux-gnu.2.17 "\$@" -idirafter /usr/include
 EOF
 chmod +x "$tools/bin/zigcc"

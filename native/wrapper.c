@@ -8,8 +8,8 @@
 
 #include "writer.h"
 
-/* Vectorcall joined the limited API with 3.12; the flag, the member and the functions are the same since 3.9. A type
- * without it is called through `tp_call`, which costs a level of recursion. */
+/* The limited API has vectorcall from Python 3.12 on; the flag, the member and the functions are the same since 3.9.
+ * Python calls a type without vectorcall through `tp_call`, which takes one more level of recursion. */
 #ifndef Py_TPFLAGS_HAVE_VECTORCALL
 #define Py_TPFLAGS_HAVE_VECTORCALL (1UL << 11)
 #endif
@@ -23,25 +23,26 @@ typedef struct {
   PyObject ob_base;
   vectorcall call;
   PyObject *function; /* the wrapped function */
-  PyObject *before;   /* called with the arguments; `after` gets its result */
-  PyObject *after;    /* after(state, result, exception): not called where `state` is None */
+  PyObject *before;   /* called with the arguments before the function; returns the `state` for `after` */
+  PyObject *after;    /* after(state, result, exception): called after the function, unless `state` is None */
   PyObject *labels;   /* {id(first argument): (name, category, argument of the span)} */
-  PyObject *describe; /* describe(first argument): makes such a label; without `labels`, one for all calls */
-  PyObject *failed;   /* failed(exception): of `before` and the like; raises exceptions of the job again */
-  PyObject *forked;   /* a list: in a fork child that does not record yet, its session */
+  PyObject *describe; /* describe(first argument): returns such a label; without `labels`, one label for all calls */
+  PyObject *failed;   /* failed(exception): handles an exception of `before`, `after`, `describe` or `forked`; raises it
+                       * again if it is the job's */
+  PyObject *forked;   /* a list with the session in a fork child that does not record yet, otherwise empty */
   PyObject *attributes, *references;
-  uint32_t name; /* of the span, where neither arguments nor functions give another one */
+  uint32_t name; /* of the span, if no label gives another one */
   uint8_t category;
-  uint8_t outermost; /* kind of calls of which only the outermost of a thread counts; 0: all count */
+  uint8_t outermost; /* kind of calls; of nested calls of a kind on a thread, only the outermost is recorded. 0: all */
 } wrapper;
 
 static PyObject *method_type;
 static PyObject *name_attribute;
-/* How deep a thread is in calls of which only the outermost counts, by kind. */
+/* Number of open calls of this thread, by kind (see `outermost`). */
 enum { KINDS = 4 };
 static __thread long depths[KINDS];
 
-/* Call an object, by vectorcall where it has it; until Python 3.10 the one function that does so is no symbol. */
+/* Call an object, through vectorcall if the object supports it. Python 3.10 does not export PyObject_Vectorcall. */
 static PyObject *call(PyObject *callable, PyObject *const *args, size_t flagged, PyObject *names) {
   if (PyObject_Vectorcall != NULL) return PyObject_Vectorcall(callable, args, flagged, names);
   Py_ssize_t count = COUNT(flagged), named = names == NULL ? 0 : PyTuple_Size(names);
@@ -56,8 +57,9 @@ static PyObject *call(PyObject *callable, PyObject *const *args, size_t flagged,
   return result;
 }
 
-/* Whether an exception of ours has been handled; false if the exception is the job's. */
-static bool forgiven(const wrapper *self) {
+/* Pass the current exception to `failed`. Returns true if that has handled it; false, with an exception set, if it is
+ * the job's. */
+static bool handled(const wrapper *self) {
   if (self->failed == NULL) return false;
   PyObject *kind, *value, *trace;
   PyErr_Fetch(&kind, &value, &trace);
@@ -71,8 +73,8 @@ static bool forgiven(const wrapper *self) {
   return answer != NULL;
 }
 
-/* The flags of a span that the current exception ends: the end of an iteration is no failure, and neither is the
- * exception with which PyTorch stops a recomputation that has all it needs. */
+/* Return the flags of a span that the current exception ends. Two exceptions are no failure: the end of an iteration,
+ * and the exception with which PyTorch stops a recomputation early. */
 static uint8_t flags_of_exception(void) {
   if (PyErr_ExceptionMatches(PyExc_StopIteration)) return 0;
   PyObject *kind, *value, *trace;
@@ -86,18 +88,19 @@ static uint8_t flags_of_exception(void) {
   return stops ? 0 : MSP_FLAG_RAISED;
 }
 
-/* Begin a span; in a fork child that does not record yet, start its recording first. */
+/* Begin a span; in a fork child that does not record yet, start the recording first. */
 static bool begin(const wrapper *self, uint32_t name, uint8_t category, uint64_t arg, uint32_t *token) {
   *token = msp_begin(name, category, arg);
   if (*token != 0 || self->forked == NULL || PyList_Size(self->forked) == 0) return true;
   PyObject *session = PyList_GetItem(self->forked, 0);
   PyObject *done = session == NULL ? NULL : PyObject_CallMethod(session, "reopen", NULL);
-  if (done == NULL && !forgiven(self)) return false;
+  if (done == NULL && !handled(self)) return false;
   Py_XDECREF(done);
   *token = msp_begin(name, category, arg);
   return true;
 }
 
+/* Call the function within a span. */
 static PyObject *recorded(const wrapper *self, uint32_t name, uint8_t category, uint64_t arg, PyObject *const *args,
                           size_t flagged, PyObject *names) {
   uint32_t token;
@@ -109,8 +112,8 @@ static PyObject *recorded(const wrapper *self, uint32_t name, uint8_t category, 
   return result;
 }
 
-/* Tell `after` how a call ended. Returns the result of the call, or NULL with an exception set. */
-static PyObject *told(const wrapper *self, PyObject *state, PyObject *result) {
+/* Call `after` with the result or exception of the function. Returns the result, or NULL with an exception set. */
+static PyObject *call_after(const wrapper *self, PyObject *state, PyObject *result) {
   PyObject *kind = NULL, *value = NULL, *trace = NULL;
   if (result == NULL) {
     PyErr_Fetch(&kind, &value, &trace);
@@ -119,9 +122,9 @@ static PyObject *told(const wrapper *self, PyObject *state, PyObject *result) {
   }
   PyObject *answer = PyObject_CallFunctionObjArgs(self->after, state, result == NULL ? Py_None : result,
                                                   value == NULL ? Py_None : value, NULL);
-  bool goes_on = answer != NULL || forgiven(self);
+  bool succeeded = answer != NULL || handled(self);
   Py_XDECREF(answer);
-  if (goes_on) {
+  if (succeeded) {
     if (result == NULL) PyErr_Restore(kind, value, trace);
     return result;
   }
@@ -132,24 +135,25 @@ static PyObject *told(const wrapper *self, PyObject *state, PyObject *result) {
   return NULL;
 }
 
+/* Call `before`, the function and `after`. */
 static PyObject *hooked(const wrapper *self, PyObject *const *args, size_t flagged, PyObject *names) {
   PyObject *state = call(self->before, args, flagged, names);
-  if (state == NULL && !forgiven(self)) return NULL;
+  if (state == NULL && !handled(self)) return NULL;
   if (self->outermost != 0) ++depths[self->outermost];
   PyObject *result = call(self->function, args, flagged, names);
   if (self->outermost != 0) --depths[self->outermost];
-  if (state != NULL && state != Py_None) result = told(self, state, result);
+  if (state != NULL && state != Py_None) result = call_after(self, state, result);
   Py_XDECREF(state);
   return result;
 }
 
-/* Read a label; an exception of `describe` that is not the job's leaves the span without a name. Returns false where
- * the label is none of a span. */
+/* Read a label into `values`. If `describe` has raised (`label` is NULL), the span gets no name; an exception of the
+ * job sets `*failed`. Returns false if the call gets no span, because the label is not a tuple of numbers. */
 static bool read_label(const wrapper *self, PyObject *label, uint64_t values[3], bool *failed) {
   memset(values, 0, 3 * sizeof *values);
   values[1] = self->category;
   if (label == NULL) {
-    *failed = !forgiven(self);
+    *failed = !handled(self);
     return true;
   }
   bool plain = PyTuple_Check(label) && PyTuple_Size(label) == 3;
@@ -163,6 +167,7 @@ static bool read_label(const wrapper *self, PyObject *label, uint64_t values[3],
   return plain;
 }
 
+/* Call the function within a span with the label of its first argument, or as `hooked` does if that has no label. */
 static PyObject *by_label(const wrapper *self, PyObject *const *args, size_t flagged, PyObject *names) {
   PyObject *key = PyLong_FromVoidPtr(args[0]);
   PyObject *label = key == NULL ? NULL : PyDict_GetItemWithError(self->labels, key);
@@ -177,7 +182,7 @@ static PyObject *by_label(const wrapper *self, PyObject *const *args, size_t fla
   return recorded(self, (uint32_t)values[0], (uint8_t)values[1], values[2], args, flagged, names);
 }
 
-/* Get the name of the spans of all calls, once. */
+/* Get the name for the spans of all calls from `describe`. Returns false with an exception of the job. */
 static bool named(wrapper *self, PyObject *first) {
   PyObject *label = PyObject_CallFunctionObjArgs(self->describe, first, NULL);
   uint64_t values[3];
@@ -191,7 +196,7 @@ static PyObject *wrapper_vectorcall(PyObject *object, PyObject *const *args, siz
   wrapper *self = (wrapper *)object;
   bool inner = self->outermost != 0 && depths[self->outermost] > 0;
   PyObject *result;
-  Py_INCREF(object); /* the job may put something else in its place meanwhile */
+  Py_INCREF(object); /* the job may remove the wrapper during the call */
   if (self->labels != NULL && COUNT(flagged) > 0 && (inner || self->outermost == 0)) {
     result = by_label(self, args, flagged, names);
   } else if (inner) {
@@ -220,7 +225,8 @@ static int wrapper_init(PyObject *object, PyObject *args, PyObject *keywords) {
   }
   if (self->function != NULL || (before == NULL) != (after == NULL) ||
       (labels != NULL) != (before != NULL && describe != NULL) || outermost >= KINDS) {
-    PyErr_SetString(PyExc_TypeError, "before and after go together, and with labels and describe");
+    PyErr_SetString(PyExc_TypeError,
+                    "give before and after together, labels only with both and describe, outermost below 4");
     return -1;
   }
   PyObject **const places[] = {&self->function, &self->before, &self->after, &self->labels,
@@ -274,7 +280,7 @@ static void wrapper_dealloc(PyObject *object) {
   Py_DECREF(type);
 }
 
-/* Bind to an instance as a function does. */
+/* Bind the wrapper to an instance, as a function is bound. */
 static PyObject *wrapper_get(PyObject *object, PyObject *instance, PyObject *type) {
   (void)type;
   if (instance == NULL || instance == Py_None) {
@@ -284,7 +290,7 @@ static PyObject *wrapper_get(PyObject *object, PyObject *instance, PyObject *typ
   return PyObject_CallFunctionObjArgs(method_type, object, instance, NULL);
 }
 
-/* Attributes that the wrapper lacks are those of the function: its code, its defaults. */
+/* Take attributes that the wrapper lacks, such as the code or the defaults, from the function. */
 static PyObject *wrapper_getattr(PyObject *object, PyObject *name) {
   PyObject *value = PyObject_GenericGetAttr(object, name);
   if (value != NULL || !PyErr_ExceptionMatches(PyExc_AttributeError)) return value;
@@ -294,24 +300,32 @@ static PyObject *wrapper_getattr(PyObject *object, PyObject *name) {
 
 static PyObject *wrapper_repr(PyObject *object) { return PyObject_Repr(((wrapper *)object)->function); }
 
-/* An operator of PyTorch has the hash of the function that it calls, and is a key of tables. */
+/* Hash and equality are the function's, so that tables with either as key find both, such as PyTorch's tables. */
 static Py_hash_t wrapper_hash(PyObject *object) { return PyObject_Hash(((wrapper *)object)->function); }
 
-/* Pickled and copied by its name, as the function is. */
+static PyObject *wrapper_compare(PyObject *object, PyObject *other, int how) {
+  PyObject *own = ((wrapper *)object)->function;
+  PyObject *its = Py_TYPE(other) == Py_TYPE(object) ? ((wrapper *)other)->function : other;
+  if ((how != Py_EQ && how != Py_NE) || own == NULL || its == NULL) Py_RETURN_NOTIMPLEMENTED;
+  return PyObject_RichCompare(own, its, how);
+}
+
+/* Pickle and copy the wrapper by its name, as Python does with functions. */
 static PyObject *wrapper_reduce(PyObject *object, PyObject *unused) {
   (void)unused;
   return PyObject_GetAttrString(object, "__qualname__");
 }
 
-/* The wrapper passes for a function: `inspect.isfunction`, Dynamo and MindSpore's parser require it. */
+/* The wrapper has the class of the function, because `inspect.isfunction`, Dynamo and MindSpore's parser require one.
+ */
 static PyObject *wrapper_class(PyObject *object, void *unused) {
   (void)unused;
   return PyObject_GetAttrString(((wrapper *)object)->function, "__class__");
 }
 
 static PyMethodDef methods[] = {
-    {"__reduce__", wrapper_reduce, METH_NOARGS, "Return its name."},
-    {"__reduce_ex__", wrapper_reduce, METH_O, "Return its name."},
+    {"__reduce__", wrapper_reduce, METH_NOARGS, "Return the qualified name."},
+    {"__reduce_ex__", wrapper_reduce, METH_O, "Return the qualified name."},
     {NULL, NULL, 0, NULL},
 };
 static PyMemberDef members[] = {
@@ -340,6 +354,7 @@ static PyType_Slot slots[] = {
     SLOT(Py_tp_members, members),
     SLOT(Py_tp_getset, properties),
     SLOT(Py_tp_hash, wrapper_hash),
+    SLOT(Py_tp_richcompare, wrapper_compare),
     {0, NULL},
 };
 static PyType_Spec spec = {
@@ -355,7 +370,7 @@ static PyObject *nest(PyObject *module, PyObject *args) {
   long levels;
   if (!PyArg_ParseTuple(args, "bl", &kind, &levels)) return NULL;
   if (kind >= KINDS) {
-    PyErr_SetString(PyExc_ValueError, "there is no such kind");
+    PyErr_SetString(PyExc_ValueError, "the kind is too large");
     return NULL;
   }
   depths[kind] += levels;
@@ -363,7 +378,8 @@ static PyObject *nest(PyObject *module, PyObject *args) {
 }
 
 static PyMethodDef functions[] = {
-    {"nest", nest, METH_VARARGS, "Add to how deep this thread is in calls of a kind: nest(kind, levels) -> depth."},
+    {"nest", nest, METH_VARARGS,
+     "Change the number of this thread's open calls of a kind: nest(kind, levels) -> new number."},
     {NULL, NULL, 0, NULL},
 };
 

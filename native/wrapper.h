@@ -1,7 +1,7 @@
-/* The object that replaces a function of a framework and records its calls, without a Python frame of its own.
+/* The object that replaces a function of a framework and records its calls, without a Python frame.
  *
- * A frame of ours would cost the job depth of recursion, appear in its tracebacks and in `inspect.stack()`, and shift
- * the line that `warnings.warn(stacklevel=...)` names.
+ * A wrapper in Python would have a frame, which counts towards the recursion limit, appears in tracebacks and in
+ * `inspect.stack()`, and changes the line that `warnings.warn(stacklevel=...)` reports.
  */
 #ifndef MSP_WRAPPER_H
 #define MSP_WRAPPER_H

@@ -1,7 +1,7 @@
-/* The writer of one thread: its segment, its open spans, and the functions that every event passes through.
+/* The writer of one thread: its segment, its open spans, and the functions that record events.
  *
- * Nothing here takes a lock or a system call until a segment is full. A writer belongs to its thread alone; only the
- * count of its records is read by others.
+ * These functions take no lock, and make no system call until a segment is full. Only the writer's own thread uses it;
+ * other threads only read its count of records.
  */
 #ifndef MSP_WRITER_H
 #define MSP_WRITER_H
@@ -17,65 +17,69 @@
 #include "strings.h"
 #include "tsc.h"
 
-/* A token holds an index of the stack of open spans and the serial number of the entry. A token that is used twice,
- * on another thread, or after close, finds another serial number. 30 bits: one digit of a Python integer. */
+/* A token consists of an index into the stack of open spans, and the serial number of the span at this index. If a
+ * token is used twice, on another thread, or after close, the serial number differs. A token has 30 bits: one digit of
+ * a Python integer. */
 enum { MSP_DEPTH_BITS = 9, MSP_DEPTH_MOST = 1 << MSP_DEPTH_BITS, MSP_SERIAL_MASK = (1 << 21) - 1 };
 
 typedef struct {
   msp_slot *slot;
   msp_segment *segment;
   uint32_t serial;
-  uint16_t ops; /* open operators when it began */
+  uint16_t ops; /* number of open operators when the span began */
   uint8_t category;
-  bool op; /* the span is an operator of the op stream */
+  bool op; /* the span is an operator, see operators.h */
 } msp_open_span;
 
-/* The times of a recording thread's looks at the scheduler, which show whether the thread ran.
- * CLOCK_THREAD_CPUTIME_ID takes 0.4 us, so looks 250 us apart take 0.2 % at most. */
-#define MSP_QUIET_NS 250000u /* time without an event after which a thread looks */
-#define MSP_LOOK_NS 5000000u /* time since the last look after which a thread looks in any case */
+/* A recording thread reads its processor time now and then; such a reading is called a look, and shows whether the
+ * thread ran. A look takes 0.4 us, so looks 250 us apart take at most 0.2 %. */
+#define MSP_QUIET_NS 250000u /* an event after so long without one leads to a look */
+#define MSP_LOOK_NS 5000000u /* an event so long after the last look always leads to a look */
 
 typedef struct {
-  uint64_t event_ns;  /* time of the last event */
-  uint64_t due_ns;    /* to look at the latest */
-  uint64_t looked_ns; /* 0 before the first time */
-  uint64_t since_ns;  /* time of the last look that read how long the thread waited for a processor */
-  uint64_t since_ran_ns;
-  uint64_t waited_ns; /* the system's answer then */
+  uint64_t event_ns;     /* time of the last event */
+  uint64_t due_ns;       /* the first event at or after this time leads to a look */
+  uint64_t looked_ns;    /* time of the last look; 0: there was none */
+  uint64_t since_ns;     /* time of the last look that also read the wait time for a processor */
+  uint64_t since_ran_ns; /* processor time in that look */
+  uint64_t waited_ns;    /* wait time in that look */
 } msp_looks;
 
-/* The fields that every event needs are next to each other: between two events a framework uses the whole cache. */
+/* The fields that every event needs are adjacent: between two events, a framework may replace the whole cache, and
+ * adjacent fields are in few cache lines.
+ */
 typedef struct msp_writer {
   const msp_gate *gate;
-  uint32_t session; /* the session that the segment belongs to */
-  uint32_t depth;   /* open spans */
-  uint32_t serial;  /* of the span begun last */
-  uint32_t ops;     /* operators of the op stream that have not ended, recorded or not */
+  uint32_t session; /* the session of the segment */
+  uint32_t depth;   /* number of open spans */
+  uint32_t serial;  /* of the span that began last */
+  uint32_t ops;     /* number of open operators, recorded or not */
   msp_slot *next;   /* free slots of the segment */
   msp_slot *limit;
-  uint64_t records; /* in this session */
+  uint64_t records; /* number of records in this session */
   msp_segment *segment;
   msp_tsc tsc; /* the clock of the thread's records */
   msp_looks looks;
   uint32_t wanted; /* slots of the next segment */
   uint32_t number; /* number of the thread in this session, from 1; 0 before its first record */
-  char *label;     /* name of the thread as set; NULL: ask the system */
+  char *label;     /* name of the thread from msp_writer_name; NULL: use that of the system */
   size_t label_length;
-  struct msp_writer *previous, *following; /* among the session's writers */
-  struct msp_calls *calls;                 /* calls of functions; NULL: none was traced */
+  struct msp_writer *previous, *following; /* in the list of the session's writers */
+  struct msp_calls *calls;                 /* open calls; NULL: no call was traced */
   msp_recent recent;
   msp_open_span open[MSP_DEPTH_MOST];
 } msp_writer;
 
-/* One pointer of thread-local storage. The dynamic model costs an operator 8 ns more than the static one, which
- * takes from the few hundred bytes that all libraries loaded later have to share, and fails where they are used up. */
+/* The writer of this thread. Its thread-local storage has the dynamic model, which takes 8 ns more for each operator.
+ * The static model would take space from the few hundred bytes that all libraries loaded later share, and fails when
+ * these are used up. */
 extern __thread msp_writer *msp_writer_current;
 
-/* Once per process. Returns 0 or an errno. */
+/* Set up the writers; called once per process. Returns 0 or an errno. */
 int msp_writer_init(void);
 void msp_writer_after_fork(void);
 
-/* The rare cases of the functions below. */
+/* Slow paths of the functions below. */
 msp_writer *msp_writer_enter(void);
 bool msp_writer_refuses(uint32_t refuse, uint8_t category);
 bool msp_writer_extend(msp_writer *writer, msp_worth worth);
@@ -83,27 +87,27 @@ void msp_writer_drop(const msp_writer *writer);
 void msp_writer_settle(msp_writer *writer, msp_segment *segment);
 void msp_writer_look(msp_writer *writer, uint64_t now, uint64_t before);
 
-/* Name the calling thread in every store from here on. */
+/* Set the calling thread's name in this and all later stores. */
 void msp_writer_name(const char *text, size_t length);
 
-/* End the open spans of the calling thread, as it closes the session. */
+/* End the open spans of the calling thread, which is about to close the session. */
 void msp_writer_end_all(void);
 
-/* Release the calling thread's hold of a closed session; the last thread closes the store. */
+/* Release the calling thread's segments of a closed session. */
 void msp_writer_leave(void);
 
-/* Records of the session opened last, and threads that wrote any. */
+/* Return the number of records in the last session, and of the threads that wrote them. */
 uint64_t msp_writer_records(void);
 uint32_t msp_writer_threads(void);
 
-/* Start counting for a new session. */
+/* Reset these numbers for a new session. */
 void msp_writer_reset(uint32_t session);
 
-/* Let the calling thread write into private memory (true), or into the store again, to measure the cost of
+/* Make the calling thread write to private memory (true), or to the store again (false), to measure the cost of
  * recording. Returns false if there is no memory. */
 bool msp_writer_scratch(bool on);
 
-/* The writer of this thread, if a session is open, or if the last one was closed and nothing has changed since. */
+/* Return the writer of this thread. If no session is open: NULL, or a writer that gets no slots. */
 static inline msp_writer *msp_writer_get(void) {
   msp_writer *writer = msp_writer_current;
   if (__builtin_expect(writer == NULL || writer->session != msp_gate_load(&writer->gate->session), 0)) {
@@ -112,11 +116,13 @@ static inline msp_writer *msp_writer_get(void) {
   return writer;
 }
 
+/* Return whether the gate accepts events of a category now. */
 static inline bool msp_writer_admits(const msp_writer *writer, uint8_t category) {
   uint32_t refuse = msp_gate_load(&writer->gate->refuse);
   return __builtin_expect(refuse == 0, 1) || !msp_writer_refuses(refuse, category);
 }
 
+/* Count a record, and return the next free slot, from a new segment if necessary; NULL: there is no room. */
 static inline msp_slot *msp_writer_slot(msp_writer *writer, msp_worth worth) {
   if (__builtin_expect(writer->next == writer->limit, 0) && !msp_writer_extend(writer, worth)) return NULL;
   __atomic_store_n(&writer->records, writer->records + 1, __ATOMIC_RELAXED);
@@ -127,13 +133,13 @@ static inline msp_worth msp_worth_of(uint8_t category) {
   return category & MSP_CATEGORY_FINE ? MSP_WORTH_FINE : MSP_WORTH_COARSE;
 }
 
-/* CLOCK_MONOTONIC_RAW in nanoseconds, never before a time that this thread has recorded. */
+/* Return CLOCK_MONOTONIC_RAW in nanoseconds, never less than a time that this thread has recorded. */
 static inline uint64_t msp_writer_now(void) {
   msp_writer *writer = msp_writer_current;
   return writer != NULL ? msp_tsc_now(&writer->tsc) : msp_now();
 }
 
-/* Note an event of this thread; if the last one was long ago, look whether the thread ran meanwhile. */
+/* Store the time of an event as this thread's last one, and make a look if one is due. */
 static inline void msp_writer_passed(msp_writer *writer, uint64_t now) {
   uint64_t before = writer->looks.event_ns;
   writer->looks.event_ns = now;
@@ -142,7 +148,7 @@ static inline void msp_writer_passed(msp_writer *writer, uint64_t now) {
   }
 }
 
-/* Begin a span that the writer admits, or an operator; returns its token, 0 when it is not recorded. */
+/* Begin a span of an accepted category; `op`: it is an operator. Returns its token, 0 when it is not recorded. */
 static inline uint32_t msp_writer_begin(msp_writer *writer, uint32_t name, uint8_t category, uint64_t arg, bool op) {
   if (__builtin_expect(writer->depth == MSP_DEPTH_MOST, 0)) {
     msp_writer_drop(writer);
@@ -162,20 +168,21 @@ static inline uint32_t msp_writer_begin(msp_writer *writer, uint32_t name, uint8
   return serial << MSP_DEPTH_BITS | index;
 }
 
+/* End the span that began last. */
 static inline void msp_writer_end_last(msp_writer *writer, uint64_t now, uint8_t flags) {
   msp_open_span *span = &writer->open[--writer->depth];
   msp_slot_end(span->slot, now, span->category, flags);
   if (__builtin_expect(span->segment != writer->segment, 0)) msp_writer_settle(writer, span->segment);
 }
 
-/* Begin a span of the calling thread; returns its token, 0 when it is not recorded. */
+/* Begin a span of the calling thread. Returns its token, 0 when it is not recorded. */
 static inline uint32_t msp_begin(uint32_t name, uint8_t category, uint64_t arg) {
   msp_writer *writer = msp_writer_get();
   if (writer == NULL || !msp_writer_admits(writer, category)) return 0;
   return msp_writer_begin(writer, name, category, arg, false);
 }
 
-/* End the open span of that index, and those that began after it with the flags `inner`. */
+/* End the open span of that index with `flags`, after the spans that began later, which get the flags `inner`. */
 static inline void msp_writer_end(msp_writer *writer, uint32_t index, uint8_t flags, uint8_t inner) {
   uint64_t now = msp_tsc_now(&writer->tsc);
   while (writer->depth > index + 1) msp_writer_end_last(writer, now, inner);
@@ -183,7 +190,8 @@ static inline void msp_writer_end(msp_writer *writer, uint32_t index, uint8_t fl
   msp_writer_passed(writer, now);
 }
 
-/* End the span of a token, and abandon those that began after it; does nothing when it is not open. */
+/* End the span of a token; spans that began later end, too, with MSP_FLAG_ABANDONED. Does nothing if the span is not
+ * open. */
 static inline void msp_end(uint32_t token, uint8_t flags) {
   if (token == 0) return;
   msp_writer *writer = msp_writer_get();
@@ -211,7 +219,8 @@ static inline void msp_counter(uint32_t name, double value) {
   msp_event(MSP_KIND_COUNTER, name, 0, bits);
 }
 
-/* Record a complete slot; a pause does not refuse it. Kinds that are not events are not committed. */
+/* Write a complete slot, also while recording is paused. Returns whether it was written; false for kinds that are no
+ * events. */
 bool msp_record(uint8_t kind, uint8_t category, uint8_t flags, uint32_t name, uint64_t start_ns, uint64_t end_ns,
                 uint64_t arg);
 

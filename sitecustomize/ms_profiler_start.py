@@ -7,7 +7,7 @@ import os
 
 
 def activate():
-    """Start ms-profiler if MS_PROFILER_OPTIONS is set; else import nothing. Never raise: it would end the job."""
+    """Start ms-profiler if MS_PROFILER_OPTIONS is set; else import nothing. Never raise: an error would end the job."""
     if os.environ.get("MS_PROFILER_OPTIONS"):
         try:
             from ms_profiler.job import bootstrap

@@ -1,9 +1,9 @@
 """Activate ms-profiler in every interpreter that has this directory on PYTHONPATH.
 
-Interpreters of any version may find it, so it keeps to syntax that Python 2.7 reads. It first stands aside for the
-`sitecustomize` it hides: afterwards that one is in `sys.modules`, `sys.path` is as it would be without this directory,
-and whatever it raises is raised. Then, if MS_PROFILER_OPTIONS is set and this is Python 3.10 or later, the profiler
-waits for a framework to be imported. No error of ours gets out: at this point it would end the interpreter.
+Interpreters of any version may execute this file, so its syntax is that of Python 2.7. This file hides any other module
+`sitecustomize`. So it first removes this directory from `sys.path` and imports the other module, whose errors it does
+not catch. Then, if MS_PROFILER_OPTIONS is set and this is Python 3.10 or later, the profiler waits for the import of a
+framework. It never raises an error of ours, which would end the interpreter.
 """
 
 import os
@@ -17,8 +17,9 @@ def _activate(here):
         try:
             import ms_profiler
         except ImportError:
-            # Not installed for this interpreter: found beside this file, in a checkout or in another environment. On
-            # sys.path only while it is imported, as the rest of that environment is not for this interpreter.
+            # The package is not installed for this interpreter, but lies beside this file, in a checkout or in another
+            # environment. Its folder is on sys.path only during the import, because other packages in that folder are
+            # not for this interpreter.
             parent = os.path.dirname(here)
             if os.path.basename(parent) == "ms_profiler":
                 parent = os.path.dirname(parent)
@@ -37,19 +38,19 @@ def _activate(here):
             raise
 
 
-def _stand_aside(here):
+def _import_hidden(here):
     def elsewhere(entry):
         return os.path.abspath(entry or os.curdir) != here
 
     sys.path[:] = [entry for entry in sys.path if elsewhere(entry)]
-    ours = sys.modules.pop("sitecustomize")  # kept by name: Python 2 empties a module that nothing holds
-    import sitecustomize  # if there is none, the interpreter takes this ImportError as it takes its own
+    ours = sys.modules.pop("sitecustomize")  # the caller keeps it: Python 2 clears a module without references
+    import sitecustomize  # if there is none, the interpreter ignores this ImportError as it does without this file
 
     return ours, sitecustomize
 
 
 _here = os.path.dirname(os.path.abspath(__file__))
 try:
-    _held = _stand_aside(_here)
+    _modules = _import_hidden(_here)
 finally:
     _activate(_here)

@@ -1,4 +1,4 @@
-"""Run jobs of PyTorch with an emulated Python, with and without the profiler, and print what was compared.
+"""Run jobs of PyTorch with an emulated Python, with and without the profiler, compare the two, and print the results.
 
     python tests/aarch64.py PYTHON FOLDER
 
@@ -17,12 +17,12 @@ from events import events, of
 from ms_profiler.store.format import Category
 from torch_versions import Version, both, expect
 
-#: seconds for one run: the emulated import of PyTorch takes most of a minute
+#: seconds that one run may take; the emulated import of PyTorch alone takes most of a minute
 LIMIT: Final = 1200
 
 
 def trains(python: str, folder: Path) -> str:
-    """Train with a data loader, and return what the summary says."""
+    """Train with a data loader, check the records, and return a text with the numbers of records."""
     (run,) = both(python, folder, [str(PROGRAMS / "torch_loops.py"), "plain"], analyse="off", limit=LIMIT)
     subprocess.run([sys.executable, "-m", "ms_profiler", "analyse", str(run.result)], check=True)
     summary = json.loads((run.result / "summary.json").read_text())
@@ -37,7 +37,7 @@ def trains(python: str, folder: Path) -> str:
 
 
 def main() -> int:
-    """Run the jobs; a difference raises BrokenError."""
+    """Run the jobs, and raise BrokenError if a profiled job differs from its bare run."""
     python, folder = sys.argv[1], Path(sys.argv[2])
     version = Version(python, folder, LIMIT)
     print(f"PyTorch {version.built()}", flush=True)

@@ -1,5 +1,7 @@
-"""Build results like those of MindSpore's and PyTorch's profilers for Ascend, from times that are worked out by
-hand."""
+"""Build results like those of MindSpore's and PyTorch's profilers for Ascend.
+
+Every time in these results is computed by hand, so that a test knows the right answer.
+"""
 
 import csv
 import json
@@ -10,10 +12,10 @@ from pathlib import Path
 #: microseconds since the epoch at which the runs start
 BASE = 1_700_000_000_000_000
 PID = 4242
-#: a process number as in a real result, which differs from the host's
+#: Process numbers of the device's rows in a trace. As in a real result, they differ from the host's process number.
 HARDWARE, HCCL, CANN, OVERLAP, MEMORY = (3_000_000_000 + number for number in range(1, 6))
 NAMES = {PID: "Python", HARDWARE: "Ascend Hardware", HCCL: "HCCL", CANN: "CANN", MEMORY: "NPU MEM"}
-#: value of a missing rank, and the numbers of transports and links in databases
+#: the value of a missing rank; below it, the numbers of transports and links in databases
 NO_RANK = 2**32 - 1
 TRANSPORTS = {0: "SDMA", 1: "RDMA", 2: "LOCAL"}
 LINKS = {0: "ON_CHIP", 1: "HCCS", 2: "PCIE", 4: "SIO", 5: "HCCS_SW", 65535: "INVALID_TYPE"}
@@ -21,11 +23,12 @@ LINKS = {0: "ON_CHIP", 1: "HCCS", 2: "PCIE", 4: "SIO", 5: "HCCS_SW", 65535: "INV
 
 @dataclass
 class AscendBuilder:
-    """Collect tasks in microseconds from the start, and write them as text or as a database.
+    """Collect a run's tasks, with times in microseconds from its start, and write them as text or as a database.
 
     Attributes:
         suffix: "_ascend_ms" or "_ascend_pt".
-        driven: numbers of the kernels that a call of the driver launched 1 us after the start; only in text.
+        driven: indexes of the kernels that a call of the driver launched 1 us after the run's start; the database has
+            no such calls.
     """
 
     folder: Path
@@ -40,12 +43,12 @@ class AscendBuilder:
     driven: tuple = ()
 
     def part(self, plane, kind, start, end, source=0, target=NO_RANK, size=0, link="INVALID_TYPE", transport="SDMA"):
-        """Add a part of the last exchange."""
+        """Add a part of the last exchange; `start` and `end` are in us, `size` in bytes."""
         row = (len(self.exchanges) - 1, plane, kind, start, end, source, target, size, link, transport)
         self.parts.append(row)
 
     def hold(self, time, kilobytes):
-        """Add the kilobytes of the device's memory that the application held at a time."""
+        """Add how many kilobytes of the device's memory the application held at a time in us."""
         self.held.append((time, kilobytes))
 
     def step(self, number, start, end):
@@ -105,9 +108,9 @@ class AscendBuilder:
             if not own:
                 yield self._span(HCCL, lane + 1, "Notify_Wait", start, end)
             for number, kind, since, until, source, target, size, link, transport in own:
-                told = {"src rank": source, "dst rank": target, "size(Byte)": size, "link type": link}
-                told["transport type"] = transport
-                yield self._span(HCCL, lane + 1 + number, kind, since, until, **told)
+                details = {"src rank": source, "dst rank": target, "size(Byte)": size, "link type": link}
+                details["transport type"] = transport
+                yield self._span(HCCL, lane + 1 + number, kind, since, until, **details)
             yield from self._flow(f"e{index}", launch, start, HCCL, lane)
         for index, (name, start, end, launch, lane, _, core) in enumerate(self.kernels):
             if hardware:
@@ -222,7 +225,7 @@ def absolute(microseconds):
 
 
 def key(names, name):
-    """Return the number of a name."""
+    """Return the number under which a table of names has a name."""
     return next(number for number, known in names.items() if known == name)
 
 
@@ -231,7 +234,7 @@ def ns(microseconds):
 
 
 def sample(folder):
-    """Return a step with two kernels, an exchange and three calls."""
+    """Return the builder of a run with one step of two kernels, an exchange and three calls."""
     made = AscendBuilder(folder)
     made.step(1, 0, 100)
     made.call("aten::mm", 4, 8, thread=4300)
@@ -244,7 +247,7 @@ def sample(folder):
 
 
 LAUNCHES = [int(absolute(time).replace(".", "")) for time in (5, 7, 6)]
-#: tasks of `sample`: stream, name, type, core, group, exchange, launch
+#: the tasks of `sample`: stream, name, type, core, group, whether it is an exchange, begin of its launch in ns
 TASKS = [
     (2, "MatMul1", "MatMul", "AI_CORE", None, False, LAUNCHES[0]),
     (0, "hcom_allReduce__077_0_1", "hcom_allReduce_", "HCCL", "g", True, LAUNCHES[1]),
@@ -253,7 +256,10 @@ TASKS = [
 
 
 def exchanging(folder, suffix="_ascend_pt"):
-    """Return a step with an exchange that waited 4 us for other ranks, and moved 4 MB to one of them, 40 to another."""
+    """Return the builder of a run with one exchange.
+
+    The exchange waited 4 us for another rank. It moved 4 MB to that rank and 40 MB to another one.
+    """
     made = AscendBuilder(folder, suffix)
     made.step(7, 0, 100)
     made.kernel("MatMul1", 10, 30, launch=5)

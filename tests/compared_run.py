@@ -1,4 +1,4 @@
-"""A result of a PyTorch job that was never run, in which every step is known to the nanosecond."""
+"""Write the result of a made-up PyTorch job, in which the times of every step are known to the nanosecond."""
 
 from ms_profiler.store.format import Category, StepSource
 from store_builder import RAW_NS, StoreBuilder
@@ -28,13 +28,13 @@ def compared_run(
         number: distinguishes the result from others in the directory.
         steps: the number of steps.
         data: milliseconds that each step waits for data.
-        layers: milliseconds of each layer.
+        layers: the milliseconds of each layer, one number a layer.
         net: name of the network.
         copies: the number of copies of a tensor, 1 ms each, outside of modules.
         reads: the number of reads of a value, 0.1 ms each, outside of modules.
-        exchanges: the bytes of each exchange with other ranks; an exchange takes 1 ms and 1 ms a megabyte.
+        exchanges: the bytes of each exchange with other ranks. An exchange takes 1 ms, and 1 ms more for each megabyte.
         compiles: milliseconds of a compilation in each step.
-        factor: the factor by which all times are longer.
+        factor: the factor by which all durations are multiplied.
     """
     name = f"host_{4242 + number}_2026010100000{number}123_ascend_ms"
     store = StoreBuilder(

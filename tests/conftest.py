@@ -1,4 +1,4 @@
-"""Fixtures: run a program as a user would, and read its result."""
+"""Fixtures that run a program as a user would and read its result."""
 
 import json
 import os
@@ -19,7 +19,7 @@ VARIABLE = "MS_PROFILER_OPTIONS"
 
 @dataclass
 class Run:
-    """The outcome of a program."""
+    """The outcome of a program: its exit code, stdout, stderr, and the directory of its results."""
 
     code: int
     out: str
@@ -28,7 +28,7 @@ class Run:
 
     @property
     def lines(self):
-        """Return our lines on stderr, without their prefix."""
+        """Return the profiler's lines on stderr, without their prefix "ms-profiler: "."""
         return [line[len("ms-profiler: ") :] for line in self.err.splitlines() if line.startswith("ms-profiler: ")]
 
     @property
@@ -49,7 +49,7 @@ class Run:
 
 
 def environment(options=None, **extra):
-    """Return the environment of a user, in which only the variable is ours."""
+    """Return the environment of a user who sets no variable of ms-profiler except for the options."""
     variables = {key: value for key, value in os.environ.items() if not key.startswith(("MS_PROFILER", "PYTEST"))}
     variables.pop("PYTHONPATH", None)
     variables["GLOG_v"] = "3"
@@ -59,7 +59,7 @@ def environment(options=None, **extra):
 
 
 def eventually(condition, seconds=60):
-    """Wait until `condition()` is true, looking a hundred times a second; fail when that takes too long."""
+    """Wait until `condition()` is true, checking a hundred times a second; fail after `seconds` seconds."""
     deadline = time.monotonic() + seconds
     pause = threading.Event()
     while not condition():
@@ -68,14 +68,14 @@ def eventually(condition, seconds=60):
 
 
 def launcher(folder):
-    """Return a function that runs a Python program in `folder`, profiled into a directory of it."""
+    """Return a function that runs a Python program in `folder`, profiled with its results in `folder / "data"`."""
 
     def run(program, *args, options=None, profile=True, env=None, timeout=300, python=sys.executable):
         output = folder / "data"
         if profile and not isinstance(options, str):
             options = {"start": True, "output_path": str(output)} | (options or {})
         command = [program] if isinstance(program, Path) else ["-c", program]
-        # stdout is a file like a log, because a pipe gets no lines after the end of the job
+        # stderr is a file like a user's log: a pipe would get no lines of ms-profiler after the end of the job
         with tempfile.TemporaryFile("w+") as err:
             finished = subprocess.run(
                 [python, *command, *args],
@@ -95,19 +95,19 @@ def launcher(folder):
 
 @pytest.fixture
 def job(tmp_path):
-    """Return a function that runs a Python program profiled into a directory of this test."""
+    """Return a function that runs a Python program in the directory of this test, profiled into `data` below it."""
     return launcher(tmp_path)
 
 
 @pytest.fixture(scope="module")
 def launch(tmp_path_factory):
-    """Return a function that runs a Python program for several tests of a module, each time in a new directory."""
+    """Return a function that runs a Python program in a new directory each time, so that tests can share a run."""
     return lambda *args, **options: launcher(tmp_path_factory.mktemp("job"))(*args, **options)
 
 
 @pytest.fixture
 def guest(tmp_path):
-    """Return a job in the directory of this test, see `guests.Guest`."""
+    """Return a job in the directory of this test, as a `guests.Guest`."""
     from guests import Guest
 
     return Guest(tmp_path)
@@ -115,7 +115,7 @@ def guest(tmp_path):
 
 @pytest.fixture(params=["native", "plain"])
 def columns(request):
-    """Run the test with each implementation of columns."""
+    """Return an implementation of columns; the test runs once with each of them."""
     from column_kinds import BOTH
 
     return next(kind for kind in BOTH if kind.kind == request.param)

@@ -1,9 +1,9 @@
-"""Stand-ins for CUDA's libraries, with which a build of PyTorch for CUDA runs on a CPU where CUDA is not installed.
+"""Make stand-ins for CUDA's libraries, so that a build of PyTorch for CUDA runs on a CPU where CUDA is not installed.
 
 PyPI's wheels of PyTorch for Linux on x86-64 are linked to libraries of several gigabytes. `import torch` loads these
-libraries; without a GPU it calls only the function that counts devices. So each missing library is made under its own
-name, with the symbols and versions that the wheel's libraries look for, and with functions that return CUDA's error for
-a host without a driver.
+libraries. On a host without a GPU it calls only the function that counts devices. So this program makes each missing
+library under its own name, with the symbols and versions that the wheel's libraries look for. The functions of such a
+library return CUDA's error for a host without a driver.
 """
 
 import ctypes
@@ -15,9 +15,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-#: cudaErrorInsufficientDriver: the answer of CUDA's runtime without a driver.
+#: cudaErrorInsufficientDriver: the error that CUDA's runtime returns on a host without a driver.
 NO_DRIVER = 35
-#: Size of a stand-in's variable in bytes; the largest real ones hold a few numbers.
+#: Size of a stand-in's variable in bytes. The largest real variable holds a few numbers.
 VARIABLE_SIZE = 256
 _NEEDED = re.compile(r"\(NEEDED\)\s+Shared library: \[(?P<name>[^\]]+)\]")
 _FILE = re.compile(r"Version: 1 +File: (?P<file>\S+)")
@@ -26,7 +26,7 @@ _SYMBOL = re.compile(
     r" *\d+: [0-9a-f]+ +\S+ +(?P<kind>[A-Z]+) +(?P<binding>[A-Z]+) +\S+ +(?P<section>\S+) "
     r"(?P<name>[^@\s]+)(?:@+(?P<version>\S+))?"
 )
-#: symbols of the interpreter and of its interface for extensions, which no library has
+#: symbols of the Python interpreter and of its interface for extensions, which no library provides
 _INTERPRETER = re.compile(r"_?Py[A-Z_]")
 
 
@@ -35,10 +35,10 @@ class Library:
     """The parts of a library that the dynamic linker reads.
 
     Attributes:
-        needed: names of the libraries it is linked to.
-        versions: (library, version of symbols) that has to be there.
+        needed: names of the libraries to which this library is linked.
+        versions: (library, version of symbols) that this library requires.
         wanted: required (symbol, its version or "") -> whether it is a variable.
-        provided: symbols that others find in it.
+        provided: symbols that this library defines for other libraries.
     """
 
     needed: list[str] = field(default_factory=list)
@@ -48,14 +48,14 @@ class Library:
 
 
 def read(listing: str) -> Library:
-    """Return the output of `readelf --wide --dynamic --version-info --dyn-syms` for a library."""
+    """Parse the output of `readelf --wide --dynamic --version-info --dyn-syms` for a library."""
     library = Library()
     file = ""
     for line in listing.splitlines():
         if match := _SYMBOL.match(line):
             if match["section"] != "UND":
                 library.provided.add(match["name"])
-            elif match["binding"] == "GLOBAL":  # a weak one may be missing
+            elif match["binding"] == "GLOBAL":  # a weak symbol may be missing
                 library.wanted[match["name"], match["version"] or ""] = match["kind"] == "OBJECT"
         elif match := _NEEDED.search(line):
             library.needed.append(match["name"])
@@ -68,10 +68,10 @@ def read(listing: str) -> Library:
 
 @dataclass
 class StandIn:
-    """The contents of a library in place of a missing one.
+    """The symbols of a library that replaces a missing one.
 
     Attributes:
-        symbols: version or "" -> symbol -> whether it is a variable.
+        symbols: {version, or "" without a version: {symbol: whether it is a variable}}.
     """
 
     symbols: dict[str, dict[str, bool]] = field(default_factory=lambda: defaultdict(dict))
@@ -87,13 +87,13 @@ class StandIn:
                 if variable:
                     lines.append(f"char {name}[{VARIABLE_SIZE}];")
                 else:
-                    # functions that return a text return an empty one, all others an error number
+                    # functions whose result is a text return an empty text, all others an error number
                     alias = "text" if re.search("String|ErrorName", name) else "none"
                     lines.append(f'long {name}(void) __attribute__((alias("{alias}")));')
         return "\n".join(lines) + "\n"
 
     def script(self) -> str:
-        """Return the versions of the stand-in's symbols as a script for the linker."""
+        """Return a linker script that gives the stand-in's symbols their versions."""
         return "".join(
             f"{version} {{ {'global: ' + '; '.join(names) + ';' if names else ''} }};\n"
             for version, names in self.symbols.items()
@@ -107,7 +107,7 @@ def stand_ins(libraries: list[Library], missing: set[str], host: Callable[[str],
     Args:
         libraries: the libraries of the wheel.
         missing: names of libraries that neither the wheel nor the host has.
-        host: tells whether a library of the host has a symbol.
+        host: a function that returns whether a library of the host has a symbol.
     """
     found = {name: StandIn() for name in sorted(missing)}
     owner: dict[str, str] = {}
@@ -115,7 +115,7 @@ def stand_ins(libraries: list[Library], missing: set[str], host: Callable[[str],
         for file, version in library.versions:
             if file in missing:
                 owner[version] = file
-                found[file].symbols[version]  # the version has to be there even where it has no symbol
+                found[file].symbols[version]  # the linker requires the version even if it has no symbol
     provided = set().union(*(library.provided for library in libraries))
     for library in libraries:
         unversioned = next((name for name in library.needed if name in missing), "")
@@ -123,14 +123,15 @@ def stand_ins(libraries: list[Library], missing: set[str], host: Callable[[str],
             if version in owner:
                 found[owner[version]].symbols[version][name] = variable
             elif not (version or name in provided or _INTERPRETER.match(name) or host(name)) and unversioned:
-                # no matter in which, as long as whoever looks for it is linked to it; one that the host has is asked
-                # for without a version by some wheels, and would be found here first
+                # Any stand-in that the library is linked to may define the symbol. Some wheels require a symbol of a
+                # host's library without a version. A stand-in must not define such a symbol, because the linker would
+                # find the stand-in first.
                 found[unversioned].symbols[""][name] = variable
     return found
 
 
 def of_host(name: str) -> ctypes.CDLL | None:
-    """Return this host's library with a name; None if the host has none."""
+    """Load this host's library with a name and return it; None if the host has none."""
     try:
         return ctypes.CDLL(name)
     except OSError:
@@ -138,7 +139,7 @@ def of_host(name: str) -> ctypes.CDLL | None:
 
 
 def make(folder: Path) -> list[str]:
-    """Put stand-ins beside the libraries of a wheel, where these are looked for first; return their names.
+    """Put stand-ins beside the libraries of a wheel, where the linker looks first; return the names of the stand-ins.
 
     Args:
         folder: `torch/lib` of an installed wheel.

@@ -1,4 +1,4 @@
-"""Compare our layouts of CUPTI's records, numbers and names with CUPTI's headers, by a compiler."""
+"""Compare our layouts, numbers and names of CUPTI's records with CUPTI's headers, by compiling assertions."""
 
 import re
 import subprocess
@@ -8,7 +8,8 @@ from pathlib import Path
 NATIVE = Path(__file__).parent.parent / "native"
 HEADER = "cupti_activity.h"
 RECORDS = NATIVE / "devices" / "cupti_records.c"
-#: our structure -> the name of CUPTI's without its number, and its fields by ours
+#: our structure -> CUPTI's structure, without the number in its name, and the names of the fields in our order;
+#: OURS:THEIRS for a field whose names differ
 LAYOUTS = {
     "kernel_record": (
         "Kernel",
@@ -40,9 +41,9 @@ LAYOUTS = {
         "correlation:correlationId start end device:deviceId graph:graphId context:contextId stream:streamId",
     ),
 }
-#: a set is read as a copy, but for the kinds, which it has not
+#: the fields of a memory set's record: those of a copy without the kind of the copy
 SET = "bytes start end device:deviceId context:contextId stream:streamId correlation:correlationId graph:graphId"
-#: our numbers -> CUPTI's
+#: our name of a number -> CUPTI's name
 NUMBERS = {
     "CUPTI_MEMCPY": "KIND_MEMCPY",
     "CUPTI_MEMSET": "KIND_MEMSET",
@@ -56,7 +57,8 @@ NUMBERS = {
     "CUPTI_MEMORY": "KIND_MEMORY2",
     "CUPTI_GRAPH_TRACE": "KIND_GRAPH_TRACE",
 }
-#: our table of texts -> CUPTI's names of its entries, in their order, and the distance of their numbers
+#: our table of texts -> (prefix of CUPTI's names, CUPTI's names of the entries in order, difference between the numbers
+#: of neighbouring entries)
 TEXTS = {
     "copies": (
         "MEMCPY_KIND_",
@@ -84,7 +86,7 @@ TEXTS = {
 
 
 def newest(header: str, name: str) -> str:
-    """Return CUPTI's current structure of a name, which has the highest number."""
+    """Return the full name of CUPTI's current structure: the one with the highest number at the end of its name."""
     numbers = re.findall(rf"\}} CUpti_Activity{name}(\d*);", header)
     if not numbers:
         raise LookupError(f"the header declares no CUpti_Activity{name}")
@@ -92,7 +94,7 @@ def newest(header: str, name: str) -> str:
 
 
 def checks(header: str) -> list[str]:
-    """Return the conditions that a header has to meet, as assertions of C.
+    """Return the conditions that a header has to meet, as static assertions in C.
 
     Args:
         header: the text of `cupti_activity.h`.
@@ -112,19 +114,23 @@ def _texts(header: str) -> Iterator[tuple[str, str]]:
         entries = [f"CUPTI_ACTIVITY_{prefix}{name}" for name in names.split()]
         yield f"sizeof {table} / sizeof *{table} == {len(entries)}", table
         for number, name in enumerate(entries):
-            # an older header has not all of them, and a driver's compiler is the one overhead that is not a high half
+            # An older header lacks some names, which are skipped. The kinds of overhead are multiples of 1 << 16,
+            # except for the driver's compiler, which is 1.
             value = number * apart if apart == 1 or number else 1
             if re.search(rf"\b{name}\b", header):
                 yield f"{name} == {value}", name
 
 
 def differences(include: Path, folder: Path, after: Sequence[Path] = ()) -> tuple[int, str]:
-    """Return the number of comparisons with the headers in a folder, and the differences that a compiler reports.
+    """Compare our layouts with the headers in a folder.
 
     Args:
-        include: the folder.
-        folder: for the program.
-        after: folders with what these headers include, where they lack it themselves.
+        include: the folder with the headers.
+        folder: the folder that receives the C program of the comparison.
+        after: folders of further headers that these headers include.
+
+    Returns:
+        The number of comparisons, and the differences that the compiler reports as a text; empty if there are none.
     """
     found = checks((include / HEADER).read_text(errors="replace"))
     program = folder / "layouts.c"

@@ -2,12 +2,11 @@
 
     python tests/cupti_versions.py [VERSION ...] [--write FILE] [--keep]
 
-For each version, our layouts and numbers are compared with its headers. Then a job of PyTorch on the processor is told
-to record
-a GPU with this version's library: once on the machine as it is, and once with a made-up driver. The driver reports a
-device
-and does nothing else, so that the library is called. NVIDIA's packages are downloaded, unpacked and removed again. The
-project does not keep or distribute them.
+For each version, our layouts and numbers are compared with its headers. Then a job of PyTorch on the processor runs
+twice with the option to record a GPU with this version's library: once without a driver, and once with a made-up one.
+The made-up driver reports a device and does nothing else; because of the device, ms-profiler calls the library. The
+program downloads and unpacks NVIDIA's packages, and deletes them after the test. The project does not store or
+distribute them.
 """
 
 import ctypes
@@ -29,9 +28,9 @@ from conftest import PROGRAMS, environment
 from torch_versions import PREFIX, expect, launched
 from versions import BrokenError
 
-#: packages of PyPI, and how the versions begin that they are taken for
+#: package of PyPI -> begin of the versions that the program takes from it
 PACKAGES = {"nvidia-cuda-cupti": "13.", "nvidia-cuda-cupti-cu12": "12.", "nvidia-cuda-cupti-cu11": "11.8"}
-#: packages with the headers that CUPTI's headers include, of any version that is as new
+#: packages with the headers that CUPTI's headers include; any version that is at least as new will do
 INCLUDED = ("nvidia-cuda-runtime", "nvidia-cuda-crt")
 DRIVER = "libcuda.so.1"
 BEGIN = "<!-- cupti-versions:begin -->"
@@ -41,9 +40,9 @@ HEADINGS = (
     "A job, and `doctor`, beside a driver with nothing behind it",
 )
 LINE = "kernels of the GPU are not recorded: "
-#: the first and the last line of a run
+#: pattern of the first and of the last line of ms-profiler in a run
 USUAL = re.compile(r"^recording to | (?:More|then): ms-profiler summary ")
-#: asks a library of its version, and prints the answer and the version
+#: program that asks a library for its version, and prints the returned error code and the version
 ASK = """
 import ctypes, sys
 version = ctypes.c_uint32()
@@ -53,23 +52,23 @@ print(ctypes.CDLL(sys.argv[1]).cuptiGetVersion(ctypes.byref(version)), version.v
 
 @dataclass(frozen=True)
 class Job:
-    """A run of the program.
+    """The outcome of a training job.
 
     Attributes:
         code: the exit code.
-        out: the output of the program.
-        told: our lines, except for the two that every run has.
-        mapped: the files of CUPTI that the process had mapped at its end.
+        out: the job's stdout.
+        messages: ms-profiler's lines on stderr without prefix, except for the two that every run has.
+        mapped: the paths of CUPTI's files that the job's process had mapped at its end.
     """
 
     code: int
     out: str
-    told: list[str]
+    messages: list[str]
     mapped: str
 
 
 def minors(found: list[str]) -> list[str]:
-    """Return the last of each minor version, newest first."""
+    """Return the last version of each minor version, newest first."""
     last: dict[tuple[int, ...], str] = {}
     for version in sorted(found, key=versions.order):
         last[tuple(versions.order(version)[:2])] = version
@@ -77,7 +76,7 @@ def minors(found: list[str]) -> list[str]:
 
 
 def download(folder: Path, *requirements: str) -> None:
-    """Put the contents of packages into a folder.
+    """Download packages and put their contents into a folder.
 
     Raises:
         BrokenError: pip failed.
@@ -96,7 +95,7 @@ def download(folder: Path, *requirements: str) -> None:
 
 
 def only(folder: Path, pattern: str) -> Path:
-    """Return the one file of a pattern below a folder.
+    """Return the only file below a folder that matches a pattern.
 
     Raises:
         BrokenError: no file or several files match.
@@ -108,10 +107,11 @@ def only(folder: Path, pattern: str) -> Path:
 
 
 def train(folder: Path, variables: dict[str, str], options: dict[str, Any] | None) -> Job:
-    """Train in a folder of its own.
+    """Train in a new folder and return the outcome of the job.
 
     Raises:
-        BrokenError: the job did not end, or printed a line that is not ours.
+        BrokenError: the job ended without an error, but its stderr has a line that is not ours, or lacks a line of
+            ours.
     """
     mapped = folder / "mapped"
     done = launched(sys.executable, folder, [str(PROGRAMS / "driver_job.py"), str(mapped)], options, **variables)
@@ -119,20 +119,20 @@ def train(folder: Path, variables: dict[str, str], options: dict[str, Any] | Non
     strange = [line for line in lines if not line.startswith(PREFIX)]
     if strange and not done.returncode:
         raise BrokenError(f"on stderr: {strange[0]}")
-    told = [line.removeprefix(PREFIX) for line in lines]
-    usual = [line for line in told if USUAL.search(line)]
+    messages = [line.removeprefix(PREFIX) for line in lines]
+    usual = [line for line in messages if USUAL.search(line)]
     if options and not done.returncode:
         expect("the two lines of every run", len(usual), 2)
-    told = [line for line in told if line not in usual]
-    return Job(done.returncode, done.stdout, told, mapped.read_text() if mapped.exists() else "")
+    messages = [line for line in messages if line not in usual]
+    return Job(done.returncode, done.stdout, messages, mapped.read_text() if mapped.exists() else "")
 
 
 class Version:
-    """Try a library; each method returns its observation, for a cell of the table.
+    """Test one version of CUPTI's library; each test returns the text of its cell in the table.
 
     Args:
-        folder: with what was unpacked, and for what the runs write.
-        included: folder with what the headers include.
+        folder: folder with the unpacked package; the runs write into it, too.
+        included: folder with the further headers that the library's headers include.
         driver: folder of the made-up driver.
     """
 
@@ -151,7 +151,7 @@ class Version:
         return f"{count} places and numbers are the same"
 
     def called(self) -> str:
-        """Call the library without a driver, which our code never does, in a separate process."""
+        """Call the library without a driver in a separate process; ms-profiler never makes this call."""
         done = subprocess.run(
             [sys.executable, "-c", ASK, str(self.library)], env=environment(), capture_output=True, check=False
         )
@@ -169,8 +169,7 @@ class Version:
         return "the same; not loaded"
 
     def beside(self) -> str:
-        """Train with the made-up driver, and check that the library is loaded and that any failure of it costs one
-        line."""
+        """Train with the made-up driver; check that the job loads the library and that its failure costs one line."""
         variables = {"LD_LIBRARY_PATH": str(self.driver)}
         job, reason = self._trained("beside", variables)
         expect("what was loaded", job.mapped, str(self.library.resolve()))
@@ -179,7 +178,7 @@ class Version:
         return f"the same; {reason}"
 
     def _trained(self, name: str, variables: dict[str, str]) -> tuple[Job, str]:
-        """Train with the profiler and without; return the former, and why nothing was recorded."""
+        """Train with the profiler and without; return the profiled job, and the reason why it recorded no kernels."""
         variables = {**variables, "MS_PROFILER_LIBCUPTI": str(self.library)}
         bare = train(self.folder / f"{name}-bare", variables, None)
         expect("the script itself ends", bare.code, 0)
@@ -188,10 +187,10 @@ class Version:
         job = train(self.folder / name, variables, options)
         expect("exit code", job.code, bare.code)
         expect("output", job.out, bare.out)
-        if len(job.told) != 1 or not job.told[0].startswith(LINE):
-            raise BrokenError(f"lines of ours: {job.told}")
+        if len(job.messages) != 1 or not job.messages[0].startswith(LINE):
+            raise BrokenError(f"lines of ours: {job.messages}")
         expect("results", len(list(output.glob("*_ascend_ms/summary.json"))), 1)
-        return job, job.told[0].removeprefix(LINE)
+        return job, job.messages[0].removeprefix(LINE)
 
     def _doctor(self, variables: dict[str, str]) -> str:
         everything = environment(**variables, MS_PROFILER_LIBCUPTI=str(self.library))
@@ -245,7 +244,7 @@ def examine(package: str, version: str, included: Path, driver: Path, keep: bool
 
 
 def table(seen: list[Seen]) -> str:
-    """Return the results as a Markdown table."""
+    """Return the results as a table in Markdown."""
     return versions.markdown(HEADINGS, [(each.version, *each.cells) for each in seen])
 
 
@@ -259,8 +258,8 @@ def has_driver() -> bool:
 
 
 def main() -> int:
-    """Try the requested versions; return 1 if something was wrong, 2 if nothing could be tried."""
-    _, asked = versions.asked_for("CUPTI", str(__doc__), BEGIN, END)
+    """Test the requested versions; return 1 if a check failed, 2 if no version could be tested."""
+    _, given = versions.arguments_of("CUPTI", str(__doc__), BEGIN, END)
     if has_driver():
         print("this machine has a driver of NVIDIA's: what is tried here is what happens without one", file=sys.stderr)
         return 2
@@ -269,7 +268,7 @@ def main() -> int:
         for package, major in PACKAGES.items()
         for version in versions.available(sys.executable, package, major)
     }
-    chosen = [version for version in places if version in asked.versions] if asked.versions else minors(list(places))
+    chosen = [version for version in places if version in given.versions] if given.versions else minors(list(places))
     if not chosen:
         print("pip finds no such CUPTI", file=sys.stderr)
         return 2
@@ -283,14 +282,14 @@ def main() -> int:
         driver.mkdir()
         fakes_built.build(driver, {DRIVER: fakes_built.LIBRARIES[DRIVER]})
         for version in chosen:
-            seen.append(examine(places[version], version, common, driver, asked.keep))
+            seen.append(examine(places[version], version, common, driver, given.keep))
             print(table(seen[-1:]).splitlines()[-1], flush=True)
     finally:
-        if not asked.keep:
+        if not given.keep:
             shutil.rmtree(common)
     print(f"\n{table(seen)}", end="")
-    if asked.write:
-        versions.write(asked.write, table(seen), BEGIN, END)
+    if given.write:
+        versions.write(given.write, table(seen), BEGIN, END)
     return 0 if all(each.passed for each in seen) else 1
 
 

@@ -1,4 +1,4 @@
-"""Damage files of a result in ways that a hostile author, a bad disk or another version would."""
+"""Damage files of a result as a hostile author, a bad disk or another version of the program would."""
 
 import gzip
 import json
@@ -7,7 +7,7 @@ import sqlite3
 import zlib
 from pathlib import Path
 
-#: values in place of a JSON value
+#: values that replace a value in JSON
 VALUES = (
     *(
         None,
@@ -44,7 +44,7 @@ VALUES = (
     ),
     *([], {}, [[]], [None], {"": None}, {"ts": []}, [0] * 1000),
 )
-#: texts that are in place of a value in the bytes of JSON, or in a cell
+#: texts that replace bytes of a file or the cell of a table
 TEXTS = (
     *(
         b"NaN",
@@ -71,7 +71,7 @@ TEXTS = (
         b"1_000",
     ),
 )
-#: numbers in place of a field of a record
+#: numbers that replace a field of a record
 NUMBERS = (
     0,
     1,
@@ -91,7 +91,7 @@ NUMBERS = (
     2**63,
     2**64 - 1,
 )
-#: a JSON file that is larger is damaged as bytes
+#: size in bytes above which a JSON file is damaged as bytes, not as a tree of values
 TREE_MOST = 2_000_000
 
 
@@ -138,7 +138,7 @@ BYTES = (_bits, _bits, _cut, _hole, _twice, _number, _number, _number, _text, _n
 
 
 def _places(tree, found):
-    """Collect every container of a JSON value with each of its keys."""
+    """Append each place in a JSON value to `found` as (container, key or index), and return `found`."""
     waiting = [tree]
     while waiting:
         item = waiting.pop()
@@ -150,7 +150,10 @@ def _places(tree, found):
 
 
 def _tree(wait, data):
-    """Change values of JSON, or return False where it is none."""
+    """Replace `data`, the bytes of a JSON value, by a changed value; return False if that is impossible.
+
+    It is impossible if `data` is larger than `TREE_MOST`, is not JSON before the change, or cannot be written after it.
+    """
     if len(data) > TREE_MOST:
         return False
     try:
@@ -174,7 +177,7 @@ def _tree(wait, data):
             else:
                 item[key] = wait.choice(VALUES)
         except (KeyError, IndexError, ValueError, RecursionError):
-            pass  # it is gone already, or holds itself
+            pass  # an earlier change removed the place, or made the value contain itself
     try:
         data[:] = json.dumps(tree).encode("utf-8", "surrogatepass")
     except (ValueError, RecursionError):
@@ -183,7 +186,7 @@ def _tree(wait, data):
 
 
 def _line(wait, data):
-    """Change values of one line of JSON among several."""
+    """Change values in one of the lines of JSON in `data`; return False if that line is not JSON."""
     lines = bytes(data).split(b"\n")
     place = wait.randrange(len(lines))
     line = bytearray(lines[place])
@@ -195,7 +198,7 @@ def _line(wait, data):
 
 
 def _unpacked(wait, data):
-    """Damage what gzip has packed, and pack it again, in one part or in two."""
+    """Damage the unpacked content of a gzip file, and pack it again as one gzip member or as two."""
     try:
         content = bytearray(gzip.decompress(bytes(data)))
     except (OSError, EOFError, zlib.error):
@@ -208,7 +211,7 @@ def _unpacked(wait, data):
 
 
 def _cells(wait, data):
-    """Change cells of a table."""
+    """Change cells in one or several lines of a CSV table."""
     lines = bytes(data).split(b"\n")
     for _ in range(wait.choice((1, 4, 30))):
         row = wait.randrange(len(lines))
@@ -221,7 +224,7 @@ def _cells(wait, data):
 
 
 def _rows(wait, path):
-    """Change rows, types and tables of a database; return whether it still is one."""
+    """Change rows, columns and tables of a SQLite database; return False if SQLite raised an error."""
     try:
         connection = sqlite3.connect(path)
         try:
@@ -249,15 +252,15 @@ def _rows(wait, path):
 
 
 def damage(wait, source, target):
-    """Copy a result and damage one to three of its files.
+    """Copy a result and damage up to three files of the copy.
 
     Args:
-        wait: the source of chance.
+        wait: the random generator.
         source: the result; a file or a directory.
-        target: where the copy goes; it does not exist.
+        target: the path of the copy, which must not exist yet.
 
     Returns:
-        What was done, in words.
+        A text that names each change.
     """
     if source.is_file():
         shutil.copyfile(source, target)
@@ -265,29 +268,29 @@ def damage(wait, source, target):
     else:
         shutil.copytree(source, target, symlinks=True)
         files = sorted(path for path in Path(target).rglob("*") if path.is_file() and path.stat().st_size)
-    told = []
+    changes = []
     for _ in range(wait.choice((1, 1, 1, 2, 3))):
         path = wait.choice(files)
         if not path.exists():
             continue
         chance = wait.random()
         if path.suffix == ".db" and chance < 0.6 and _rows(wait, path):
-            told.append(f"rows of {path.name}")
+            changes.append(f"rows of {path.name}")
             continue
         if chance < 0.04 and not source.is_file():
             path.unlink()
-            told.append(f"no {path.name}")
+            changes.append(f"no {path.name}")
             continue
         data = bytearray(path.read_bytes())
         if not data:
             continue
-        told.append(f"{_changed(wait, chance, path.suffix, data)} of {path.name}")
+        changes.append(f"{_changed(wait, chance, path.suffix, data)} of {path.name}")
         path.write_bytes(data)
-    return "; ".join(told)
+    return "; ".join(changes)
 
 
 def _changed(wait, chance, suffix, data):
-    """Damage the bytes of a file in a way that its suffix allows, and return the name of the way."""
+    """Damage the bytes of a file in a way that suits the suffix of its name, and return the name of the way."""
     if suffix == ".csv" and chance < 0.7:
         _cells(wait, data)
         return "cells"

@@ -1,4 +1,4 @@
-"""Results of each kind that the readers know, and runs of the analysis over damaged copies of them."""
+"""Write results of each kind that the readers know, and run the analysis over damaged copies of them."""
 
 import gzip
 import json
@@ -19,7 +19,7 @@ from test_cluster import made
 
 
 def gpu_events():
-    """Yield the events of a trace of three steps on a GPU, in the form of Kineto."""
+    """Yield the events of Kineto's trace of three steps on a GPU."""
     for step in range(3):
         at = 1000 * step
 
@@ -57,7 +57,7 @@ def gpu_events():
 
 
 def sources(folder):
-    """Write a small result of each kind below a folder, and return the paths by kind."""
+    """Write a small result of each kind below a folder, and return the path by its kind."""
     trace = {
         "schemaVersion": 1,
         "baseTimeNanoseconds": 1_700_000_000_000_000_000,
@@ -84,7 +84,7 @@ def sources(folder):
 
 
 def small_files(folder):
-    """Write files that the job and the gate read, and whole results, and return the paths by reader."""
+    """Write files that the job and the gate read, and whole results; return the paths by the reader's name."""
     chance = random.Random(1)
     steps = [made_runs.durations(made_runs.Noise(0.01), chance)[:20] for _ in range(4)]
     runs = [made_runs.write(str(folder), number, each) for number, each in enumerate(steps)]
@@ -113,7 +113,19 @@ def small_files(folder):
 
 
 def survives(paths, seed, first, count, seconds=20, reader="result", **extra):
-    """Read damaged copies; return those that ended otherwise than they may, and how many ended in which way."""
+    """Run a program that reads damaged copies.
+
+    Args:
+        paths: the files or results whose copies are damaged.
+        seed: the seed of the random damage.
+        first: the number of the first copy.
+        count: the number of copies.
+        seconds: the seconds that reading one copy may take.
+        reader: the name of the reader in `programs/damaged_results.py`.
+
+    Returns:
+        The copies whose reading ended in a forbidden way, and the number of copies for each allowed ending.
+    """
     words = [PROGRAMS / "damaged_results.py", reader, seed, first, count, seconds, *paths]
     done = subprocess.run(
         [sys.executable, *map(str, words)],

@@ -1,4 +1,4 @@
-"""Read the records in the store of a run as a plain list."""
+"""Read the records in the store of a run as a list of events."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,10 @@ from ms_profiler.store.format import Flag, Kind
 
 @dataclass(frozen=True)
 class Event:
-    """One span, instant or step; `process` is the name of the process, `thread` a number within it."""
+    """One span, instant or step.
+
+    `process` is the name of the process, `thread` the thread's number in it. `start` and `end` are in ns.
+    """
 
     process: str
     thread: int
@@ -46,7 +49,7 @@ def named(found, name):
 
 
 def of(found, category):
-    """Return how often each name occurs in a category."""
+    """Return how often each name occurs among the events of a category; steps do not count."""
     counts = {}
     for event in found:
         if event.category == category and event.kind != Kind.STEP:
@@ -55,12 +58,12 @@ def of(found, category):
 
 
 def steps(found):
-    """Return the steps in order."""
+    """Return the steps among some events, in the same order."""
     return [event for event in found if event.kind == Kind.STEP]
 
 
 def inside(event, outer):
-    """Return whether an event lies in one of the others, on the same thread of the same process."""
+    """Return whether an event lies within one of the other events, on the same thread of the same process."""
     return any(
         (each.process, each.thread) == (event.process, event.thread)
         and each is not event

@@ -24,7 +24,7 @@ def field(number, content):
 
 
 def tensor(element, *dimensions):
-    """Return a TypeProto of a tensor."""
+    """Return a TypeProto of a tensor with an element type and dimensions, as bytes."""
     shape = b"".join(field(1, field(1, size)) for size in dimensions)
     return field(1, 14) + field(2, field(1, element) + field(2, shape))
 
@@ -42,6 +42,13 @@ def model(*nodes, parameters=()):
 
 
 def kept(cells, *nodes, parameters=(), title=""):
-    """Return the description of a graph as stored; `cells` are (path, class, names of own parameters)."""
+    """Return the description of a compiled graph as the store keeps it.
+
+    Args:
+        cells: (path, class, names of its own parameters) of each cell.
+        nodes: the nodes of the graph, see `node`.
+        parameters: (name, TypeProto) of each parameter.
+        title: the title of the graph.
+    """
     head = {"time_ns": 0, "title": title, "cells": cells}
     return json.dumps(head).encode() + b"\n" + anf_ir.without_constants(model(*nodes, parameters=parameters))

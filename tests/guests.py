@@ -1,4 +1,4 @@
-"""Run a job bare and profiled, in an environment that a test chooses, and compare the two."""
+"""Run a job bare and profiled in an environment that a test chooses, and return both outcomes."""
 
 import os
 import subprocess
@@ -8,7 +8,7 @@ from pathlib import Path
 from conftest import environment
 
 STAND_INS = str(Path(__file__).parent / "stand_ins")
-#: options without analysis, which give the fastest end
+#: options without an analysis, so that a profiled job ends soonest
 OFF = {"analyse": "off"}
 
 
@@ -17,7 +17,7 @@ class Guest:
 
     Args:
         folder: the folder of the job.
-        real: whether the job uses the real framework, rather than a stand-in.
+        real: whether the job imports the real framework; without it, the job imports a stand-in.
     """
 
     def __init__(self, folder, real=False):
@@ -26,7 +26,15 @@ class Guest:
         self.real = real
 
     def start(self, program, options=None, profile=True, env=None, **channels):
-        """Start a program; `env` has further variables, `channels` are those of Popen."""
+        """Start a program and return its process.
+
+        Args:
+            program: the source text of the program.
+            options: options of the profiler, besides those that start it.
+            profile: whether the program is profiled.
+            env: further environment variables.
+            channels: arguments of Popen, such as `stdout`.
+        """
         chosen = {"start": True, "output_path": str(self.output)} | (options or {})
         extra = {} if self.real else {"PYTHONPATH": STAND_INS}
         channels.setdefault("stdin", subprocess.DEVNULL)
@@ -38,12 +46,16 @@ class Guest:
         )
 
     def both(self, program, channels=dict, options=None):
-        """Return exit code, stdout and the other values of `channels()` for a bare run and for a profiled one.
+        """Run a program bare and then profiled.
 
         Args:
             program: the source text of the program.
-            channels: returns the channels of a run, in which `after`, if it is there, returns what else to compare.
+            channels: a function that returns arguments of Popen for a run, such as `stdout`. Its optional entry `after`
+                is a function that returns further values to compare.
             options: the options of the profiled run.
+
+        Returns:
+            For each run, the exit code, stdout, stderr and the value of `after`.
         """
         results = []
         for profile in False, True:
@@ -57,13 +69,13 @@ class Guest:
 
 
 def lines_of(text):
-    """Return our lines in a text of stderr, without their prefix."""
+    """Return the profiler's lines in the bytes of stderr, without their prefix."""
     prefix = b"ms-profiler: "
     return [line[len(prefix) :].decode() for line in text.splitlines() if line.startswith(prefix)]
 
 
 def closed_pipe():
-    """Return the writing end of a pipe without a reader."""
+    """Return the writing end of a pipe whose reading end is closed."""
     reader, writer = os.pipe()
     os.close(reader)
     return writer

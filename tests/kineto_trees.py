@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 
 
 def ours(result):
-    """Return (thread, start in ns, duration in ns, name) of the operators and regions in our timeline."""
+    """Return (thread, start in ns, duration in ns, name) of the operators and markers in our timeline."""
     events = json.loads((result / "ASCEND_PROFILER_OUTPUT" / "trace_view.json").read_text())
     shown = [event for event in events if event["ph"] == "X" and event["args"].get("category") in ("marker", "op")]
     assert {event["cat"] for event in shown if event["args"]["category"] == "op"} == {"cpu_op"}
@@ -21,7 +21,7 @@ def ours(result):
 
 
 def theirs(trace):
-    """Return (thread, start in ns, duration in ns, name) of the operators and regions in Kineto's trace."""
+    """Return (thread, start in ns, duration in ns, name) of the operators and annotations in Kineto's trace."""
     return [
         ((event["pid"], event["tid"]), round(event["ts"] * 1e3), round(event["dur"] * 1e3), event["name"])
         for event in json.loads(trace.read_text())["traceEvents"]
@@ -30,10 +30,17 @@ def theirs(trace):
 
 
 def trees(events, mark):
-    """Return for each thread how often each name was nested in each other one during the region `mark`, whose name
-    becomes "".
+    """Count how often an event of each name lies directly in an event of each other name, separately for each thread.
 
-    Work of c10d is left out: Kineto draws it from one thread to another.
+    The count includes only events that start during the event `mark`, whose name becomes "". It leaves out all_reduce
+    of c10d, because Kineto draws it from one thread to another.
+
+    Args:
+        events: (thread, start in ns, duration in ns, name) of each event.
+        mark: the name of an event that occurs once.
+
+    Returns:
+        For each thread, a Counter of (name, name of the event around it).
     """
     ((begin, length),) = [(start, duration) for _, start, duration, name in events if name == mark]
     found, around = defaultdict(Counter), defaultdict(list)

@@ -20,13 +20,13 @@ def free_port():
 
 
 def msrun(directory, program, *arguments, options=None, workers=2):
-    """Run a program under msrun in `directory`; return the output of each worker, without MindSpore's log.
+    """Run a program under msrun in `directory`; return the lines that each worker prints, without MindSpore's log.
 
     Args:
-        directory: the directory of the job; the logs are below it.
+        directory: the directory of the job; the logs go into `log` below it.
         program: the script.
         arguments: the arguments of the script.
-        options: the options of the profiler, None for a run without.
+        options: the options of the profiler; None for a run without the profiler.
         workers: the number of workers.
     """
     command = [TOOLS / "msrun", f"--worker_num={workers}", f"--local_worker_num={workers}", "--join=True"]
@@ -36,12 +36,12 @@ def msrun(directory, program, *arguments, options=None, workers=2):
 
 
 def launched(commands, directory, options):
-    """Run several launchers at once until they and their processes have ended; fail if one of them fails.
+    """Run several launchers at once and wait for them; fail if one of them fails.
 
     Args:
         commands: the commands of the launchers.
         directory: the directory in which they run.
-        options: the options of the profiler, None for a run without.
+        options: the options of the profiler; None for a run without the profiler.
     """
     variables = environment(options, PATH=f"{TOOLS}{os.pathsep}{os.environ['PATH']}", MS_PROFILER_RAISE="1")
     launchers = [
@@ -63,11 +63,11 @@ def launched(commands, directory, options):
     finally:
         for launcher in launchers:
             try:
-                os.killpg(launcher.pid, signal.SIGKILL)  # workers that outlived it
+                os.killpg(launcher.pid, signal.SIGKILL)  # ends workers that still run after their launcher
             except ProcessLookupError:
                 pass
 
 
 def printed(log):
-    """Return the lines of a worker's log that are not MindSpore's own."""
+    """Return the lines of a worker's log file that MindSpore's own log did not write."""
     return [line for line in log.read_text().splitlines() if line and not line.startswith("[")]

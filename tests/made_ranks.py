@@ -1,4 +1,4 @@
-"""Make a job of many ranks from two real results, with more exchanges and steps, varied times and chosen groups."""
+"""Make a job of many ranks from two real results, with more ranks and steps, varied times and chosen groups."""
 
 import copy
 import csv
@@ -8,19 +8,19 @@ FOLDER = "ASCEND_PROFILER_OUTPUT"
 
 
 def make(source, target, ranks, steps, *, slow=(), factor=1.5, missing=(), link=(), pipelines=1, tensors=1):
-    """Write the results of a job.
+    """Write the results of a job whose ranks are copies of two real results.
 
     Args:
-        source: directory of `rank0_ascend_pt` and `rank1_ascend_pt`.
-        target: receives a result a rank.
-        ranks: the number of them.
-        steps: the number of them.
+        source: directory with the results `rank0_ascend_pt` and `rank1_ascend_pt`.
+        target: directory that receives one result for each rank.
+        ranks: number of ranks.
+        steps: number of steps.
         slow: ranks that compute for longer.
-        factor: the factor by which they compute for longer.
+        factor: factor by which these ranks compute for longer.
         missing: ranks without a result.
         link: source and target of a link that takes four times as long.
-        pipelines: stages that exchange messages.
-        tensors: parts of tensors.
+        pipelines: number of pipeline stages, which exchange messages.
+        tensors: number of ranks that share a tensor.
     """
     known = [_read(source / f"rank{number}_ascend_pt") for number in range(2)]
     data = ranks // pipelines // tensors
@@ -57,7 +57,7 @@ def _read(base):
 
 
 def _varied(kinds, vary, rank, ranks, pipelines):
-    """Return the exchanges of a step, with a message to another stage where the job has stages."""
+    """Return the exchanges of a step; with several pipeline stages, add a message to another stage."""
     found = copy.deepcopy(kinds)
     for entry in found["collective"].values():
         times = entry["Communication Time Info"]
@@ -79,7 +79,7 @@ def _varied(kinds, vary, rank, ranks, pipelines):
 
 
 def _placed(kinds, rank, vary, slow):
-    """Return links with the rank's own place in its group."""
+    """Return the links of a step with the rank's own number in place of the copied rank's."""
     found = copy.deepcopy(kinds)
     for name, links in found["collective"].items():
         moved = {}
@@ -92,8 +92,7 @@ def _placed(kinds, rank, vary, slow):
 
 
 def _times(header, row, vary, factor):
-    """Return the times of a step with its computing multiplied by a factor, and with the step longer by the added
-    time."""
+    """Return the times of a step whose computing is multiplied by a factor; the step is longer by the added time."""
     known = dict(zip(header[1:], map(float, row[1:]), strict=True))
     more = known["Computing"] * vary * (factor - 1)
     found = {name: value * vary for name, value in known.items()}

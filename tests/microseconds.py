@@ -1,4 +1,4 @@
-"""Make tables of intervals that are written by hand, in microseconds."""
+"""Make tables of intervals whose times a test writes by hand, in microseconds."""
 
 import polars as pl
 
@@ -8,20 +8,20 @@ _TIMES = pl.col("^.*_ns$")
 
 
 def table(rows, **schema):
-    """Return a table; times in the rows are microseconds, those in the columns named `..._ns` nanoseconds."""
+    """Return a table of rows; columns named `..._ns` have microseconds in the rows, and nanoseconds in the table."""
     return pl.DataFrame(list(rows), schema=schema, orient="row").with_columns(_TIMES * US)
 
 
 def spans(*pairs):
-    """Return intervals: (start, end)."""
+    """Return a table of intervals from pairs (start, end) in microseconds."""
     return table(pairs, **BOUNDS)
 
 
 def phases(*rows):
-    """Return pieces of steps: (step, phase, start, end)."""
+    """Return a table with the phases of steps from rows (step, phase, start, end), with times in microseconds."""
     return table(rows, step=pl.UInt32, phase=pl.String, **BOUNDS)
 
 
 def shown(found):
-    """Return the rows of a table with its times in microseconds."""
+    """Return the rows of a table with their times in microseconds instead of nanoseconds."""
     return found.with_columns(_TIMES // US).rows()

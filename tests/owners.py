@@ -1,4 +1,4 @@
-"""Compare the modules of kernels, known by their shapes, with those in a run's tables."""
+"""Compare the modules in a run's kernel table with the modules that the kernels' shapes determine."""
 
 import csv
 import json
@@ -11,18 +11,30 @@ NOTHING = "N/A"
 
 @dataclass
 class Score:
-    """Kernel time in us of kernels whose owner the shapes determine: the right part, the wrong part, and the sum."""
+    """Sums of kernel time in us.
+
+    Attributes:
+        right: time of kernels whose module in the table is the one that their shapes determine.
+        wrong: time of kernels whose module in the table contradicts their shapes.
+        known: time of all kernels whose shapes determine a module.
+        total: time of all kernels.
+        bound: time of all kernels with a module in the table.
+        mistakes: time of the wrong kernels by (name, planted part, module).
+    """
 
     right: float = 0.0
     wrong: float = 0.0
-    told: float = 0.0
+    known: float = 0.0
     total: float = 0.0
     bound: float = 0.0
     mistakes: dict = field(default_factory=dict)
 
 
 def truth(shapes, planted):
-    """Return the only part that has these sizes; None where no part or several parts have them."""
+    """Return the planted part of the network that the sizes in a kernel's shapes determine.
+
+    If the sizes belong to several parts, the part around all of them counts. Return None if there is no such part.
+    """
     operands = shapes.replace('"', "").split(";")
     sizes = {int(text) for each in operands for text in each.split(",") if text.strip().isdigit()}
     parts = {planted[size] for size in (*sizes, *operands) if size in planted}
@@ -31,10 +43,15 @@ def truth(shapes, planted):
 
 
 def score(path, planted, keep=lambda row: True):
-    """Compare `kernel_details.csv` with the planted owners, {size: path}.
+    """Compare the modules in `kernel_details.csv` with the planted parts.
 
-    A kernel counts as long as those of its name and shapes usually take: on a busy machine, any one of them may take a
-    hundred times as long.
+    The time of a kernel is the median time of the kernels with its name and shapes. On a busy machine, any one of them
+    may take a hundred times as long.
+
+    Args:
+        path: the table.
+        planted: {size: path of the part whose tensors have this size}.
+        keep: a function that returns whether a row of the table counts.
     """
     found = Score()
     planted = {int(size) if size.isdigit() else size: part for size, part in planted.items()}
@@ -52,7 +69,7 @@ def score(path, planted, keep=lambda row: True):
         part = truth(row.get("Input Shapes", ""), planted)
         if part is None:
             continue
-        found.told += time
+        found.known += time
         if f".{part}." in f".{module}.":
             found.right += time
         elif module != NOTHING and not outer(module, part):
@@ -63,8 +80,9 @@ def score(path, planted, keep=lambda row: True):
 
 
 def outer(module, part):
-    """Return whether a module is around a part: its path ends with the first name of the part, or it is the whole
-    network.
+    """Return whether a module encloses a part of the network.
+
+    It does if its path ends with the first names of the part's path, or if the module is the whole network.
     """
     names, parts = module.split("."), part.split(".")
     return any(names[-count:] == parts[:count] for count in range(1, len(parts))) or not any(

@@ -1,4 +1,4 @@
-"""Read a trace of Perfetto's with Perfetto's own classes: tracks, slices, instants, counters and flows."""
+"""Read a Perfetto trace with Perfetto's own classes: its tracks, slices, instants, counters and flows."""
 
 import itertools
 from dataclasses import dataclass, field
@@ -10,7 +10,11 @@ CLOCK_REALTIME = 1
 
 @dataclass
 class Event:
-    """A slice, or an instant, whose end is None; `begun` counts them in the order in which they begin in the file."""
+    """A slice or an instant of a trace, with times in ns; the end of an instant is None.
+
+    `begun` counts the events in the order in which they begin in the file. `depth` is the number of slices around the
+    event.
+    """
 
     track: int
     name: str
@@ -29,9 +33,10 @@ class Timeline:
     """The content of a trace.
 
     Attributes:
-        tracks: descriptors by uuid.
-        slices: in the order in which they began on their tracks.
-        counters: track, time, value.
+        tracks: the track descriptors by uuid.
+        slices: the slices in the order in which they begin in the file.
+        instants: the instants in the order of the file.
+        counters: (uuid of the track, time in ns, value) of each counter value.
     """
 
     tracks: dict = field(default_factory=dict)
@@ -40,7 +45,7 @@ class Timeline:
     counters: list = field(default_factory=list)
 
     def lane(self, uuid):
-        """Return the process or group, and the name, of a track's lane."""
+        """Return the name of a track's process or group, and the name of its thread or lane."""
         track = self.tracks[uuid]
         if track.HasField("thread"):
             (process,) = (each for each in self.tracks.values() if each.process.pid == track.thread.pid)
@@ -59,14 +64,14 @@ class _Sequence:
 
 
 def read(path):
-    """Return the trace in a file."""
+    """Read a trace file and return its content as a Timeline."""
     trace = Trace()
     trace.ParseFromString(path.read_bytes())
     return timeline(trace)
 
 
 def timeline(trace):
-    """Return the content of a trace."""
+    """Return the content of a parsed trace as a Timeline."""
     found = Timeline()
     for each in _events(found, trace.packet):
         if isinstance(each, tuple):
@@ -78,14 +83,14 @@ def timeline(trace):
 
 
 def streamed(path):
-    """Yield each ended event of a trace with the tracks so far, without holding the file in memory."""
+    """Yield each event of a trace when it ends, with the tracks so far; the whole timeline is never in memory."""
     found = Timeline()
     for each in _events(found, _packets(path)):
         yield found, each
 
 
 def _packets(path):
-    """Yield the packets of a trace, which are its field 1."""
+    """Yield the packets of a trace file; each packet is an occurrence of field 1 in the protocol buffer."""
     data, place = memoryview(path.read_bytes()), 0
     while place < len(data):
         assert data[place] == 10
@@ -101,7 +106,7 @@ def _packets(path):
 
 
 def _events(found, packets):
-    """Yield counters, and slices and instants when they end; add tracks to `found`."""
+    """Yield counter values, and slices and instants when they end; add the track descriptors to `found`."""
     sequences, open_slices, begun = {}, {}, itertools.count()
     for packet in packets:
         if packet.sequence_flags & TracePacket.SEQ_INCREMENTAL_STATE_CLEARED:
@@ -133,7 +138,7 @@ def _events(found, packets):
 
 
 def _event(sequence, event, stack, begun):
-    """Return the event that a packet ends, or the event that it contains."""
+    """Return the counter value, the instant or the ended slice of a packet; None if a slice begins."""
     if event.type == TrackEvent.TYPE_COUNTER:
         return sequence.track, sequence.now, event.double_counter_value
     if event.type == TrackEvent.TYPE_SLICE_END:

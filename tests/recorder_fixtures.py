@@ -1,4 +1,4 @@
-"""Fixtures of the tests of the recorders."""
+"""Fixtures for the tests of the recorders."""
 
 import subprocess
 
@@ -8,7 +8,7 @@ from recorders import KINDS, make
 
 @pytest.fixture(params=KINDS)
 def recorder(request):
-    """Return a recorder that is closed after the test, even if the test fails."""
+    """Return a recorder of each kind in turn; close it after the test, even if the test fails."""
     recorder = make(request.param)
     yield recorder
     recorder.close()
@@ -16,7 +16,7 @@ def recorder(request):
 
 @pytest.fixture
 def folder(tmp_path):
-    """Return the directory for the segments."""
+    """Make the directory for the recorder's segments and return it."""
     path = tmp_path / "store"
     path.mkdir()
     return path
@@ -24,7 +24,7 @@ def folder(tmp_path):
 
 @pytest.fixture
 def mounted(tmp_path):
-    """Return a function that mounts a file system for this test."""
+    """Return a function that mounts a file system for this test and returns its directory, or skips the test."""
     disk = tmp_path / "disk"
     disk.mkdir()
     mounts = []

@@ -1,4 +1,4 @@
-"""The recorders that every test of the protocol runs on, and helpers for those tests."""
+"""The kinds of recorders on which every test of the file format runs, and helpers for those tests."""
 
 import os
 import subprocess
@@ -10,7 +10,7 @@ from pathlib import Path
 from ms_profiler.job.recorder.python import PythonRecorder
 from store_check import read_store
 
-#: kinds of recorders: "mapped" has segments that are the file's pages, "written" copies segments to the file
+#: kinds of recorders: a plain one maps the pages of its segments' files; "...-written" copies its segments to the files
 KINDS = ("native", "native-written", "python", "python-written")
 TESTS = Path(__file__).parent
 
@@ -26,7 +26,7 @@ def make(kind):
 
 
 def poll(condition):
-    """Wait until a condition holds."""
+    """Wait until a condition holds; fail after 30 s."""
     deadline = time.monotonic() + 30
     while not condition():
         assert time.monotonic() < deadline
@@ -53,7 +53,7 @@ def start_program(program, *args):
 
 
 def run_program(program, *args):
-    """Run a program of ours, which must succeed; return its output."""
+    """Run a program of `programs/`, which must succeed, and return its output."""
     with start_program(program, *args) as process:
         out, _ = process.communicate(timeout=100)
     assert process.returncode == 0
@@ -61,7 +61,7 @@ def run_program(program, *args):
 
 
 def finish(recorder, folder):
-    """Close the recorder, read its files, and compare them with its own counts."""
+    """Close the recorder, read its files, compare the records with the recorder's counts, and return the store."""
     recorder.close()
     store, stats = read_store(folder), recorder.stats()
     assert stats.records == len(store.records)
@@ -72,7 +72,7 @@ def finish(recorder, folder):
 
 
 def run_thread(function, *args):
-    """Run a thread until the system's thread has ended, because `join` returns earlier."""
+    """Run a function in a thread, and wait until the system has removed the thread; `join` returns earlier."""
     thread = threading.Thread(target=function, args=args)
     thread.start()
     thread.join()

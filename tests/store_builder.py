@@ -1,4 +1,4 @@
-"""Write stores slot by slot, damaged ones included, from the format alone and without the recorder."""
+"""Write stores slot by slot, sound or damaged, from the file format alone and without the recorder."""
 
 import json
 import os
@@ -11,13 +11,13 @@ from ms_profiler.store import format as fmt, layout, run_info
 from ms_profiler.store.device_format import Device, Source
 from ms_profiler.store.format import Category, Kind, StepSource
 
-#: a wall time, and the RAW time at the same moment
+#: wall time in ns at the moment RAW_NS of the raw clock
 WALL_NS = 1_760_000_000_123_456_789
 RAW_NS = 5_000_000_000_000
 
 
 class SegmentBuilder:
-    """Build one segment file."""
+    """Build the bytes of one segment file."""
 
     def __init__(self, index, pid, *, control=False, capacity=0, magic=fmt.MAGIC, version=fmt.FORMAT_VERSION):
         self.index, self.pid, self.capacity = index, pid, capacity
@@ -50,7 +50,7 @@ class SegmentBuilder:
 
 
 class ThreadBuilder:
-    """The event segments of one thread; times are nanoseconds since the start of the run."""
+    """Write the event segments of one thread; times are nanoseconds since the start of the run."""
 
     def __init__(self, process, number, name, native_tid):
         self.process, self.number, self.name, self.native_tid = process, number, name, native_tid
@@ -77,11 +77,15 @@ class ThreadBuilder:
         self.segment.add(Kind.INSTANT, RAW_NS + time, RAW_NS + time, arg, self.process.string(name), category)
 
     def window(self, index, start, end, kernels, *, jump=0, shapes=True):
-        """Record a window of the kernel stream; without an end, the window was never written out.
+        """Record a window of the kernel recorder; with `end` None, the recorder never wrote the window out.
 
-        `kernels` are (name, start, duration, shapes), or (name, start, duration, shapes, lane). `jump` is the time by
-        which
-        the wall clock was set before the kernels.
+        Args:
+            index: the number of the window.
+            start: the begin of the window.
+            end: the end of the window, or None.
+            kernels: (name, start, duration, shapes) or (name, start, duration, shapes, lane) of each kernel.
+            jump: the nanoseconds by which the wall clock was set before the kernels.
+            shapes: whether the kernel recorder wrote the file with the shapes.
         """
         self.instant("kernel window", Category.PROFILER, start, index)
         lines, noted = {}, []
@@ -108,7 +112,7 @@ class ThreadBuilder:
     def device(
         self, kind, name, start, end, correlation, *, thread=0, place=None, amount=0, detail="", source=Source.CUPTI
     ):
-        """Write a record of a device; `place` is (device, stream, context, graph)."""
+        """Write a device record; `place` is (device, stream, context, graph)."""
         name, flags = self.process.string(name) if name else 0, int(source)
         head = (RAW_NS + start, RAW_NS + end, correlation | thread << 32, name, kind, flags)
         self.segment.add(Kind.DEVICE, *head, extra=place is not None)
@@ -118,18 +122,23 @@ class ThreadBuilder:
             self.segment.add(Kind.DEVICE_PLACE, *words, kind, flags)
 
     def launch(self, name, called, start, duration, correlation, *, stream=7, device=0):
-        """Record a kernel, and the call of 1 us on this thread that launched it."""
+        """Write the record of a kernel, and of the 1 us call on this thread that launched it."""
         self.device(Device.API, "cudaLaunchKernel_v7000", called, called + 1000, correlation, thread=self.native_tid)
         self.device(Device.KERNEL, name, start, start + duration, correlation, place=(device, stream, 1, 0), amount=8)
 
     def look(self, time, before, ran, waited_us=fmt.NOT_READ):
-        """Record the thread's running time so far, and its wait for a processor since the last look with that
-        figure.
+        """Write a reading of the thread's processor time.
+
+        Args:
+            time: the time of the reading.
+            before: the time of the reading before it.
+            ran: the processor time of the thread so far, in ns.
+            waited_us: the time in us that the thread waited for a processor since the last reading with this number.
         """
         self.segment.add(Kind.PROCESSOR, RAW_NS + time, RAW_NS + before, ran, waited_us)
 
     def metric(self, name, time, value, tid=0):
-        """Record a number that the system counts."""
+        """Write the value of a counter of the system; `tid` is the thread that it counts, 0 without a thread."""
         self.segment.add(Kind.METRIC, RAW_NS + time, tid, value, self.process.string(name))
 
     def step(self, number, start, end, source=StepSource.SCRIPT, flags=0):
@@ -137,7 +146,7 @@ class ThreadBuilder:
 
 
 class ProcessBuilder:
-    """Build the folder of one process: control segment 0, threads, and the record of the process."""
+    """Build the folder of one process: the control segment 0, the threads' segments, and the process's record."""
 
     def __init__(self, pid, **info):
         self.pid = pid
@@ -166,7 +175,7 @@ class ProcessBuilder:
         return self.strings[text]
 
     def anchor(self, raw, offset=0, half_width=100):
-        """Write a pair at `raw` after the start of the run, `offset` away from the first offset."""
+        """Write an anchor: the wall time at `raw` ns after the run's start, moved by `offset` ns."""
         self.control.add(Kind.ANCHOR, RAW_NS + raw, WALL_NS + raw + offset, half_width)
 
     def thread(self, number=1, name="MainThread", native_tid=None):
@@ -203,7 +212,7 @@ class StoreBuilder:
         return process
 
     def write(self):
-        """Write everything and return the directory."""
+        """Write all files and return the directory."""
         framework = Path(layout.framework_dir(str(self.path)))
         framework.mkdir(parents=True, exist_ok=True)
         (framework / layout.RUN_INFO).write_text(json.dumps(asdict(self.info)))
@@ -232,9 +241,9 @@ MS = 1_000_000
 
 
 def training(parent, steps=20, name="host_4242_20260101000000123_ascend_ms", rank=0, **info):
-    """Build a training run: 10 ms steps of 3 ms data, 2 ms forward, 4 ms backward, 0.5 ms optimizer, 0.5 ms other.
+    """Build a training run whose steps take 10 ms: 3 ms data, 2 forward, 4 backward, 0.5 optimizer, 0.5 other.
 
-    The first step holds another 100 ms of compilation before everything else.
+    The first step begins with another 100 ms of compilation.
     """
     store = StoreBuilder(parent, name, rank=rank, **info)
     process = store.process()
@@ -265,7 +274,7 @@ UPDATE = "Default/optimizer-Momentum/ApplyMomentum-op0"
 
 
 def layer(width=8):
-    """Return the description of a graph of three operators: a dense layer, its gradient, its update."""
+    """Return the description of a graph with three operators: a dense layer, its gradient and its update."""
     weight = tensor(FLOAT32, width, width)
     return kept(
         [
@@ -283,7 +292,7 @@ def layer(width=8):
 
 
 def compiled(parent, steps=20, windows=2, name="host_4242_20260101000000123_ascend_ms", rank=0, **info):
-    """Build a training run in graph mode: 10 ms steps of 8 ms graph, in it kernels of 2, 3 and 0.5 ms."""
+    """Build a training run in graph mode; each step of 10 ms has 8 ms of graph with kernels of 2, 3 and 0.5 ms."""
     info = {"framework": {"name": "mindspore", "version": "2.10.0", "mode": "graph", "device": "CPU"}, **info}
     store = StoreBuilder(parent, name, rank=rank, **info)
     process = store.process()
@@ -309,7 +318,7 @@ def compiled(parent, steps=20, windows=2, name="host_4242_20260101000000123_asce
 
 
 def launching(store):
-    """Add three steps to a store, in which two operators launch a kernel each and one kernel has no launch."""
+    """Add three steps to a store; in each, two operators launch a kernel each, and a third kernel has no launch."""
     process = store.process()
     thread = process.thread()
     for number in range(3):
@@ -325,10 +334,10 @@ def launching(store):
 
 
 def write_training(parent, **options):
-    """Write `training` and return its directory."""
+    """Write the run of `training` and return its directory."""
     return training(parent, **options).write()
 
 
 def folder_of(path):
-    """Return the output folder of a result directory."""
+    """Return the folder of the output files in a result directory."""
     return Path(os.fspath(path)) / layout.OUTPUT

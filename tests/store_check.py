@@ -1,4 +1,4 @@
-"""Read the files of a recorder from the format alone, and reject every byte that the format does not allow."""
+"""Read the files of a recorder by the format alone, and reject every byte that the format does not allow."""
 
 import os
 import re
@@ -16,7 +16,7 @@ RAISED, ABANDONED, UNRECORDED = 1, 2, 4
 
 @dataclass
 class Record:
-    """One event."""
+    """One event of a store, with times in ns."""
 
     kind: int
     category: int
@@ -30,23 +30,24 @@ class Record:
 
     @property
     def value(self):
-        """Return the value of a counter."""
+        """Return the value of a counter, which `arg` contains as the bits of a double."""
         return struct.unpack("=d", struct.pack("=Q", self.arg))[0]
 
 
 @dataclass
 class Store:
-    """The store of one process.
+    """The content of the store of one process.
 
-    `torn` counts slots that a killed process had not completed, `unborn` files that it had made but not begun.
+    `torn` counts slots that a killed process had not completed. `unborn` counts files that it had made but whose header
+    it had not completed.
     """
 
     records: list[Record] = field(default_factory=list)
     strings: dict[int, str] = field(default_factory=dict)
     anchors: list[tuple[int, int, int]] = field(default_factory=list)
     threads: dict[int, set[tuple[int, str]]] = field(default_factory=dict)  # number -> (tid, name)
-    looks: list[tuple[int, int, int, int]] = field(default_factory=list)  # time, event before, ran, waited
-    capacities: list[int] = field(default_factory=list)  # of event segments, in order
+    looks: list[tuple[int, int, int, int]] = field(default_factory=list)  # (time, time of the look before, ran, waited)
+    capacities: list[int] = field(default_factory=list)  # slots of each event segment, in order
     dropped: int = 0
     dropped_limit: int = 0
     bytes: int = 0
@@ -63,12 +64,12 @@ class Store:
 
 
 def read_store(folder, pid=None, killed=False):
-    """Read the folder of one process.
+    """Read and check the folder of one process, and return its content.
 
     Args:
         folder: the directory of the segments.
         pid: the pid of the writer; this process by default.
-        killed: whether the writer may have died while writing a slot or making a file.
+        killed: whether the writer may have been killed while it wrote a slot or made a file.
     """
     store = Store()
     names = sorted(os.listdir(folder))
@@ -80,7 +81,7 @@ def read_store(folder, pid=None, killed=False):
         with open(path, "rb") as stream:
             content = stream.read()
         store.bytes += len(content)
-        if killed and not any(content[:8]):  # the magic is written last
+        if killed and not any(content[:8]):  # the recorder writes the magic last
             assert not any(content[128:]), f"{name}: slots without a header"
             store.unborn += 1
             continue
@@ -95,7 +96,7 @@ def read_store(folder, pid=None, killed=False):
     for name, content, control in contents:
         if not control:
             runs += _read_events(name, content, store, killed)
-    # a segment may have been made long before it was used, and be used by one thread after another
+    # A segment may be older than its first use, and several threads may use it one after another.
     store.records = [record for _, records in sorted(runs, key=lambda run: run[0]) for record in records]
     return store
 
@@ -106,7 +107,7 @@ def _check_header(name, content, pid, store):
     )
     assert (magic, version, header_size, slot_size, rest) == (MAGIC, 1, 128, 32, bytes(64)), name
     assert flags in (0, 1), name
-    assert len(content) <= 128 + capacity * 32 and len(content) % 32 == 0, name  # a close cuts off what is unused
+    assert len(content) <= 128 + capacity * 32 and len(content) % 32 == 0, name  # closing cuts off the unused slots
     assert writer == pid, name
     assert index == int(name[:6])
     assert created > 0
@@ -133,7 +134,7 @@ def _slots(name, content, store, killed):
     if not any(rest):
         return
     assert killed, f"{name}: bytes behind the last committed slot"
-    # one slot with its last word still missing, or the payload of a string whose head was not yet committed
+    # The rest may be one slot without its last word, or the payload of a string whose head was not committed.
     assert not any(rest[28:32]), f"{name}: a committed slot behind one that is not"
     store.torn += 1
 
@@ -161,13 +162,13 @@ def _read_control(name, content, store, killed):
 
 
 def _read_events(name, content, store, killed):
-    """Return [(time, records)] for each thread that wrote to the segment, from the time at which it began."""
+    """Return (time, records) for each thread that wrote to the segment; the time is that of its first slot."""
     runs = []
     thread, known, last_begin = 0, -1, 0
     for number, (start, end, arg, identity, kind, category, flags, extra) in _slots(name, content, store, killed):
         if kind == PROCESSOR:
-            told = (name, number, known, start, end, arg, category, flags)
-            assert known >= 0 and 0 < end <= start and arg > 0 and (category, flags) == (0, 0), told
+            values = (name, number, known, start, end, arg, category, flags)
+            assert known >= 0 and 0 < end <= start and arg > 0 and (category, flags) == (0, 0), values
             store.looks.append((start, end, arg, identity))
             continue
         assert identity == 0 or identity in store.strings, f"{name} slot {number}: no string {identity}"

@@ -1,4 +1,4 @@
-"""A session uses aclprof with the right requests and folder, and does not use it where it must not."""
+"""A session sends aclprof the right requests and the right folder, and does not use aclprof where it must not."""
 
 from types import SimpleNamespace
 
@@ -11,7 +11,7 @@ from ms_profiler.options import resolve
 
 @pytest.fixture
 def session(tmp_path, monkeypatch):
-    """Return a session with one recording on a machine with an NPU, which the main thread does not use."""
+    """Return a session with one recording, on a machine with an NPU that the main thread does not use."""
     (tmp_path / "davinci0").touch()
     monkeypatch.setattr(npu, "FOLDER", str(tmp_path))
     monkeypatch.setattr(aclprof, "device", lambda: None)
@@ -51,7 +51,7 @@ def test_begun_anew_it_has_the_rest_of_its_room(session, tmp_path):
     assert session.aside == [300_000_000], "what it wrote before is part of what others leave to it"
     with (data / "larger").open("wb") as stream:
         stream.truncate(50_000_000)
-    assert Aclprof().left_to(session) == "max_disk leaves 190 MB for it, and it accepts no limit below 200"
+    assert Aclprof().left_to(session) == "max_disk leaves 190 MB for aclprof, which needs 200 MB or more"
 
 
 def test_the_device_of_the_calling_thread_counts(session, monkeypatch):
@@ -59,7 +59,7 @@ def test_the_device_of_the_calling_thread_counts(session, monkeypatch):
     assert Aclprof().tracing(None, session)._plan().device == 6
 
 
-def test_what_it_refuses_is_noted(session):
+def test_refused_options_are_noted(session):
     Aclprof().tracing(None, session)._refused(["pcie", "sys_interconnection"], "no")
     assert session.noted == {"pcie": "no", "sys_interconnection": "no"}
 
@@ -76,7 +76,7 @@ def test_a_framework_that_computes_on_it_uses_it_once_a_step_has_ended(session):
 def test_it_is_left_alone_where_it_has_no_room_on_the_disk(session):
     assert Aclprof().left_to(session) == ""
     session.limit = 398_000_000
-    assert Aclprof().left_to(session) == "max_disk leaves 199 MB for it, and it accepts no limit below 200"
+    assert Aclprof().left_to(session) == "max_disk leaves 199 MB for aclprof, which needs 200 MB or more"
 
 
 def test_it_is_left_to_mindspores_own_profiler(session, monkeypatch):
@@ -84,7 +84,7 @@ def test_it_is_left_to_mindspores_own_profiler(session, monkeypatch):
     assert Aclprof().left_to(session) == "MindSpore's own profiler has it: takeover is false"
 
 
-def test_without_an_npu_there_is_nothing_to_say(session, monkeypatch, tmp_path):
+def test_without_an_npu_there_is_no_message(session, monkeypatch, tmp_path):
     monkeypatch.setattr(npu, "FOLDER", str(tmp_path / "none"))
     session.left_running = "takeover is false"
     assert Aclprof().left_to(session) == ""

@@ -1,6 +1,7 @@
-"""An NPU in an unchanged job of MindSpore: recorded by aclprof and read by msprof, or left to MindSpore's own profiler.
+"""The NPU of an unchanged MindSpore job is recorded by aclprof and read by msprof, or left to MindSpore's own profiler.
 
-The NPU is made up: libraries with the vendor's names and contract, but without a device. msprof is made up as well.
+The NPU is made up: the tests load libraries with the vendor's names and interface, but without a device. They use a
+made-up msprof as well.
 """
 
 import importlib.util
@@ -14,7 +15,7 @@ import jsonschema
 import pytest
 from conftest import PROGRAMS, ROOT
 from csv_rows import rows
-from fakes_built import FAKES, attached, counter_fakes  # noqa: F401
+from fakes_built import FAKES, attached, counter_fakes, loading  # noqa: F401
 from ms_profiler.analysis.readers import store
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("mindspore") is None, reason="needs MindSpore")
@@ -26,16 +27,14 @@ COUNTED = {"profiler_level": "Level1", "l2_cache": True, "sys_io": True, "host_s
 
 @pytest.fixture
 def counters_job(job, counter_fakes, tmp_path):  # noqa: F811
-    """Return a function that runs the program in a mode with the fakes; its result has `calls`, the calls of
-    aclprof."""
+    """Return a function that runs the program in a mode with the fakes; the run's `calls` are those of aclprof."""
 
     machine = attached(tmp_path)
 
     def run(mode, *arguments, options=COUNTED, words="", **extra):
         log = tmp_path / "log"
         env = {
-            "LD_LIBRARY_PATH": str(counter_fakes),
-            "MS_PROFILER_LIBACLPROF": str(counter_fakes / "libmsprofiler.so"),
+            **loading(counter_fakes, "ACLPROF", "libmsprofiler.so"),
             "FAKE_ACLPROF": words,
             "FAKE_ACLPROF_LOG": str(log),
             "FAKE_ACL_DEVICE": "5",
@@ -75,7 +74,7 @@ KERNELS = [
     ("MatMul1", "MatMul", "2", "AI_CORE", "100.000"),
     ("hcom_allReduce__001_0_1", "hcom_allReduce_", "7", "HCCL", "80.000"),
 ]
-#: msprof's columns of each computing task
+#: msprof's column -> its value, for each computing task
 DETAILS = {
     "OP State": "static",
     "Block Num": "24",
@@ -87,18 +86,19 @@ DETAILS = {
     "total_cycles": "74520",
     "mac_ratio": "0.125",
     "mte2_ratio": "0.500",
+    "metric_39_ratio": "0.49",
     "Input Shapes": '"8,8;8,8"',
     "Module": "Net.block",
 }
 
 
 def kernels(result):
-    """Return the kernels as (step, name, type, stream, core, microseconds), sorted."""
+    """Return (step, name, type, stream, core, microseconds) of each kernel, sorted."""
     names = ("Step ID", "Name", "Type", "Stream ID", "Accelerator Core", "Duration(us)")
     return sorted(tuple(row[name] for name in names) for row in rows(result, "kernel_details"))
 
 
-def test_what_aclprof_recorded_stands_in_the_tables(counters_job):
+def test_records_of_aclprof_are_in_the_tables(counters_job):
     run = counters_job("plain")
     assert run.code == 0, run.err
     result, summary = run.result, run.summary
@@ -137,7 +137,7 @@ def test_a_schedule_is_followed_a_step_ahead_and_a_step_behind(counters_job):
 
 @pytest.mark.slow
 def test_an_npu_that_other_threads_use_is_found_after_a_step(counters_job):
-    """MindSpore reports that it computes on Ascend, while the thread of the steps has no device."""
+    """MindSpore reports that it computes on Ascend, while the thread that trains uses no device."""
     run = counters_job("plain", env={"FAKE_ACL_DEVICE": "-1"})
     assert run.code == 0, run.err
     assert "aclprofCreateConfig 0 1 0x37 0" in run.calls
@@ -153,16 +153,16 @@ def test_a_job_without_the_npu_touches_nothing(counters_job):
 
 
 @pytest.mark.slow
-def test_what_msprof_cannot_read_is_kept_and_said(counters_job):
+def test_raw_data_that_msprof_cannot_read_stay_and_are_reported(counters_job):
     run = counters_job("plain", env={"FAKE_MSPROF": "fails"})
     assert run.code == 0, run.err
     (name,) = folders(run.result)
     folder = run.result / name
     (entry,) = run.summary["not_collected"]
-    assert entry["what"] == f"what aclprof recorded in {name}"
+    assert entry["what"] == f"records of aclprof in {name}"
     assert entry["why"] == (
-        "msprof ended with 1 ([ERROR] The data of this folder is incomplete); the raw data are kept; where CANN is, "
-        f"run: msprof --export=on --output={folder}, then: ms-profiler analyse {run.result}"
+        "msprof ended with 1 ([ERROR] The data of this folder is incomplete); the raw data are kept; "
+        f"on a machine with CANN, run: msprof --export=on --output={folder}, then: ms-profiler analyse {run.result}"
     )
     assert (folder / "device_0" / "data" / "tasks").exists()
     assert run.summary["device"] is None
@@ -170,11 +170,13 @@ def test_what_msprof_cannot_read_is_kept_and_said(counters_job):
 
 @pytest.mark.slow
 def test_a_job_waits_no_longer_for_msprof_than_for_the_analysis(counters_job):
-    """Where msprof takes too long, the result has the host's tables, and keeps the raw data for later."""
+    """If msprof takes too long, the result has only the host's tables, and keeps the raw data for a later analysis."""
     run = counters_job("plain", options=COUNTED | {"exit_timeout": 20}, env={"FAKE_MSPROF": "hangs"})
     assert run.code == 0, run.err
     (entry,) = run.summary["not_collected"]
-    assert entry["why"].startswith("msprof did not end within 12 s; the raw data are kept; where CANN is, run: msprof")
+    assert entry["why"].startswith(
+        "msprof did not end within 12 s; the raw data are kept; on a machine with CANN, run: msprof"
+    )
     assert run.summary["steps"]["count"] == 3
     assert [path.name for path in run.result.iterdir() if path.name.startswith(".")] == []
 
@@ -202,8 +204,8 @@ def test_a_fork_child_calls_nothing(counters_job):
 
 
 @pytest.mark.slow
-def test_ctrl_c_does_what_it_does_without_us(counters_job):
-    """MindSpore's own handler ends the process; the handler of the library is never called."""
+def test_ctrl_c_has_its_usual_effect(counters_job):
+    """MindSpore's own handler ends the process. Nothing calls the handler of aclprof's library."""
     bare = counters_job("interrupted", profile=False)
     run = counters_job("interrupted", options=COUNTED | {"analyse": "off"})
     assert (run.code, run.out) == (bare.code, bare.out), run.err
@@ -222,7 +224,7 @@ def test_ctrl_c_does_what_it_does_without_us(counters_job):
         ),
     ],
 )
-def test_what_fails_is_one_line_and_the_job_goes_on(counters_job, words, why):
+def test_a_failure_is_one_line_and_the_job_continues(counters_job, words, why):
     run = counters_job("plain", words=words, options=COUNTED | {"analyse": "off"})
     assert run.code == 0, run.err
     (line,) = [line for line in run.lines if "are not recorded" in line]
@@ -232,7 +234,7 @@ def test_what_fails_is_one_line_and_the_job_goes_on(counters_job, words, why):
     assert len([call for call in run.calls if call.startswith("aclprofInit")]) == 1
 
 
-def test_what_aclprof_refuses_is_said_and_the_rest_recorded(counters_job):
+def test_a_refused_option_is_reported_and_the_others_are_recorded(counters_job):
     run = counters_job("plain", words="aclprofSetConfig5=100010", options=COUNTED | {"analyse": "off"})
     assert run.code == 0, run.err
     (entry,) = run_info(run.result)["not_collected"]
@@ -245,7 +247,7 @@ def test_where_ours_cannot_be_used_mindspores_own_profiler_runs_with_our_spans_b
     missing = str(tmp_path / "none.so")
     run = counters_job("plain", env={"MS_PROFILER_LIBACLPROF": missing}, options=COUNTED | {"analyse": "off"})
     assert (run.code, run.calls) == (0, []), run.err
-    # the option takes the place of all libraries
+    # the variable replaces all places in which ms-profiler looks for the library
     why = "an NPU is here, and aclprof, which would record it, is not usable: there is no aclprof; "
     ours = [result for result in run.results if (result / "FRAMEWORK" / "run_info.json").exists()]
     (theirs,) = [result for result in run.results if result not in ours]

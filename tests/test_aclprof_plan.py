@@ -1,4 +1,4 @@
-"""Every option that aclprof serves becomes the bit, the counters or the setting that CANN documents for it."""
+"""Every option for aclprof becomes the bit, the counters or the setting that CANN documents for it."""
 
 from dataclasses import replace
 
@@ -10,8 +10,8 @@ BASE = Options()
 STORAGE = (1, "500MB")
 
 
-def asked(*recordings):
-    """Return the bits, counters and settings that some recordings request."""
+def planned(*recordings):
+    """Return the bits, the counters and the (setting, value) pairs for recordings with these options."""
     made = plan([resolve(options)[0] for options in recordings], 500_000_000)
     return int(made.data), int(made.metrics), [(int(request.setting), request.value) for request in made.requests]
 
@@ -35,7 +35,7 @@ def asked(*recordings):
     ],
 )
 def test_bits_and_counters(options, bits, metrics):
-    assert asked(options) == (bits, metrics, [STORAGE])
+    assert planned(options) == (bits, metrics, [STORAGE])
 
 
 @pytest.mark.parametrize(
@@ -51,12 +51,12 @@ def test_bits_and_counters(options, bits, metrics):
     ],
 )
 def test_settings(options, bits, settings):
-    assert asked(options) == (bits, 0xFF, [STORAGE, *settings])
+    assert planned(options) == (bits, 0xFF, [STORAGE, *settings])
 
 
-def test_several_recordings_all_have_what_they_want():
+def test_the_plan_joins_the_options_of_all_recordings():
     first, second = {"host_sys": ["cpu"], "l2_cache": True}, {"profiler_level": "Level1", "host_sys": ["cpu", "mem"]}
-    assert asked(first, second) == (0x837, 1, [STORAGE, (8, "cpu,mem")])
+    assert planned(first, second) == (0x837, 1, [STORAGE, (8, "cpu,mem")])
 
 
 def test_settings_know_whose_they_are():
@@ -79,7 +79,7 @@ def test_settings_know_whose_they_are():
         ({"host_sys": ["cpu"]}, ["host_sys"]),
     ],
 )
-def test_what_needs_it(options, named):
+def test_options_that_need_aclprof(options, named):
     assert needs(resolve(options)[0]) == named
 
 

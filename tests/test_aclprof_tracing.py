@@ -1,4 +1,4 @@
-"""aclprof gets exactly the right calls in order, and each of its failures is handled; the library is made up."""
+"""ms-profiler makes the right calls of aclprof in the right order, and handles each failure; the library is made up."""
 
 import re
 import subprocess
@@ -10,7 +10,8 @@ from conftest import environment
 from fakes_built import build_one, counter_fakes  # noqa: F401
 from ms_profiler.job.devices import aclprof
 
-#: the program sees `npu` (ours), `plan_of(options)`, `why` and `refusals`
+#: Begin of each program. It defines `npu` (our object), `plan`, `options`, `library`, and `refusals`, which collects
+#: refused options.
 PROLOGUE = """
 import ctypes, os, signal, sys
 from ms_profiler.job.devices.aclprof_plan import plan
@@ -31,7 +32,7 @@ CREATED = "aclprofCreateConfig 3 8 0x13f 0"
 
 @pytest.fixture
 def run(counter_fakes, tmp_path):  # noqa: F811
-    """Return a function that runs a program with the fake, and returns its output and the calls."""
+    """Return a function that runs a program with the fake library, and returns the run, its output and the calls."""
 
     def run(program, words="", library=None, check=True):
         log, out = tmp_path / "log", tmp_path / "out"
@@ -96,7 +97,7 @@ def test_a_missing_symbol_is_named(run, tmp_path):
     assert printed == [f"5 {library} has no aclprofStart; source CANN's set_env.sh before the job"]
 
 
-def test_what_the_library_lacks_is_looked_for_in_the_base(run, tmp_path):
+def test_functions_that_the_library_lacks_come_from_its_base(run, tmp_path):
     library = build_one(tmp_path, "libmsprofiler.so", ["aclprof.c", "-DWITHOUT_START"])
     base = build_one(tmp_path, "libascendcl.so", ["ascend.c", "-DACL", "aclprof.c"])
     _, printed, calls = run(f"ctypes.CDLL({str(base)!r}); print(npu.attach(library)[0].name)", library=library)
@@ -114,7 +115,7 @@ def test_what_the_library_lacks_is_looked_for_in_the_base(run, tmp_path):
         (500005, "CANN had an internal error; its log"),
     ],
 )
-def test_who_owns_it_or_why_it_fails_is_told_and_nothing_else_is_called(run, code, why):
+def test_the_owner_or_the_error_is_reported_and_nothing_else_is_called(run, code, why):
     _, printed, calls = run(
         "outcome, why = npu.attach(library); print(outcome.name, why); npu.record(Kinds.BASIC); npu.detach()",
         words=f"aclprofInit={code}",
@@ -124,13 +125,13 @@ def test_who_owns_it_or_why_it_fails_is_told_and_nothing_else_is_called(run, cod
     assert calls == [f"aclprofInit OUT {code}"]
 
 
-def test_a_code_that_nobody_knows_is_told(run):
+def test_an_unknown_code_is_reported(run):
     _, printed, _ = run("print(*npu.attach(library))", words="aclprofInit=7")
     assert printed == ["3 aclprofInit answered 7"]
 
 
-def test_somebody_elses_stays_somebody_elses(run):
-    """A second owner in a process is refused, and does not end the recording of the first one."""
+def test_a_second_owner_is_refused(run):
+    """ms-profiler refuses a second owner of aclprof in a process, and the first owner's recording continues."""
     _, printed, calls = run(
         """
         other = AclprofTracing(npu._plan, npu._refused)
@@ -141,7 +142,7 @@ def test_somebody_elses_stays_somebody_elses(run):
     assert calls.count("aclprofFinalize 0") == 1
 
 
-def test_what_it_refuses_to_set_is_told_and_the_rest_is_recorded(run):
+def test_refused_settings_are_reported_and_the_others_are_recorded(run):
     _, printed, calls = run(
         "print(npu.attach(library)[0].name); print(refusals)", words="aclprofSetConfig8=100010 aclprofSetConfig6=9"
     )
@@ -161,14 +162,14 @@ def test_counters_that_an_npu_lacks_are_replaced(run):
     assert calls[-2:] == ["aclprofCreateConfig 3 8 0x13f 1", "aclprofCreateConfig 3 1 0x13f 0"]
 
 
-def test_where_nothing_can_be_recorded_it_is_given_back(run):
+def test_without_a_configuration_the_library_is_released(run):
     _, printed, calls = run("print(*npu.attach(library))", words="aclprofCreateConfig=0")
     assert printed == ["3 aclprofCreateConfig refuses 0x13f of device 3; ask for less"]
     assert calls[-1] == "aclprofFinalize 0"
     assert "aclprofDestroyConfig 0" not in calls
 
 
-def test_a_start_that_fails_is_told_and_all_is_given_back(run):
+def test_a_failed_start_is_reported_and_everything_is_released(run):
     _, printed, calls = run(
         "npu.attach(library); print(*npu.record(Kinds.BASIC)); npu.detach()", words="aclprofStart=500005"
     )
@@ -179,8 +180,7 @@ def test_a_start_that_fails_is_told_and_all_is_given_back(run):
 
 @pytest.mark.parametrize("begun", [False, True])
 def test_ctrl_c_reaches_the_script(run, begun):
-    """Ctrl-C works before and after the recording ends; the library's own handler and its thread never get the
-    signal."""
+    """Ctrl-C interrupts the script during and after the recording; the library's handler never gets the signal."""
     _, printed, calls = run(
         f"""
         npu.attach(library), npu.record(Kinds.BASIC)
@@ -225,16 +225,16 @@ def test_a_fork_child_calls_nothing(run):
 
 
 @pytest.mark.parametrize(("number", "known"), [("5", "5"), ("-1", "None")])
-def test_the_npu_in_use_is_asked_of_what_is_loaded(run, counter_fakes, monkeypatch, number, known):  # noqa: F811
+def test_the_npu_in_use_comes_from_the_loaded_library(run, counter_fakes, monkeypatch, number, known):  # noqa: F811
     monkeypatch.setenv("FAKE_ACL_DEVICE", number)
     _, printed, _ = run(f"print(npu.ready()); ctypes.CDLL({str(counter_fakes / 'libascendcl.so')!r}); print(device())")
     assert printed == ["False", known]
 
 
-def test_it_can_be_looked_at_without_being_begun(run):
+def test_an_interface_without_msprof_does_nothing(run):
     program = (
         "only = AclprofTracing(None, None); print(*only.attach(library), *only.record(Kinds.BASIC), only.detach())"
     )
     _, printed, calls = run(program)
-    # msprof, which would read what it records, is not here
+    # msprof, which reads the raw data, is missing on this machine
     assert (printed, calls) == (["0  0 msprof 1"], [])

@@ -1,4 +1,4 @@
-"""Advice names the main cause first with its numbers, and is not given without evidence."""
+"""The advice names the main cause first, with its numbers, and names no cause without evidence."""
 
 import polars as pl
 import pytest
@@ -21,7 +21,7 @@ TYPES = pl.Schema({"name": pl.String, "core": pl.String, "count": pl.UInt64, "ra
 
 
 def parts(**shares):
-    """Return steps of 10 ms with these shares, the rest of them computing."""
+    """Return steps of 10 ms in which each part has the given share; the rest is computing."""
     whole = {"computing": 1 - sum(shares.values()), **shares}
     rows = [(step, part, round(whole[part] * 10 * MS)) for step in range(STEPS) for part in PARTS if part in whole]
     schema = {"step": pl.UInt32, "part": pl.String, "duration_ns": pl.Int64}
@@ -33,8 +33,8 @@ def reads(per_step, module="Net.head", name="Tensor.asnumpy"):
     return pl.DataFrame(rows, schema=READS, orient="row")
 
 
-def told(compiled=(), types=(), statistics=None, threads=2, functions="", **known):
-    """Return the advice on a run of ten steps, numbered from 100, with these known facts."""
+def advice_on(compiled=(), types=(), statistics=None, threads=2, functions="", **known):
+    """Return the advice on a run of ten steps, numbered from 100, about which these facts are known."""
     pieces = pl.DataFrame(
         schema={"step": pl.UInt32, "part": pl.String, "phase": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64}
     )
@@ -92,7 +92,8 @@ LINK = Slow("AllReduce", "slow", 1e8, 1e9, "fast", 40 * MS, 3)
     [
         ({"parts": parts(data=0.5), "waits": WAITS}, "input-bound", "wait for Samples: 10 times, 6.0 ms on average"),
         ({"parts": parts(checkpoint=0.1)}, "checkpointing", "10.0 %"),
-        # the share of computing includes waits for a processor, the share of saving does not
+        # computing has the larger share, but that share includes waits for a processor; the share of checkpoints does
+        # not
         ({"parts": parts(checkpoint=0.04), "crowd": Crowd(0.85, 0.9, 0.9)}, "checkpointing", "4.0 %"),
         ({"parts": parts(communication=0.2)}, "communication-bound", "20.0 %"),
         (
@@ -108,7 +109,7 @@ LINK = Slow("AllReduce", "slow", 1e8, 1e9, "fast", 40 * MS, 3)
         ),
         ({"parts": parts(launch=0.4, host=0.4), "launched": MANY}, "launch-bound", "launching them takes 40.0 %"),
         ({"parts": parts(host=0.7), "launched": Launched("kernels", 20, 9)}, "host-bound", "70.0 %"),
-        # computing takes more, but the script's own work could be moved elsewhere
+        # computing takes more time, but only the script's own work could be moved elsewhere
         ({"parts": parts(host=0.3), "launched": Launched("operators", 20, 9)}, "host-bound", "30.0 %"),
         ({"parts": parts(data=0.41), "delayed": Delayed({"data": 0.5}, 0.0)}, "input-bound", "41.0 %"),
         (
@@ -160,8 +161,8 @@ LINK = Slow("AllReduce", "slow", 1e8, 1e9, "fast", 40 * MS, 3)
         ({"compiled": [0, 3, 5], "compile_ns": {0: MS, 3: MS, 5: 30 * MS}}, "recompiling", "2 of 10 recorded steps"),
     ],
 )
-def test_a_cause_has_its_numbers_and_what_to_try(known, cause, evidence):
-    (found,) = told(**known)
+def test_a_cause_has_its_numbers_and_an_action(known, cause, evidence):
+    (found,) = advice_on(**known)
     assert found.cause == cause and evidence in found.evidence and found.action
 
 
@@ -187,22 +188,22 @@ def test_a_cause_has_its_numbers_and_what_to_try(known, cause, evidence):
         {"packets": SMALL},
         {"statistics": {"count": 100, "median_ms": 10.0, "p95_ms": 90.0}},
         {"parts": parts(host=0.24), "launched": MANY},
-        # workers waited for a processor half of the time, other ranks as this one
+        # The loader's workers waited for a processor half of the time, or the other ranks waited as this rank did.
         {"parts": parts(data=0.39), "delayed": Delayed({"data": 0.5}, 0.0)},
         {"parts": parts(communication=0.39), "delayed": Delayed({"communication": 0.5}, 0.0)},
     ],
 )
 def test_no_advice_without_evidence(known):
-    assert told(**known) == []
+    assert advice_on(**known) == []
 
 
 def test_the_largest_part_comes_first_but_a_leak_that_grows_fast_before_all():
     known = {"parts": parts(data=0.3, sync=0.5), "reads": reads(9)}
-    assert [item.cause for item in told(**known)] == ["sync-bound", "input-bound"]
+    assert [item.cause for item in advice_on(**known)] == ["sync-bound", "input-bound"]
     slow = Growth(1 << 20, 5 << 20, 200 << 20, 3, 9)
-    assert [item.cause for item in told(**known, growth=slow)] == ["sync-bound", "input-bound", "memory-growth"]
+    assert [item.cause for item in advice_on(**known, growth=slow)] == ["sync-bound", "input-bound", "memory-growth"]
     fast = Growth(1 << 20, 80 << 20, 200 << 20, 3, 9)
-    assert told(**known, growth=fast)[0].cause == "memory-growth"
+    assert advice_on(**known, growth=fast)[0].cause == "memory-growth"
 
 
 def test_advice_names_the_step_and_the_lane_that_show_it():
@@ -212,7 +213,7 @@ def test_advice_names_the_step_and_the_lane_that_show_it():
         .otherwise("duration_ns")
         .alias("duration_ns")
     )
-    (found,) = told(parts=table)
+    (found,) = advice_on(parts=table)
     assert (found.step, found.lane) == (107, "MainThread")
 
 
@@ -223,22 +224,22 @@ def test_on_a_busy_machine_single_steps_are_no_cause():
         .otherwise("duration_ns")
         .alias("duration_ns")
     )
-    assert [item.cause for item in told(parts=table)] == ["input-bound"]
-    assert told(parts=table, crowd=Crowd(0.1, 0.2, 0.2)) == []
-    assert told(parts=parts(data=0.5), crowd=Crowd(0.1, 0.2, 0.2))[0].cause == "input-bound"
+    assert [item.cause for item in advice_on(parts=table)] == ["input-bound"]
+    assert advice_on(parts=table, crowd=Crowd(0.1, 0.2, 0.2)) == []
+    assert advice_on(parts=parts(data=0.5), crowd=Crowd(0.1, 0.2, 0.2))[0].cause == "input-bound"
 
 
-def test_small_packets_are_part_of_what_communication_takes():
-    assert [(item.cause, item.share) for item in told(parts=parts(communication=0.5), packets=SMALL)] == [
+def test_small_packets_are_part_of_communication():
+    assert [(item.cause, item.share) for item in advice_on(parts=parts(communication=0.5), packets=SMALL)] == [
         ("communication-bound", pytest.approx(0.5)),
         ("small-packets", pytest.approx(0.3)),
     ]
-    waiting = told(parts=parts(communication=0.5), packets=SMALL, late=Late(0.9, 20, 30 * MS, 4096))
+    waiting = advice_on(parts=parts(communication=0.5), packets=SMALL, late=Late(0.9, 20, 30 * MS, 4096))
     assert [item.cause for item in waiting] == ["late-rank"]
 
 
 @pytest.mark.parametrize(("part", "causes"), [("checkpoint", ["uneven-steps"]), ("computing", [])])
-def test_uneven_steps_are_told_where_they_wait_for_something(part, causes):
+def test_uneven_steps_are_reported_where_they_wait(part, causes):
     table = parts(checkpoint=0.01).with_columns(
         pl.when((pl.col("step") == 4) & (pl.col("part") == part))
         .then(25 * MS)
@@ -246,15 +247,15 @@ def test_uneven_steps_are_told_where_they_wait_for_something(part, causes):
         .alias("duration_ns")
     )
     statistics = {"count": 100, "median_ms": 10.0, "p95_ms": 31.0}
-    found = [item for item in told(parts=table, statistics=statistics) if item.cause != "checkpointing"]
+    found = [item for item in advice_on(parts=table, statistics=statistics) if item.cause != "checkpointing"]
     assert [item.cause for item in found] == causes
     assert all(item.step == 104 and "more on checkpoint" in item.evidence for item in found)
-    # on a machine that is busy with others steps are uneven whatever the job does
-    busy = told(parts=table, statistics=statistics, crowd=Crowd(0.2, 0.2, 0.2))
+    # on a machine that is busy with other jobs, every job has uneven steps
+    busy = advice_on(parts=table, statistics=statistics, crowd=Crowd(0.2, 0.2, 0.2))
     assert [item.cause for item in busy if item.cause != "checkpointing"] == []
 
 
 def test_functions_that_the_host_runs_are_named():
-    found = told(parts=parts(host=0.7), launched=Launched("kernels", 20, 9), functions="slow at train.py:7 (91 %)")
+    found = advice_on(parts=parts(host=0.7), launched=Launched("kernels", 20, 9), functions="slow at train.py:7 (91 %)")
     (item,) = [item for item in found if item.cause == "host-bound"]
     assert "mostly slow at train.py:7 (91 %);" in item.evidence and item.action.startswith("Move this code")

@@ -1,4 +1,4 @@
-"""With `anonymize` no name of the host, of a path or of the job itself is in any byte of a result; all else is."""
+"""With `anonymize`, no byte of a result contains a name of the host, of a path or of the job, and all else is there."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from ms_profiler.store import anonymous
 from unharmed import training
 
 CANARY = "canary"
-#: gives a name with the canary to whatever a job can name
+#: program that gives everything that a job can name a name with the canary
 PROGRAM = """
 import sys; sys.path.insert(0, os.getcwd())
 from torch.utils.data import DataLoader, Dataset
@@ -72,7 +72,7 @@ OPTIONS = {
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory):
-    """Return a function that runs the program, of which everything is named after a bird, and returns its result."""
+    """Return a function that runs the program, in which every name contains the canary, and returns its result."""
     host = build_one(tmp_path_factory.mktemp("host"), "libhostname.so", ("hostname.c",))
 
     def run(before="", **options):
@@ -111,7 +111,7 @@ def recorded(tmp_path_factory):
 
 
 def found(result):
-    """Return the files below a result that name the canary, or have a name with it."""
+    """Return the files below a result whose content or name contains the canary."""
     files = [path for path in result.rglob("*") if path.is_file()]
     assert len(files) > 20
     named = [path for path in result.rglob("*") if CANARY in path.name.lower()]
@@ -134,7 +134,7 @@ def test_no_byte_names_the_job(recorded, form):
 
 @SLOW
 def test_otherwise_the_names_are_there(recorded):
-    """The test would see them."""
+    """Without `anonymize`, the result contains the names, so the other tests would find them."""
     result = recorded(anonymize=False)
     assert CANARY in result.name and len(found(result)) > 10
 

@@ -1,4 +1,4 @@
-"""`ms_profiler.analyse` offers MindSpore's signature, and runs our command."""
+"""`ms_profiler.analyse` has MindSpore's signature, and runs the command `ms-profiler analyse`."""
 
 import inspect
 import json
@@ -20,7 +20,7 @@ def test_the_signature_is_that_of_the_documents():
 
 @pytest.fixture
 def command(monkeypatch):
-    """Return the words of the command after `analyse`, and the environment in which it runs."""
+    """Return a list that receives, for each started command, the words after `analyse` and the environment."""
     seen = []
 
     def run(words, env, **_):

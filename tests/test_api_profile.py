@@ -1,4 +1,4 @@
-"""The profiler that scripts call, under MindSpore's names and under ours, with the variable and without it."""
+"""Scripts call the profiler under MindSpore's names and under ours, with the variable and without it."""
 
 import json
 
@@ -8,14 +8,15 @@ from conftest import PROGRAMS, ROOT
 from csv_rows import rows as table
 
 SCHEMA = json.loads((ROOT / "agent/ms_profiler/analysis/report/summary.schema.json").read_text())
-#: `python -c` this runs a script whose calls of MindSpore's profiler are ours, without the variable
+#: Program for `python -c` that runs a script without the variable. It redirects the script's calls of MindSpore's
+#: profiler to ours.
 INSTALLED = """
 import runpy, sys, ms_profiler
 ms_profiler.install()
 sys.argv = sys.argv[1:]
 runpy.run_path(sys.argv[0], run_name="__main__")
 """
-#: mark for a case whose start and stop another test checks without the variable
+#: ways for cases whose start and stop without the variable another fast test checks
 OFTEN_SEEN = ("variable", pytest.param("install", marks=pytest.mark.slow))
 in_every_mode = pytest.mark.parametrize(
     ("mode", "way"),
@@ -29,7 +30,7 @@ in_every_mode = pytest.mark.parametrize(
 
 
 def start(job, way, program, *words, **extra):
-    """Run a program that calls MindSpore's profiler, and let those calls be ours."""
+    """Run a program whose calls of MindSpore's profiler go to ours, by the variable or by `install`."""
     if way == "variable":
         return job(PROGRAMS / program, *words, env={"MS_PROFILER_RAISE": "1"}, **extra)
     words = (str(PROGRAMS / program), *words)
@@ -95,7 +96,7 @@ def test_cycles_of_a_schedule_get_a_directory_each(job, tmp_path, names, way):
         assert numbers(everything) == list(range(15))
         assert kernels(everything) == 150
         times = {int(row["Step"]): row["Computing"] for row in rows(everything)}
-        # the three steps before it that the script's profiler did not count
+        # the script's profiler begins three steps after the recording of the variable
         both = [(row["Computing"], times[int(row["Step"]) + 3]) for result in own for row in rows(result)]
         assert all(mine == its for mine, its in both)
     else:
@@ -115,7 +116,7 @@ for own in ("once", "again"):
 
 
 def test_a_schedule_without_a_wait_keeps_its_first_step(job, tmp_path):
-    """The first step began before the recording, and used to be cut off."""
+    """The first step begins before the recording; the recording must not cut it off."""
     run = job(FROM_THE_FIRST, profile=False)
     assert run.code == 0, run.err
     for own in ("once", "again"):
@@ -129,7 +130,7 @@ def test_a_callback_profiles_steps_of_a_model_loop(job, tmp_path, way, mode):
     run = start(job, way, "stop_at_step.py", mode)
     assert run.code == 0, run.err
     (own,) = results(tmp_path / "own")
-    assert numbers(own) == [3, 4, 5]  # the callback counts from 1
+    assert numbers(own) == [3, 4, 5]  # the callback counts steps from 1, the result from 0
     assert summary(own)["steps"]["source"] == "framework_loop"
     if way == "variable":
         assert numbers(run.result) == list(range(12))
@@ -154,7 +155,7 @@ def test_a_callback_profiles_epochs(job, tmp_path, way):
     [
         ("variable", 10, 20),
         pytest.param("install", 10, 20, marks=pytest.mark.slow),
-        pytest.param("variable", 100, 200, marks=pytest.mark.slow),  # as in the documents
+        pytest.param("variable", 100, 200, marks=pytest.mark.slow),  # the numbers of steps in MindSpore's documents
     ],
 )
 def test_a_loop_profiles_from_one_step_to_another(job, tmp_path, way, first, last):

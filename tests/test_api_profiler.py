@@ -1,7 +1,12 @@
-"""The older interface `Profiler` works, with its analysis and its deprecated parts."""
+"""MindSpore's older interface `Profiler` works, with its analysis and its deprecated parts."""
+
+import subprocess
+from pathlib import Path
 
 import pytest
 from conftest import PROGRAMS, eventually
+from guests import OFF
+from ms_profiler.store import layout, run_info
 from test_api_profile import start
 
 PRINTED = """\
@@ -53,3 +58,25 @@ def test_a_wrong_directory_ends_no_script_that_ran_before(job):
     theirs = job(WRONG.format(names="mindspore.profiler.profiler"))
     assert (theirs.code, theirs.out) == (0, "goes on\n")
     assert theirs.err.count("ms-profiler: The analysis of nothing/here failed") == 2
+
+
+IN_A_CHILD = """
+import os, mindspore, ms_profiler
+pid = os.fork()
+if not pid:
+    profiler = ms_profiler.Profiler(output_path="child")
+    profiler.stop()
+    os._exit(4)
+print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+"""
+
+
+def test_a_fork_child_that_has_recorded_nothing_takes_a_result(guest):
+    process = guest.start(IN_A_CHILD, OFF, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (0, b"4\n")
+    assert b"failed" not in err
+    (result,) = (guest.folder / "child").glob("*_ascend_ms")
+    (folder,) = layout.process_dirs(str(result))
+    assert run_info.read_process(f"{folder}/{layout.PROCESS_INFO}").state == "ended"
+    assert list(Path(folder).glob("*.seg"))

@@ -1,6 +1,7 @@
 """The parts of the tree import each other only as docs/architecture.md says, and import lazily."""
 
 import ast
+import functools
 import os
 import re
 import subprocess
@@ -13,8 +14,8 @@ from conftest import ROOT, environment
 PACKAGE = ROOT / "agent" / "ms_profiler"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
-#: Part of the tree -> the parts it must not import. The job records, another interpreter analyses, and the store is
-#: the only room that both know.
+#: part of the tree -> the parts that it must not import. The job records, another interpreter analyses, and both import
+#: only `store`.
 FORBIDDEN = {
     "job": ("analysis", "gate", "cli", "api", "doctor", "_columns"),
     "analysis": ("job", "gate", "api", "cli", "doctor", "_native"),
@@ -29,7 +30,7 @@ FORBIDDEN = {
     "cann": ("job", "analysis", "api", "cli", "store", "options"),
 }
 FRAMEWORKS = ("mindspore", "torch")
-#: The analysis runs beside jobs: it must need neither their frameworks nor a package for another kind of machine.
+#: The analysis runs in the environment of jobs. It must need neither a framework nor a package for another machine.
 HEAVY = ("polars", "rich", "numpy", "pandas", *FRAMEWORKS)
 
 
@@ -38,8 +39,9 @@ def name_of(path):
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+@functools.cache
 def imports(path):
-    """Return the full names of everything a module imports anywhere in it, also by name as text."""
+    """Return the full names of all imports of a module, including those in functions and those by `import_module`."""
     found = set()
     package = name_of(path).split(".") if path.name == "__init__.py" else name_of(path).split(".")[:-1]
     for node in ast.walk(ast.parse(path.read_text())):
@@ -49,7 +51,7 @@ def imports(path):
             base = package[: len(package) - node.level + 1] if node.level else []
             module = ".".join([*base, *([node.module] if node.module else [])])
             inner = {f"{module}.{alias.name}" for alias in node.names}
-            # `from package import module` needs the module; only a lookup shows whether the name is one
+            # for `from package import name`, only the files show whether the name is a module
             outer = {module} if any(not _is_module(name) for name in inner) else set()
             found |= outer | inner
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute | ast.Name):
@@ -60,16 +62,16 @@ def imports(path):
 
 
 def named(path):
-    """Return the texts of a module, except for docstrings, that are the whole name of something."""
+    """Return the texts in a module that consist of a dotted name only, because they may name modules."""
     texts = {node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant)}
     return {text for text in texts if isinstance(text, str) and re.fullmatch(r"\w+(\.\w+)+", text)}
 
 
 def on_circles(targets):
-    """Return the modules on a circle of imports, and those between two circles.
+    """Return the modules that lie on a circle of imports or between two circles.
 
     Args:
-        targets: the modules that each module imports.
+        targets: {module: the modules that it imports}.
     """
     remaining = set(targets)
     while ends := {name for name in remaining if not targets[name] & remaining - {name}}:
@@ -85,7 +87,7 @@ def _is_module(name):
 
 
 def part_of(name):
-    """Return the part of our tree that contains a full name; empty for foreign names."""
+    """Return the part of our tree that contains a module, by its full name; "" for a module of another package."""
     parts = name.split(".")
     return parts[1] if parts[0] == "ms_profiler" and len(parts) > 1 else ""
 
@@ -95,18 +97,27 @@ def test_there_is_something_to_look_at():
     assert "ms_profiler.job.collection" in imports(PACKAGE / "job" / "bootstrap.py")
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
-def test_imports_point_one_way(path):
-    forbidden = FORBIDDEN.get(part_of(name_of(path)), ())
-    assert not [name for name in imports(path) if part_of(name) in forbidden]
+def importers(of, among=lambda path: True):
+    """Return {module: its forbidden imports} for each module that has forbidden imports.
+
+    Args:
+        of: a function of a module's path and a name that returns whether the module must not import the name.
+        among: a function of a module's path that returns whether the rule applies to the module.
+    """
+    found = {name_of(path): [name for name in imports(path) if of(path, name)] for path in MODULES if among(path)}
+    return {module: names for module, names in found.items() if names}
+
+
+def test_imports_point_one_way():
+    assert importers(lambda path, name: part_of(name) in FORBIDDEN.get(part_of(name_of(path)), ())) == {}
 
 
 def test_no_imports_run_in_a_circle():
     """Imports for types count, too, because a reader of one module in a circle has to read all of them."""
     names = {name_of(path) for path in MODULES}
-    # a table of modules to load, such as that of the commands, is an import as well
+    # a table of modules to load, such as the table of the commands, counts as imports
     targets = {name_of(path): (imports(path) | named(path)) & names for path in MODULES}
-    # `-m` starts another interpreter
+    # this import is in another interpreter, which `-m` starts
     targets["ms_profiler.job.devices.survey"] -= {"ms_profiler.job.devices.probe"}
     assert on_circles(targets) == set()
 
@@ -139,7 +150,7 @@ def test_a_planted_circle_is_found(back, tmp_path, monkeypatch):
 
 
 def test_one_module_puts_the_session_together():
-    """All others take a `Host`; `Steps` is made once and never replaced."""
+    """All other modules take a `Host`. One place makes `Steps`, and none replaces it."""
     trees = {path.stem: ast.parse(path.read_text()) for path in (PACKAGE / "job").rglob("*.py")}
     made = {name: [] for name in ("Session", "Hooks", "Devices", "Steps")}
     for stem, tree in trees.items():
@@ -163,8 +174,8 @@ def test_devices_and_samplers_know_no_framework():
             assert not [name for name in imports(path) if name.startswith(tuple(folders))], path
 
 
-def test_names_of_modules_tell_them_apart():
-    """In one wing a name stands for one thing; only frameworks have the same concerns, each in a folder of its own."""
+def test_names_of_modules_are_unique():
+    """Within a wing of the tree, no two modules have the same name, except for those in the folders of frameworks."""
     for wing in ("job", "analysis", "gate"):
         files = [path for path in (PACKAGE / wing).rglob("*.py") if path.stem != "__init__"]
         seen = {}
@@ -174,26 +185,26 @@ def test_names_of_modules_tell_them_apart():
         assert {stem: places for stem, places in seen.items() if len(places) > 1} == {}
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
-def test_only_one_module_knows_each_extension(path):
-    known = {name for name in imports(path) if re.fullmatch(r"(ms_profiler\.)?_(native|columns)(\..*)?", name)}
+def test_only_one_module_knows_each_extension():
     doors = {
         PACKAGE / "job" / "recorder" / "native.py": "ms_profiler._native",
         PACKAGE / "analysis" / "columns" / "native.py": "ms_profiler._columns",
     }
-    assert known <= {doors.get(path)}
+    extension = re.compile(r"(ms_profiler\.)?_(native|columns)(\..*)?")
+    assert importers(lambda path, name: extension.fullmatch(name) and name != doors.get(path)) == {}
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
-def test_frameworks_are_never_imported(path):
-    """Only the job imports frameworks; we find them in `sys.modules`."""
-    assert not [name for name in imports(path) if name.split(".")[0] in FRAMEWORKS]
+def test_frameworks_are_never_imported():
+    """Only the job imports frameworks; ms-profiler finds them in `sys.modules`."""
+    assert importers(lambda path, name: name.split(".")[0] in FRAMEWORKS) == {}
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
-def test_only_the_analysis_needs_its_packages(path):
-    if part_of(name_of(path)) not in ("analysis", "cli"):
-        assert not [name for name in imports(path) if name.split(".")[0] in HEAVY]
+def test_only_the_analysis_needs_its_packages():
+    others = importers(
+        lambda path, name: name.split(".")[0] in HEAVY,
+        among=lambda path: part_of(name_of(path)) not in ("analysis", "cli"),
+    )
+    assert others == {}
 
 
 def test_the_package_imports_nothing():
@@ -218,13 +229,13 @@ def test_public_names_are_found_and_listed():
 
 
 def test_no_module_carries_the_name_of_a_public_function():
-    """Importing such a module would put it in the function's place."""
+    """Importing such a module would replace the function by the module."""
     modules = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or path.is_dir()}
     assert not modules & set(ms_profiler.__all__)
 
 
 def test_the_source_folders_are_no_packages():
-    """With an `__init__.py`, the root of the repository on the path would make ours *the* sitecustomize."""
+    """With an `__init__.py` and the root of the repository on the path, Python would load ours as its sitecustomize."""
     assert not (ROOT / "agent" / "__init__.py").exists()
     assert not (ROOT / "sitecustomize" / "__init__.py").exists()
     missing = [path.parent for path in MODULES if not (path.parent / "__init__.py").exists()]
@@ -237,13 +248,14 @@ def test_the_version_is_written_once():
     assert all(version == ms_profiler.__version__ for version in versions)
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
-def test_nothing_is_printed_in_the_job(path):
+def test_nothing_is_printed_in_the_job():
     """Inside a job only `log.py` prints, and it never writes to stdout."""
-    if part_of(name_of(path)) not in ("job", "store", "options", "option_types", "log"):
-        return
-    calls = [node.func for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
-    assert not [call for call in calls if isinstance(call, ast.Name) and call.id == "print"]
+    printing = []
+    for path in MODULES:
+        if part_of(name_of(path)) in ("job", "store", "options", "option_types", "log"):
+            calls = [node.func for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
+            printing += [name_of(path) for call in calls if isinstance(call, ast.Name) and call.id == "print"]
+    assert printing == []
 
 
 def test_no_file_is_larger_than_a_reader_takes_in():

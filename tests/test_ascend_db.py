@@ -29,7 +29,7 @@ def test_the_same_as_from_text(tmp_path):
     assert recording.device.tasks["shapes"].to_list() == ["8,8", None, "8,8"]
     assert recording.steps["number"].to_list() == [1] and recording.info.device_id == 3
     assert not recording.counts.damaged and recording.processes["process"].to_list() == [4242]
-    # the step belongs to the thread of the first call, the launches have spans of their own
+    # the first call and the step are on one thread, and the launches have their own spans
     assert recording.threads["native_tid"].to_list() == [4242, 4300]
     assert recording.spans.height == 3 + 3
 

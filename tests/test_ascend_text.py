@@ -57,7 +57,7 @@ def test_exchanges_of_the_table_where_the_trace_has_none(tmp_path):
 
 
 def test_exchanges_of_the_table_alone_have_no_stream(tmp_path, capsys):
-    """Newer tools write N/A as the stream; the timeline is drawn nevertheless."""
+    """Newer versions of the vendor's tools write N/A as the stream; ms-profiler draws the timeline nevertheless."""
     path = sample(tmp_path).text(trace=False)
     table = path / "ASCEND_PROFILER_OUTPUT" / "kernel_details.csv"
     header, *lines = table.read_text().splitlines()
@@ -83,8 +83,8 @@ def test_a_trace_that_lies_by_itself(tmp_path, capsys, framework):
     assert recording.device.form == form and recording.info.framework["name"] == name
     assert recording.device.tasks.equals(ascend_text.read(str(made)).device.tasks)
     assert main(["analyse", str(alone)]) == 0
-    told = json.loads((tmp_path / "trace_view_analysis" / "summary.json").read_text())
-    assert told["device"]["streams"] == 3 and not recording.info.rank_known
+    summary = json.loads((tmp_path / "trace_view_analysis" / "summary.json").read_text())
+    assert summary["device"]["streams"] == 3 and not recording.info.rank_known
 
 
 def test_processes_of_newer_tools_and_lanes_of_the_vendor(tmp_path):

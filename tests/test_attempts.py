@@ -1,7 +1,8 @@
-"""A rank that its launcher starts again has a result for each start, and the newer one names the older one."""
+"""A rank that its launcher starts again has a result for each start, and the newer result names the older one."""
 
 import json
 import os
+import socket
 
 import pytest
 from conftest import PROGRAMS
@@ -10,6 +11,8 @@ from ms_profiler.cli import main
 from ms_profiler.job import attempts, process
 from ms_profiler.store import layout, run_info
 from store_builder import StoreBuilder
+
+PIDS = 5_000_000  # no process has such a number
 
 
 def test_the_result_before_is_that_of_the_same_rank_and_launch(tmp_path):
@@ -51,9 +54,31 @@ def test_ranks_that_torchrun_starts_again(tmp_path, capsys):
     found = json.loads(capsys.readouterr().out)
     newest = sorted(name for name, info in infos.items() if info["attempt"] == 1)
     assert sorted(os.path.basename(row["directory"]) for row in found["ranks"]) == newest
-    left_out = [text for text in found["remarks"] if "is an older result of rank" in text]
-    assert len(left_out) == 2 and all("of start 1" in text for text in left_out)
+    left_out = [text for text in found["remarks"] if "is an older result of start 1" in text]
+    assert 1 <= len(left_out) <= 2, found["remarks"]  # one remark for each way in which the ranks ended
     assert any("exception: RuntimeError" in text for text in left_out)
+
+
+def test_remarks_of_ranks_that_were_killed_twice(tmp_path, capsys):
+    for pid, attempt in enumerate((0, 0, 1, 1)):
+        name = f"host_{pid + 1}_2026010100000012{pid}_ascend_ms"
+        store = StoreBuilder(tmp_path, name, pid=PIDS + pid, rank=pid % 2, world_size=2)
+        store.info.job, store.info.attempt, store.info.host = "job", attempt, socket.gethostname()
+        process_ = store.process(PIDS + pid, state="running", end="")
+        process_.thread().step(0, (50 + attempt) * 1_000_000, (60 + attempt) * 1_000_000)
+        process_.anchor((70 + attempt) * 1_000_000)
+        store.write()
+    assert main(["cluster", str(tmp_path), "--json"]) == 0
+    remarks = json.loads(capsys.readouterr().out)["remarks"]
+    older = [text for text in remarks if "older result" in text]
+    (line,) = older
+    name = tmp_path / "host_1_20260101000000120_ascend_ms"
+    reason = "of ranks 0, 1: each is an older result of start 1, which ended with killed or vanished; left out."
+    assert line == f"{name} and 1 more, {reason}"
+    # neither of the newer results has tables, and one remark names both
+    (without,) = [text for text in remarks if "files for other tools" in text]
+    assert "host_3_20260101000000122_ascend_ms and 1 more" in without and "analyse" in without
+    assert not any("No such file" in text for text in remarks)
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Kernels of a backward pass belong to the module whose gradient they compute: by number, by order, or not at all."""
+"""A backward kernel belongs to the module whose gradient it computes: by autograd's number, by order, or to none."""
 
 import importlib.util
 import re
@@ -18,7 +18,7 @@ TORCH = {"name": "torch", "version": "2.13.0", "mode": "eager", "device": "NVIDI
 
 
 class Pass:
-    """A forward and a backward pass of 10 ms on two threads; each operator takes 100 us and launches a kernel."""
+    """Write a forward and a backward pass of 10 ms on two threads; each operator takes 100 us and launches a kernel."""
 
     def __init__(self, main, autograd, start, correlation):
         self.main, self.autograd, self.start, self.correlation = main, autograd, start, correlation
@@ -28,7 +28,12 @@ class Pass:
         thread.launch(name, at + 50 * US, at + 60 * US, 10 * US, self.correlation)
 
     def run(self, forward, backward):
-        """Run operators, ("aten::mm", "Net.a", number or 0) each, and their gradients, (name, number or 0)."""
+        """Write the operators and their gradients, and return the last correlation id.
+
+        Args:
+            forward: (name, module, autograd's number or 0) of each operator, such as ("aten::mm", "Net.a", 7).
+            backward: (name, autograd's number or 0) of each gradient.
+        """
         for place, (name, module, number) in enumerate(forward):
             at = self.start + place * MS // 4
             if module:
@@ -46,7 +51,7 @@ class Pass:
 
 @pytest.fixture
 def bound(tmp_path):
-    """Return a function that runs passes, one a step, and returns module and binding of each backward kernel."""
+    """Return a function that runs one pass in each step, and returns (module, binding) of each backward kernel."""
 
     def bound(*passes, more=None):
         store = StoreBuilder(tmp_path, framework=TORCH)
@@ -78,31 +83,31 @@ def test_the_last_operator_has_the_first_gradient(bound):
     assert bound((LAYERS, GRADIENTS)) == [("Net.c", ORDER), ("Net.b", ORDER), ("Net.a", ORDER)]
 
 
-def test_each_pass_is_of_what_came_before_it(bound):
+def test_a_backward_pass_belongs_to_the_forward_pass_before_it(bound):
     other = [("aten::addmm", "Net.x", 0), ("aten::relu", "Net.z", 0), ("aten::addmm", "Net.y", 0)]
     found = bound((LAYERS, GRADIENTS), (other, GRADIENTS))
     assert found[3:] == [("Net.y", ORDER), ("Net.z", ORDER), ("Net.x", ORDER)]
 
 
-def test_numbers_tell_where_there_are_some(bound):
-    """Autograd's numbers decide even where the order of operators contradicts them."""
+def test_autograds_numbers_come_before_the_order(bound):
+    """Autograd's numbers decide, even if the order of operators contradicts them."""
     layers = [("aten::addmm", "Net.a", 7), ("aten::addmm", "Net.c", 8)]
     assert bound((layers, [("AddmmBackward0", 7), ("AddmmBackward0", 8)])) == [("Net.a", EXACT), ("Net.c", EXACT)]
 
 
-def test_where_several_operators_may_be_meant_it_belongs_to_what_is_around_them(bound):
+def test_an_ambiguous_operator_belongs_to_the_module_around_its_candidates(bound):
     frozen = [("aten::addmm", "Net.x.frozen", 0), ("aten::relu", "Net.a", 0), *LAYERS[2:]]
     assert bound((frozen, GRADIENTS[:1])) == [("Net.c", ORDER)]
     more = [("aten::addmm", "Net", 0), *LAYERS, ("aten::addmm", "Net.frozen", 0)]
     assert bound((more, GRADIENTS)) == [("Net", ORDER), ("Net.b", ORDER), ("Net", ORDER)]
 
 
-def test_what_fits_no_order_is_unbound(bound):
+def test_operators_that_fit_no_order_are_unbound(bound):
     assert bound((LAYERS, [*GRADIENTS, ("AddmmBackward0", 0)])) == [(None, NOTHING)] * 4
     assert bound((LAYERS, [("TanhBackward0", 0), *GRADIENTS]))[0] == (None, NOTHING)
 
 
-def test_what_the_optimizer_calls_has_no_gradient(bound):
+def test_operators_of_the_optimizer_have_no_gradient(bound):
     def more(main, start):
         main.span("SGD.step", Category.OPTIMIZER, start + 9 * MS, start + 10 * MS)
         main.span("aten::addmm", Category.OP, start + 9 * MS + US, start + 9 * MS + 2 * US)
@@ -112,8 +117,10 @@ def test_what_the_optimizer_calls_has_no_gradient(bound):
 
 
 def test_an_operator_inside_one_of_its_name_is_not_another_one(bound):
-    """`convolution` calls `_convolution`; in-place operators and a script's own functions are treated like all
-    operators."""
+    """`convolution` calls `_convolution`.
+
+    In-place operators and a script's own functions count like other operators.
+    """
 
     def more(main, start):
         main.span("aten::_convolution", Category.OP, start + 20 * US, start + 30 * US)
@@ -123,7 +130,7 @@ def test_an_operator_inside_one_of_its_name_is_not_another_one(bound):
     assert bound((layers, gradients), more=more) == [("Net.c", ORDER), ("Net.b", ORDER), ("Net.a", ORDER)]
 
 
-def test_what_no_module_was_around_has_none(bound):
+def test_an_operator_outside_of_modules_has_none(bound):
     assert bound(([("aten::addmm", "", 0)], [("AddmmBackward0", 0)])) == [(None, NOTHING)]
 
 
@@ -163,8 +170,9 @@ def networks():
 
 
 def kineto(network, batch):
-    """Return Kineto's records of a pass: thread, name, category, start, end, autograd's number, and whether it is a
-    gradient.
+    """Yield Kineto's records of a forward and a backward pass.
+
+    A record is (thread, name, category, start in ns, end in ns, autograd's number, whether it is a gradient).
     """
     import torch
 
@@ -182,8 +190,8 @@ def kineto(network, batch):
 
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs PyTorch")
 @pytest.mark.parametrize("number", range(4))
-def test_the_order_says_what_autograds_own_numbers_say(number):
-    """Every operator stands in a module that is named by its number."""
+def test_the_order_agrees_with_autograds_numbers(number):
+    """Each operator is in its own module, which is named after the operator's number."""
     network, batch, at_least = networks()[number]
     events = list(kineto(network, batch))
     made = {event[5]: event for event in sorted(events, key=lambda event: event[3]) if "Backward" not in event[1]}
@@ -196,7 +204,11 @@ def test_the_order_says_what_autograds_own_numbers_say(number):
     rows = [(1, event[0], names.index(event[1]), int(event[2]), 0, False, event[3], event[4], 0) for event in events]
     spans = nest(pl.DataFrame(rows, tables.UNNESTED, orient="row")).select(tables.SPANS.names()).with_row_index("row")
     found = backward_operators.nodes(spans, pl.Series(names)).drop_nulls("module")
-    told = {event[3]: f"number {event[5]}" for event in events if event[6]}
-    known = [(row["module"], told[row["start_ns"]]) for row in found.iter_rows(named=True) if row["start_ns"] in told]
+    numbers_of = {event[3]: f"number {event[5]}" for event in events if event[6]}
+    known = [
+        (row["module"], numbers_of[row["start_ns"]])
+        for row in found.iter_rows(named=True)
+        if row["start_ns"] in numbers_of
+    ]
     assert len(known) >= at_least
     assert all(module == number for module, number in known)

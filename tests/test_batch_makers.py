@@ -1,4 +1,4 @@
-"""Who makes the batches of a data loader, how long that takes, and in which function of the script."""
+"""The analysis finds the processes that make a data loader's batches, their time, and the script's slow functions."""
 
 from types import SimpleNamespace
 
@@ -16,12 +16,12 @@ JOB, WORKER = 1, 2
 
 
 def recorded(process, samples):
-    """Return a run in which a process makes ten batches, each in 40 of 50 ms."""
+    """Return a recording in which a process makes ten batches; it works for 40 of each 50 ms."""
     spans = [(process, 1, 1, int(Category.DATA), 0, False, 50 * MS * at, 50 * MS * at + 40 * MS, 0) for at in range(10)]
-    # thread, library's fetch, the script's blur at line 12, its helper at line 30
+    # the thread, the library's fetch, the script's `blur` at line 12, and its `helper` at line 30
     frames = [(process, 1, 0, 2, 0, 0, 0, 77), (process, 2, 1, 3, 4, 5, 6, 0)]
     frames += [(process, 3, 2, 5, 6, 10, 12, 0), (process, 4, 3, 7, 6, 28, 30, 0)]
-    # and a thread that sends batches, with its wait
+    # and a second thread, which sends batches, with the function in which it waits
     frames += [(process, 5, 0, 2, 0, 0, 0, 78), (process, 6, 5, 3, 4, 5, 6, 0)]
     samples = [*samples, *((6, time) for _, time in samples)]
     taken = [(process, node, time * MS, time * MS, 1, 0) for node, time in samples]
@@ -42,7 +42,7 @@ def found(process, samples):
 
 
 def test_the_slow_function_has_its_caller():
-    # four samples of each batch in the helper, one elsewhere, and many between batches
+    # for each batch, four samples in the helper, one elsewhere and one between the batches
     inside = [(4, 50 * at + offset) for at in range(10) for offset in (1, 10, 20, 30)] + [
         (2, 50 * at + 35) for at in range(10)
     ]

@@ -10,7 +10,7 @@ from store_builder import BACKWARD, FORWARD, UPDATE, StoreBuilder
 
 @pytest.fixture
 def run(tmp_path):
-    """Return a function that makes a run of one step of 1000 ns from kernels (name, start) of 10 ns each."""
+    """Return a function that makes a run with one step of 1000 ns, with kernels (name, start) of 10 ns each."""
     store = StoreBuilder(tmp_path)
     process = store.process()
     thread = process.thread()
@@ -20,7 +20,7 @@ def run(tmp_path):
             thread.span(name, category, start, end)
 
         def bind(self, *kernels, between=(0, 1100)):
-            """Return {(name, start): (bound, module, part, host, launch)}."""
+            """Return {(name, start): (how it is bound, module, part, host span, launching span)} of the kernels."""
             thread.step(0, *between)
             thread.window(0, -10, 2000, [(name, start, 10, "") for name, start in kernels])
             process.anchor(3000)
@@ -54,7 +54,7 @@ def test_name_of_a_compiled_kernel_says_its_part_and_not_its_module(run):
         (FORWARD, 100), (BACKWARD, 200), (UPDATE, 300), ("Expand/_Muls/Mul-op0", 400), ("Default/Add-op0", 500)
     )
     assert {name: what[:3] for (name, _), what in found.items()} == {
-        # like cells have the name of the first of them
+        # cells of one class share a compiled graph, with the name of the first cell, so a kernel's cell is unknown
         FORWARD: ("primitive", None, "forward"),
         BACKWARD: ("primitive", None, "backward"),
         UPDATE: ("module", "optimizer", "optimizer"),
@@ -70,7 +70,7 @@ def test_module_is_that_of_the_span_that_queued_the_kernel_and_not_where_the_hos
     run.span("MatMul", Category.OP, 20, 30)
     run.span("Net.b", Category.MODULE, 110, 200)
     run.span("ReLU", Category.OP, 120, 130)
-    # both run while the host is in Net.b already
+    # both kernels run while the host is already in Net.b
     found = run.bind(("MatMul", 150), ("ReLU", 170))
     assert found["MatMul", 150] == ("module", "Net.a", "forward", "Net.b", "MatMul")
     assert found["ReLU", 170] == ("module", "Net.b", "forward", "Net.b", "ReLU")
@@ -85,7 +85,8 @@ def test_kernels_without_a_span_are_bounded_by_those_around_them(run):
     run.span("ReLU", Category.OP, 120, 130)
     found = run.bind(("MatMul", 300), ("AddExt", 320), ("BiasAdd", 340), ("SubExt", 360), ("ReLU", 380), ("Neg", 400))
     modules = {name: what[1] for (name, _), what in found.items()}
-    # between two of Net.a; between Net.a and Net.b; after Net.b had begun, and before the host left Net
+    # AddExt lies between two kernels of Net.a, SubExt between one of Net.a and one of Net.b. Neg was queued after the
+    # begin of Net.b, and before the end of Net.
     assert modules == {
         "MatMul": "Net.a",
         "AddExt": "Net.a",
@@ -101,24 +102,24 @@ def test_module_is_not_known_without_anything_that_bounds_it(run):
     found = run.bind(("MatMul", 50), ("MatMul", 300), ("MatMul", 700))
     assert [what[:3] for what in found.values()] == [
         ("nothing", None, "unknown"),
-        # it may have been queued before Net began
+        # the kernel may have been queued before Net began
         ("phase", None, "unknown"),
         ("nothing", None, "unknown"),
     ]
 
 
-def test_gradients_tell_where_the_backward_pass_is_in_the_queue(run):
+def test_gradients_mark_the_backward_pass_in_the_queue(run):
     run.span("Net", Category.MODULE, 0, 100)
     run.span("ReLU", Category.OP, 10, 20)
     run.span("backward", Category.BACKWARD, 200, 300)
     run.span("Momentum", Category.OPTIMIZER, 400, 900)
     found = run.bind(
         ("ReLU", 150),
-        ("Zeros", 230),  # may be of the forward pass still
+        ("Zeros", 230),  # may still belong to the forward pass
         ("Ones", 240),  # the first kernel of the backward pass
         ("ReluGrad", 250),
         ("MatMul", 350),
-        ("BiasAddGrad", 450),  # runs while the host is at the optimizer
+        ("BiasAddGrad", 450),  # runs while the host is in the optimizer
         ("Tile", 460),
         ("Default/ApplyMomentum-op0", 500),
         ("Default/Mul-op0", 510),
@@ -138,7 +139,7 @@ def test_gradients_tell_where_the_backward_pass_is_in_the_queue(run):
     }
 
 
-def test_what_is_computed_once_more_is_no_backward_pass(run):
+def test_recomputation_is_no_backward_pass(run):
     run.span("backward", Category.BACKWARD, 0, 500)
     run.span("recompute Block", Category.BACKWARD, 100, 200)
     run.span("ReLU", Category.OP, 120, 130)
@@ -172,7 +173,7 @@ def test_functions_are_known_by_the_primitives_they_call(run):
 
 @pytest.fixture
 def trained(run):
-    """Return one step of a network of two layers, with the backward pass from 200 to 400."""
+    """Return a function that binds kernels of the backward pass, from 200 to 400, of a network with two layers."""
     run.span("forward", Category.FORWARD, 0, 150)
     run.span("Net", Category.MODULE, 5, 140)
     for name, start in (("Net.a", 10), ("Net.b", 60)):
@@ -196,9 +197,9 @@ def trained(run):
 def test_backward_kernels_are_bound_by_order(trained):
     found = trained("Ones", *trained.gradients, "Add", *trained.gradients[:-1])
     assert [what[:3] for what in found.values()] == [
-        ("phase", None, "backward"),  # of no operator
+        ("phase", None, "backward"),  # belongs to no operator
         *[("order", "Net.b", "backward")] * 4,
-        ("order", "Net", "backward"),  # of one layer or the other
+        ("order", "Net", "backward"),  # belongs to one of the two layers
         *[("order", "Net.a", "backward")] * 3,
     ]
 
@@ -208,7 +209,7 @@ def test_backward_passes_that_contradict_themselves_are_bound_to_their_phase(tra
     assert {what[:3] for what in found.values()} == {("phase", None, "backward")}
 
 
-def test_what_the_script_computes_in_a_backward_pass_is_not_bound_by_its_type(run):
+def test_kernels_of_the_scripts_own_gradient_are_not_bound_by_their_type(run):
     run.span("Net", Category.MODULE, 0, 100)
     for name, primitive, start in (("Net.a", "ReLU", 10), ("Net.b", "Mul", 40), ("Net.c", "Tanh", 70)):
         run.span(name, Category.MODULE, start, start + 20)

@@ -1,5 +1,4 @@
-"""The profiler starts between the start of the interpreter and the import of a framework, and only in training
-processes."""
+"""The profiler starts between the interpreter's start and the import of a framework, in training processes only."""
 
 import json
 import os
@@ -19,7 +18,7 @@ IMPORT = "import mindspore\nprint('loss', float(1.5).hex())"
 def python(tmp_path):
     """Return a function that runs a program in the test's directory, with the variable set.
 
-    The program activates this checkout's bootstrap first, whatever version is installed.
+    The program first activates the bootstrap of this checkout, not that of an installed version.
     """
 
     def run(program, *args, options=ON, **extra):
@@ -39,7 +38,7 @@ def python(tmp_path):
     return run
 
 
-#: Puts site-packages on the path without running its .pth files, and becomes the program.
+#: Program that puts site-packages on the path without running its .pth files, and then runs another program.
 _WITH_PACKAGES = f"""
 import sys
 sys.path += [sys.argv[1], *{[entry for entry in sys.path if entry.endswith("-packages")]!r}]
@@ -50,7 +49,7 @@ exec(compile(open(sys.argv[0]).read(), sys.argv[0], "exec"))
 
 
 def sampled(fast, *slow):
-    """Return the values to test by default: one whole start, because the others have tests without a job."""
+    """Return test values of which only the first is fast; faster tests without a job cover the others."""
     return [fast, *(pytest.param(value, marks=pytest.mark.slow) for value in slow)]
 
 
@@ -103,7 +102,7 @@ def test_where_it_started_is_remembered(python, tmp_path):
     assert done.stdout == f"{tmp_path}\n"
 
 
-def test_an_error_of_ours_is_kept_in(python):
+def test_an_error_of_ours_does_not_reach_the_job(python):
     program = """
         from ms_profiler.job import helper
         bootstrap._active = False
@@ -119,32 +118,32 @@ def test_an_error_of_ours_is_kept_in(python):
     assert (done.returncode, done.stdout, done.stderr) == (1, "", "ours\n")
 
 
-TOLD = """
+FRAMEWORK = """
 from ms_profiler.job import collection
 collection.framework_imported = lambda name, module, start, end: print(name, module.__name__, 0 < start < end)
 import mindspore
 """
 
 
-def test_the_session_is_told_of_the_framework(python):
-    done = python(TOLD)
+def test_the_session_learns_of_the_framework(python):
+    done = python(FRAMEWORK)
     assert (done.returncode, done.stdout) == (0, "mindspore mindspore True\n"), done.stderr
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("role", ["MS_SCHED", "MS_WORKER"])
 def test_a_scheduler_is_no_job_and_mindspore_keeps_still_in_it(python, tmp_path, role):
-    """msrun runs the same script as scheduler, with the rank of the first worker."""
-    program = TOLD + "print(mindspore.profiler.EnvProfiler.profiler, os.environ['MS_PROFILER_OPTIONS'] != '')"
+    """msrun runs the same script as its scheduler, with the rank of the first worker."""
+    program = FRAMEWORK + "print(mindspore.profiler.EnvProfiler.profiler, os.environ['MS_PROFILER_OPTIONS'] != '')"
     done = python("import os" + program, MS_ROLE=role, RANK_ID="0")
-    told = [] if role == "MS_SCHED" else ["mindspore mindspore True"]
-    assert done.stdout.splitlines() == [*told, "None True"], done.stderr
+    framework = [] if role == "MS_SCHED" else ["mindspore mindspore True"]
+    assert done.stdout.splitlines() == [*framework, "None True"], done.stderr
     assert not (tmp_path / "data").exists()
 
 
 @pytest.mark.parametrize("value", ["[1]", *sampled('"str"', "not json", "[]", '{"strat": true}', "[" * 100_000)])
 def test_a_bad_value_costs_one_line_and_no_job(python, tmp_path, value):
-    """MindSpore itself crashes on a list and on a text."""
+    """Without ms-profiler, MindSpore crashes if the value is a list or a text."""
     done = python(IMPORT, options=value)
     assert (done.returncode, done.stdout) == (0, "loss 0x1.8000000000000p+0\n"), done.stderr
     (line,) = ours(done)
@@ -154,13 +153,13 @@ def test_a_bad_value_costs_one_line_and_no_job(python, tmp_path, value):
 
 
 @pytest.mark.parametrize("value", sampled('{"start": "false"}', "{}", '{"start": false}', '{"output_path": "data"}'))
-def test_switched_off_it_says_nothing(python, tmp_path, value):
+def test_switched_off_it_prints_nothing(python, tmp_path, value):
     done = python(IMPORT + "\nprint(mindspore.profiler.EnvProfiler.profiler)", options=value)
     assert (done.returncode, done.stdout, done.stderr) == (0, "loss 0x1.8000000000000p+0\nNone\n", "")
     assert not (tmp_path / "data").exists()
 
 
-def test_bad_options_are_a_line_each_and_the_profile_goes_on(python, tmp_path):
+def test_bad_options_are_a_line_each_and_profiling_continues(python, tmp_path):
     options = {
         "start": 1,
         "output_path": str(tmp_path / "data"),
@@ -186,7 +185,7 @@ def test_an_output_path_that_cannot_be_written(python, tmp_path, path):
     done = python(IMPORT, options=options, TMPDIR=str(tmp_path / "temporary"))
     assert (done.returncode, done.stdout) == (0, "loss 0x1.8000000000000p+0\n")
     assert len(ours(done)) == 3
-    place = tmp_path / ("data" if "\0" in path else "temporary")  # NUL is no value at all: the default
+    place = tmp_path / ("data" if "\0" in path else "temporary")  # NUL is invalid: the default path
     assert len(list(place.glob("*_ascend_ms"))) == 1
     if place.name == "temporary":
         assert str(place) in ours(done)[0]
@@ -221,7 +220,7 @@ def test_a_framework_imported_before_is_reported_late(python):
     assert done.stdout == "mindspore True 0 0\n", done.stderr
 
 
-#: Loaded into the fork server before anything else: prints the frameworks that are reported to the session.
+#: Module that the fork server loads first. It notes the frameworks that the bootstrap reports to the session.
 REPORTER = """
 import os
 from ms_profiler.job import collection
@@ -252,7 +251,7 @@ if __name__ == "__main__":
 
 @pytest.mark.parametrize(("preload", "when"), [("reporter", "seen"), ("reporter mindspore", "late")])
 def test_a_child_of_a_fork_server_counts_but_not_the_server(tmp_path, preload, when):
-    """Either the fork server imports the framework for its children, or each child does."""
+    """The fork server imports the framework for its children, or each child does."""
     (tmp_path / "notes").write_text("")
     (tmp_path / "reporter.py").write_text(REPORTER)
     (tmp_path / "program.py").write_text(FORK_SERVER)
@@ -273,3 +272,33 @@ def test_a_child_of_a_fork_server_counts_but_not_the_server(tmp_path, preload, w
     child, quiet = done.stdout.split()
     assert (quiet, done.stderr) == ("True", "")
     assert (tmp_path / "notes").read_text() == f"{child} mindspore {when}\n"
+
+
+def test_nothing_is_recorded_in_another_interpreter_of_the_process(python, tmp_path):
+    (tmp_path / "mindspore").mkdir()
+    (tmp_path / "mindspore" / "__init__.py").write_text("value = 5")
+    done = python(
+        """
+        try:
+            import _interpreters as interpreters
+        except ImportError:
+            import _xxsubinterpreters as interpreters
+        code = '''
+        import sys
+        sys.path[:0] = {path!r}
+        sys.orig_argv = {command!r}
+        from ms_profiler.job import bootstrap
+        bootstrap.activate()
+        import mindspore
+        print(mindspore.value, "ms_profiler.job.collection" in sys.modules, flush=True)
+        '''
+        import textwrap
+        code = textwrap.dedent(code).format(path=[".", *sys.path], command=sys.orig_argv)
+        inner = interpreters.create()
+        interpreters.run_string(inner, code)
+        interpreters.destroy(inner)
+        print("ms_profiler.job.collection" in sys.modules)
+        """
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "5 False\nFalse\n", "")
+    assert not (tmp_path / "data").exists()

@@ -1,4 +1,4 @@
-"""The parts that bound a step are those worked out by hand, in microseconds."""
+"""The parts that bound a step are those that a person computed by hand, in microseconds."""
 
 import pytest
 from microseconds import US, phases, shown, spans, table
@@ -48,7 +48,8 @@ def test_without_operators_nothing_is_known_of_launches():
 
 def test_a_thread_off_its_processor_is_asleep_or_waits_for_one_and_launches_nothing():
     cut = phases((0, "forward", 0, 40_000))
-    # between two operators 30 ms: 20 ms off the processor, of which 5 ms in the queue for one; then 2 ms of running
+    # Between two operators the thread spends 30 ms: 20 ms off the processor, of which it waits 5 ms for a free one, and
+    # then 10 ms on a processor. Its second operator takes 2 ms.
     found = parts(
         cut,
         operators=[(0, 10), (30_010, 32_000), (34_000, 40_000)],
@@ -75,14 +76,14 @@ def test_a_wait_for_data_is_one_although_the_thread_waits_for_a_processor_in_it(
     ]
 
 
-def test_what_is_off_in_a_stretch_of_many_events_is_shared_out_among_them_and_jitter_is_nothing():
+def test_off_processor_time_is_divided_among_the_events_of_its_interval():
     cut = phases((0, "other", 0, 1000))
     found = parts(cut, operators=[(0, 100), (500, 600)], cells=[(0, 1000, 400, 0)])
     assert sum(end - start for _, part, start, end in found if part == "blocked") == pytest.approx(400, abs=2)
     assert parts(cut, operators=[(0, 100), (500, 600)], cells=[(0, 1000, 40, 0)]) == [(0, "launch", 0, 1000)]
 
 
-def test_nobody_knows_what_a_thread_waits_for_of_which_the_system_tells_nothing_else():
+def test_off_processor_time_without_a_known_reason_is_unknown():
     cut = phases((0, "other", 0, 20_000))
     assert parts(cut, cells=[(0, 20_000, 15_000, None)]) == [(0, "unknown", 0, 15_000), (0, "host", 15_000, 20_000)]
 
@@ -95,7 +96,7 @@ def test_the_framework_may_block_the_thread_whose_operators_run_beside_it():
     assert ("blocked", 20_000) in [(part, start) for _, part, start, _ in found]
 
 
-def test_garbage_is_collected_whatever_the_script_was_at():
+def test_garbage_collection_counts_in_every_phase():
     cut = phases((0, "data", 0, 100), (0, "other", 100, 200))
     assert parts(cut, collecting=[(50, 150)], computing=[(140, 160)], operators=[(140, 160)]) == [
         (0, "data", 0, 50),

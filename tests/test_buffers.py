@@ -1,4 +1,4 @@
-"""Buffers of records work: many at once, from many threads, and beyond the room for them."""
+"""Buffers for records work: many at once, from many threads, and if there are too many records for them."""
 
 import pytest
 from fakes_built import fakes  # noqa: F401
@@ -33,14 +33,16 @@ print(json.dumps([counts(), [thread.native_id for thread in threads]]))
     assert set(launched) == {(f"kernel {number}", thread) for number, thread in enumerate(threads)}
 
 
-#: launches while no buffer comes back, and their outcome
+#: number of launches while the reader gives no buffer back
 TOO_MANY = 250000
 
 
 @pytest.mark.parametrize("words", ["new", ""])
-def test_what_does_not_fit_is_counted(run, words):  # noqa: F811
-    """Where buffers do not come back, newer libraries are refused more, and older ones get scratch buffers up to a
-    limit."""
+def test_records_without_a_buffer_are_counted(run, words):  # noqa: F811
+    """Without free buffers, a newer library refuses further records.
+
+    An older one gets scratch buffers up to a limit.
+    """
     found, calls, _ = run(
         f"""
 gpu = traced()

@@ -1,4 +1,4 @@
-"""Steps are sampled within a budget of time, in bursts at random places; the simulated job has a planted truth."""
+"""Steps are sampled within a budget of time, in bursts at random places; the test simulates a job with a known cost."""
 
 import math
 import os
@@ -16,14 +16,24 @@ def _same_each_time(monkeypatch):
     monkeypatch.setattr(os, "urandom", lambda count: bytes(range(count)))
 
 
-def run(share, cost, steps=20_000, slower_from=None, noise=0.05):
-    """Simulate a job with a given cost of a sampled step, ns; return the sampled steps, their stretches, and the true
-    share.
+def run(share, cost, steps=20_000, slower_from=None, noise=0.05, slower=2.0):
+    """Simulate a job whose sampled steps cost more than others.
+
+    Args:
+        share: the budget as a share of the time.
+        cost: the cost of a sampled step in ns.
+        steps: number of steps.
+        slower_from: number of the step after which all steps are slower; None for never.
+        noise: the standard deviation of a step's length, relative to the length.
+        slower: the factor by which later steps are slower.
+
+    Returns:
+        (stretch, whether it was sampled) of each step, and the true share of the cost in the job's time.
     """
     chance, now, paid = random.Random(7), 0, 0.0
     bursts, seen = Bursts(share, 0, 0, 0.0, cost / 3, STEP), []
     for count in range(1, steps + 1):
-        length = STEP * chance.gauss(1, noise) * (2 if slower_from and count > slower_from else 1)
+        length = STEP * chance.gauss(1, noise) * (slower if slower_from and count > slower_from else 1)
         sampled = bursts.sampled
         length += cost * sampled
         paid += cost * sampled
@@ -38,7 +48,7 @@ def run(share, cost, steps=20_000, slower_from=None, noise=0.05):
 
 @pytest.mark.parametrize("share", [0.05, 0.01, 0.002])
 @pytest.mark.parametrize("cost", [30_000, 200_000, 1_000_000])
-def test_what_is_paid_is_within_the_share(share, cost):
+def test_the_cost_is_within_the_budget(share, cost):
     seen, paid = run(share, cost)
     assert paid < share + 0.005
     sampled = sum(kind for _, kind in seen)
@@ -66,6 +76,29 @@ def test_a_change_has_more_steps_sampled_after_it():
     assert after > 1.5 * before
 
 
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("slower", [1.15, 0.85])
+def test_a_small_change_late_in_a_long_stretch_is_sampled(monkeypatch, seed, slower):
+    monkeypatch.setattr(os, "urandom", lambda count: bytes([seed] * count))
+    seen, paid = run(0.002, 600_000, slower_from=15_000, slower=slower)
+    assert sum(kind for _, kind in seen[15_000:18_500]) >= LEAST
+    assert paid < 0.006
+    *_, longest = sorted(len(list(steps)) for _, steps in groupby(seen[:15_000], key=lambda row: row[0]))
+    assert longest > 1500, "without a change, stretches are long"
+
+
+def test_changes_again_and_again_do_not_spend_more_than_the_loan():
+    now, paid = 0, 0
+    bursts = Bursts(0.002, 0, 0, 0.0, 70_000, STEP)
+    for count in range(1, 40_000):
+        length = STEP * (1.0 if count // 400 % 2 else 1.4)
+        paid += 200_000 * bursts.sampled
+        now += length + 200_000 * bursts.sampled
+        if count >= bursts.next_look:
+            bursts.passed(count, int(now), 70_000)
+    assert 0.001 < paid / now < 0.005
+
+
 def test_a_job_within_the_share_leaves_out_ever_fewer_steps():
     seen, _ = run(0.05, 10_000)
     left_out = [number for number, (_, kind) in enumerate(seen) if not kind]
@@ -74,7 +107,7 @@ def test_a_job_within_the_share_leaves_out_ever_fewer_steps():
 
 
 def test_a_slow_step_does_not_starve_sampling():
-    """The rate rises once; steps that stay slow then count as usual."""
+    """The rate of sampling rises once. Steps that stay slow then count as usual steps."""
     now, bursts, sampled = 0, Bursts(0.01, 0, 0, 0.0, 50_000, STEP), 0
     for count in range(1, 5_000):
         length = STEP if count < 1_000 else 2 * LONG * STEP

@@ -1,4 +1,4 @@
-"""The traced tree of known calls is exact, on each CPython of this machine."""
+"""The traced tree of known calls is exact on each CPython of this machine."""
 
 import json
 import subprocess
@@ -14,7 +14,7 @@ PROGRAM = str(PROGRAMS / "call_tree.py")
 
 
 def calls(python, folder, case):
-    """Return the lines of a case: the number of dropped calls, and each call with its depth and flags."""
+    """Run a case with a Python; return the number of dropped calls, and a line for each recorded call."""
     name, _, c_calls = case.partition(" ")
     folder.mkdir()
     command = [python, PROGRAM, _native.__file__, str(folder), name, *([c_calls] if c_calls else [])]
@@ -34,7 +34,7 @@ def test_a_deep_recursion(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("version", ["3.10", "3.11", "3.12", "3.13"])
+@pytest.mark.parametrize("version", ["3.10", "3.11", "3.12", "3.13", "3.14"])
 def test_other_versions_and_greenlets(version, tmp_path):
     python = versions.interpreters().get(version)
     if python is None:

@@ -1,4 +1,4 @@
-"""The toolkit is found through the variables of its script or in its installer's folder, and its version is read."""
+"""ms-profiler finds the toolkit by the variables of its script or in the installer's folder, and reads its version."""
 
 import pytest
 from ms_profiler import cann
@@ -6,7 +6,7 @@ from ms_profiler import cann
 
 @pytest.fixture(autouse=True)
 def none_here(monkeypatch):
-    """Make the machine look as if it had no toolkit."""
+    """Make the machine look as if no toolkit were installed."""
     for name in cann.HOMES:
         monkeypatch.delenv(name, raising=False)
 
@@ -25,19 +25,19 @@ def test_the_environment_comes_first_and_nothing_twice(monkeypatch):
         ("version.info", "[ver]\nVersion=8.2.RC1\n"),
     ],
 )
-def test_a_file_in_it_tells_the_version(tmp_path, place, text):
+def test_a_file_in_it_has_the_version(tmp_path, place, text):
     (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / place).write_text(text)
     (tmp_path / "lib64").mkdir()
     assert cann.version(str(tmp_path / "lib64" / "libmsprofiler.so")) == "CANN 8.2.RC1"
 
 
-def test_nothing_tells_the_version(tmp_path):
+def test_the_version_is_unknown(tmp_path):
     assert cann.version(str(tmp_path / "lib64" / "libmsprofiler.so")) == ""
 
 
 @pytest.mark.parametrize("place", ["bin", "tools/profiler/bin"])
-def test_msprof_is_looked_for_on_the_path_and_in_the_toolkit(monkeypatch, tmp_path, place):
+def test_msprof_is_searched_on_the_path_and_in_the_toolkit(monkeypatch, tmp_path, place):
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     monkeypatch.setattr(cann, "USUAL", ())
     monkeypatch.setenv("ASCEND_TOOLKIT_HOME", str(tmp_path))

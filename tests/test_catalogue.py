@@ -33,7 +33,7 @@ def test_every_table_has_its_columns_with_and_without_rows(tmp_path, name):
 def test_no_column_needs_quotes(tmp_path, name):
     path = str(training(tmp_path, steps=1).write())
     columns = [column.name for column in (*query.RUN, *catalogue.named(name).columns)]
-    # each but the first behind another one, where a word of SQL would be taken for something else
+    # Each column but the first follows another column, where SQL would read a reserved word as something else.
     found = query.ask([path], f"select {', '.join(columns)} from {name} where {columns[-1]} is not null").table
     assert found.columns == columns
 

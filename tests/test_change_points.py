@@ -5,7 +5,7 @@ from ms_profiler.gate import change_points
 
 
 def energy(left, right):
-    """Return the energy statistic of two samples, pair by pair."""
+    """Return the energy statistic of two samples, computed pair by pair."""
     n, m = len(left), len(right)
     across = sum(abs(a - b) for a in left for b in right)
     within = [sum(abs(a - b) for a in part for b in part) / 2 for part in (left, right)]
@@ -36,7 +36,7 @@ def test_a_shift_of_three_percent_is_found_within_twenty_runs(before):
 
 def test_equal_runs_seldom_have_a_change():
     alarms = sum(bool(change_points.find(series(seed, 0.02, 20))) for seed in range(100))
-    assert alarms <= 4  # 1 % of 100; five or more are chance in one of three hundred
+    assert alarms <= 4  # 1 % of 100 is expected; five or more happen by chance in one of three hundred runs
 
 
 def test_two_changes_are_two():
@@ -53,7 +53,7 @@ def test_the_same_series_gives_the_same_answer_and_a_level_one_none():
     assert found.index == 20
 
 
-def test_what_is_older_than_the_window_is_not_looked_at():
+def test_runs_older_than_the_window_do_not_count():
     values = series(6, 0.005, 20, 60)
     assert change_points.find(values) == []
     assert change_points.find(values, window=80)[0].index == 20

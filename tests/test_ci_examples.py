@@ -17,13 +17,13 @@ FOLDER = ROOT / "examples" / "ci"
 
 
 def commands(text):
-    """Return the commands of a workflow's steps, in order."""
+    """Return the commands of a workflow's steps, in the order of the file."""
     found = re.findall(r"^( +)(?:- )?run: (?:\|\n((?:\1 +.*\n)+)|(.*)\n)", text, re.MULTILINE)
     return [textwrap.dedent(block) if block else line for _, block, line in found]
 
 
 def repository(folder, base, new):
-    """Make a clone whose branch trains slower than the one it goes to, or as fast."""
+    """Make a clone with two branches, `main` and `change`, whose jobs have steps of these relative lengths."""
 
     def git(*words):
         identity = ("-c", "user.name=a", "-c", "user.email=a@b", "-c", "init.defaultBranch=main")
@@ -49,7 +49,7 @@ def test_the_workflow_of_github(tmp_path, new, code):
     work = repository(tmp_path, 1.0, new)
     tools = tmp_path / "tools"
     tools.mkdir()
-    # stands for the machine of a pipeline: a Python with ms-profiler; nothing is installed here
+    # scripts that replace commands of the pipeline's machine; the one for pip only notes its arguments
     for name, line in {"pip": f'echo "$@" > {tmp_path}/installed', "python": f'exec {sys.executable} "$@"'}.items():
         (tools / name).write_text(f"#!/bin/sh\n{line}\n")
     (tools / "ms-profiler").write_text(f'#!/bin/sh\nexec {sys.executable} -m ms_profiler "$@"\n')

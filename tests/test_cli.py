@@ -16,7 +16,7 @@ from ms_profiler.store.format import Category
 from store_builder import MS, StoreBuilder, training, write_training
 
 ROOT = str(Path(ms_profiler.__file__).parents[1])
-#: how a job starts its analysis
+#: program with which a job starts its analysis
 PROGRAM = "import sys; sys.path[0] = sys.argv.pop(1); from ms_profiler.cli import main; sys.exit(main())"
 
 
@@ -55,6 +55,16 @@ def test_nothing_to_read_is_one_line_and_exit_code_2(tmp_path):
     assert done.stderr.startswith("ms-profiler: ") and done.stderr.count("\n") == 1
 
 
+def test_a_lack_of_memory_is_one_line_and_exit_code_2(monkeypatch, capsys):
+    def run(args):
+        raise MemoryError
+
+    monkeypatch.setattr(summary_command, "run", run)
+    assert cli.main(["summary", "DIR"]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.startswith("ms-profiler: ") and err.count("\n") == 1
+
+
 def test_damage_is_one_line_on_stderr(tmp_path):
     store = training(tmp_path)
     store.processes[0].new_segment(version=7)
@@ -84,7 +94,7 @@ def test_progress_is_shown_on_a_terminal_only(tmp_path, monkeypatch):
     shown = os.read(leader, 10_000)
     os.close(leader)
     assert child.returncode == 0 and out.count(b"\n") == 1
-    # the line has been removed again, and nothing was scrolled
+    # the progress line is removed at the end, and nothing scrolls
     assert shown.endswith(b"\r\x1b[K") and b"\n" not in shown
 
 
@@ -121,7 +131,7 @@ def test_python_m(tmp_path):
     assert done.stdout.startswith("ms-profiler ")
 
 
-def test_every_command_has_what_main_expects():
+def test_every_command_has_the_attributes_that_main_uses():
     for name in cli.COMMANDS:
         command = cli._load(name)
         assert name == command.NAME
@@ -172,7 +182,7 @@ def test_a_result_of_another_tool(tmp_path, form):
     made = sample(tmp_path)
     path = made.text() if form == "text" else made.database()
     done = run("analyse", tmp_path)
-    # of the step of 100 the device computes for 30 and only exchanges for 10
+    # in the step of 100 us, the device computes for 30 us, and only exchanges data for 10 us
     assert (done.returncode, done.stderr) == (0, "")
     share = {"text": 58, "database": 60}[form]
     launching = f"{share} % of the step goes into launching operators"
@@ -210,7 +220,7 @@ def test_nothing_readable_of_another_tool_is_one_line_and_exit_code_2(tmp_path, 
     done = run("analyse", path)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("ms-profiler: ") and done.stderr.count("\n") == 1
-    # and nothing was written
+    # the command has written no file
     assert sorted(file.name for file in path.rglob("*")) == [
         "ASCEND_PROFILER_OUTPUT",
         "profiler_info_0.json",
@@ -245,7 +255,7 @@ def test_interrupting_is_quiet(monkeypatch):
     assert cli.main([]) == 130
 
 
-def test_missing_rich_is_told(
+def test_missing_rich_is_an_error_that_names_the_extra(
     tmp_path,
 ):
     (tmp_path / "hidden" / "rich").mkdir(parents=True)

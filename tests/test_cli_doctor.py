@@ -1,4 +1,4 @@
-"""`ms-profiler doctor` finds the devices and names missing parts, also if a library crashes."""
+"""`ms-profiler doctor` finds the devices and names missing parts, even if a library crashes."""
 
 import subprocess
 import sys
@@ -10,7 +10,7 @@ from ms_profiler.job.devices import cupti, survey
 
 
 def doctor(interface="CUPTI", **extra):
-    """Return the command's lines about an interface, given a user's environment."""
+    """Return the command's lines about an interface, in a user's environment with further variables."""
     command = [sys.executable, "-m", "ms_profiler", "doctor"]
     done = subprocess.run(command, env=environment(**extra), capture_output=True, text=True, timeout=100, check=False)
     assert (done.returncode, done.stderr) == (0, "")
@@ -25,7 +25,7 @@ def with_fakes(folder, words=""):
     return doctor(LD_LIBRARY_PATH=str(folder), MS_PROFILER_LIBCUPTI=str(folder / "libcupti.so.12"), FAKE_CUPTI=words)
 
 
-def test_what_can_be_used(fakes):  # noqa: F811
+def test_a_usable_interface(fakes):  # noqa: F811
     assert with_fakes(fakes) == [
         "CUPTI (GPUs of NVIDIA): usable",
         f"    library {fakes / 'libcupti.so.12'}, version 26",
@@ -41,7 +41,7 @@ def test_what_can_be_used(fakes):  # noqa: F811
         ("segfaults", "its library crashes (SIGSEGV); use another version of it"),
     ],
 )
-def test_what_cannot(fakes, words, why):  # noqa: F811
+def test_an_unusable_interface(fakes, words, why):  # noqa: F811
     first, *others = with_fakes(fakes, words)
     assert first == "CUPTI (GPUs of NVIDIA): not usable"
     assert others[-1] == f"    {why}"
@@ -58,7 +58,7 @@ def test_without_a_driver_nothing_is_called(fakes, tmp_path):  # noqa: F811
 
 
 def test_a_real_library_without_a_device_does_no_harm(fakes, tmp_path):  # noqa: F811
-    """The real library of this machine, if there is one, is tried with a driver that has no device."""
+    """The command tries the real library of this machine, if there is one, with a driver that has no device."""
     real = next(cupti.PLACES.present(), "")
     if not real:
         pytest.skip("there is no CUPTI here")
@@ -73,7 +73,7 @@ def test_a_driver_without_devices(fakes):  # noqa: F811
     assert lines[-1] == "    the driver has no device; see CUDA_VISIBLE_DEVICES"
 
 
-def test_what_does_not_answer_is_not_waited_for(monkeypatch):
+def test_a_library_that_does_not_answer_is_given_up(monkeypatch):
     def hangs(*_, **__):
         raise subprocess.TimeoutExpired("probe", survey.PATIENCE)
 
@@ -87,8 +87,7 @@ def with_ascend(folder, words="", **extra):
 
 
 def test_an_npu_that_can_be_traced(ascend_fakes, tmp_path):  # noqa: F811
-    """The output names CANN's version beside the library, and says that a library which is not preloaded records no
-    memory."""
+    """The command prints the library with CANN's version. A library without preloading records no memory."""
     home = tmp_path / "cann"
     (home / "lib64").mkdir(parents=True)
     (home / "version.info").write_text("[ver]\nVersion=8.5.0\n")
@@ -121,11 +120,14 @@ def test_an_npu_that_cannot(ascend_fakes, words, why):  # noqa: F811
     [
         ("libascend_hal.so", "there is no driver (libascend_hal.so: cannot open"),
         ("libascendcl.so", "there is no runtime (libascendcl.so: cannot open"),
-        ("libprofapi.so", "libprofapi.so is missing, without which it would end the job; source CANN's set_env.sh ("),
+        (
+            "libprofapi.so",
+            "libprofapi.so is missing, and msPTI would end the job without it; source CANN's set_env.sh (",
+        ),
         ("libmspti.so", "there is no msPTI; install CANN's toolkit, 8.0 or newer, and source CANN's set_env.sh"),
     ],
 )
-def test_what_an_npu_lacks_is_named(tmp_path, missing, why):
+def test_missing_libraries_of_an_npu_are_named(tmp_path, missing, why):
     build(tmp_path, {name: made for name, made in ASCEND.items() if name != missing})
     first, *others = with_ascend(tmp_path)
     assert first == "msPTI (NPUs of Ascend): not usable"

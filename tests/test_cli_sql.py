@@ -19,7 +19,7 @@ def test_the_answer_is_a_table(tmp_path):
     assert row.split() == ["next", "20", str(60 * MS)]
 
 
-def test_rows_are_not_cut_where_nobody_looks(tmp_path):
+def test_rows_are_not_cut_without_a_terminal(tmp_path):
     path = write_training(tmp_path)
     done = run("sql", path, f"select '{'x' * 500}' as text, '[bold]' as other, null as none from steps limit 1")
     assert done.stdout.splitlines()[2].split() == ["x" * 500, "[bold]"]
@@ -69,7 +69,7 @@ def test_an_error_is_one_line_and_exit_code_2(tmp_path, text, says):
     assert done.stderr.startswith(f"ms-profiler: {says}") and done.stderr.count("\n") == 1
 
 
-def test_what_is_missing_is_said_on_stderr(tmp_path):
+def test_missing_parts_are_reported_on_stderr(tmp_path):
     done = run("sql", write_training(tmp_path), "select * from memory", "--format", "json")
     assert (done.returncode, done.stdout) == (0, "[]\n")
     assert done.stderr.startswith("ms-profiler: memory is empty in ") and done.stderr.count("\n") == 1

@@ -12,7 +12,7 @@ NAMES = [f"host_{rank}_2026010100000{rank}123_ascend_ms" for rank in range(3)]
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
-    """Return the results of a job of two ranks, and of a job that started an hour later."""
+    """Return the folder with the results of a job of two ranks, and of a job that started an hour later."""
     parent = tmp_path_factory.mktemp("above") / "data"
     parent.mkdir()
     for rank, name in enumerate(NAMES[:2]):
@@ -86,7 +86,7 @@ def test_top_takes_a_number_from_1_on(results, word):
         cli.main(["summary", str(results), "--top", word])
 
 
-def test_one_that_cannot_be_read_hides_no_other(tmp_path, shown):
+def test_an_unreadable_result_hides_no_other(tmp_path, shown):
     whole = sample(tmp_path / "a").text()
     broken = sample(tmp_path / "b").text(table=False)
     (broken / layout.OUTPUT / layout.TRACE_VIEW).write_text("{")

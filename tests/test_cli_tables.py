@@ -16,7 +16,7 @@ from store_builder import compiled, training, write_training
 
 
 def test_the_document_is_current():
-    """`ms-profiler tables --write docs/tables.md` writes it."""
+    """`ms-profiler tables --write docs/tables.md` writes the document."""
     document = (ROOT / "docs" / "tables.md").read_text()
     assert tables.MARKS.rewritten(document, tables.markdown()) == document
 
@@ -38,7 +38,7 @@ def test_a_document_gets_the_tables(tmp_path):
 
 
 def test_the_document_of_files_is_current():
-    """`ms-profiler tables --files --write docs/files.md` writes it."""
+    """`ms-profiler tables --files --write docs/files.md` writes the document."""
     document = (ROOT / "docs" / "files.md").read_text()
     assert tables.FILE_MARKS.rewritten(document, tables.file_markdown()) == document
 
@@ -52,7 +52,7 @@ def test_the_list_of_files_names_every_column(capsys):
 
 
 def test_every_column_that_is_written_is_documented(tmp_path):
-    """The written results have host spans, kernels of a graph, memory and shapes, and one is another tool's."""
+    """The written results have host spans, kernels of a graph, memory and shapes. One result is another tool's."""
     stores = [training(tmp_path, name="a_ascend_ms"), compiled(tmp_path, name="b_ascend_ms")]
     results = [store.write() for store in stores]
     made = sample(tmp_path / "c")
@@ -65,14 +65,14 @@ def test_every_column_that_is_written_is_documented(tmp_path):
         with path.open(newline="") as stream:
             header = next(csv.reader(stream))
         if path.name in {layout.KERNEL_DETAILS} and path.parents[1] == results[-1]:
-            continue  # the other tool's own
+            continue  # the other tool wrote this file
         assert header == [name for name in known[path.name] if name in header], path
         seen.add(path.name)
     assert len(seen) >= 5
 
 
 def keys_of(value, depth):
-    """Return the keys of dictionaries so many levels deep."""
+    """Return the keys of the dictionaries that lie `depth` levels inside a value."""
     if depth == 0:
         return set(value)
     return {key for inner in value.values() for key in keys_of(inner, depth - 1)} if isinstance(value, dict) else set()

@@ -11,7 +11,7 @@ SECOND = 10**9
 
 
 def anchors(*offsets, spacing=60 * SECOND, half_width=100):
-    """Return anchors `spacing` apart, whose offsets differ from the first offset by the given values."""
+    """Return anchors `spacing` ns apart; `offsets` are the differences in ns to the offset of the first anchor."""
     return [
         Anchor(RAW + number * spacing, REAL + number * spacing + offset, half_width)
         for number, offset in enumerate(offsets)
@@ -70,10 +70,10 @@ def test_setting_the_wall_clock_is_reported_and_taken_out(jump):
     assert clock.epoch_ns(RAW + 150 * SECOND) == REAL + 150 * SECOND
 
 
-def test_creep_goes_on_after_a_step():
+def test_creep_continues_after_a_step():
     clock = Clock.from_anchors(anchors(0, 1_200_000, SECOND + 2_400_000, SECOND + 3_600_000))
     assert len(clock.steps) == 1
-    # the creep between the anchors around the step cannot be told from it
+    # a set clock and a creep between the anchors around the set cannot be told apart
     assert clock.epoch_ns(RAW + 180 * SECOND) == REAL + 180 * SECOND + 2_400_000
 
 
@@ -101,14 +101,14 @@ def test_without_any_pair_times_stay_and_the_uncertainty_is_unknown():
 
 
 def stepped(*offsets):
-    """Return a clock with an anchor every minute, whose offsets differ from the first one by the given values."""
+    """Return a clock with an anchor every minute; `offsets` are the differences in ns to the first anchor's offset."""
     return Clock.from_anchors(anchors(*offsets))
 
 
 @pytest.mark.parametrize("jump", [3600 * SECOND, -3600 * SECOND, 50_000_000])
 def test_readings_of_the_wall_clock_are_brought_onto_the_line(jump):
     clock = stepped(0, 0, jump, jump)
-    # before the clock was set, and after the pair that shows it
+    # a time before the clock was set, and times after the anchors that show it
     times = [REAL + 50 * SECOND, REAL + 125 * SECOND, REAL + 170 * SECOND]
     wall = pl.Series([times[0], times[1] + jump, times[2] + jump], dtype=pl.Int64)
     assert clock.from_wall(wall[:1], REAL, REAL + 60 * SECOND).to_list() == times[:1]

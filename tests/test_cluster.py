@@ -1,4 +1,4 @@
-"""`ms-profiler cluster` names the late rank of a job with the cause, and reports the other ranks as waiting."""
+"""`ms-profiler cluster` names the late rank of a job with the cause, and reports that the other ranks wait."""
 
 import gzip
 import json
@@ -12,10 +12,11 @@ from launches import TOOLS, free_port, launched, msrun
 from ms_profiler.analysis.driver import engine
 from ms_profiler.cli import main
 from ms_profiler.store.format import Category
+from ms_profiler.store.names import EVALUATING
 from store_builder import MS, StoreBuilder
 
 TRACES = os.environ.get("MS_PROFILER_TEST_GPU_TRACES")
-#: planted fault -> reported cause
+#: planted fault -> reported cause; None if no rank is late
 CAUSES = {
     "input": "data",
     "computing": "computing",
@@ -27,18 +28,24 @@ RANKS = 3
 STEPS = 16
 
 
+def empty(parent, rank):
+    """Return the store of one of three ranks, with its process and its thread; it records only the group."""
+    name = f"host_{rank + 1}_2026010100000012{rank}_ascend_ms"
+    store = StoreBuilder(parent, name, rank=rank, world_size=RANKS, pid=rank + 1)
+    process = store.process(rank + 1)
+    thread = process.thread()
+    thread.instant("group world ranks 0-2", Category.COMMUNICATION, 40 * MS, RANKS)
+    return store, process, thread
+
+
 def made(parent, late=1, data_ms=1, failed=None):
-    """Write three ranks with one exchange a step, to which one rank comes late because it waits longer for data.
+    """Write three ranks with one exchange in each step; one rank is late, because it waits longer for data.
 
     A failed rank has half of the steps.
     """
     paths = []
     for rank in range(RANKS):
-        name = f"host_{rank + 1}_2026010100000012{rank}_ascend_ms"
-        store = StoreBuilder(parent, name, rank=rank, world_size=RANKS, pid=rank + 1)
-        process = store.process(rank + 1)
-        thread = process.thread()
-        thread.instant("group world ranks 0-2", Category.COMMUNICATION, 40 * MS, RANKS)
+        store, process, thread = empty(parent, rank)
         for number in range(STEPS // (2 if rank == failed else 1)):
             start = (50 + 20 * number) * MS
             waits = data_ms if rank == late else 1
@@ -55,19 +62,19 @@ def made(parent, late=1, data_ms=1, failed=None):
     return paths
 
 
-def told(capsys, *words):
-    """Run the command and return its JSON output."""
+def report(capsys, *words):
+    """Run the command and return its JSON document."""
     assert main(["cluster", *map(str, words), "--json"]) == 0
     return json.loads(capsys.readouterr().out)
 
 
 def test_late_rank_is_named_and_the_others_wait(tmp_path, capsys):
     paths = made(tmp_path / "data", late=1, data_ms=11)
-    found = told(capsys, tmp_path / "data")
+    found = report(capsys, tmp_path / "data")
     (late,) = found["late"]
     assert (late["rank"], late["cause"], late["step"]) == (1, "data", None)
     assert late["excess_ms"] == pytest.approx(10 * (STEPS - 1), rel=0.02)
-    # the others take as long as each other
+    # the other ranks take as long as each other
     assert late["saved_at_median_ms"] == pytest.approx(10 * (STEPS - 1), rel=0.02)
     chain = late["delays"]
     assert (chain["operation"], chain["number"], chain["waiting_ranks"]) == ("allreduce", chain["step"], RANKS - 1)
@@ -83,28 +90,28 @@ def test_late_rank_is_named_and_the_others_wait(tmp_path, capsys):
         "cluster_communication_matrix.json",
         "communication_group.json",
     }
-    # the page says it first, and so does the summary of all
+    # the page and the summary of all ranks both begin with the late rank
     for words in (["cluster", str(tmp_path / "data")], ["summary", str(tmp_path / "data")]):
         assert main(words) == 0
         assert capsys.readouterr().out.startswith("Rank 1 is late: it waits for its input")
-    # of the recordings alone the same is said
+    # without the ranks' digests, the command reads the recordings and finds the same
     for path in paths:
         (path / "rank.json").unlink()
-    again = told(capsys, tmp_path / "data", "--no-files")
+    again = report(capsys, tmp_path / "data", "--no-files")
     assert again == found
 
 
 def test_balanced_ranks_are_not_named(tmp_path, capsys):
     made(tmp_path / "data")
-    found = told(capsys, tmp_path / "data", "--no-files")
+    found = report(capsys, tmp_path / "data", "--no-files")
     assert found["late"] == [] and found["verdict"].startswith("No rank is late")
     assert {row["role"] for row in found["ranks"]} == {"even"}
     assert not (tmp_path / "data" / "cluster_analysis_output").exists()
 
 
-def test_rank_that_failed_is_told_with_its_last_step(tmp_path, capsys):
+def test_a_failed_rank_is_reported_with_its_last_step(tmp_path, capsys):
     made(tmp_path / "data", failed=2)
-    (remark,) = told(capsys, tmp_path / "data", "--no-files")["remarks"]
+    (remark,) = report(capsys, tmp_path / "data", "--no-files")["remarks"]
     assert (
         remark == f"Rank 2 ended with exception: ValueError in step {STEPS // 2 - 1}; others came to step {STEPS - 1}."
     )
@@ -117,7 +124,7 @@ def test_clocks_of_machines_may_be_seconds_apart(tmp_path, capsys):
             for column in ("start_ns", "end_ns"):
                 content[table][column] = [time + rank * 5000 * MS for time in content[table][column]]
         (path / "rank.json").write_text(json.dumps(content))
-    found = told(capsys, tmp_path / "data", "--no-files")
+    found = report(capsys, tmp_path / "data", "--no-files")
     assert [late["rank"] for late in found["late"]] == [1]
     for rank, row in enumerate(found["ranks"]):
         clock = row["clock"]
@@ -131,24 +138,176 @@ def test_damaged_and_missing_ranks_are_reported(tmp_path, capsys):
     for segment in (paths[2] / "FRAMEWORK").glob("process_*/*.seg"):
         segment.write_bytes(b"\0" * 100)
     (paths[2] / "ASCEND_PROFILER_OUTPUT" / "communication.json").write_text('{"step1": ')
-    found = told(capsys, tmp_path / "data")
+    found = report(capsys, tmp_path / "data")
     assert [late["rank"] for late in found["late"]] == [0]
     assert 2 in found["missing_ranks"]
     assert any(paths[2].name in remark for remark in found["remarks"])
+    segments = sorted((paths[2] / "FRAMEWORK").glob("process_*/*.seg"))
+    for number in range(5):
+        (segments[0].parent / f"{number:06}.seg").write_bytes(b"nothing" * 20)
+    (remark,) = [each for each in report(capsys, tmp_path / "data", "--no-files")["remarks"] if paths[2].name in each]
+    assert remark.endswith("/000000.seg and 4 more: not a segment).") and remark.count(".seg") == 1
     shutil.rmtree(paths[1])
-    found = told(capsys, tmp_path / "data", "--no-files")
+    found = report(capsys, tmp_path / "data", "--no-files")
     assert found["missing_ranks"] == [1, 2] and "one rank only" in found["verdict"]
 
 
 def check(directory, kind, late, capsys):
-    """Check the finding; on a busy machine others may be late because they wait for a processor, and are named so."""
-    found = told(capsys, directory, "--no-files")
+    """Check the finding; on a busy machine, other ranks may be named, but only because they wait for a processor."""
+    found = report(capsys, directory, "--no-files")
     named = [(each["rank"], each["cause"]) for each in found["late"] if each["cause"] != "runnable"]
     assert named == ([] if CAUSES[kind] is None else [(late, CAUSES[kind])]), found["verdict"]
     if CAUSES[kind] is not None and len(found["late"]) == 1:
         assert [row["role"] for row in found["ranks"]] == [
             "late" if rank == late else "waits" for rank in range(len(found["ranks"]))
         ]
+
+
+def test_jobs_in_one_directory_are_told_apart(tmp_path, capsys):
+    """Two jobs of three ranks and of two ranks ran at the same time, and another job ran before."""
+    longer = {"small": 9, "large": 12, "before": 6}
+    names = {}
+    for place, (job, ranks) in enumerate((("before", 3), ("large", 3), ("small", 2))):
+        for rank in range(ranks):
+            name = f"host_{100 * place + rank}_2026010100000012{rank}_ascend_ms"
+            store = StoreBuilder(tmp_path / "data", name, rank=rank, world_size=ranks, pid=1 + 100 * place + rank)
+            store.info.job = job
+            names.setdefault(job, []).append(name)
+            process = store.process(1 + 100 * place + rank)
+            thread = process.thread()
+            thread.instant(f"group world ranks 0-{ranks - 1}", Category.COMMUNICATION, 40 * MS, ranks)
+            for number in range(STEPS):
+                start = (50 + 20 * number) * MS
+                ready = start + (3 + longer[job] * (rank == 1)) * MS
+                thread.span("forward", Category.FORWARD, start, ready)
+                thread.span("AllReduce@world", Category.COMMUNICATION, ready, start + 19 * MS, arg=4_000_000)
+                thread.step(number, start, start + 20 * MS)
+            process.anchor((51 + 20 * STEPS) * MS)
+            path = store.write()
+    engine.analyse([str(each) for each in path.parent.iterdir()])
+    for place, job in enumerate(("before", "large", "small")):
+        for name in names[job]:
+            path = tmp_path / "data" / name / "rank.json"
+            content = json.loads(path.read_text())
+            path.write_text(json.dumps(content | {"started_ns": content["started_ns"] + place * MS}))
+    matrix = tmp_path / "data" / "cluster_analysis_output" / "communication_group.json"
+    for words, job, others in (
+        ((), "small", ("large", "before")),
+        (("--job", names["large"][2]), "large", ("small", "before")),
+        (("--job", tmp_path / "data" / names["before"][1]), "before", ("small", "large")),
+    ):
+        found = report(capsys, tmp_path / "data", *words)
+        ranks = 2 if job == "small" else 3
+        assert [Path(row["directory"]).name for row in found["ranks"]] == names[job]
+        (late,) = found["late"]
+        assert late["rank"] == 1 and late["excess_per_step_ms"] == pytest.approx(longer[job])
+        (remark,) = found["remarks"]
+        which = "the job that --job chooses" if words else "the newest job"
+        assert f"data has results of 3 jobs. The figures are of {which} ({ranks} ranks)." in remark
+        assert all(names[each][0] in remark for each in others) and names[job][0] not in remark
+        assert json.loads(matrix.read_text())["collective"] == [list(range(ranks))]
+    assert main(["cluster", str(tmp_path / "data"), "--job", "none_ascend_ms"]) == 2
+    assert "There is no result none_ascend_ms." in capsys.readouterr().err
+    assert main(["merge", str(tmp_path / "data"), "--job", names["large"][0]]) == 0
+    assert "3 ranks, 48 exchanges, which 16 flows join" in capsys.readouterr().out
+
+
+def with_gaps(parent, exchanging=1, between=None):
+    """Write three ranks that exchange data in some steps; rank 2 is late.
+
+    Without `between`, rank 2 computes for 6 ms longer in each step.
+
+    Args:
+        parent: the folder of the results.
+        exchanging: the number of steps from one exchange to the next.
+        between: the number of steps after which rank 2 evaluates for 400 ms instead; None for never.
+    """
+    for rank in range(RANKS):
+        store, process, thread = empty(parent, rank)
+        met = start = 50 * MS
+        for number in range(24):
+            length = (10 if rank == 2 and not between else 4) * MS
+            thread.span("forward", Category.FORWARD, start, start + length)
+            end = start + length
+            if number % exchanging == 0:
+                evaluated = 400 * MS if between and (number - 1) % between == 0 and number > 1 else 0
+                met += exchanging * 11 * MS + evaluated
+                thread.span("AllReduce@world", Category.COMMUNICATION, end, met, arg=4_000)
+                end = met
+            thread.step(number, start, end)
+            start = end
+            if between and number % between == 0 and number and rank == 2:
+                thread.span(EVALUATING, Category.FORWARD, start, start + 400 * MS)
+                thread.span("Judge", Category.MODULE, start, start + 400 * MS)
+                start += 400 * MS
+        process.anchor(start + MS)
+        store.write()
+
+
+def test_excess_is_told_for_steps_and_for_steps_with_an_exchange(tmp_path, capsys):
+    with_gaps(tmp_path / "data", exchanging=4)
+    found = report(capsys, tmp_path / "data", "--no-files")
+    (late,) = found["late"]
+    assert (late["rank"], late["cause"], found["steps"], found["passed_steps"]) == (2, "computing", 5, 20)
+    assert late["excess_per_step_ms"] == pytest.approx(6)
+    assert late["excess_per_exchanging_step_ms"] == pytest.approx(24)
+    words = "6.0 ms a step more than the others, or 24.0 ms for each of the 5 steps with an exchange."
+    assert words in found["verdict"]
+
+
+def test_work_between_steps_is_a_cause(tmp_path, capsys):
+    with_gaps(tmp_path / "data", between=10)
+    found = report(capsys, tmp_path / "data", "--no-files")
+    (late,) = found["late"]
+    assert (late["rank"], late["cause"], late["late_in_steps"]) == (2, "evaluation", [11, 21])
+    assert late["parts_ms"]["evaluation"] == pytest.approx(800)
+    assert "it evaluates between steps (Judge)" in found["verdict"]
+
+
+def test_a_machine_without_free_processors_is_told(tmp_path, capsys):
+    for path in made(tmp_path / "data"):
+        content = json.loads((path / "rank.json").read_text())
+        content["steps"]["queued_ns"] = [3 * MS] * STEPS
+        (path / "rank.json").write_text(json.dumps(content))
+    found = report(capsys, tmp_path / "data", "--no-files")
+    assert found["late"] == [] and found["processor_wait_share"] == pytest.approx(3 / 20)
+    assert found["verdict"].endswith("Threads wait for a processor for 15% of the steps: the machine lacks processors.")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["ddp", "join", "fsdp", "pipeline"])
+def test_no_rank_is_named_where_all_do_equal_work(kind, tmp_path, capsys):
+    options = {"start": True, "output_path": str(tmp_path / "data")}
+    command = [TOOLS / "torchrun", "--nproc_per_node=4", f"--master_port={free_port()}"]
+    launched([[*command, PROGRAMS / "balanced_torch.py", kind]], tmp_path, options)
+    found = report(capsys, tmp_path / "data", "--no-files")
+    assert found["late"] == [], found["verdict"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "rank", "cause"),
+    [
+        ("evaluate", 2, "evaluation"),
+        ("accumulate", 1, "computing"),
+        ("between", 2, "host"),
+        ("groups", 3, "computing"),
+        ("alltoall", 1, "blocked"),
+        ("checkpoint", 0, "checkpoint"),
+        ("collect", 3, "garbage collection"),
+    ],
+)
+def test_planted_late_rank_of_other_jobs(kind, rank, cause, tmp_path, capsys):
+    options = {"start": True, "output_path": str(tmp_path / "data")}
+    command = [TOOLS / "torchrun", "--nproc_per_node=4", f"--master_port={free_port()}"]
+    launched([[*command, PROGRAMS / "odd_ranks_torch.py", kind, "48"]], tmp_path, options)
+    found = report(capsys, tmp_path / "data", "--no-files")
+    assert [(late["rank"], late["cause"]) for late in found["late"]] == [(rank, cause)], found["verdict"]
+    # on a busy machine, the same work takes longer
+    (late,) = found["late"]
+    assert 0.6 <= late["excess_ms"] / 1000 / float((tmp_path / "late").read_text()) <= 1.6
+    if kind == "groups":
+        assert late["delays"]["waiting_ranks"] == 1
 
 
 @pytest.mark.slow
@@ -172,15 +331,18 @@ def test_planted_late_rank_of_mindspore(kind, mode, tmp_path, capsys):
 
 @pytest.mark.slow
 def test_planted_late_rank_among_traces_of_real_ranks(tmp_path, capsys):
-    """PyTorch's profiler leaves a second trace of each rank, in which nothing ran. The ranks share a clock."""
+    """PyTorch's profiler leaves a second trace of each rank, of steps in which nothing ran. The ranks share a clock."""
     command = [TOOLS / "torchrun", f"--nproc_per_node={RANKS}", f"--master_port={free_port()}"]
     launched([[*command, PROGRAMS / "traced_ranks_torch.py", tmp_path / "traces", "1"]], tmp_path, None)
     assert len(list((tmp_path / "traces").iterdir())) == 2 * RANKS
-    found = told(capsys, tmp_path / "traces", "--no-files")
+    found = report(capsys, tmp_path / "traces", "--no-files")
     named = [(late["rank"], late["cause"]) for late in found["late"] if late["cause"] != "runnable"]
     assert named == [(1, "data")], found["verdict"]
     assert found["late"][0]["delays"]["operation"] == "allreduce"
-    assert len([text for text in found["remarks"] if "has no exchange of rank" in text]) == RANKS
+    (remark,) = [text for text in found["remarks"] if "has no exchange" in text]
+    assert remark.endswith(
+        " and 2 more, of ranks 0, 1, 2: each has no exchange, as another trace of the rank has; left out."
+    )
     for row in found["ranks"][1:]:
         clock = row["clock"]
         assert clock["by"] == "exchanges" and abs(clock["offset_ms"]) <= clock["uncertainty_ms"]
@@ -189,9 +351,11 @@ def test_planted_late_rank_among_traces_of_real_ranks(tmp_path, capsys):
 @pytest.mark.slow
 @pytest.mark.skipif(not TRACES, reason="MS_PROFILER_TEST_GPU_TRACES names no real traces")
 def test_last_rank_among_traces_of_pytorch(tmp_path, capsys):
-    """The second rank is a copy of a real one that comes to each exchange later, with a clock four seconds ahead.
+    """The second rank is a copy of a real one, changed in two ways.
 
-    Exchanges take 4 % of a step, so the wait of the others is too short for a late rank.
+    It comes later to each exchange, and its clock is four seconds ahead.
+
+    Exchanges take 4 % of a step, so the other rank waits too briefly for the command to name a late rank.
     """
     with gzip.open(Path(TRACES) / "nccl_data.json.gz", "rt") as stream:
         trace = json.load(stream)
@@ -204,7 +368,7 @@ def test_last_rank_among_traces_of_pytorch(tmp_path, capsys):
                 event["ts"] += 0.8 * event["dur"]
                 event["dur"] *= 0.2
     (tmp_path / "rank1.pt.trace.json").write_text(json.dumps(trace))
-    found = told(capsys, tmp_path, "--no-files")
+    found = report(capsys, tmp_path, "--no-files")
     assert found["critical"] and {row["rank"] for row in found["critical"]} == {1}
     assert found["ranks"][0]["wait_ms"] > found["ranks"][1]["wait_ms"] == 0
     clock = found["ranks"][1]["clock"]

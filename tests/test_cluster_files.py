@@ -1,4 +1,4 @@
-"""Our four files equal those of `msprof-analyze cluster -m all` cell by cell, for real ranks."""
+"""The four files that `ms-profiler cluster` writes equal those of `msprof-analyze cluster -m all`, cell by cell."""
 
 import csv
 import json
@@ -20,7 +20,7 @@ needs_data = pytest.mark.skipif(not data, reason="MS_PROFILER_TEST_DATA names no
 
 
 def contents(output):
-    """Return the cells of all files in a directory."""
+    """Return the contents of all files that a command wrote: JSON values, or rows of cells."""
     folder = output / vendor_files.FOLDER
     found = {path.name: json.loads(path.read_text()) for path in folder.glob("*.json")}
     for path in folder.glob("*.csv"):
@@ -30,7 +30,7 @@ def contents(output):
 
 
 def compared(directory, tmp_path):
-    """Write the files by both programs, and return both contents."""
+    """Write the files with both programs, and return the contents of ours and of theirs."""
     command = [COMMAND, "cluster", "-d", directory, "-m", "all", "-o", tmp_path / "theirs"]
     subprocess.run(command, check=True, capture_output=True, timeout=300)
     assert vendor_files.write(str(directory), str(tmp_path / "ours")) == ([], [])
@@ -50,9 +50,7 @@ def test_every_cell_is_that_of_msprof_analyze(ranks, steps, tmp_path):
 @needs_data
 @pytest.mark.slow
 def test_cells_of_a_job_with_pipeline_stages_and_a_layout(tmp_path):
-    """With messages between stages and Megatron's arguments, the files have rows of stages and columns of the
-    parts.
-    """
+    """Messages between stages and Megatron's arguments add rows for stages, and columns for the rank's place."""
     make(Path(data) / "level1", tmp_path / "job", 8, 3, pipelines=2, tensors=2)
     ours, theirs = compared(tmp_path / "job", tmp_path)
     assert ours == theirs

@@ -21,7 +21,7 @@ for _ in range(3):
 
 
 def content(folder):
-    """Return the bytes of all files of a directory, by their place."""
+    """Return {relative path: bytes} of all files below a folder."""
     return {path.relative_to(folder): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
@@ -35,7 +35,7 @@ def test_results_of_machines_meet_in_one_directory(tmp_path, capsys):
         name = f"host{machine}_1_20260101000000123_ascend_ms"
         assert content(shared / name) == content(tmp_path / f"data{machine}" / name)
     assert len(list(shared.iterdir())) == 2
-    # once more: only what has changed since, such as the files of an analysis
+    # the second call copies only changed files, such as the files of a later analysis
     (tmp_path / "data0" / "host0_1_20260101000000123_ascend_ms" / "new").write_text("later")
     assert main(["collect", str(tmp_path / "data0"), str(tmp_path / "data1"), str(shared)]) == 0
     assert capsys.readouterr().out == f"2 results in {shared}; 1 file copied, 0.0 MB.\n"
@@ -99,7 +99,7 @@ def test_results_go_to_an_object_store_and_are_analysed_there(tmp_path, capsys):
 
 @pytest.mark.slow
 def test_results_of_a_job_are_copied_when_it_ends(tmp_path, capsys):
-    """The last rank to end has all results of its machine analysed and copied."""
+    """The last rank to end waits for the analysis of all results on its machine, and copies them."""
     shared = tmp_path / "shared"
     options = {"start": True, "output_path": str(tmp_path / "data"), "collect": str(shared)}
     command = [TOOLS / "torchrun", "--nproc_per_node=2", f"--master_port={free_port()}"]

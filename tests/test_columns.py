@@ -1,4 +1,4 @@
-"""The extension and Polars do the same work on columns with the same results."""
+"""The extension and Polars have the same results for all work on columns."""
 
 import errno
 import io
@@ -25,7 +25,7 @@ def spans(rows):
 
 
 def drawn(generator, count):
-    """Return random spans that nest, cross, touch, take no time, or begin together."""
+    """Return random spans (lane, start, end), some of which nest, cross, touch, take no time, or begin together."""
     starts = [generator.randrange(3 * count) for _ in range(count)]
     return [(generator.choice((0, 1, 2**40)), start, start + generator.randrange(60)) for start in starts]
 
@@ -44,8 +44,10 @@ HEAD = (9, 4711, 7, 1, Kind.THREAD, 0, 0, 0)
 
 
 def test_spans_by_hand(columns):
-    """Records that are no span, or end before they start, are left out; a thread record names the thread of the next
-    spans."""
+    """The columns lack records that are not spans or end before they start.
+
+    A thread record names the thread of the spans behind it.
+    """
     first = packed(
         (10, 30, 3, 1, Kind.SPAN, FINE, 6, 0),
         HEAD,
@@ -108,7 +110,7 @@ def test_coarse_slots_by_hand(columns):
 
 
 def test_both_convert_times_as_the_clock_does():
-    """Times lie between the knots of the clock, before the first knot and behind the last one."""
+    """The times lie between the knots of the clock, before the first knot and after the last one."""
     generator = random.Random(3)
     knots = ((10**15, 5 * 10**17), (10**15 + 10**9, 5 * 10**17 + 20_001), (10**15 + 3 * 10**9, 5 * 10**17 - 7))
     times = [10**15 - 10**8 + generator.randrange(4 * 10**9) for _ in range(2000)]
@@ -119,16 +121,15 @@ def test_both_convert_times_as_the_clock_does():
 
 
 def test_calls_by_hand(columns):
-    """The input has two modules that cross, one without duration, operators that begin with a module, and another
-    thread."""
+    """The input has two crossing modules, one without duration, operators that begin with a module, and two threads."""
     rows = [
         # lane, start, end, category, name
         (0, 0, 100, FINE, 1),
         (0, 10, 60, FINE, 2),
-        (0, 50, 120, FINE, 3),  # cut off at 60, where what it began in ends
+        (0, 50, 120, FINE, 3),  # cut off at 60, where the span around its begin ends
         (0, 5, 5, FINE, 4),
         (0, 21, 22, COARSE, 5),
-        (0, 10, 70, OPERATOR, 9),  # longer than the module that begins with it
+        (0, 10, 70, OPERATOR, 9),  # longer than the module that begins at the same time
         (0, 20, 30, OPERATOR, 9),
         (0, 55, 56, OPERATOR, 9),
         (0, 90, 130, OPERATOR, 9),
@@ -167,7 +168,7 @@ def test_both_know_the_same_of_operators():
 
 
 def test_sums_by_hand(columns):
-    """The time of later spans inside is subtracted from the self time of a span that was counted before."""
+    """A counted span's self time lacks the spans inside it, even if those come later in the table."""
     rows = [
         (0, 0, 100, 1, True),
         (0, 10, 40, 2, False),
@@ -197,7 +198,7 @@ def test_both_sum_up_alike_also_squares_of_hours():
     for count in (0, 1, 50, 3000):
         lane, start, end = spans(drawn(generator, count))
         end = end + pl.Series([generator.choice((0, 0, 4 * 3600 * 10**9)) for _ in range(count)], dtype=pl.Int64)
-        # operators of one name among others: such as stand alone in one another are one
+        # Some keys are names of operators. A span whose only content is a span of the same name counts once with it.
         key = pl.Series(
             [generator.choice((0x41, 0x141, generator.randrange(600))) for _ in range(count)], dtype=pl.UInt64
         )
@@ -208,8 +209,9 @@ def test_both_sum_up_alike_also_squares_of_hours():
 
 
 def test_nesting_by_hand(columns):
-    """A span that crosses its neighbour lies one level deeper while both run; spans that begin together are sorted by
-    length.
+    """If two spans cross, the later one lies one level deeper while both run.
+
+    Spans with the same begin are sorted by length.
     """
     rows = [(0, 10, 20), (0, 0, 100), (0, 15, 30), (0, 25, 26), (0, 0, 40), (0, 40, 40), (1, 5, 6), (0, 40, 41)]
     nested = columns.nest(*spans(rows))
@@ -241,7 +243,7 @@ def test_both_nest_alike():
         assert_series_equal(*(columns.inside(native["parent"], *ordered[1:], taken) for columns in BOTH))
 
 
-def test_what_is_inside_counts_up_to_the_end_of_what_it_stands_in(columns):
+def test_time_inside_counts_up_to_the_end_of_the_parent(columns):
     parent = pl.Series([None, 0, 0, 2], dtype=pl.UInt32)
     starts, ends = pl.Series([0, 10, 50, 60], dtype=pl.Int64), pl.Series([100, 30, 120, 70], dtype=pl.Int64)
     inside = columns.inside(parent, starts, ends, pl.Series([True, True, True, True]))
@@ -290,8 +292,8 @@ def test_both_find_alike():
 
 def test_the_latest_of_a_key_is_found(columns):
     known = pl.DataFrame({"key": [5, 9, 5, 5, 2**32 - 1], "time": [10, 11, 20, 20, 30]}).cast({"key": pl.UInt32})
-    asked = [(5, 19), (5, 20), (5, 9), (5, 10), (9, 2**62), (7, 99), (2**32 - 1, 30), (2**32 - 1, 29), (5, 11)]
-    question = pl.DataFrame(asked, {"key": pl.UInt32, "time": pl.Int64}, orient="row")
+    keys = [(5, 19), (5, 20), (5, 9), (5, 10), (9, 2**62), (7, 99), (2**32 - 1, 30), (2**32 - 1, 29), (5, 11)]
+    question = pl.DataFrame(keys, {"key": pl.UInt32, "time": pl.Int64}, orient="row")
     found = columns.latest(question, known)
     assert found.dtype == pl.UInt32
     assert found.to_list() == [0, 3, None, 0, 1, None, 4, None, 0]
@@ -326,6 +328,11 @@ def test_rows_by_hand(columns):
         "< -1.001 >",
     ]
     assert columns.rows(2, ["a"]) == b"aa"
+    # a table of CANN has fifty columns or more
+    assert (
+        columns.rows(1, [Integer(pl.Series([number])) for number in range(300)])
+        == "".join(map(str, range(300))).encode()
+    )
 
 
 def test_both_write_alike_also_from_the_middle_of_a_table():
@@ -365,12 +372,12 @@ def test_both_write_alike_also_from_the_middle_of_a_table():
         (lambda one: _columns.spans([], ()), "exactly 6 arguments"),
     ],
 )
-def test_what_does_not_fit_is_refused(call, message):
+def test_values_out_of_range_are_refused(call, message):
     with pytest.raises((TypeError, ValueError), match=message):
         call(pl.Series([1], dtype=pl.Int64).__arrow_c_stream__())
 
 
-def test_rows_go_to_a_file_in_order_with_what_is_written_otherwise(columns, tmp_path):
+def test_rows_go_to_a_file_in_order_with_other_writes(columns, tmp_path):
     table = pl.DataFrame({"number": range(100_000)})
     with open(tmp_path / "rows", "wb") as stream:
         stream.write(b"head\n")
@@ -383,14 +390,14 @@ def test_rows_go_to_a_file_in_order_with_what_is_written_otherwise(columns, tmp_
     assert memory.getvalue() == b"xx"
 
 
-def test_a_full_disk_is_told(columns):
+def test_a_full_disk_is_an_error(columns):
     with open("/dev/full", "wb", buffering=0) as stream, pytest.raises(OSError) as failed:
         columns.write_rows(stream, 100_000, ["some text\n"])
     assert failed.value.errno == errno.ENOSPC
 
 
 def test_the_stress_program_knows_the_columns_that_there_are(tmp_path):
-    """`make sanitize` runs the stress program for longer; a few rounds here show that it fits the current columns."""
+    """`make sanitize` runs the stress program for longer. A few rounds show here that it fits the current columns."""
     native = ROOT / "native"
     sources = [path for path in (native / "columns").glob("*.c") if not path.name.endswith(("module.c", "arrow.c"))]
     flags = ["-std=c11", "-D_GNU_SOURCE", "-O1", "-Wall", "-Wextra", "-Werror", f"-I{native}"]

@@ -1,4 +1,4 @@
-"""Device slots become columns, with the type of each record and with nulls for its missing parts."""
+"""Device slots become columns with the type of each record, and with nulls for its missing parts."""
 
 import random
 
@@ -24,7 +24,7 @@ def place(what, device=1, stream=2, context=3, graph=4, amount=2**63, detail=2):
 
 
 def test_records_by_hand(columns):
-    """A record is one slot or two; calls, computing tasks and other records go into separate tables."""
+    """A record is one slot or two. Calls, computing tasks and other records go into separate tables."""
     first = packed(
         HEAD,
         head(Device.API, 10, 20, 2**32 - 1, 4711),
@@ -51,9 +51,11 @@ def test_records_by_hand(columns):
     ]
 
 
-def test_what_is_not_whole(columns):
-    """A place without a head is left out, a head without a place gets null, and no head takes the place of another
-    piece."""
+def test_incomplete_pieces(columns):
+    """The columns lack a place without a head.
+
+    A head without a place gets nulls, and never the place of another record.
+    """
     pieces = [packed(place(Device.KERNEL), head(Device.KERNEL)), packed(place(Device.KERNEL))]
     found = columns.devices(pieces, wanted())
     assert found.ran.rows() == [(Device.KERNEL, 7, 0, 3, 0, 0, 0, 0, 0, 1010, 1020, 1)]

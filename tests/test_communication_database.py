@@ -47,7 +47,7 @@ def test_torch_npu_adds_links_up(tmp_path):
     ]
     assert len(rows(database, "*", "CommAnalyzerMatrix")) == 6 * 3
     (step,) = rows(database, "step, computing, communication, overlapped, free", "StepTraceTime")
-    # computing from 10 to 30, communicating from 20 to 50; the step on the device starts with its first task
+    # the device computes from 10 to 30 and communicates from 20 to 50; its step starts with its first task
     assert step == ("7", 20.0, 30.0, 10.0, 0.0)
 
 
@@ -66,7 +66,7 @@ def test_our_own_exchanges_go_by_the_number_of_their_group(tmp_path):
     path = store.write()
     engine.analyse([path])
     database = folder_of(path) / layout.COMMUNICATION_DB
-    # 97 * 29 + 98 and 97 * 131 + 98
+    # two hashes of the text "ab": 97 * 29 + 98 and 97 * 131 + 98
     number = str((97 * 29 + 98) * 2**32 + 97 * 131 + 98)
     assert rows(database, "group_name, elapse_time, step", "CommAnalyzerTime") == [(number, 0.5, "step0")]
     assert rows(database, "transport_type, transit_size", "CommAnalyzerBandwidth") == [("TCP", 4.0)]
@@ -74,5 +74,5 @@ def test_our_own_exchanges_go_by_the_number_of_their_group(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["0", "17148521525495523210"])
-def test_a_number_stands_for_itself(name):
+def test_an_unknown_group_is_its_own_number(name):
     assert group_numbers.number(name) == name

@@ -1,5 +1,7 @@
-"""`ms-profiler compare A B` prints the figures of both sides, the differences and the causes, for digests and real
-jobs."""
+"""`ms-profiler compare A B` prints the figures of both sides, the differences and the causes.
+
+Some tests compare made-up digests, others real jobs.
+"""
 
 import io
 import json
@@ -35,17 +37,17 @@ PROGRAM = PROGRAMS / "compared.py"
 
 
 def made(cells, *, modules=(), counts=None, step=None, durations=(), source="run", device="CPU", **more):
-    """Return the digest of a made-up run.
+    """Return the digest of a made-up run whose steps consist of the given parts.
 
     Args:
         cells: (part, module, what) -> milliseconds a step.
-        modules: paths, or (path, class).
+        modules: the path, or (path, class), of each module of the network.
     """
     known = tuple(
         Cell(part, "forward" if module else "other", module, "forward" if module else "", what, "", round(ms * MS))
         for (part, module, what), ms in cells.items()
     )
-    told = sum(cell.ns for cell in known)
+    summed = sum(cell.ns for cell in known)
     paths = dict(path if isinstance(path, tuple) else (path, "") for path in modules)
     for cell in known:
         parts = cell.module.split(".") if cell.module else []
@@ -56,14 +58,14 @@ def made(cells, *, modules=(), counts=None, step=None, durations=(), source="run
         for order, (path, kind) in enumerate(paths.items())
         for ns in [sum(cell.ns for cell in known if f"{cell.module}.".startswith(f"{path}."))]
     )
-    median = told if step is None else round(step * MS)
+    median = summed if step is None else round(step * MS)
     return Digest(
         version=VERSION,
         source=source,
         started_ns=0,
         step=StepTime(median, 10 * median, tuple(durations) or (median,) * 10, 10, 11, "optimizer_cycle"),
-        told_ns=told,
-        phases={"forward": told},
+        told_ns=summed,
+        phases={"forward": summed},
         bounds={},
         cells=known,
         modules=tree,
@@ -82,13 +84,13 @@ def made(cells, *, modules=(), counts=None, step=None, durations=(), source="run
 
 
 def network(**changed):
-    """Return the cells of a network of eight layers, an optimizer and an input; some take a different time."""
+    """Return the cells of a network of eight layers, an optimizer and an input; `changed` has other times in ms."""
     times = {f"net.layers.{number}": 10.0 for number in range(8)} | {"Adam": 10.0}
     cells = {("computing", path, f"op of {path}"): changed.get(path, ms) for path, ms in times.items()}
     return cells | {("data", "", "wait"): changed.get("data", 1.0), ("launch", "", ""): changed.get("loop", 2.0)}
 
 
-def told(found):
+def causes_named(found):
     return [(each.kind, each.module or each.name, each.change_ns / MS) for each in found.told]
 
 
@@ -100,31 +102,31 @@ def test_the_same_twice_is_nothing_remarkable():
 def test_one_layer_is_named_alone():
     found = causes.causes([made(network())], [made(network(**{"net.layers.3": 22.0}))])
     assert found.remarkable
-    assert told(found) == [("module", "net.layers.3", 12.0)]
+    assert causes_named(found) == [("module", "net.layers.3", 12.0)]
     assert found.told[0].share == 1.0
 
 
 def test_data_is_named_alone():
     found = causes.causes([made(network())], [made(network(data=12.8))])
-    assert told(found) == [("data", "waiting for data", pytest.approx(11.8))]
+    assert causes_named(found) == [("data", "waiting for data", pytest.approx(11.8))]
 
 
 def test_a_slower_machine_is_no_module():
-    """All parts take 1.5 times as long, and one layer three times: the factor is one cause, the layer another one."""
+    """All parts take 1.5 times as long, and one layer three times. The factor is one cause, the layer another."""
     slower = {key: ms * 1.5 for key, ms in network(**{"net.layers.3": 20.0}).items()}
     found = causes.causes([made(network())], [made(slower)])
     assert found.factor == pytest.approx(1.5)
-    assert told(found) == [
+    assert causes_named(found) == [
         ("alike", "everything alike, by a factor of 1.50", 46.0),
         ("module", "net.layers.3", 15.0),
     ]
 
 
-def test_most_layers_slower_are_what_holds_them():
+def test_slower_layers_are_reported_as_their_module():
     cells = {("computing", f"net.{part}.{number}", "mm"): 10.0 for part in ("first", "second") for number in range(4)}
     slower = cells | {("computing", f"net.second.{number}", "mm"): 14.0 for number in range(3)}
     found = causes.causes([made(cells)], [made(slower)])
-    assert told(found) == [("module", "net.second", 12.0)]
+    assert causes_named(found) == [("module", "net.second", 12.0)]
 
 
 def test_contributors_add_up_to_the_nanosecond():
@@ -139,14 +141,14 @@ def test_contributors_add_up_to_the_nanosecond():
 
 
 def test_several_runs_a_side():
-    """The step of several runs is their median; a run that something disturbed counts for little."""
+    """The step time of several runs is their median, so that a disturbed run hardly changes it."""
     calm = [made(network(data=data)) for data in (1.0, 1.1, 0.9, 1.0)]
     found = causes.causes([*calm, made(network(data=90.0))], calm)
     assert abs(found.change_ns) < MS
     assert repeats.spread(calm) == pytest.approx(0.1 / 93, abs=1e-4)
 
 
-def test_what_varies_by_itself_is_not_remarkable():
+def test_a_change_within_the_variation_is_not_remarkable():
     noisy = made(network(), durations=[80 * MS, 110 * MS] * 5)
     wild = made(network(), durations=[70 * MS] * 5 + [110 * MS] * 5)
     later = made(network(loop=9.0))
@@ -165,7 +167,7 @@ def test_modules_of_one_name_are_the_same():
     assert matched(["net", "net.a"], ["net", "net.a"]) == {"net": ("net", "name"), "net.a": ("net.a", "name")}
 
 
-def test_a_renamed_module_is_known_by_what_it_holds():
+def test_a_renamed_module_is_matched_by_its_structure():
     before = ["net", "net.enc", "net.enc.up", "net.enc.down", "net.dec", "net.dec.left", "net.dec.right"]
     after = [path.replace("net.enc", "net.coder") for path in before]
     found = matched(before, after)
@@ -228,7 +230,7 @@ def test_without_steps_nothing_can_be_compared():
     assert NotComparableError.exit_code == 3
 
 
-def test_what_is_missing_is_told():
+def test_missing_parts_are_shown():
     less = made(network())
     less = replace(less, completeness=Completeness(4, (0, 2), 7, 1, ("exit", "killed")))
     notes = comparing.compare([made(network())], [less], ("A", "B")).notes
@@ -268,7 +270,7 @@ def named(found):
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory):
-    """A result in which each step takes exactly 17 ms: data 3, six layers of 2, a copy, the optimizer."""
+    """Write a result in which each step takes exactly 17 ms: data 3, six layers of 2, a copy, the optimizer."""
     return compared_run(tmp_path_factory.mktemp("base"))
 
 
@@ -292,18 +294,18 @@ LAYER = (2.0, 2.0, 2.0, 8.0, 2.0, 2.0)
     ],
     ids=["layer", "data", "sync", "copy", "recompile", "machine"],
 )
-def test_what_was_planted_is_named_alone(base, tmp_path, planted, cause, milliseconds, counts):
+def test_only_the_planted_cause_is_named(base, tmp_path, planted, cause, milliseconds, counts):
     found = as_json(base, compared_run(tmp_path, **planted))
     assert found["causes"]["remarkable"]
     first, *others = named(found)
     assert first == (cause, milliseconds)
-    # of a slower machine, data come later, too: that is a wait
+    # on a slower machine the data also come later; the step waits for them
     assert others == ([("waiting for data", 1.5)] if "factor" in planted else [])
     assert differing(found) == counts
 
 
 def test_exchanges_in_smaller_parts(tmp_path):
-    """The same bytes go in four times as many exchanges, each of which costs a millisecond."""
+    """The same bytes take four times as many exchanges, each of which costs a millisecond."""
     few = compared_run(tmp_path, exchanges=(2_000_000,) * 2)
     many = compared_run(tmp_path, number=1, exchanges=(500_000,) * 8)
     found = as_json(few, many)
@@ -330,7 +332,7 @@ def test_the_same_twice(base, tmp_path):
 
 
 def test_one_copy_more_is_found_in_one_run_a_side(base, tmp_path):
-    """One more copy is found even where the steps do not take longer."""
+    """The command finds one more copy even if the steps do not take longer."""
     found = side_by_side(base, compared_run(tmp_path, copies=2, layers=(1.8,) * 5 + (2.0,)))
     first, *_ = shown(found).splitlines()
     assert first.startswith(
@@ -350,7 +352,7 @@ def test_a_renamed_network_is_the_same(base, tmp_path):
 
 
 def test_repeats_are_one_side(base, tmp_path):
-    """A directory of several runs counts as one side, with their median and their spread."""
+    """Several runs in one directory count as one side, with their median and their spread."""
     for number, data in enumerate((3.0, 4.0, 3.2)):
         compared_run(tmp_path, number=number, data=data)
     found = as_json(base, tmp_path)
@@ -362,7 +364,7 @@ def test_repeats_are_one_side(base, tmp_path):
 
 @pytest.fixture(scope="module", params=["torch", "mindspore"])
 def jobs(request, tmp_path_factory):
-    """Run a training of each framework: unchanged, with a planted change, and with its layers renamed."""
+    """Return the framework, and {planted change: result}; "none" has no change, "renamed" other layer names."""
     folder = tmp_path_factory.mktemp("compared")
 
     def one(planted):
@@ -375,15 +377,16 @@ def jobs(request, tmp_path_factory):
 
 @pytest.mark.slow
 def test_real_jobs(jobs):
-    """The planted change is far larger than the noise of the machine; the machine may be named, too, but no other part
-    of the job.
+    """The planted change is far larger than the machine's noise.
+
+    The command may name the machine too, but no other part.
     """
     framework, results = jobs
     found = {planted: as_json(results["none"], results[planted]) for planted in ("layer", "data", "renamed", "copy")}
 
     def causes_of(planted):
-        told = [each for each in found[planted]["causes"]["contributors"] if each["told"]]
-        return [each["module"] or each["kind"] for each in told if each["kind"] not in causes.MACHINE]
+        shown_causes = [each for each in found[planted]["causes"]["contributors"] if each["told"]]
+        return [each["module"] or each["kind"] for each in shown_causes if each["kind"] not in causes.MACHINE]
 
     assert causes_of("layer")[0].endswith("blocks.2")
     assert causes_of("data")[0] == "data"
@@ -455,7 +458,7 @@ def traces():
 
 
 def test_traces_of_two_gpus(traces):
-    """The same network on an A100 and on a V100 has equally many operators a step, but other kernels."""
+    """The same network has equally many operators in a step on an A100 and on a V100, but other kernels."""
     found = as_json(*(traces / f"{name}.json.gz" for name in ("nccl_data", "ns_resolution")))
     differences = {each["name"]: (each["before"], each["after"]) for each in found["differences"]}
     assert differences["device"] == ("NVIDIA A100-PG509-200", "Tesla V100-SXM2-32GB")

@@ -1,4 +1,4 @@
-"""Signs of control in names are shown and not obeyed, on the terminal, in errors and in lines of a job."""
+"""Control characters in names are shown and have no effect, on the terminal, in errors and in a job's lines."""
 
 import io
 
@@ -14,7 +14,7 @@ SHOWN = r"a\x1b]0;title\x07\x9b31m\u202eb\rc"
 
 
 @pytest.mark.parametrize("text", ["plain", "中文　名", "two\nlines\tand a tab", "é…│"])
-def test_text_stays_what_it_is(text):
+def test_visible_text_is_unchanged(text):
     assert log.visible(text) == text
 
 
@@ -22,11 +22,11 @@ def test_a_name_does_not_command_the_terminal():
     assert log.visible(HOSTILE) == SHOWN
     out = io.StringIO()
     console = Terminal(file=out, force_terminal=True, color_system="standard", width=200)
-    console.print(Text(HOSTILE, style="bold"))  # Rich itself takes BEL and CR away
+    console.print(Text(HOSTILE, style="bold"))  # Rich itself removes BEL and CR
     rest = SHOWN.replace(r"\x07", "").replace(r"\r", "")
     assert out.getvalue() == f"\x1b[1m{rest}\x1b[0m\n"
     assert isinstance(terminal.page(), Terminal)
 
 
-def test_an_error_shows_what_a_name_holds():
+def test_an_error_escapes_the_characters_of_a_name():
     assert str(StoreError(f"{HOSTILE} holds nothing.", "Name another.")) == f"{SHOWN} holds nothing. Name another."

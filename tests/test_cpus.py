@@ -8,7 +8,7 @@ from ms_profiler.analysis.driver import cpus
 
 @pytest.fixture
 def groups(tmp_path, monkeypatch):
-    """Return a made-up tree of control groups, in which this process is in a/b."""
+    """Make a tree of control groups with this process in group a/b, and return its folder."""
     monkeypatch.setattr(cpus, "_UNIFIED", str(tmp_path))
     monkeypatch.setattr(cpus, "_LEGACY", str(tmp_path / "none"))
     monkeypatch.setattr(cpus, "_groups", lambda: [str(tmp_path), str(tmp_path / "a"), str(tmp_path / "a" / "b")])

@@ -1,4 +1,4 @@
-"""Critical paths are those worked out by hand."""
+"""The critical paths are those that a person found by hand."""
 
 import polars as pl
 import pytest
@@ -7,8 +7,15 @@ from ms_profiler.analysis.metrics import critical_path
 
 
 def path(kernels=(), waits=(), host=(), steps=((0, 0, 1000),), moments=None):
-    """Return the segments in microseconds; kernels are (start, end, launch, exchange), host and moments (part, start,
-    end)."""
+    """Return the segments of the critical path as (part, start, end), with all times in microseconds.
+
+    Args:
+        kernels: (start, end, launch, whether it is an exchange) of each kernel.
+        waits: (start, end) of each wait of the host for the device.
+        host: (part, start, end) of the host's work.
+        steps: (number, start, end) of each step.
+        moments: (part, start, end) of the step's bounds; None without them.
+    """
     during = table(steps, step=pl.UInt32, **BOUNDS)
     ran = table(kernels, **BOUNDS, launch_ns=pl.Int64, exchange=pl.Boolean)
     did = table(host, part=pl.String, **BOUNDS)
@@ -22,8 +29,8 @@ def test_a_host_that_computes_itself_is_its_own_path():
 
 
 def test_a_read_at_the_end_leads_back_along_the_kernels_to_the_launch_of_the_first():
-    # two kernels behind each other, the second launched long before it could start; the exchange between them hides
-    # nothing; the host waited from 200 on
+    # The kernels run without a pause, and the second was launched long before it could start. The exchange overlaps no
+    # kernel. The host waits from 200 on.
     kernels = [(150, 500, 120, False), (500, 600, 140, True), (600, 900, 180, False)]
     assert path(kernels, waits=[(200, 950)], host=[("data", 0, 100)]) == [
         ("data", 0, 100),
@@ -38,7 +45,7 @@ def test_a_read_at_the_end_leads_back_along_the_kernels_to_the_launch_of_the_fir
 
 
 def test_a_moment_without_kernels_has_the_same_part_on_the_path_as_in_the_bounds():
-    # nothing waits for the first kernel: from 100 to 400 the host's own work is on the path
+    # Nothing waits for the first kernel, so the host's own work is on the path from 100 to 400.
     kernels = [(100, 400, 50, False), (600, 800, 500, False)]
     host = [("data", 0, 200), ("launch", 200, 1000)]
     moments = [("blocked", 0, 100), ("computing", 100, 400), ("sync", 400, 600), ("computing", 600, 800)]
@@ -53,8 +60,8 @@ def test_a_moment_without_kernels_has_the_same_part_on_the_path_as_in_the_bounds
     ]
 
 
-def test_what_the_host_did_beside_a_kernel_is_not_on_the_path():
-    # the wait for data from 100 to 400 lies behind the kernel that is waited for
+def test_host_work_beside_a_kernel_is_not_on_the_path():
+    # The host's wait for data from 100 to 400 overlaps the kernel for which the host waits later.
     kernels = [(60, 800, 50, False)]
     assert path(kernels, waits=[(500, 800)], host=[("data", 100, 400)]) == [
         ("host", 0, 50),

@@ -1,4 +1,4 @@
-"""Names in tables do not become formulas of a spreadsheet, and numbers stay numbers."""
+"""A spreadsheet reads no name in a table as a formula, and numbers stay numbers."""
 
 import io
 

@@ -1,4 +1,4 @@
-"""A library that is linked to missing ones loads beside their stand-ins, which report that there is no driver."""
+"""A library whose dependencies are missing loads with stand-ins for them, which report that there is no driver."""
 
 import ctypes
 import subprocess
@@ -36,7 +36,7 @@ def compiled(folder, name, source, *words):
 
 @pytest.fixture
 def wheel(tmp_path):
-    """Return a folder with a library whose dependencies have been removed."""
+    """Return a folder with a library whose dependencies were removed after linking."""
     script = tmp_path / "script"
     script.write_text("libcudamissing.so.7 { global: cuda*; };\n")
     compiled(tmp_path, "libcudamissing.so.7", MISSING, f"-Wl,--version-script,{script}")
@@ -48,20 +48,20 @@ def wheel(tmp_path):
     return tmp_path
 
 
-def test_a_library_loads_with_stand_ins_for_what_it_misses(wheel):
+def test_a_library_loads_with_stand_ins_for_missing_libraries(wheel):
     with pytest.raises(OSError, match="libcudamissing"):
         ctypes.CDLL(str(wheel / "libuser.so"))
     assert cuda_stand_ins.make(wheel) == ["libcudamissing.so.7", "libncclmissing.so.2"]
     assert sorted(file.name for file in wheel.iterdir()) == ["libcudamissing.so.7", "libncclmissing.so.2", "libuser.so"]
     library = ctypes.CDLL(str(wheel / "libuser.so"))
     assert (library.devices(), library.version()) == (cuda_stand_ins.NO_DRIVER,) * 2
-    # an error has an empty text, a variable exists, and symbols of the interpreter stay its own
+    # the text of an error is empty, a variable exists, and the interpreter's symbols are the real ones
     assert (library.text(), library.variable(), library.interpreter()) == (0, 64, 1)
     assert cuda_stand_ins.make(wheel) == []
 
 
-def test_what_the_host_has_is_not_replaced():
-    """Some wheels look up the host's symbols without a version; a symbol in a stand-in would be found first."""
+def test_symbols_of_the_host_are_not_replaced():
+    """Some wheels require the host's symbols without a version. The linker would find a stand-in's symbol first."""
     user = cuda_stand_ins.Library(needed=["libmissing.so"], wanted={("strlen", ""): False, ("nccl", ""): False})
     found = cuda_stand_ins.stand_ins([user], {"libmissing.so"}, lambda symbol: symbol == "strlen")
     assert found["libmissing.so"].symbols == {"": {"nccl": False}}

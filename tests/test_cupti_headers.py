@@ -1,4 +1,4 @@
-"""Our layouts of CUPTI's records and numbers agree with the CUPTI headers of this machine, if it has any.
+"""Our layouts of CUPTI's records and our numbers agree with the CUPTI headers of this machine, if it has any.
 
 `make test-cupti` compares the headers of every version on PyPI.
 """
@@ -32,7 +32,7 @@ typedef struct { uint32_t kind; } CUpti_ActivityOverhead;
 
 @pytest.fixture
 def small(monkeypatch, tmp_path):
-    """Return a function that compares with a header of one structure and two numbers, and returns the differences."""
+    """Return a function that compares a structure and two numbers with a small header, as `differences` does."""
     monkeypatch.setattr(cupti_layouts, "LAYOUTS", {"overhead_record": ("Overhead", "start end")})
     monkeypatch.setattr(cupti_layouts, "SET", "")
     monkeypatch.setattr(cupti_layouts, "TEXTS", {})
@@ -52,17 +52,17 @@ def test_the_newest_structure_is_compared(small):
     assert small() == (4, "")
 
 
-def test_a_field_that_moved_is_told(small):
+def test_a_field_that_moved_is_reported(small):
     compared, wrong = small(field="uint32_t a[7];")
     assert compared == 4
     assert "CUpti_ActivityOverhead2, start" in wrong
     assert "CUPTI_MEMCPY" not in wrong
 
 
-def test_another_number_is_told(small):
+def test_another_number_is_reported(small):
     assert "CUPTI_MEMCPY" in small(copy=7)[1]
 
 
-def test_a_structure_that_is_missing_is_told():
+def test_a_missing_structure_is_an_error():
     with pytest.raises(LookupError, match="CUpti_ActivityKernel"):
         cupti_layouts.newest("", "Kernel")

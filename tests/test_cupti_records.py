@@ -1,4 +1,4 @@
-"""Every kind of CUPTI's records is read where CUPTI has its fields."""
+"""For every kind of CUPTI's records, ms-profiler reads the fields from CUPTI's places."""
 
 import struct
 
@@ -7,8 +7,8 @@ from ms_profiler.store.device_format import Device
 from ms_profiler.store.format import Kind
 from traced import records, run  # noqa: F401
 
-#: fields of a record by their offsets, and the stored fields: type, name, (device, stream, context, graph), amount,
-#: detail, correlation. The offsets are those of CUPTI's headers, 11.8 to 13.5.
+#: (kind, offset of the times, {offset of a field: its value}, stored record). A stored record is (type, name, (device,
+#: stream, context, graph), amount, detail, correlation). The offsets are those of CUPTI's headers 11.8 to 13.5.
 KERNEL = {40: 1, 44: 2, 48: 3, 52: 5, 56: 6, 60: 7, 92: 99, 156: 4}
 COPY = {8: 4096, 32: 1, 36: 2, 40: 3, 44: 99}
 EVERY_KIND = [
@@ -32,7 +32,7 @@ EVERY_KIND = [
 
 
 def test_every_kind_of_record_is_read_from_its_place(run):  # noqa: F811
-    """The test writes fields of 8 bytes first, because no other field overlaps them."""
+    """The test writes the fields of 8 bytes first, because no other field overlaps them."""
     made = []
     for kind, time, fields, _ in EVERY_KIND:
         record = bytearray(256)

@@ -1,6 +1,6 @@
-"""`make test-cupti` tries the right versions, finds errors, and writes its table.
+"""`make test-cupti` tests the right versions, finds errors, and writes its table.
 
-No test here downloads NVIDIA's packages; the made-up library takes the place of theirs.
+No test here downloads NVIDIA's packages. The made-up library replaces NVIDIA's.
 """
 
 import shutil
@@ -20,7 +20,7 @@ def test_the_last_of_each_minor_version_is_taken():
 
 @pytest.fixture
 def unpacked(fakes, tmp_path):  # noqa: F811
-    """Return a version whose library is the made-up one."""
+    """Return a version of CUPTI whose library is the made-up one."""
     shutil.copy(fakes / "libcupti.so.12", tmp_path)
     return Version(tmp_path, tmp_path, fakes)
 
@@ -38,13 +38,13 @@ def test_a_library_that_refuses_costs_a_line(unpacked, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_library_that_records_is_none_that_says_why_not(unpacked):
+def test_a_library_that_records_is_an_error_where_a_refusal_is_expected(unpacked):
     with pytest.raises(BrokenError, match="lines of ours"):
         unpacked.beside()
 
 
 @pytest.mark.slow
-def test_a_job_that_crashes_is_told(unpacked, monkeypatch):
+def test_a_job_that_crashes_is_an_error(unpacked, monkeypatch):
     monkeypatch.setenv("FAKE_CUPTI", "segfaults")
     with pytest.raises(BrokenError, match="exit code: -11, not 0"):
         unpacked.beside()
@@ -53,12 +53,12 @@ def test_a_job_that_crashes_is_told(unpacked, monkeypatch):
 @pytest.mark.parametrize(
     ("words", "answer"), [("", "says 26"), ("fails", "answers 999"), ("crashes", "crashes (SIGSEGV)")]
 )
-def test_what_a_bare_call_does(unpacked, monkeypatch, words, answer):
+def test_the_result_of_a_bare_call(unpacked, monkeypatch, words, answer):
     monkeypatch.setenv("FAKE_CUPTI", words)
     assert unpacked.called() == answer
 
 
-def test_what_cannot_be_downloaded_is_told(monkeypatch, tmp_path):
+def test_a_failed_download_is_reported(monkeypatch, tmp_path):
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
     monkeypatch.setattr(cupti_versions.versions, "PLACE", tmp_path)
@@ -82,7 +82,7 @@ def test_a_package_is_unpacked_and_not_kept(monkeypatch, tmp_path):
     assert not (folder / "wheels").exists()
 
 
-def test_a_file_that_is_missing_is_told(tmp_path):
+def test_a_missing_file_is_an_error(tmp_path):
     with pytest.raises(BrokenError, match=r"0 files cuda\.h"):
         cupti_versions.only(tmp_path, "cuda.h")
 

@@ -1,4 +1,4 @@
-"""Damaged results of every kind end in a result or in one error, in seconds; `make test-robustness` tries more."""
+"""Damaged results of every kind give a result or one error, in seconds; `make test-robustness` tries more of them."""
 
 import pytest
 from damaged import sources, survives
@@ -6,7 +6,7 @@ from damaged import sources, survives
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
-    """Return small results of each kind."""
+    """Return the paths of small results by their kind."""
     return sources(tmp_path_factory.mktemp("results"))
 
 

@@ -15,7 +15,7 @@ from test_sections import operators
 from test_thinning import small  # noqa: F401 - a fixture
 
 OURS = "ascend_mindspore_profiler_0.db"
-#: tables that do not depend on the source of a run
+#: tables that are the same for every source of a run
 TABLES = (layout.STEP_TRACE_TIME, layout.OP_STATISTIC)
 
 
@@ -28,7 +28,7 @@ def query(path, statement):
 
 
 def exchanging_run(parent, **info):
-    """Write a run of our own whose kernels were launched by operators, and that exchanged gradients each step."""
+    """Write a run of ms-profiler in which operators launch kernels and each step exchanges gradients."""
     store = compiled(parent, windows=1, **info)
     thread = ThreadBuilder(store.processes[0], 1, "MainThread", 4242)
     thread.instant("group world ranks 0,1", Category.COMMUNICATION, 51 * MS, 2)
@@ -46,7 +46,7 @@ def run(tmp_path):
 
 
 def moved(database, tmp_path):
-    """Return a result that consists of a database only."""
+    """Return the path of a new result that consists of a database only."""
     output = tmp_path / "moved" / f"host_1_2{database.parent.parent.name[-10:]}" / layout.OUTPUT
     output.mkdir(parents=True)
     shutil.copy(database, output)
@@ -140,13 +140,13 @@ def test_a_database_of_ours_is_no_source_and_is_renewed(tmp_path):
     assert not database.exists()
 
 
-def test_nobody_who_did_not_ask_gets_one(tmp_path):
+def test_a_database_is_written_only_on_request(tmp_path):
     path = compiled(tmp_path).write()
     engine.analyse([path])
     assert not [file.name for file in folder_of(path).iterdir() if file.suffix == ".db"]
     engine.analyse([path], forms=["db"])
     assert (folder_of(path) / OURS).exists()
-    # there is nothing to make one from that is not one already
+    # a result that is a database itself gets no second database
     database = sample(tmp_path / "db").database()
     engine.analyse([database], forms=["db"])
     assert not (database / layout.OUTPUT / "analysis.db").exists()
@@ -167,7 +167,7 @@ def test_chosen_steps_alone(run):
     assert query(path, "SELECT count(*) FROM COMMUNICATION_OP") == [(2,)]
 
 
-def test_what_cannot_be_written_leaves_the_old_one_and_nothing_half_done(run, monkeypatch):
+def test_a_failed_write_leaves_the_old_database(run, monkeypatch):
     path = folder_of(run) / OURS
     before, names = path.read_bytes(), sorted(folder_of(run).iterdir())
 
@@ -207,20 +207,20 @@ def test_operators_that_compute_as_they_are_called_are_the_tasks(tmp_path):
         assert [row["Name"] for row in csv.DictReader(stream)] == ["aten::addmm"]
 
 
-def test_what_a_database_lacks_of_a_long_run_is_told(tmp_path, small, capsys):  # noqa: F811
+def test_steps_missing_in_the_database_of_a_long_run_are_reported(tmp_path, small, capsys):  # noqa: F811
     path = operators(tmp_path).write()
     assert main(["analyse", str(path), "--export", "db"]) == 0
     ((held,),) = query(path / layout.OUTPUT / OURS, "SELECT count(*) FROM PYTORCH_API")
-    told = capsys.readouterr().err
+    err = capsys.readouterr().err
     detailed = json.loads((path / "summary.json").read_text())["coverage"]["detailed_steps"]
     assert 0 < len(detailed) < 40
-    assert f"{OURS} holds the spans and kernels of {len(detailed)} of 40 steps" in told
+    assert f"{OURS} holds the spans and kernels of {len(detailed)} of 40 steps" in err
     assert held < 40 * 80
     assert main(["analyse", str(path)]) == 0
     assert capsys.readouterr().err == ""
 
 
-def test_form_that_cannot_be_made_of_a_result_is_told(tmp_path, capsys):
+def test_an_impossible_export_is_reported(tmp_path, capsys):
     trace = tmp_path / "t.pt.trace.json"
     trace.write_text(json.dumps([{"ph": "X", "name": "op", "cat": "cpu_op", "pid": 1, "tid": 1, "ts": 1, "dur": 5}]))
     assert main(["analyse", str(trace), "--export", "db,kineto,parquet"]) == 0

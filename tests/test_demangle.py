@@ -1,4 +1,4 @@
-"""Names of kernels are demangled, where this machine has a library for it."""
+"""Kernel names are demangled if this machine has a library that demangles."""
 
 import ctypes
 
@@ -6,7 +6,7 @@ import pytest
 from ms_profiler.analysis.readers import demangle
 
 
-def test_mangled_names_are_read_and_others_kept():
+def test_mangled_names_are_demangled_and_others_unchanged():
     if demangle._library() is None:
         pytest.skip("there is no C++ library here")
     names = ["_Z4gemmPfi", "_ZN2at6native13reduce_kernelILi512EEEvv", "relu", "_Z", "_Znonsense", ""]

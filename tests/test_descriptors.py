@@ -1,11 +1,11 @@
-"""The job finds only its own descriptors in its process, and files that it opens are left alone."""
+"""The job sees only its own descriptors, and ms-profiler leaves files alone that the job opens later."""
 
 import pytest
 from conftest import PROGRAMS
 
 
 @pytest.mark.parametrize("framework", ["torch", pytest.param("mindspore", marks=pytest.mark.slow)])
-def test_a_job_that_closes_what_it_does_not_know_keeps_its_files(job, tmp_path, framework):
+def test_a_job_that_closes_unknown_descriptors_has_its_files(job, tmp_path, framework):
     runs = []
     for profiled in (False, True):
         folder = tmp_path / str(profiled)

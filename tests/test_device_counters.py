@@ -1,4 +1,4 @@
-"""Curves of a device, and the memory of PyTorch's allocators, are the planted ones; times in microseconds."""
+"""The curves of a device and the memory of PyTorch's allocators are the planted ones, with times in microseconds."""
 
 import json
 from pathlib import Path
@@ -15,14 +15,14 @@ MB = 2**20
 
 
 def memory_event(time, kind, device, allocated, reserved):
-    told = {"Device Type": kind, "Device Id": device, "Bytes": 512, "Addr": 1}
+    args = {"Device Type": kind, "Device Id": device, "Bytes": 512, "Addr": 1}
     totals = {} if allocated is None else {"Total Allocated": allocated * MB, "Total Reserved": reserved * MB}
     event = {"ph": "i", "cat": "cpu_instant_event", "s": "t", "name": "[memory]", "pid": 4242, "tid": 11, "ts": time}
-    return event | {"args": told | totals}
+    return event | {"args": args | totals}
 
 
 def planted():
-    """Return two steps of 100, with two kernels, and a copy beside the first kernel."""
+    """Return a trace of two steps of 100 us with two kernels in the first, and a kernel and a copy in the second."""
     trace = Trace()
     trace.steps(0, 100, 200)
     trace.kernel("a", 1, 10, 50)
@@ -48,7 +48,7 @@ def test_the_curves_of_a_device(tmp_path):
     expected = {
         "queue of stream 7": [(1, 1), (5, 2), (10, 1), (50, 0), (113, 1), (125, 0)],
         "queue of stream 9": [(110, 1), (120, 0)],
-        # one that begins when another ends changes nothing
+        # a kernel that begins when another one ends does not change the number of running tasks
         "at once on device 0": [(10, 1), (50, 1), (70, 0), (120, 1), (125, 2), (130, 1), (180, 0)],
         "GB/s of Memcpy HtoD (Pinned -> Device)": [(120, 2.0), (130, 0)],
         "allocated by GPU 0, bytes": [(20, 100 * MB), (80, 300 * MB)],
@@ -82,8 +82,8 @@ def test_a_curve_of_many_points_has_its_peaks_and_its_end():
 
 def test_memory_of_allocators(tmp_path):
     trace = planted()
-    told = [(20, 1, 0, 100, 200), (80, 1, 0, 300, 400), (150, 1, 0, 50, 400), (30, 0, -1, 777, 0), (40, 1, 1, 7, 8)]
-    trace.events += [memory_event(*row) for row in told]
+    args = [(20, 1, 0, 100, 200), (80, 1, 0, 300, 400), (150, 1, 0, 50, 400), (30, 0, -1, 777, 0), (40, 1, 1, 7, 8)]
+    trace.events += [memory_event(*row) for row in args]
     measures = trace.measured(tmp_path)
     rows = catalogue.named("memory").of(measures).sort("time").select("component", "time", "allocated", "reserved")
     assert rows.rows() == [
@@ -93,7 +93,7 @@ def test_memory_of_allocators(tmp_path):
         ("GPU 0", 80 * US, 300 * MB, 400 * MB),
         ("GPU 0", 150 * US, 50 * MB, 400 * MB),
     ]
-    # a processor's only where there is no other one
+    # the memory of the processor counts only if there is no other memory
     assert measures.held["component"].unique().to_list() == ["GPU 0"]
     assert memory.by_step(measures.held, measures.steps).rows() == [(0, 300 * MB, 300 * MB), (1, 50 * MB, 50 * MB)]
     (done,) = engine.analyse([tmp_path / "a.json"])
@@ -104,7 +104,7 @@ def test_memory_of_allocators(tmp_path):
     assert table[1] == "GPU 0,20.000\t,100.0,200.0,,GPU:0"
 
 
-def test_memory_without_totals_is_absent_and_told(tmp_path):
+def test_memory_without_totals_is_absent_and_reported(tmp_path):
     trace = planted()
     trace.events.append(memory_event(20, 1, 0, None, None))
     measures = trace.measured(tmp_path)

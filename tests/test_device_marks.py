@@ -1,4 +1,4 @@
-"""Markers of a device's interface appear once each, on the threads that set them or in the lanes of streams."""
+"""Each marker of a device's interface appears once, on the thread that set it or in the lane of a stream."""
 
 import json
 
@@ -15,7 +15,7 @@ US = 1000
 
 
 def marked(parent, **info):
-    """Build a run with markers of all sorts."""
+    """Build a run with markers of all kinds: on threads, on a stream, in domains, and beside a marker of the script."""
     store = StoreBuilder(parent, framework=MINDSPORE, **info)
     thread = store.process().thread()
 
@@ -42,7 +42,7 @@ def texts(recording, table):
     return list(zip(recording.names.gather(table["name"]), table["category"], strict=True))
 
 
-def test_markers_of_the_host_stand_on_their_threads(tmp_path):
+def test_markers_of_the_host_are_on_their_threads(tmp_path):
     recording = reader.read(str(marked(tmp_path).write()))
     marks = [name for name, kind in texts(recording, recording.spans) if kind == Category.MARKER]
     assert marks == ["range", "mine: in it", "mine: both"]
@@ -76,6 +76,6 @@ def test_markers_of_a_device_are_drawn_with_their_domain(tmp_path):
 
 
 @pytest.mark.parametrize(("option", "kept"), [("include", ["mine: in it", "mine: both"]), ("exclude", ["range"])])
-def test_domains_that_are_not_wanted_are_left_out(tmp_path, option, kept):
+def test_unwanted_domains_are_left_out(tmp_path, option, kept):
     recording = reader.read(str(marked(tmp_path, options={f"mstx_domain_{option}": ["mine"]}).write()))
     assert [name for name, kind in texts(recording, recording.spans) if kind == Category.MARKER] == kept

@@ -17,7 +17,7 @@ def add(path, script):
 
 
 @pytest.mark.parametrize("form", ["text", "database"])
-def test_what_the_application_held(tmp_path, form):
+def test_memory_of_the_application(tmp_path, form):
     path = getattr(exchanging(tmp_path), form)()
     engine.analyse([path])
     common = {"Component": "APP", "Total Allocated(MB)": "", "Total Active(MB)": "", "Stream Ptr": ""}
@@ -56,7 +56,7 @@ def test_components_operators_and_modules_of_a_database(tmp_path):
     engine.analyse([path])
     (row,) = table(path, layout.MEMORY_RECORD)
     counted = json.loads((path / layout.SUMMARY).read_text())["completeness"]["damaged_memory"]
-    # without a component, with a time that is none, of an unknown module
+    # the rows without a component, with an invalid time, and of an unknown module
     assert counted == 3
     assert list(row.values()) == ["PTA", "1700000000000001.000\t", "1.0", "4.0", "0.5", "77", "NPU:3"]
     first, second = table(path, layout.OPERATOR_MEMORY)
@@ -78,7 +78,7 @@ def test_mindspore_writes_na(tmp_path):
     assert table(path, layout.OPERATOR_MEMORY)[1]["Release Time(us)"] == "N/A"
 
 
-def test_what_was_not_recorded_is_absent_and_said(tmp_path):
+def test_tables_without_records_are_absent_and_reported(tmp_path):
     path = sample(tmp_path).text()
     engine.analyse([path])
     assert not (path / layout.OUTPUT / layout.MEMORY_RECORD).exists()

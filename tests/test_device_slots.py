@@ -1,4 +1,4 @@
-"""Kernels in device slots are assigned to their launches, whatever numbers, clocks and windows do."""
+"""Kernels in device slots are assigned to their launches, with all numbers, clocks and windows."""
 
 import json
 import random
@@ -25,7 +25,10 @@ NCCL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
 
 
 def gpu(parent, **info):
-    """Build a run of three steps of 10 ms; each launches a forward kernel from a module, and one on another thread."""
+    """Build a run of three steps of 10 ms, each with a forward kernel of a module, a backward kernel and an exchange.
+
+    The other thread launches the backward kernel.
+    """
     store = StoreBuilder(parent, framework=TORCH, **info)
     process = store.process()
     main, other = process.thread(), process.thread(2, "autograd", 4300)
@@ -88,7 +91,7 @@ def test_a_kernel_that_seems_to_begin_before_its_launch(tmp_path):
     assert read(store).device.tasks["launch_ns"].to_list() == [WALL_NS + 10 * MS]
 
 
-def test_without_its_call_a_kernel_is_kept(tmp_path):
+def test_a_kernel_without_its_call_stays(tmp_path):
     store = StoreBuilder(tmp_path, framework=TORCH)
     thread = store.process().thread()
     thread.device(Device.KERNEL, "", 10 * MS, 11 * MS, 5, place=(0, 2**32 - 1, 1, 3))
@@ -118,9 +121,8 @@ def test_several_devices_have_lanes_of_their_own(tmp_path):
     assert read(store).device.tasks["stream"].to_list() == [7, 2**16 + 7]
 
 
-def test_what_a_schedule_leaves_out_is_cut_by_launch(tmp_path):
-    """The kernel of step 1 runs in step 2, which is left out. The kernel of step 0, which is left out, runs in step
-    1."""
+def test_a_schedule_cuts_kernels_by_their_launch(tmp_path):
+    """Only step 1 is recorded. Its kernel runs in step 2 and stays; that of step 0 runs in step 1 and is left out."""
     store = StoreBuilder(tmp_path, framework=TORCH)
     thread = store.process().thread()
     for number in range(3):
@@ -134,18 +136,18 @@ def test_what_a_schedule_leaves_out_is_cut_by_launch(tmp_path):
     assert measures.stream.times.select("step", "computing").rows() == [(1, 3 * MS)]
 
 
-def test_a_run_that_shares_a_store_has_what_was_launched_in_its_time(tmp_path):
+def test_a_run_that_shares_a_store_has_the_kernels_launched_in_its_time(tmp_path):
     window = {"start_ns": RAW_NS + 60 * MS, "end_ns": RAW_NS + 70 * MS, "shift": 0}
     tasks = read(gpu(tmp_path, window=window)).device.tasks
     assert tasks["launch_ns"].to_list() == [WALL_NS + 60 * MS + at for at in (1020 * US, 5020 * US, 6020 * US)]
 
 
-def test_kernels_of_other_processes_are_told(tmp_path):
+def test_kernels_of_other_processes_are_reported(tmp_path):
     store = gpu(tmp_path)
     store.process(4300, role="spawn").thread().launch("elsewhere", 51 * MS, 52 * MS, MS, 1)
     recording = read(store)
     assert "elsewhere" not in recording.device.tasks["name"].to_list()
-    assert recording.info.not_collected[-1]["what"] == "kernels of other processes, 1 of them"
+    assert recording.info.not_collected[-1]["what"] == "kernels of 1 other process"
 
 
 def test_operators_and_modules_around_the_launch(tmp_path):
@@ -167,7 +169,7 @@ def test_operators_and_modules_around_the_launch(tmp_path):
 
 @pytest.fixture(scope="module")
 def analysed(tmp_path_factory):
-    """Analyse the run of `gpu` and return its directory."""
+    """Return the directory of the run of `gpu` after its analysis."""
     path = gpu(tmp_path_factory.mktemp("gpu"), options={"export_type": ["text", "kineto"]}).write()
     analyse([path])
     return path
@@ -184,8 +186,8 @@ def test_tables(analysed):
     }
     assert statistic == {"gemm(float*, int)": ("0", "GPU", "3"), "dgrad": ("0", "GPU", "3")}
     times = rows(analysed, "step_trace_time")
-    # 2 + 3 ms of computing, one of which an exchange of 2 ms runs beside, without a pause from 4 ms into the step on;
-    # before that nothing runs
+    # Each step computes for 2 + 3 ms and exchanges for 2 ms, of which 1 ms overlaps. The device has no pause from 4 ms
+    # into the step on. Before that, nothing runs.
     columns = ("Computing", "Communication", "Overlapped", "Free", "Stage", "Preparing")
     for row in times:
         assert [float(row[name]) for name in columns] == [5000, 2000, 1000, 4000, 10000, 4000]
@@ -198,7 +200,7 @@ def test_tables(analysed):
     ("called", "bubble"),
     [("AllToAll@world", 0), ("Receive@world", 2 * 1000), ("Send@world", 0), ("", 2 * 1000), ("aten::copy_", 0)],
 )
-def test_a_bubble_is_what_the_host_called_to_receive(tmp_path, called, bubble):
+def test_a_bubble_is_a_receiving_call_of_the_host(tmp_path, called, bubble):
     """NCCL's receiving kernel has the same name as its all-to-all kernel, so the host's call decides."""
     store = StoreBuilder(tmp_path, framework=TORCH)
     process = store.process()
@@ -219,7 +221,7 @@ def test_a_bubble_is_what_the_host_called_to_receive(tmp_path, called, bubble):
     assert (float(row["Communication"]), float(row["Bubble"])) == (2 * 1000, bubble)
 
 
-def test_operators_with_what_they_launched(analysed):
+def test_operators_have_the_time_of_their_kernels(analysed):
     details = [row for row in rows(analysed, "operator_details") if row["Name"].startswith("aten::")]
     assert [
         (row["Name"], row["Module"], row["Device Self Duration(us)"], row["Device Total Duration(us)"])
@@ -258,7 +260,7 @@ def test_perfetto_and_summary_have_it_too(analysed):
     assert summary["completeness"]["unknown"] == 0
 
 
-def test_of_very_many_kernels_those_of_some_steps_are_kept(tmp_path, monkeypatch):
+def test_of_very_many_kernels_those_of_some_steps_stay(tmp_path, monkeypatch):
     monkeypatch.setattr(thinning, "TASKS", 8)
     monkeypatch.setattr(device, "PART", 5)
     store = StoreBuilder(tmp_path, framework=TORCH)
@@ -273,16 +275,16 @@ def test_of_very_many_kernels_those_of_some_steps_are_kept(tmp_path, monkeypatch
     assert measures.stream.table["step"].to_list() == [0, 0, 4, 4, 8, 8]
     assert measures.stream.count == 18
     assert measures.stream.times["computing"].to_list() == [2 * MS] * 9
-    # of the steps that are kept, 9 ms behind the calls
+    # in the steps that keep their kernels, each kernel begins 9 ms after its call
     assert intervals.total_ns(measures.stream.states.filter("computing")) == 6 * MS
     assert measures.recording.device.tasks.height == measures.stream.bound.height == 6
     assert measures.recording.device.calls.height == 6
     assert measures.recording.device.whole.call_sums["count"].to_list() == [18]
-    # the others have no kernels to say why they take as long; the first one warms up
+    # The other steps have no kernels that could explain their length, and the first step warms up.
     assert set(measures.diagnosis.parts["step"]) == {4, 8}
 
 
-def test_of_the_chosen_steps_the_kernels_are_kept(tmp_path, monkeypatch):
+def test_kernels_of_the_chosen_steps_stay(tmp_path, monkeypatch):
     monkeypatch.setattr(thinning, "TASKS", 2)
     store = StoreBuilder(tmp_path, framework=TORCH)
     thread = store.process().thread()
@@ -294,8 +296,8 @@ def test_of_the_chosen_steps_the_kernels_are_kept(tmp_path, monkeypatch):
     assert measures.stream.detailed == [4, 5]
 
 
-def test_whatever_is_looked_at_at_once_shows_the_same(tmp_path, monkeypatch):
-    """Parts end where nothing runs; the idle time between two parts belongs to the step in which it begins."""
+def test_the_size_of_parts_does_not_change_the_result(tmp_path, monkeypatch):
+    """A part ends where nothing runs. The idle time between two parts belongs to the step in which it begins."""
     generator = random.Random(5)
     store = StoreBuilder(tmp_path, framework=TORCH)
     thread = store.process().thread()
@@ -340,7 +342,7 @@ def test_copies_are_drawn_and_compute_nothing(tmp_path):
     path = store.write()
     analyse([path])
     for row in rows(path, "step_trace_time"):
-        # of the 4 ms before the first kernel copies and sets take all but 1 ms and the 3 us before them
+        # In the 4 ms before the first kernel, copies and sets leave free 1 ms and the 3 us before them.
         assert [float(row[name]) for name in ("Computing", "Free", "Stage")] == [5000, 1003, 10000]
     apis = {(row["Level"], row["API Name"]): row["Time(us)"] for row in rows(path, "api_statistic")}
     assert (apis["cuda", "cudaMemcpyAsync"], apis["overhead", "lazy function load"]) == ("3.000", "1000.000")

@@ -1,4 +1,4 @@
-"""Records of msPTI become the right tables, timelines, database and summary of a run on an NPU."""
+"""Records of msPTI become the right tables, timelines, database and summary for a run on an NPU."""
 
 import json
 import sqlite3
@@ -26,21 +26,21 @@ def npu(parent, *, called=False, **info):
 
     Args:
         parent: the parent of the result.
-        called: whether the script itself calls the exchange, with 4 KB by its own count.
-        info: the info of the run.
+        called: whether the host has a span of the exchange, too; that span counts 4 KB.
+        info: fields of the run's record.
     """
     store = StoreBuilder(parent, framework=MINDSPORE, **info)
     process = store.process()
     thread = process.thread()
     for number in range(2):
         start = 50 * MS + number * 10 * MS
-        told = {"source": Source.MSPTI}
+        origin = {"source": Source.MSPTI}
 
-        def ran(kind, name, call, at, length, number, stream=7, told=told, **more):
-            by = {"thread": thread.native_tid, **told}
+        def ran(kind, name, call, at, length, number, stream=7, origin=origin, **more):
+            by = {"thread": thread.native_tid, **origin}
             thread.device(Device.API, call, at, at + US, number, **by)
             place = (0, stream, 0, 0)
-            thread.device(kind, name, at + 2 * MS, at + 2 * MS + length, number, place=place, **told, **more)
+            thread.device(kind, name, at + 2 * MS, at + 2 * MS + length, number, place=place, **origin, **more)
 
         thread.span("forward", Category.FORWARD, start, start + 4 * MS)
         thread.span("Net.fc", Category.MODULE, start, start + 4 * MS)
@@ -59,7 +59,7 @@ def npu(parent, *, called=False, **info):
 
 @pytest.fixture(scope="module")
 def analysed(tmp_path_factory):
-    """Return the directory of such a run, analysed in all forms."""
+    """Return the directory of such a run after its analysis in all forms."""
     path = npu(tmp_path_factory.mktemp("npu"), options={"export_type": ["text", "db", "kineto"]}).write()
     analyse([path])
     return path
@@ -80,7 +80,8 @@ def test_tables(analysed):
         (row["OP Type"], row["Core Type"], row["Count"], row["Device_id"]) for row in rows(analysed, "op_statistic")
     ]
     assert statistic == [("MatMulV2", "AI_CORE", "2", "0"), ("Add", "AI_VECTOR_CORE", "2", "0")]
-    # kernels from 3 to 5 and 7 to 8 ms, an exchange from 8 to 9 ms; free to 13 ms is the first step's
+    # Kernels run from 3 to 5 and from 7 to 8 ms, an exchange from 8 to 9 ms. The free time up to 13 ms belongs to the
+    # first step.
     names = ("Computing", "Communication", "Overlapped", "Free", "Stage", "Preparing")
     assert [[float(row[name]) for name in names] for row in rows(analysed, "step_trace_time")] == [
         [3000, 1000, 0, 6000, 10000, 3000],
@@ -131,7 +132,7 @@ def test_timelines_and_database(analysed):
     }
 
 
-def test_an_exchange_that_the_script_called_is_told_once(tmp_path):
+def test_an_exchange_that_the_script_called_is_counted_once(tmp_path):
     measures = measure(reader.read(str(npu(tmp_path, called=True).write())))
     assert measures.recording.device.form == tables.Form.MSPTI
     found = measures.calls.select("operation", "group", "bytes", "start_ns").rows()
@@ -150,11 +151,11 @@ def test_an_exchange_that_the_script_called_is_told_once(tmp_path):
         ("something else", "something else"),
     ],
 )
-def test_what_a_kernel_exchanges_is_told_in_the_words_of_the_tables(kernel, does):
+def test_names_of_exchanges_are_those_of_the_tables(kernel, does):
     assert operation(kernel) == does
 
 
-def test_records_of_an_interface_to_come_are_told(tmp_path):
+def test_records_of_an_unknown_interface_are_reported(tmp_path):
     store = npu(tmp_path)
     store.processes[0].thread(2, "later", 4300).device(Device.KERNEL, "later", MS, 2 * MS, 1, source=77)
     recording = reader.read(str(store.write()))

@@ -1,4 +1,4 @@
-"""Steps on a device have the figures that are worked out by hand, in microseconds; comments show the sums."""
+"""The figures of steps on a device are those computed by hand, in microseconds; comments show the sums."""
 
 import csv
 
@@ -13,7 +13,7 @@ EXCLUSIVE = "Communication(Not Overlapped and Exclude Receive)"
 
 @pytest.fixture(params=["text", "database"])
 def rows(request):
-    """Return a function that writes and analyses a result, and returns its steps as dictionaries of numbers."""
+    """Return a function that writes and analyses a result, and returns {column: number} of each step."""
 
     def measure(builder):
         path = builder.text() if request.param == "text" else builder.database()
@@ -29,7 +29,7 @@ def values(row):
 
 
 def two_steps(folder, suffix):
-    """Return two steps of 100: a kernel runs across the bound between them, and one beyond the end of the second.
+    """Return two steps of 100 us; one kernel runs across the bound between them, and one beyond the second step's end.
 
     computing      10-30 40-60 90-115 | 120-150 190-230
     communication        50-70                160-180
@@ -49,19 +49,20 @@ def two_steps(folder, suffix):
 
 def test_two_steps_by_launches(tmp_path, rows):
     first, second = rows(two_steps(tmp_path, "_ascend_pt"))
-    # on the device the first is 10-115, from its first kernel to the end of its last one: 20 + 20 + 25 computing, free
-    # 30-40 and 70-90, both 50-60
+    # On the device, the first step is 10-115, from its first kernel's begin to its last one's end. Computing is 20 + 20
+    # + 25, free time is 30-40 and 70-90, and the overlap is 50-60.
     assert (first["Step"], *values(first)) == (1, 65, 20, 10, 10, 30, 105, 0)
-    # the second is 120-230; 115-120 is in none of both
+    # on the device, the second step is 120-230; 115-120 is in neither step
     assert (second["Step"], *values(second)) == (2, 70, 20, 20, 0, 20, 110, 0)
     assert (first["Preparing"], second["Preparing"]) == (10, 20)
 
 
 def test_two_steps_by_the_clock_of_the_host(tmp_path, rows):
     first, second = rows(two_steps(tmp_path, "_ascend_ms"))
-    # a kernel belongs to the step in which it starts, whole; a stage is from the first exchange to the last
+    # The whole kernel belongs to the step in which it starts. A stage reaches from the begin of the step's first
+    # exchange to the end of its last.
     assert values(first) == (65, 20, 10, 10, 30, 20, 0)
-    # free time is cut at the bounds: 115-120, 150-160, 180-190
+    # the bound between the steps cuts free time: 115-120, 150-160 and 180-190
     assert values(second) == (70, 20, 20, 0, 25, 20, 0)
     assert (first["Preparing"], second["Preparing"]) == (10, 20)
 
@@ -73,7 +74,7 @@ def test_free_time_across_a_bound(tmp_path, rows):
         builder.step(2, 100, 200)
         builder.kernel("a", 60, 80, launch=10)
         builder.kernel("b", 130, 150, launch=110)
-        # 80-130: MindSpore cuts it at 100, the others give it to the step in which it starts
+        # nothing runs in 80-130: MindSpore cuts it at 100, the other tool gives it to the step in which it starts
         assert tuple(row["Free"] for row in rows(builder)) == free
 
 
@@ -86,7 +87,7 @@ def test_point_to_point(tmp_path, rows, suffix, bubble):
     builder.kernel("a", 40, 80, launch=3)
     builder.exchange("hcom_allReduce__077_0_1", 70, 90, launch=4, group="88")
     (row,) = rows(builder)
-    # communication 10-35 and 70-90, alone 10-35 and 80-90; free 35-40; all of it is 10-90
+    # communication is 10-35 and 70-90, and alone 10-35 and 80-90; free is 35-40; all of it is 10-90
     assert values(row) == (40, 45, 35, 10, 5, 80 - bubble, bubble)
     assert (row[EXCLUSIVE], row["Preparing"]) == (35 - bubble, 10)
 
@@ -102,15 +103,17 @@ def test_overlapping_streams_count_once(tmp_path, rows, suffix):
     builder.exchange("hcom_broadcast__001_0_1", 35, 75, launch=5)
     builder.exchange("hcom_broadcast__002_0_1", 50, 90, launch=6, group="88")
     (row,) = rows(builder)
-    # computing 10-60 and 70-80; communication 35-90, of which 60-70 and 80-90 alone
+    # computing is 10-60 and 70-80; communication is 35-90, and alone 60-70 and 80-90
     assert values(row)[:5] == (60, 55, 20, 35, 0)
-    # to the end of the exchange that starts last
+    # PyTorch's stage is 10-90; MindSpore's ends with the exchange that starts last
     assert row["Stage"] == (80 if suffix == "_ascend_pt" else 55)
 
 
 def test_a_kernel_waits_in_its_own_stream(tmp_path):
-    """The vendor's table counts the wait since the last kernel of any stream, our table since the last one of the same
-    stream."""
+    """The vendor's table counts the wait since the last kernel of any stream.
+
+    Our table counts it since the last kernel of the same stream.
+    """
     builder = AscendBuilder(tmp_path, "_ascend_pt")
     builder.step(0, 0, 100)
     builder.kernel("a", 10, 20, launch=1, stream=2)
@@ -140,7 +143,7 @@ def test_communication_across_a_bound_leaves_the_other_step_less_than_none(tmp_p
     builder.exchange("hcom_allReduce__001_0_1", 80, 160)
     builder.kernel("a", 90, 120)
     first, second = rows(builder)
-    # the exchange is 80 of the first step; where it is alone, 80-90 starts there and 120-160 in the second
+    # All 80 us of the exchange count in the first step. Alone, it is 80-90 in the first step and 120-160 in the second.
     assert values(first)[1:4] == (80, 10, 70)
     assert values(second)[1:4] == (0, 40, -40)
 

@@ -1,7 +1,8 @@
-"""Further records of a device, and exported kernels, have the figures that are worked out by hand.
+"""The figures of further device records and of exported kernels are those computed by hand.
 
-A run of two steps of 10 ms from 50 ms on. In each the main thread takes 3 MiB and 1 MiB of memory, gives the 1 MiB
-back, launches a kernel of 2 ms from an operator, and waits 3 ms for its stream; then it waits for all of them.
+The run has two steps of 10 ms from 50 ms on. In each step, the main thread allocates 3 MiB and 1 MiB on the device and
+frees the 1 MiB. It launches a kernel of 2 ms from an operator and waits 3 ms for the stream. Then it waits for all
+streams.
 """
 
 import json
@@ -62,7 +63,7 @@ def run(parent, **info):
 
 @pytest.fixture(scope="module")
 def analysed(tmp_path_factory):
-    """Return the result of the run with everything that can be exported."""
+    """Return the directory of the run after an analysis with every export."""
     store = run(tmp_path_factory.mktemp("run"), options={"export_type": ["text", "kineto", "db"]})
     path = store.write()
     analyse([path], forms=["parquet"])
@@ -96,8 +97,11 @@ def test_reservations(analysed):
     assert found["time"][0] == WALL_NS + 50 * MS + US
 
 
-def test_what_the_driver_has_given_is_in_the_memory_record(analysed):
-    """Only the memory of the device is known: 3, 4, 3 MiB and so on; the part of tensors is unknown."""
+def test_device_memory_is_in_the_memory_record(analysed):
+    """The records have only the memory of the device: 3, 4, 3 MiB and so on.
+
+    They do not say how much of it tensors hold.
+    """
     found = rows(analysed, "memory_record")
     assert [row["Total Reserved(MB)"] for row in found] == ["3.0", "4.0", "3.0", "6.0", "7.0", "6.0"]
     assert {(row["Component"], row["Device Type"], row["Total Allocated(MB)"]) for row in found} == {
@@ -108,13 +112,13 @@ def test_what_the_driver_has_given_is_in_the_memory_record(analysed):
     assert not (folder_of(analysed) / "operator_memory.csv").exists()
 
 
-def test_what_was_there_before_recording_counts_from_when_it_is_given_back():
-    """One device gets 5 MiB back whose allocation was not recorded; the other device begins with none."""
-    told = [(0, True, 3), (1, True, 2), (0, False, 8), (0, True, 4), (1, False, 2)]
+def test_memory_allocated_before_recording_counts_once_it_is_freed():
+    """A device frees 5 MiB whose allocation was not recorded. The other device has no memory at the begin."""
+    records = [(0, True, 3), (1, True, 2), (0, False, 8), (0, True, 4), (1, False, 2)]
     rows = pl.DataFrame(
         [
             {"device": device, "name": "device memory", "allocates": allocates, "bytes": size, "time_ns": place}
-            for place, (device, allocates, size) in enumerate(told)
+            for place, (device, allocates, size) in enumerate(records)
         ]
     )
     found = reservations.held(rows)
@@ -159,7 +163,7 @@ def test_kernels_in_sql_and_parquet(analysed):
 
 
 def test_kernels_in_the_database(analysed):
-    """A task is tied to the driver's call, and through CONNECTION_IDS to the operator."""
+    """The database connects a task with the driver's call, and with the operator by CONNECTION_IDS."""
     (path,) = folder_of(analysed).glob("ascend_*_profiler_0.db")
     with sqlite3.connect(path) as database:
         texts = "(select value from STRING_IDS where id = {})".format

@@ -1,4 +1,4 @@
-"""What allocators hold of a device is read as the frameworks tell it, and stands beside the device's other memory."""
+"""The frameworks tell how much device memory their allocators hold, which is shown with the device's other memory."""
 
 import sys
 from types import SimpleNamespace
@@ -18,7 +18,7 @@ def torch_stats(current, peak, reserved):
     }
 
 
-def test_pytorch_tells_the_memory_of_each_gpu_in_use(monkeypatch):
+def test_memory_of_each_gpu_in_use_comes_from_pytorch(monkeypatch):
     stats = {0: torch_stats(5, 9, 20), 1: torch_stats(0, 0, 0)}
     fake = SimpleNamespace(
         is_initialized=lambda: True, device_count=lambda: 2, memory_stats_as_nested_dict=stats.__getitem__
@@ -29,28 +29,28 @@ def test_pytorch_tells_the_memory_of_each_gpu_in_use(monkeypatch):
     assert cuda.held() == []
 
 
-def test_mindspore_tells_the_memory_of_its_device(monkeypatch):
-    told = {"total_allocated_memory": 1, "max_allocated_memory": 3, "total_reserved_memory": 8}
-    runtime = SimpleNamespace(memory_stats=lambda: told)
+def test_memory_of_the_device_comes_from_mindspore(monkeypatch):
+    statistics = {"total_allocated_memory": 1, "max_allocated_memory": 3, "total_reserved_memory": 8}
+    runtime = SimpleNamespace(memory_stats=lambda: statistics)
     context = SimpleNamespace(get_context={"device_target": "Ascend", "device_id": 2}.__getitem__)
     monkeypatch.setitem(sys.modules, "mindspore.runtime", runtime)
     monkeypatch.setitem(sys.modules, "mindspore.context", context)
     assert runtime_memory.held() == [Held("Ascend 2", 1, 3, 8)]
-    runtime.memory_stats = dict  # on a CPU
+    runtime.memory_stats = dict  # as MindSpore does on a CPU
     assert runtime_memory.held() == []
 
 
 def test_a_look_between_two_steps_writes_three_counters():
-    written, asked = [], [True]
+    written, enabled = [], [True]
     recorder = SimpleNamespace(
         intern=lambda text: text, counter=lambda name, value: written.append((name, value)), now=lambda: 1
     )
-    host = SimpleNamespace(asks=lambda _: asked[0], steps=SimpleNamespace(recording=True), recorder=recorder)
+    host = SimpleNamespace(asks=lambda _: enabled[0], steps=SimpleNamespace(recording=True), recorder=recorder)
     source = DeviceTensors(host, lambda: [Held("GPU 0", 5, 9, 20)])
     assert source.stepped(1)[0] > 1
     assert [value for _, value in written] == [5, 9, 20]
     assert written[0][0] == "memory of tensors on GPU 0, allocated"
-    asked[0] = False
+    enabled[0] = False
     source.stepped(2)
     assert len(written) == 3
 

@@ -1,6 +1,6 @@
-"""Kernels of a GPU in an unchanged job: recorded beside PyTorch's operators, and found where they were launched.
+"""ms-profiler records the kernels of a GPU in an unchanged job with PyTorch's operators, and finds their launches.
 
-The GPU is made up: libraries with the vendor's names and contract, but without a device.
+The GPU is made up: the tests load libraries with the vendor's names and interface, but without a device.
 """
 
 import importlib.util
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reaso
 
 PROGRAM = PROGRAMS / "device_job.py"
 NCCL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
-#: launches of a step: name, stream, microseconds
+#: each launch of a step: name, stream, microseconds
 STEP = [
     ("gemm(float*, int)", "7", "100.000"),
     ("relu_kernel", "7", "50.000"),
@@ -33,19 +33,19 @@ STEP = [
 
 @pytest.fixture
 def device_job(job, fakes, tmp_path):  # noqa: F811
-    """Return a function that runs the program in a mode with the fakes; its result has `log`, the calls of CUPTI."""
+    """Return a function that runs the program in a mode with the fakes; the run's `log` has CUPTI's calls."""
     return runner(job, PROGRAM, fakes, "CUPTI", "libcupti.so.12", tmp_path / "log")
 
 
 def kernels(result):
-    """Return the kernels as (step, name, stream, microseconds), and check their common properties."""
+    """Return (step, name, stream, microseconds) of each kernel in the table, and check that all ran on a GPU."""
     found = rows(result, "kernel_details")
     assert {row["Accelerator Core"] for row in found} == {"GPU"}
     return [(row["Step ID"], row["Name"], row["Stream ID"], row["Duration(us)"]) for row in found]
 
 
 def of_steps(steps):
-    """Return the launches of some steps, in the order of the table."""
+    """Return the launches of some steps in the form and order of `kernels`."""
     launched = [(str(step), *kernel) for step in steps for kernel in STEP]
     return sorted(launched, key=lambda kernel: (int(kernel[2]), int(kernel[0])))
 
@@ -64,14 +64,15 @@ def test_kernels_are_in_the_tables(device_job):
 
 
 def test_each_cause_of_a_step_has_the_time_that_was_planted(device_job):
-    """On a busy machine, too, no cause takes less than its planted time, and work of the device takes exactly
-    it.
+    """No cause takes less than its planted time, on a busy machine, too.
+
+    The device's work takes exactly its planted time.
     """
     run = device_job("bound", 4)
     assert run.code == 0, run.err
     found, path = run.summary["bounds"], run.summary["critical_path"]
     steady, total = found["steps"], run.summary["device"]["total"]
-    # the kernels of `bound`, and those of the model behind it, with which the first step begins
+    # `bound` ran in three steps of the device, the model in four: the first step begins with the model's kernels
     assert total["computing_ms"] == pytest.approx(3 * (30 + 15) + 4 * 0.22)
     lengths = {step["number"]: step["length_ms"] for step in run.summary["device"]["time"]["steps"]}
     length = sum(lengths[step["number"]] for step in path["steps"])
@@ -82,7 +83,7 @@ def test_each_cause_of_a_step_has_the_time_that_was_planted(device_job):
     assert sum(found["shares"].values()) == pytest.approx(1, abs=1e-4)
     for step in path["steps"]:
         kinds = {kind.removesuffix("_ms"): value for kind, value in step.items() if kind != "number"}
-        # the host waits for all of it: what is on the device is on the path
+        # the host waits for all work of the device, so that all of it is on the path
         assert kinds["copy"] == pytest.approx(10, abs=0.01)
         assert 45 <= kinds["computing"] <= 45.23
         assert kinds["blocked"] >= 19
@@ -110,14 +111,14 @@ def test_events_of_the_timeline(device_job):
 
 
 def stored(result):
-    """Return the kernels of a result that was not analysed as (step, name), in order of time."""
+    """Return (step, name) of each stored kernel of a result without an analysis, in the order of time."""
     recording = store.read(str(result))
     launched = recording.steps["number"].gather(intervals.locate(recording.device.tasks["launch_ns"], recording.steps))
     return list(zip(launched, recording.device.tasks["name"], strict=True))
 
 
 def not_collected(result):
-    """Return the notes of the run's record about the GPU: what -> why."""
+    """Return {what is missing: why} from the run's notes about the GPU."""
     entries = json.loads((result / "FRAMEWORK" / "run_info.json").read_text())["not_collected"]
     return {entry["what"]: entry["why"] for entry in entries if "GPU" in entry["what"]}
 
@@ -126,7 +127,7 @@ NAMES = [name for name, _, _ in STEP]
 
 
 def test_a_window_has_every_kernel_that_was_launched_in_its_steps(device_job):
-    """The kernels run 20 ms after their launch, when the steps of the window have long ended on the host."""
+    """The kernels run 20 ms after their launch, when the steps of the window have ended on the host long ago."""
     run = device_job("lagging", 9, options={"schedule": {"wait": 3, "active": 2, "repeat": 1}})
     assert run.code == 0, run.err
     assert kernels(run.result) == of_steps([3, 4])
@@ -134,7 +135,7 @@ def test_a_window_has_every_kernel_that_was_launched_in_its_steps(device_job):
     assert sum(float(row["Computing"]) for row in rows(run.result, "step_trace_time")) == 440
     calls = {row["API Name"]: row["Count"] for row in rows(run.result, "api_statistic")}
     assert calls["cudaLaunchKernel"] == "8"
-    # from the step before the window to the one after it
+    # CUPTI is enabled from the step before the window to the step after it
     assert (run.log.count("Enable"), run.log.count("Disable")) == (8, 8)
     assert not_collected(run.result) == {}
 
@@ -148,14 +149,14 @@ def test_cuda_that_is_initialised_later_is_found(device_job, mode, first):
     assert list(not_collected(run.result)) == ([f"kernels of the GPU before step {first}"] if first else [])
 
 
-def test_a_killed_job_leaves_what_had_ended(device_job):
+def test_a_killed_job_leaves_the_kernels_that_had_ended(device_job):
     run = device_job("killed", 3)
     assert run.code == -signal.SIGKILL, run.err
     assert sorted(stored(run.result)) == sorted((step, name) for step in range(3) for name in NAMES)
 
 
 @pytest.mark.slow
-def test_a_recording_of_the_script_has_what_was_launched_in_it(device_job, tmp_path):
+def test_a_recording_of_the_script_has_the_kernels_launched_in_it(device_job, tmp_path):
     run = device_job("captured", 6, options={"analyse": "off"})
     assert run.code == 0, run.err
     assert sorted(stored(run.result)) == sorted((step, name) for step in range(6) for name in NAMES)
@@ -164,7 +165,7 @@ def test_a_recording_of_the_script_has_what_was_launched_in_it(device_job, tmp_p
 
 
 @pytest.mark.slow
-def test_who_owns_cupti_is_named_and_left_alone(device_job):
+def test_the_owner_of_cupti_is_named_and_left_alone(device_job):
     env = {"CUDA_INJECTION64_PATH": "/opt/tool/libinjected.so"}
     run = device_job("plain", 2, words="owned", env=env, options={"analyse": "off"})
     assert run.code == 0, run.err
@@ -195,7 +196,7 @@ def test_a_cupti_that_fails_costs_a_line(device_job, words, why):
     assert [line for line in run.lines if "GPU" in line] == [f"kernels of the GPU are not recorded: {why}"]
 
 
-def test_a_gpu_that_was_asked_for_and_is_not_there_costs_a_line(job):
+def test_a_requested_gpu_that_is_absent_costs_a_line(job):
     run = job("import torch", options={"activities": ["CPU", "GPU"], "analyse": "off"})
     assert run.code == 0, run.err
     (line,) = [line for line in run.lines if "GPU" in line]
@@ -231,7 +232,7 @@ def test_numbers_that_wrap_and_a_fork_child(device_job):
 
 
 @pytest.mark.slow
-def test_what_cannot_be_kept_is_told(device_job):
+def test_unreadable_records_are_reported(device_job):
     run = device_job("strange", 2, options={"analyse": "off"})
     assert run.code == 0, run.err
     assert not_collected(run.result) == {
@@ -271,12 +272,12 @@ model(torch.ones(1, 2)).sum().backward()
 
 
 @pytest.mark.slow
-def test_a_fork_child_that_uses_a_gpu_is_told(job, fakes):  # noqa: F811
+def test_a_fork_child_that_uses_a_gpu_is_reported(job, fakes):  # noqa: F811
     run = job(FORKED, env={"LD_LIBRARY_PATH": str(fakes), "MS_PROFILER_RAISE": "1"})
     assert run.code == 0, run.err
-    told = [
+    entries = [
         entry for entry in run.summary["not_collected"] if entry["what"].startswith("kernels of the GPU of process")
     ]
     (child,) = [item["pid"] for item in run.summary["run"]["processes"] if item["role"] == "fork"]
-    assert [entry["what"] for entry in told] == [f"kernels of the GPU of process {child}, fork"]
+    assert [entry["what"] for entry in entries] == [f"kernels of the GPU of process {child}, fork"]
     assert not [line for line in run.lines if "GPU" in line]

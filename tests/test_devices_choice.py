@@ -1,4 +1,4 @@
-"""One of two interfaces to a device records it: the one that the options need, if its library exists."""
+"""Of two interfaces to a device, the one that the options need records it, if its library exists."""
 
 from types import SimpleNamespace
 
@@ -12,7 +12,7 @@ from test_source import Recording, Session as OneSource, Tracing
 
 
 class Beside(Aclprof):
-    """A second interface to the same device, which serves every option."""
+    """A second interface to the same device, which can serve every option."""
 
     name = "beside"
     files = False
@@ -27,11 +27,11 @@ class Beside(Aclprof):
 
 
 class Session(OneSource):
-    """A session whose recordings request data of a device, with both interfaces made up."""
+    """A session with recordings that request records of a device, and with two made-up interfaces."""
 
-    def __init__(self, *asked, **answers):
+    def __init__(self, *chosen, **answers):
         super().__init__(None, recordings=0)
-        self.recordings = [Recording(resolve(options)[0]) for options in asked]
+        self.recordings = [Recording(resolve(options)[0]) for options in chosen]
         self.home, self.limit = self.recordings[0], 2 * 10**9
         self.identity = SimpleNamespace(rank=1)
         self.steps.recording = True
@@ -48,19 +48,19 @@ class Session(OneSource):
             source.stepped(count)
 
     def start(self):
-        """Begin the first or a further recording."""
+        """Begin the next recording."""
         self.device._rivals()
         for source in self.device.sources:
             source.start()
 
     @property
-    def asked(self):
-        return {name: tracing.asked for name, tracing in self.made.items()}
+    def requests(self):
+        return {name: tracing.requests for name, tracing in self.made.items()}
 
 
 @pytest.fixture(autouse=True)
 def two(monkeypatch):
-    """Return both interfaces, made up so that neither loads a library."""
+    """Register two made-up interfaces, neither of which loads a library."""
     for kind in (Aclprof, Beside):
         monkeypatch.setattr(kind, "tracing", lambda self, _, session=None: session.made[self.name])
         monkeypatch.setattr(kind, "libraries", lambda _: ["lib.so"])
@@ -71,20 +71,20 @@ def two(monkeypatch):
 TAKEN = ["attach", ("record", Kinds.BASIC)]
 
 
-def test_what_asks_for_nothing_of_its_own_goes_to_the_cheaper_one():
+def test_without_options_of_aclprof_the_cheaper_interface_is_used():
     session = Session({})
     session.start()
-    assert session.asked == {"aclprof": [], "beside": TAKEN}
+    assert session.requests == {"aclprof": [], "beside": TAKEN}
     (recording,) = session.recordings
     assert recording.info.device_sources == {"NPU": {"interface": "beside", "why": ""}}
     assert recording.said == []
 
 
-def test_what_it_alone_has_goes_to_aclprof_and_the_record_says_why():
+def test_options_of_aclprof_choose_it_and_the_reason_is_recorded():
     session = Session({"l2_cache": True, "profiler_level": "Level1"})
     session.start()
     session.at(1)
-    assert session.asked == {"aclprof": TAKEN, "beside": []}
+    assert session.requests == {"aclprof": TAKEN, "beside": []}
     (recording,) = session.recordings
     why = "msPTI does not serve these options: aic_metrics PipeUtilization, l2_cache"
     assert recording.info.device_sources == {"NPU": {"interface": "aclprof", "why": why}}
@@ -93,48 +93,48 @@ def test_what_it_alone_has_goes_to_aclprof_and_the_record_says_why():
     assert (session.noted, recording.noted) == ({}, {})
 
 
-def test_without_a_library_the_other_one_records_what_it_can():
+def test_without_the_library_of_aclprof_the_other_interface_records():
     session = Session({"l2_cache": True}, attach=Outcome.MISSING)
     session.start()
-    assert session.asked == {"aclprof": ["attach"], "beside": TAKEN}
+    assert session.requests == {"aclprof": ["attach"], "beside": TAKEN}
     assert session.noted == {Aclprof().what: f"there is no aclprof; {Aclprof.package}"}
     assert session.recordings[0].info.device_sources["NPU"]["interface"] == "beside"
 
 
 @pytest.mark.parametrize("what", ["attach", "record"])
 def test_where_it_fails_the_other_one_is_left_alone(what):
-    """The other interface uses the same places in the driver, so it would fail for the same reason."""
+    """The other interface uses the same entries of the driver, so it would fail for the same reason."""
     session = Session({"l2_cache": True}, **{what: Outcome.FAILED})
     session.start()
     session.at(1)
     session.at(2)
-    assert session.asked["beside"] == []
+    assert session.requests["beside"] == []
     assert list(session.noted) == [Aclprof().what]
     assert session.recordings[0].info.device_sources == {}
 
 
 def test_it_is_said_once_which_one_it_is():
-    """The choice is reported only once, even if a profiler of the script used the device in between."""
+    """ms-profiler reports its choice once, even if a profiler of the script uses the device in between."""
     session = Session({"l2_cache": True})
     session.start()
     session.device.release()
     session.device.resume()
-    assert session.asked["aclprof"] == [*TAKEN, "detach", *TAKEN]
+    assert session.requests["aclprof"] == [*TAKEN, "detach", *TAKEN]
     assert len(session.recordings[0].said) == 1
 
 
-def test_a_recording_that_begins_later_has_what_is_recorded_already():
+def test_a_later_recording_uses_the_interface_that_is_active():
     session = Session({})
     session.start()
     session.recordings.append(Recording(resolve({"l2_cache": True})[0]))
     session.start()
     session.at(1)
-    assert session.asked == {"aclprof": [], "beside": TAKEN}
+    assert session.requests == {"aclprof": [], "beside": TAKEN}
     why = "beside recorded the device already, and aclprof cannot record beside it"
     assert session.noted == {Aclprof().what: why}
 
 
-def test_a_recording_beside_is_told_where_the_files_are():
+def test_a_second_recording_learns_where_the_files_are():
     session = Session({"l2_cache": True})
     session.start()
     session.recordings.append(Recording(resolve({"l2_cache": True})[0]))

@@ -1,4 +1,4 @@
-"""The summary of stores written by hand says why their steps take as long as they do."""
+"""The summary of stores that are written by hand says why their steps take as long as they do."""
 
 import json
 import random
@@ -19,9 +19,10 @@ def summary(store):
     return json.loads((path / layout.SUMMARY).read_text())
 
 
-def test_a_graph_is_its_kernels_and_what_launches_them(tmp_path):
+def test_time_of_a_compiled_graph_is_computing_and_launching(tmp_path):
     found = summary(compiled(tmp_path))
-    # of 10 ms: 1 ms data, kernels from 2 to 4, 4 to 7 and 8 to 8.5, the rest between them
+    # In a step of 10 ms, data take 1 ms. Kernels run from 2 to 4, from 4 to 7 and from 8 to 8.5 ms. The rest is
+    # launching.
     assert found["bounds"]["shares"] == pytest.approx({"computing": 0.55, "data": 0.1, "launch": 0.35}, abs=1e-3)
     assert found["bounds"]["launched"] == {"what": "kernels", "per_step": 3.0, "median_us": 2000.0}
     first = found["critical_path"]["steps"][0]
@@ -32,7 +33,7 @@ def test_a_graph_is_its_kernels_and_what_launches_them(tmp_path):
 
 
 def test_a_backward_pass_waits_for_the_kernels_that_it_launches_unseen(tmp_path):
-    """In 10 ms the host queues kernels for 1 ms, and backward blocks until the kernels of both passes have run."""
+    """In 10 ms the host queues kernels for 1 ms. Then `backward` blocks until the kernels of both passes have run."""
     store = StoreBuilder(tmp_path, framework={"name": "mindspore", "mode": "pynative", "device": "CPU"})
     process = store.process()
     thread = process.thread()
@@ -52,8 +53,12 @@ def test_a_backward_pass_waits_for_the_kernels_that_it_launches_unseen(tmp_path)
 
 
 def queueing(parent, each):
-    """Build a run whose host queues 250 kernels a step at a given interval, ns, and waits for none; the kernels fill
-    the step."""
+    """Build a run whose host queues 250 kernels in each step and waits for none of them; the kernels fill the step.
+
+    Args:
+        parent: the folder of the result.
+        each: the time in ns from one launch to the next.
+    """
     store = StoreBuilder(parent, framework={"name": "mindspore", "mode": "pynative", "device": "CPU"})
     process = store.process()
     thread = process.thread()
@@ -70,20 +75,20 @@ def queueing(parent, each):
     return store
 
 
-def test_kernels_that_keep_up_with_a_host_that_never_waits_are_not_what_takes_the_time(tmp_path):
+def test_a_host_that_never_waits_is_launch_bound(tmp_path):
     found = summary(queueing(tmp_path / "close", 39_000))
     assert found["bounds"]["shares"]["computing"] == pytest.approx(0.9, abs=0.01)
     assert found["critical_path"]["shares"]["launch"] > 0.9
     (advice,) = found["advice"]
     assert advice["cause"] == "launch-bound"
     assert "critical path" in advice["evidence"]
-    # a host far ahead of its kernels may be waiting for the queue: its work is unknown
+    # A host far ahead of its kernels may be waiting for room in the queue, which cannot be told from its own work.
     assert summary(queueing(tmp_path / "far", 4_000))["advice"] == []
 
 
-def test_without_kernels_phases_tell_what_computed(tmp_path):
+def test_without_kernels_phases_give_the_computing_time(tmp_path):
     found = summary(training(tmp_path))
-    # steady steps: 3 ms data, 6.5 ms in phases that compute, 0.5 ms of anything else
+    # in a step, data take 3 ms, phases that compute 6.5 ms, and anything else 0.5 ms
     assert found["bounds"]["computing_is"] == "phases"
     assert found["bounds"]["shares"] == pytest.approx({"computing": 0.65, "data": 0.3, "unknown": 0.05})
     (advice,) = found["advice"]
@@ -92,7 +97,7 @@ def test_without_kernels_phases_tell_what_computed(tmp_path):
 
 
 def leaking(parent, kernels, each=2**23):
-    """Build a run of 40 steps that holds 512 KB more after each; the steps have so many kernels in one window."""
+    """Build a run of 40 steps with `kernels` kernels each; the process holds `each` more bytes after each step."""
     store = StoreBuilder(parent)
     process = store.process()
     thread = process.thread()
@@ -108,13 +113,13 @@ def leaking(parent, kernels, each=2**23):
     return store
 
 
-def test_what_the_recorder_of_kernels_keeps_is_not_the_jobs(tmp_path):
+def test_memory_of_the_kernel_recorder_is_not_the_jobs(tmp_path):
     few, many = leaking(tmp_path / "few", 1), leaking(tmp_path / "many", 200)
     held = summary(few)["memory_growth"]
     assert held["per_step"] == pytest.approx(2**23 - 470, rel=0.00001)
-    # the recorder keeps 470 bytes of each kernel
+    # the kernel recorder holds 470 bytes for each kernel
     assert summary(many)["memory_growth"]["per_step"] == pytest.approx(2**23 - 200 * 470, rel=0.001)
-    # nor are inputs of steps that it may keep
+    # Growth by 2**19 bytes in each step is not reported, because the recorder may hold the inputs of steps.
     assert summary(leaking(tmp_path / "slowly", 1, each=2**19))["memory_growth"] is None
 
 
@@ -138,13 +143,13 @@ def test_without_windows_or_samples_no_kernels_are_counted():
     assert kernels_since(none, [Window(1, 0, "", 0, 9, True, None)], none).to_list() == []
 
 
-def test_what_a_hook_of_a_gradient_sleeps_or_runs_is_no_computing(tmp_path):
-    """In 10 ms autograd runs one node for 8 ms, of which its operator takes 2 ms, and an operator sleeps for 6 ms."""
+def test_a_hook_of_a_gradient_is_no_computing(tmp_path):
+    """In 10 ms, autograd runs one node for 8 ms. Its operator takes 2 ms, and a hook sleeps or runs for 6 ms."""
     store = StoreBuilder(tmp_path, framework={"name": "torch", "mode": "eager", "device": "CPU"})
     process = store.process()
     thread = process.thread()
     ran = 0
-    for number in range(7):  # the first one does not count
+    for number in range(7):  # the first step does not count
         start, sleeps = number * 10 * MS, number % 2
         thread.span("backward", Category.BACKWARD, start, start + 9 * MS)
         name = "aten::mm" if sleeps else "autograd::engine::evaluate_function: MmBackward0"
@@ -156,14 +161,14 @@ def test_what_a_hook_of_a_gradient_sleeps_or_runs_is_no_computing(tmp_path):
         thread.step(number, start, start + 10 * MS)
     process.anchor(71 * MS)
     shares = summary(store)["bounds"]["shares"]
-    # the hook slept in one half of the steps, and ran in the other
+    # the hook sleeps in every second step, and runs Python code in the others
     assert shares["computing"] == pytest.approx(0.2, abs=0.01)
     assert shares["blocked"] == pytest.approx(0.3, abs=0.01)
     assert shares["host"] == pytest.approx(0.3, abs=0.05)
 
 
-def test_what_a_compiled_graph_computes_between_its_operators_is_no_launching(tmp_path):
-    """In 10 ms a graph takes 8 ms: a product 6 ms, and fused kernels before and after the product 2 ms."""
+def test_time_between_operators_of_a_compiled_graph_is_computing(tmp_path):
+    """In 10 ms, a graph takes 8 ms: a product 6 ms, and the fused kernels before and after it 2 ms."""
     store = StoreBuilder(tmp_path, framework={"name": "torch", "mode": "compiled", "device": "CPU"})
     process = store.process()
     thread = process.thread()
@@ -176,4 +181,4 @@ def test_what_a_compiled_graph_computes_between_its_operators_is_no_launching(tm
     process.anchor(71 * MS)
     shares = summary(store)["bounds"]["shares"]
     assert shares["computing"] == pytest.approx(0.8, abs=0.001)
-    assert shares["launch"] == pytest.approx(0.2, abs=0.001)  # the forward pass around the graph
+    assert shares["launch"] == pytest.approx(0.2, abs=0.001)  # the part of the forward pass outside of the graph

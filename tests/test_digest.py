@@ -1,4 +1,4 @@
-"""The digest of a run has the right contents, also after a round trip through JSON."""
+"""The digest of a run has the right contents, and they survive a round trip through JSON."""
 
 import json
 import shutil
@@ -37,7 +37,7 @@ def test_every_nanosecond_of_a_step_is_in_one_cell(digest):
 
 
 def test_figures_of_a_step(digest):
-    """The run has twelve steps, of which the first one warms up."""
+    """The run has twelve steps. The first one warms up and does not count."""
     assert (digest.step.count, digest.step.total) == (11, 12)
     assert digest.step.durations_ns == (digest.told_ns,) * 11
     assert digest.step.first_ns == digest.told_ns + 50 * MS
@@ -57,7 +57,7 @@ def test_figures_of_a_step(digest):
     assert modules["Net.4"] == (2 * MS, 1)
 
 
-def test_it_knows_what_the_run_was(digest):
+def test_a_digest_describes_its_run(digest):
     shape = digest.fingerprint
     assert shape.framework == "torch 2.13.0"
     assert (shape.device, shape.world_size, shape.cpu, shape.cores) == ("CPU", 1, "a processor", 2)
@@ -71,7 +71,7 @@ def test_json_and_back(digest):
     assert Digest.from_dict(content | {"added later": 1}) == digest
 
 
-def test_what_is_no_digest_is_refused(digest):
+def test_an_invalid_digest_is_refused(digest):
     content = digest.to_dict()
     odd = [{"step": {}}, {"told_ns": "x"}, {"told_ns": 10**400}, {"phases": []}, {"cells": "cells"}, {"cells": [None]}]
     odd += [{"counts": {"kernels": {"value": float("nan"), "least": 0, "most": 0, "per": "step"}}}]
@@ -86,7 +86,7 @@ def test_several_runs_are_not_one(result):
 
 
 def test_ranks_of_a_launch_are_one_run(digest):
-    """Two launches of two ranks each, which began at different times, become two runs."""
+    """Two launches of two ranks each, which begin an hour apart, become two runs."""
 
     def rank(number, hours):
         whole = replace(digest.completeness, expected=2, present=(number,))
@@ -101,7 +101,7 @@ def test_ranks_of_a_launch_are_one_run(digest):
     assert merged.counts == digest.counts
 
 
-def test_a_path_with_several_runs_is_told(tmp_path, result):
+def test_a_path_with_several_runs_is_an_error(tmp_path, result):
     for name in ("a_ascend_ms", "b_ascend_ms"):
         shutil.copytree(result, tmp_path / name)
     with pytest.raises(UsageError, match="holds 2 runs"):

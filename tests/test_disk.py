@@ -6,7 +6,7 @@ import os
 import pytest
 from fakes_built import build_one
 
-#: trains with forked workers, and prints its lost records and its children at the end
+#: program that trains and forks workers, and prints the results of its children and of its training
 JOB = """
 import os, resource, sys
 import torch
@@ -42,18 +42,18 @@ print(number, loss.item())
 
 @pytest.fixture(scope="module")
 def disk(tmp_path_factory):
-    """Return a library that fails calls for files of the result."""
+    """Return the library that makes calls for files of the result fail."""
     return build_one(tmp_path_factory.mktemp("disk"), "libdisk.so", ("disk.c",))
 
 
 @pytest.fixture(scope="module")
 def bare(launch):
-    """Return the output of the job without a profiler."""
+    """Return the run without a profiler for each kind of job."""
     return {kind: launch(JOB, kind, profile=False) for kind in ("fork", "files", "memory")}
 
 
 def unharmed(run, bare):
-    """Check that a job ended like the bare one, except for PyTorch's own errors when it can open no more modules."""
+    """Check that a job ended like the bare one; PyTorch's own errors count only as often as in the bare run."""
     assert (run.code, run.out) == (bare.code, bare.out) and bare.code == 0, run.err
     assert run.err.count("Traceback") == bare.err.count("Traceback"), run.err
     if not bare.err:

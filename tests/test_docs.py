@@ -1,4 +1,4 @@
-"""Links in the documents resolve, commands run, named tests exist, and figures are those of the measurements."""
+"""Links in the documents resolve, commands run, named tests exist, and figures are measured."""
 
 import argparse
 import importlib
@@ -20,9 +20,9 @@ from test_cli import run
 PAGES = sorted(
     [*ROOT.glob("README*.md"), ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")]
 )
-#: a front door is read whole
+#: the most lines of a README, which a visitor reads as a whole
 README_LINES = 150
-#: so is a page about a decision
+#: the most lines of a page about a decision
 DECISION_LINES = 50
 
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
@@ -33,13 +33,13 @@ def text_of(page):
 
 
 def commands(page):
-    """Return the command lines of a page: lines set off by four spaces, and code within a sentence."""
+    """Return the commands of ms-profiler in a page: lines set off by four spaces, and code within a sentence."""
     set_off = re.findall(r"^ {4}(ms-profiler .*?)(?: +#.*)?$", text_of(page), re.MULTILINE)
     return set_off + re.findall(r"`(ms-profiler [^`]*)`", text_of(page))
 
 
 def anchors(page):
-    """Return the anchors of a page, made from headings as Markdown renderers do."""
+    """Return the anchors of a page, which Markdown renderers make from its headings."""
     headings = re.findall(r"^#+ (.*)$", text_of(page), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading).strip().lower().replace(" ", "-") for heading in headings}
 
@@ -70,7 +70,7 @@ def test_the_site_has_every_page():
 
 
 def undescribed(schema, place=""):
-    """Yield the keys of a JSON schema that have no description."""
+    """Yield the paths of the keys in a JSON schema that have no description."""
     for key, value in schema.get("properties", {}).items():
         if "description" not in value and "$ref" not in value:
             yield f"{place}.{key}"
@@ -127,7 +127,7 @@ def test_every_page_is_reached_from_the_readme():
         reached.add(page)
         targets = {target.partition("#")[0] for target in re.findall(r"\]\(([^)\s]+\.md[^)\s]*)\)", text_of(page))}
         new |= {(page.parent / target).resolve() for target in targets if "://" not in target} - reached
-    # the other ways in: the site, and the translation
+    # readers enter the site and the translation directly, not from the README
     entries = {ROOT / "docs/index.md", ROOT / "README.zh.md"}
     assert set(PAGES) - entries <= reached
 
@@ -157,7 +157,7 @@ def test_commands_are_those_of_the_program(page):
         assert words[0] in COMMANDS, line
         parser = argparse.ArgumentParser(exit_on_error=False)
         importlib.import_module(COMMANDS[words[0]]).add_arguments(parser)
-        # a sentence may leave out known options, but the options that it names have to exist
+        # A sentence may leave out options that a command needs, but each option that it names has to exist.
         known = {word for action in parser._actions for word in action.option_strings}
         named = words[1 : words.index("--")] if "--" in words else words[1:]
         assert {word for word in named if word.startswith("--")} <= known, line
@@ -189,13 +189,13 @@ def test_options_that_a_page_shows_are_valid(page):
 
 
 def test_the_table_of_options_is_that_of_the_code():
-    """`ms-profiler options --write docs/options.md` writes it."""
+    """`ms-profiler options --write docs/options.md` writes the table."""
     page = text_of(ROOT / "docs/options.md")
     assert options_command.rewritten(page) == page
 
 
 def test_figures_of_the_readme_are_measured():
-    """Each figure of the comparison stands in a row of the measurements."""
+    """Each figure in the README's comparison is in a row of the measurements."""
     measured = text_of(ROOT / "benchmarks/RESULTS.md")
     comparison = text_of(ROOT / "README.md").partition("## Compared with others")[2].partition("\n## ")[0]
     figures = re.findall(r"\bx?\d+\.\d+\b(?! GHz)", comparison)

@@ -1,4 +1,4 @@
-"""Each command line of the documents runs as it is written, on one recorded job, or is listed with what it needs."""
+"""Each command line of the documents runs as written on a recorded job, or is listed with the reason why it cannot."""
 
 import os
 import re
@@ -13,8 +13,7 @@ from conftest import ROOT, environment
 from store_builder import write_training
 from test_docs import PAGES, text_of
 
-#: the job of the documents: a step of one thread mostly waits, so that other work on the machine hardly changes its
-#: length, and the noise of its runs is below the default threshold of the gate
+#: the job of the documents; `pause` is the seconds that each step waits
 TRAIN = """
 import time
 import torch
@@ -25,16 +24,20 @@ for _ in range(40):
     optimizer.zero_grad()
     network(torch.ones(32, 64)).sum().backward()
     optimizer.step()
-    time.sleep(0.1)
+    time.sleep({pause})
 """
+#: A wait in seconds that is most of a step. So other work on the machine hardly changes the step's length, and the
+#: noise of the runs stays below the gate's default threshold.
+LONG_PAUSE = 0.1
 PROGRAMS = ("ms-profiler", "python", "pip", "make", "git", "ssh", "export", "pre-commit")
-#: commands that need no arguments
+#: commands that are complete without arguments
 WHOLE = ("ms-profiler doctor", "ms-profiler tables", "ms-profiler options")
-#: begins of set-off blocks that hold no command lines: code, manifests, trees, printed lines
+#: first words of set-off blocks that are not command lines: code, manifests, trees, printed lines
 NO_COMMANDS = ("import", "with", "@pytest", "ray.init(", "spec:", "agent/", "job", "module", "Rank", "Goodput", "Stage")
-#: the changelog tells of earlier versions, and the translation of the README has its commands
+#: pages whose commands run; the changelog is about earlier versions, and the translated README repeats the README's
+#: commands
 RUN = [page for page in PAGES if page.name not in ("CHANGELOG.md", "README.zh.md")]
-#: what keeps a command line from running here, by a pattern that it contains
+#: pattern of a command line that cannot run here -> the reason
 NEEDS = {
     r"^git clone URL_OF_THIS_REPOSITORY": "an address of the repository",
     r"^pip install '\./ms-profiler": "an environment of its own; test_install.py runs it",
@@ -54,30 +57,30 @@ NEEDS = {
     r"^pip uninstall ": "an environment of its own",
     r"COMMAND|\.\.\.": "words in place of its own, which stand for any",
 }
-#: commands whose exit code 1 is an answer
+#: commands for which exit code 1 is a valid result
 ANSWERS = ("ms-profiler doctor", "ms-profiler gate")
-#: pages whose commands run the job again and again
+#: pages with commands that run the job repeatedly
 LONG = {"docs/gate.md"}
 
 
 def needs(line):
-    """Return what keeps a command line from running here; empty where nothing does."""
+    """Return why a command line cannot run here; empty if it can."""
     return next((why for pattern, why in NEEDS.items() if re.search(pattern, line)), "")
 
 
 def program(line):
-    """Return the program of a line, behind variables that are set for it."""
+    """Return the program of a command line, without the variables set before it."""
     return re.sub(r"^(\w+=('[^']*'|\S*) )+", "", line).split(" ")[0]
 
 
 def blocks(page):
-    """Return the parts of a page that are set off by four spaces, each a list of lines."""
+    """Return the blocks of a page that are set off by four spaces, each as a list of lines."""
     text = re.sub(r"^```.*?^```", "", text_of(page), flags=re.MULTILINE | re.DOTALL)
     return [[line[4:] for line in block.splitlines()] for block in re.findall(r"(?:(?<=\n\n)|^)((?: {4}.*\n?)+)", text)]
 
 
 def mentioned(page):
-    """Return the commands within the sentences and tables of a page that are more than the name of one."""
+    """Yield the commands in the sentences and tables of a page, except for those that only name a command."""
     found = [" ".join(code.split()) for code in re.findall(r"(?<!`)`([^`]+)`", text_of(page))]
     for code in found:
         words = code.split()
@@ -87,7 +90,7 @@ def mentioned(page):
 
 
 def scripts(page):
-    """Return what a page has a reader run, from top to bottom: each block, then each command of a sentence."""
+    """Yield the commands of a page as lists of lines: each block, then each command in a sentence."""
     for block in blocks(page):
         if program(block[0]) in PROGRAMS:
             yield [re.sub(r" +#.*", "", line) for line in block if line]
@@ -98,7 +101,7 @@ def scripts(page):
 
 
 def to_run(page):
-    """Return the scripts of a page without the lines that cannot run here, and without what a page before it ran."""
+    """Return the commands of a page, without lines that cannot run here and without commands of earlier pages."""
     ran = []
     for each in RUN:
         here = [left for lines in scripts(each) if (left := [line for line in lines if not needs(line)])]
@@ -112,10 +115,10 @@ def to_run(page):
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory):
-    """Return a folder with the job of the documents, and what it left under each name that they use."""
+    """Return a folder with the job of the documents, and with a result under each name that the documents use."""
     folder = tmp_path_factory.mktemp("documents") / "job"
     folder.mkdir()
-    (folder / "train.py").write_text(TRAIN)
+    (folder / "train.py").write_text(TRAIN.format(pause=0.005))
     variables = environment({"start": True, "output_path": str(folder / "data"), "quiet": True})
     subprocess.run([sys.executable, "train.py"], cwd=folder, env=variables, check=True)
     for name in ("DIR", "DIR0", "DIR1", "A", "B", "BEFORE", "AFTER", "before", "after", "runs/new_1"):
@@ -136,7 +139,7 @@ def recorded(tmp_path_factory):
 
 
 def runnable(page, lines, folder):
-    """Return the lines of a page as a shell script, with places of this machine."""
+    """Return the lines of a page as a shell script, with paths and process ids of this machine."""
     ranks = {"DIR": "PARENT"} if page.name == "ranks.md" else {}
     places = {"/shared/": f"{folder}/shared/", "/path/to/sitecustomize": str(ROOT / "sitecustomize")} | {
         "4242": str(os.getpid())
@@ -156,13 +159,16 @@ def runnable(page, lines, folder):
     ids=lambda page: str(page.relative_to(ROOT)),
 )
 def test_commands_run(page, recorded, tmp_path):
-    """The commands of a page run one after the other in a copy of the job's folder."""
+    """The commands of a page run one after another in a copy of the job's folder."""
     written = to_run(page)
     if not written:
         return
     folder = tmp_path / "job"
     shutil.copytree(recorded, folder, symlinks=True)
     shutil.copytree(recorded.parent / "base", tmp_path / "base")
+    if str(page.relative_to(ROOT)) in LONG:
+        for place in (folder, tmp_path / "base"):
+            (place / "train.py").write_text(TRAIN.format(pause=LONG_PAUSE))
     variables = environment(PATH=f"{Path(sys.executable).parent}:{os.environ['PATH']}", GIT_COMMIT="0123abc")
     for lines in written:
         script = runnable(page, lines, folder)
@@ -192,7 +198,7 @@ def test_both_languages_have_the_same_commands():
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_to_other_sites_are_whole(page):
-    """Whether the sites answer is not looked up: tests run without a network."""
+    """A link to another site has a valid address. The test does not follow it, because tests run without a network."""
     for link in re.findall(r"https?://[^\s)>`'\"]+", text_of(page)):
         parts = urlsplit(link.rstrip(".,;:"))
         assert parts.scheme == "https" or parts.hostname == "127.0.0.1", link

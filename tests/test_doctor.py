@@ -1,4 +1,4 @@
-"""`ms-profiler doctor` names the cause in each of many planted situations, and no cause in a sound one."""
+"""`ms-profiler doctor` names the cause in each planted situation, and no cause in a sound one."""
 
 import json
 import os
@@ -17,7 +17,7 @@ TRAINING = "import mindspore\nprint('trained')\n"
 
 
 def interpreter(folder, *, installed, framework=True):
-    """Make a virtual environment, with or without ms-profiler, and with or without an empty framework."""
+    """Make a virtual environment, optionally with ms-profiler and with an empty framework; return its Python."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
     (packages,) = folder.glob("lib/python*/site-packages")
     if installed:
@@ -32,7 +32,7 @@ def interpreter(folder, *, installed, framework=True):
 
 @pytest.fixture(scope="module")
 def pythons(tmp_path_factory):
-    """Return interpreters by name."""
+    """Return interpreters by the names that the situations use for them."""
     folder = tmp_path_factory.mktemp("pythons")
     return {
         "PYTHON": interpreter(folder / "installed", installed=True),
@@ -42,7 +42,7 @@ def pythons(tmp_path_factory):
 
 
 def doctor(*words, cwd, variables):
-    """Return the exit code and the findings."""
+    """Run the command; return its exit code and its findings."""
     command = [sys.executable, "-m", "ms_profiler", "doctor", "--json", *map(str, words)]
     done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=100, cwd=cwd, check=False)
     assert done.stderr == ""
@@ -50,11 +50,12 @@ def doctor(*words, cwd, variables):
 
 
 def first(findings):
-    """Return the finding that a person reads first."""
+    """Return the finding that the command prints first."""
     return min(findings, key=lambda finding: ("cause", "note", "ok").index(finding["state"]))
 
 
-#: planted situation -> (options, more of the environment, command, about, part of the text); FOLDER is the job's folder
+#: planted situation -> (options, further environment, command, subject of the finding, part of its text); FOLDER is the
+#: job's folder
 CAUSES = {
     "no variable": (None, {}, "PYTHON train.py", "variable", "MS_PROFILER_OPTIONS is not set"),
     "an empty variable": ("", {}, "PYTHON train.py", "variable", "is empty"),
@@ -96,7 +97,7 @@ CAUSES = {
     "no such script": (ON, {}, "PYTHON missing.py", "script", "cannot be read"),
     "no such program": (ON, {}, "no-such-program train.py", "command", "There is no program"),
     "a frozen program": (ON, {}, "./frozen", "command", "is a frozen program"),
-    "a tool": (ON, {}, "PYTHON -m pip install x", "command", "pip is a tool"),
+    "a tool": (ON, {}, "PYTHON -m pip install x", "command", "it is the tool pip."),
     "a scheduler": (ON, {"MS_ROLE": "MS_SCHED"}, "PYTHON train.py", "command", "the scheduler of a distributed job"),
 }
 NOTES = {
@@ -130,7 +131,7 @@ NOTES = {
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory, pythons):
-    """Return the directory of a job, with everything that the situations name."""
+    """Return the folder of a job, with every file that the situations name."""
     folder = tmp_path_factory.mktemp("job")
     (folder / "train.py").write_text("import train_steps\n")
     (folder / "train_steps.py").write_text(TRAINING)
@@ -167,14 +168,14 @@ def test_the_cause_is_named(name, pythons, folder):
 
 
 @pytest.mark.parametrize("name", NOTES)
-def test_what_may_surprise_is_noted(name, pythons, folder):
+def test_surprising_settings_are_noted(name, pythons, folder):
     code, findings = examined(NOTES[name], pythons, folder)
     *_, about, text = NOTES[name]
     assert (code, [finding for finding in findings if finding["state"] == "cause"]) == (0, [])
     assert any(text in finding["text"] for finding in findings if finding["about"] == about), findings
 
 
-def test_nothing_is_wrong_with_a_sound_job(pythons, folder):
+def test_a_sound_job_has_no_finding(pythons, folder):
     code, findings = examined((ON, {}, "PYTHON train.py", "", ""), pythons, folder)
     assert code == 0
     assert {finding["about"] for finding in findings if finding["state"] == "ok"} == {
@@ -197,7 +198,7 @@ def test_a_page_begins_with_the_cause(folder, pythons):
 
 
 def test_a_process_that_runs(pythons, folder):
-    """The environment and interpreter of the examined process count, not those of the doctor."""
+    """The doctor examines the environment and the interpreter of the other process, not its own."""
     program = "import sys; print('on', flush=True); sys.stdin.read()"
     running = subprocess.Popen(
         [pythons["BARE"], "-c", program], env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=folder
@@ -296,7 +297,7 @@ def test_run_says_why_nothing_was_recorded(pythons, folder):
     [("import sys; sys.exit(3)", 3), ("import os; os.kill(os.getpid(), 15)", -signal.SIGTERM)],
 )
 def test_run_leaves_the_command_as_it_is(program, code, folder):
-    """The command has the same parent, process id, children and end as without us."""
+    """The command has the same parent, process id, children and end as without `ms-profiler run`."""
     show = "import os; print(os.getppid(), os.listdir(f'/proc/self/task/{os.getpid()}') and "
     show += (
         "open(f'/proc/self/task/{os.getpid()}/children').read(), sorted(os.listdir('/proc/self/fd'))[:-1], flush=True)"
@@ -306,7 +307,7 @@ def test_run_leaves_the_command_as_it_is(program, code, folder):
     assert (done.returncode, done.stdout) == (bare.returncode, bare.stdout) == (code, bare.stdout)
 
 
-def test_run_says_nothing_of_what_was_recorded_or_could_not_be_started(folder, tmp_path):
+def test_run_reports_no_missing_recording_after_success_or_a_failed_start(folder, tmp_path):
     done = run(
         "--output-path", tmp_path, "--option", "analyse=off", "--", sys.executable, "-c", "import torch", cwd="/"
     )
@@ -315,7 +316,7 @@ def test_run_says_nothing_of_what_was_recorded_or_could_not_be_started(folder, t
     assert "nothing was recorded" not in run("--", "no-such-program", cwd=folder).stderr
 
 
-def test_who_watches_holds_no_pipe_of_the_command(pythons, folder):
+def test_the_watcher_holds_no_pipe_of_the_command(pythons, folder):
     running = subprocess.Popen(
         [sys.executable, "-m", "ms_profiler", "run", "--", pythons["PYTHON"], "-c", "input()"],
         env=environment(),
@@ -332,7 +333,7 @@ def test_who_watches_holds_no_pipe_of_the_command(pythons, folder):
 
 
 def watchers(command):
-    """Return the open files of each other process with the same command line."""
+    """Return the targets of the open descriptors of each other `ms-profiler run` process."""
     found = []
     for path in Path("/proc").glob("[0-9]*"):
         try:
@@ -340,5 +341,5 @@ def watchers(command):
             if words[1:4] == [b"-m", b"ms_profiler", b"run"] and path.name != str(command):
                 found.append({os.readlink(link) for link in (path / "fd").iterdir()})
         except OSError:
-            continue  # it has ended
+            continue  # the process has ended
     return found

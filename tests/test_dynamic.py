@@ -1,4 +1,4 @@
-"""A file of dynamic profiling selects the recorded steps, both for the script's own monitor and for the variable."""
+"""A file of dynamic profiling selects the recorded steps, for the script's own monitor and for the variable."""
 
 import json
 import subprocess
@@ -29,7 +29,7 @@ def test_a_monitor_records_the_steps_its_file_asks_for(job, tmp_path, way, loop)
         assert len(rows(result, "kernel_details.csv")) > 0
         assert summary(result)["steps"]["source"] == ("framework_loop" if loop == "model" else "script")
         shapes = result / "ASCEND_PROFILER_OUTPUT" / "operator_details.csv"
-        assert shapes.exists() == (begin == 9)  # record_shapes
+        assert shapes.exists() == (begin == 9)  # only the second request has record_shapes
     assert "start_step is 5 and stop_step 6, but step 14 begins" in run.err
     if way == "variable":
         assert len(numbers(run.result)) == 15
@@ -61,12 +61,12 @@ def test_the_variable_names_a_file_that_is_watched(tmp_path):
     assert folder.name == "rank0_start9_stop11"
     assert numbers(result) == [9, 10, 11]
     assert summary(result)["steps"]["source"] == "optimizer_cycle"
-    # the file's values hold, although the variable has others
+    # the file's record_shapes replaces that of the variable
     assert not (result / "ASCEND_PROFILER_OUTPUT" / "operator_details.csv").exists()
 
 
 @pytest.mark.slow
-def test_what_the_job_ended_in_is_kept(job, tmp_path):
+def test_steps_up_to_the_jobs_end_are_stored(job, tmp_path):
     (tmp_path / "file.json").write_text('{"start_step": 18, "stop_step": 30, "analyse_mode": 0}')
     (tmp_path / "goes on").touch()
     run = job(PROGRAMS / "dynamic_option.py", options={"dynamic": "file.json"}, env={"MS_PROFILER_RAISE": "1"})
@@ -76,7 +76,7 @@ def test_what_the_job_ended_in_is_kept(job, tmp_path):
     assert numbers(result) == [18, 19, 20]
 
 
-def test_a_file_that_cannot_be_is_named_and_the_job_goes_on(job):
+def test_an_impossible_file_is_named_and_the_job_continues(job):
     run = job("import mindspore\nprint('goes on')", options={"dynamic": "/dev/null/file.json"})
     assert (run.code, run.out) == (0, "goes on\n"), run.err
     assert "dynamic is '/dev/null/file.json', which cannot be written" in run.err

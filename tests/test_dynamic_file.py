@@ -1,4 +1,4 @@
-"""The keys in the file of dynamic profiling have their meaning, and wrong keys are reported."""
+"""The keys in the file of dynamic profiling have their documented meaning, and wrong keys are reported."""
 
 import json
 import os
@@ -9,7 +9,7 @@ from ms_profiler.job.control.dynamic_file import DEFAULTS, DynamicFile
 
 @pytest.fixture
 def written(tmp_path):
-    """Return a function that writes the file and returns its reader, which looks at every call."""
+    """Return a function that writes the file and returns its reader, which reads the file at each call of `look`."""
 
     def write(content, **given):
         path = tmp_path / "profiler_config.json"
@@ -19,7 +19,7 @@ def written(tmp_path):
     return write
 
 
-def test_defaults_ask_for_nothing(tmp_path):
+def test_defaults_request_nothing(tmp_path):
     file = DynamicFile(str(tmp_path / "new" / "profiler_config.json"), {}, 0.0)
     assert file.look() is None
     file.create()
@@ -29,7 +29,7 @@ def test_defaults_ask_for_nothing(tmp_path):
     assert not plan.wanted and plan.messages == []
 
 
-def test_numbers_mean_what_the_interface_says(written):
+def test_numbers_have_the_meaning_of_the_interface(written):
     file = written(
         {
             "start_step": 2,
@@ -43,7 +43,7 @@ def test_numbers_mean_what_the_interface_says(written):
     )
     plan = file.look()
     assert (plan.start, plan.stop, plan.path, plan.wanted) == (2, 5, "elsewhere", True)
-    assert plan.options.aic_metrics == "PipeUtilization"  # in the variable 0 is ArithmeticUtilization
+    assert plan.options.aic_metrics == "PipeUtilization"  # 0 has another meaning in the variable: ArithmeticUtilization
     assert (plan.options.profiler_level, plan.options.activities) == ("Level1", ("CPU",))
     assert plan.options.export_type == ("text", "db")
 
@@ -52,11 +52,11 @@ def test_numbers_mean_what_the_interface_says(written):
     ("content", "mode"),
     [({}, "async"), ({"analyse": False}, "off"), ({"analyse_mode": 0}, "sync"), ({"analyse_mode": 1}, "async")],
 )
-def test_the_loop_waits_for_an_analysis_only_where_that_is_asked_for(written, content, mode):
+def test_the_loop_waits_for_an_analysis_only_on_request(written, content, mode):
     assert written({"start_step": 1, "stop_step": 1, **content}).look().options.analyse == mode
 
 
-def test_options_of_the_variable_hold_where_the_file_says_nothing(written):
+def test_options_of_the_variable_apply_where_the_file_has_none(written):
     plan = written({"start_step": 1, "stop_step": 1, "record_shapes": False}, record_shapes=True, quiet=True).look()
     assert (plan.options.record_shapes, plan.options.quiet) == (False, True)
 
@@ -78,7 +78,7 @@ def test_it_is_read_again_only_when_it_has_changed(written):
         ({"start_step": 5, "stop_step": 3}, "start_step 5 in .* is after stop_step 3"),
     ],
 )
-def test_what_is_wrong_is_said_once(written, content, message):
+def test_an_error_is_reported_once(written, content, message):
     file = written(content)
     with pytest.raises(ValueError, match=message):
         file.look()

@@ -43,7 +43,7 @@ def store(tmp_path):
     return StoreBuilder(tmp_path)
 
 
-def test_schema_is_a_schema_and_rejects_what_it_should(tmp_path):
+def test_the_schema_is_valid_and_rejects_incomplete_summaries(tmp_path):
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
     _, summary = analyse(training(tmp_path))
     for key in SCHEMA["required"]:
@@ -84,7 +84,7 @@ def test_plain_training(tmp_path):
     assert result.verdict == summary["verdict"] == "30 % of the step waits for data."
     assert result.warning == ""
     assert summary["steps"]["count"] == 20 and summary["steps"]["source"] == "script"
-    # one compiled, and of the others the first fills caches
+    # left out are the step that compiled, and the step after it, which filled caches
     assert summary["steps"]["steady"]["left_out"] == 2 and summary["steps"]["steady"]["median_ms"] == 10.0
     assert summary["steps"]["first_ms"] == 110.0
     assert summary["compile"].pop("operators")["count"] == 0
@@ -122,14 +122,14 @@ def test_the_same_store_gives_the_same_bytes(tmp_path, state, build):
         (path / name).unlink()
     engine.analyse([path])
     assert artefacts(path) == first
-    # in another interpreter, with other hash seeds and threads
+    # an interpreter with another hash seed and another number of threads writes the same bytes
     code = f"from ms_profiler.analysis.driver.engine import analyse; analyse([{str(path)!r}], max_processes=1)"
     environ = {**os.environ, "PYTHONHASHSEED": "7", "PYTHONPATH": str(Path(engine.__file__).parents[2])}
     subprocess.run([sys.executable, "-c", code], env=environ, check=True)
     assert artefacts(path) == first
 
 
-def test_killed_run_says_so_and_shows_what_was_running(tmp_path):
+def test_killed_run_has_its_state_and_unfinished_spans(tmp_path):
     store = training(tmp_path, host="")
     process = store.processes[0]
     process.info.state, process.info.end, process.info.ended_ns = "running", "", 0
@@ -162,11 +162,11 @@ def test_budget_that_refused_records_is_a_lost_window(tmp_path):
     _, summary = analyse(store)
     (window,) = summary["completeness"]["lost_windows"]
     assert window["records"] == 77 and window["pid"] == 4242
-    # the last module or operator of the run ends at 347 ms: step 19 begins at 340 ms
+    # The last module or operator of the run ends at 347 ms, because step 19 begins at 340 ms.
     assert (window["from_s"], window["to_s"]) == (0.347, 2.0)
 
 
-def test_wall_clock_that_was_set_is_told(store):
+def test_a_wall_clock_that_was_set_is_reported(store):
     process = store.process()
     thread = process.thread()
     thread.span("x", Category.DATA, 0, MS)
@@ -176,7 +176,7 @@ def test_wall_clock_that_was_set_is_told(store):
     assert summary["run"]["duration_s"] == 1.0
 
 
-def test_nothing_but_a_control_stream_is_a_result(store):
+def test_a_control_stream_alone_is_a_result(store):
     store.process()
     result, summary = analyse(store)
     assert result.verdict == "No step was recorded."
@@ -206,7 +206,7 @@ def test_step_list_that_cannot_be_served(tmp_path, steps):
         engine.analyse([write_training(tmp_path)], step_list=steps)
 
 
-def test_parent_directory_stands_for_its_results(tmp_path):
+def test_a_parent_directory_is_replaced_by_its_results(tmp_path):
     paths = [write_training(tmp_path, name=f"host_{rank}_20260101000000123_ascend_ms", rank=rank) for rank in range(3)]
     (tmp_path / "unrelated").mkdir()
     (tmp_path / "empty_ascend_ms").mkdir()
@@ -233,7 +233,7 @@ def test_one_unreadable_result_does_not_hide_the_others(tmp_path):
         engine.analyse([bad])
 
 
-def test_without_polars_the_error_says_what_to_install(tmp_path, monkeypatch):
+def test_without_polars_the_error_names_the_extra(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "polars", None)
     with pytest.raises(DependencyError, match=r"pip install 'ms-profiler\[analysis\]'"):
         engine.analyse([write_training(tmp_path)])
@@ -282,3 +282,24 @@ def test_halves_of_surrogate_pairs_in_the_records_of_a_run_and_in_a_trace_end_no
     engine.analyse([path, tmp_path / "t.json"])
     assert json.loads((path / layout.SUMMARY).read_text())["run"]["processes"][0]["name"] == "p?"
     assert "op?" in (tmp_path / "t_analysis" / layout.OUTPUT / layout.TRACE_VIEW).read_text()
+
+
+@pytest.mark.slow
+def test_the_analysis_of_many_steps_ends(tmp_path):
+    """An earlier analysis made a set for each step, and took four minutes for 100,000 steps."""
+    count, store = 100_000, StoreBuilder(tmp_path)
+    process = store.process()
+    thread, names = process.thread(), [process.string(name) for name in ("next", "forward")]
+    for number in range(count):
+        if number % 1000 == 0:
+            thread.new_segment()
+        start = (number + 50) * MS
+        thread.span(names[0], Category.DATA, start, start + MS // 4)
+        thread.span(names[1], Category.FORWARD, start + MS // 4, start + MS // 2)
+        thread.step(number, start, start + MS)
+    process.info.ended_ns = RAW_NS + (count + 51) * MS
+    path = store.write()
+    subprocess.run([sys.executable, "-m", "ms_profiler", "analyse", str(path)], check=True, timeout=120)
+    summary = summary_of(path)
+    assert summary["steps"]["count"] == count
+    assert summary["phases"]["data"]["total_ms"] == pytest.approx(count / 4, rel=1e-4)

@@ -1,4 +1,4 @@
-"""`ms-profiler cluster` writes the same bytes with processes and with Dask's workers, also if a worker is lost."""
+"""`ms-profiler cluster` writes the same bytes with processes and with Dask's workers, even if it loses a worker."""
 
 import errno
 import os
@@ -30,11 +30,11 @@ def job(tmp_path):
 
 
 def command(job, name, *words):
-    """Return the command line; its files go to a directory with the given name."""
+    """Return the command line that compares the ranks of a job, and writes its files below a directory."""
     return [TOOLS / "ms-profiler", "cluster", job, "--json", "--output", job.parent / name, *words]
 
 
-def told(job, name, *words):
+def output_of(job, name, *words):
     """Run the command; return its output and the bytes of its files."""
     done = subprocess.run(command(job, name, *words), capture_output=True, text=True, timeout=PATIENCE_S)
     assert done.returncode == 0, done.stderr
@@ -46,8 +46,7 @@ def files(job, name):
 
 
 def lost_in_the_middle(job, name, *words):
-    """Run the command and kill the process that is reading the steps of rank 33; return output and bytes like
-    `told`."""
+    """Run the command and kill the process that reads the steps of rank 33; return the same as `output_of`."""
     (place,) = job.glob("host_33_*/ASCEND_PROFILER_OUTPUT/step_trace_time.csv")
     real = place.with_suffix(".real")
     place.rename(real)
@@ -58,13 +57,13 @@ def lost_in_the_middle(job, name, *words):
         deadline = time.monotonic() + PATIENCE_S
         while True:
             try:
-                # it can be opened only while a reader waits
+                # opening the pipe for writing fails until a reader waits for it
                 descriptor = os.open(place, os.O_WRONLY | os.O_NONBLOCK)
                 break
             except OSError as error:
                 assert error.errno == errno.ENXIO and time.monotonic() < deadline and running.poll() is None
                 time.sleep(0.02)
-        # a reader that waits in `open` has no descriptor yet
+        # a reader that still waits in `open` has no descriptor of the pipe yet
         while not (readers := [pid for pid in psutil.pids() if pid != os.getpid() and has_open(pid, place)]):
             assert time.monotonic() < deadline and running.poll() is None
             time.sleep(0.02)
@@ -88,7 +87,7 @@ def has_open(pid, path):
 @pytest.mark.slow
 @needs_data
 def test_a_lost_process_changes_no_byte(job):
-    alone = told(job, "alone", "--max-process-number", "1")
+    alone = output_of(job, "alone", "--max-process-number", "1")
     assert len(alone[1]) == 4
     assert lost_in_the_middle(job, "two", "--max-process-number", "2") == alone
 
@@ -113,7 +112,7 @@ def test_options_of_an_engine_that_contradict_each_other(tmp_path):
 
 @contextmanager
 def scheduler(workers):
-    """Start a scheduler of Dask with workers; yield its address."""
+    """Start a Dask scheduler with workers, and yield the scheduler's address."""
     address = f"tcp://127.0.0.1:{free_port()}"
     lines = [
         ["scheduler", "--host", "127.0.0.1", "--port", address.rpartition(":")[2], "--no-dashboard", "--no-show"],
@@ -146,16 +145,16 @@ def scheduler(workers):
 @pytest.mark.slow
 def test_a_lost_worker_of_dask_changes_no_byte(job):
     pytest.importorskip("distributed")
-    alone = told(job, "alone", "--max-process-number", "1")
+    alone = output_of(job, "alone", "--max-process-number", "1")
     with scheduler(2) as address:
         words = ["--engine", "dask", "--scheduler", address]
-        assert told(job, "dask", *words) == alone
+        assert output_of(job, "dask", *words) == alone
         assert lost_in_the_middle(job, "killed", *words) == alone
         damaged = next(job.glob("host_5_*/ASCEND_PROFILER_OUTPUT"))
         for path in damaged.iterdir():
             path.write_bytes(b"{")
-        out, _ = told(job, "damaged", *words)
-        assert (out, files(job, "damaged")) == told(job, "again", "--max-process-number", "1")
+        out, _ = output_of(job, "damaged", *words)
+        assert (out, files(job, "damaged")) == output_of(job, "again", "--max-process-number", "1")
         assert "host_5_" in out
 
 

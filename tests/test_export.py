@@ -1,4 +1,4 @@
-"""msprof makes tables of aclprof's data; whether it succeeds or not, the raw data stay."""
+"""msprof makes tables from aclprof's data; the raw data stay, whether msprof succeeds or not."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from ms_profiler import cann
 from ms_profiler.analysis.driver import export
 
 US = 1000
-#: name, type, stream, launch, start, length, thread
+#: each task: name, type, stream, launch in ns, start in ns, length in ns, thread
 TASKS = [
     ("MatMul1", "MatMul", 2, 10 * US, 50 * US, 20 * US, 77),
     ("Add1", "Add", 2, 12 * US, 70 * US, 5 * US, 77),
@@ -23,7 +23,7 @@ TASKS = [
 
 @pytest.fixture
 def result(tmp_path, monkeypatch):
-    """Return a result directory with a folder of raw data, with msprof on the path."""
+    """Return a result directory with a folder of raw data, and put the made-up msprof on the path."""
     folder = tmp_path / "host_1_2_ascend_ms" / "PROF_000001_1_FAKE"
     (folder / "device_0" / "data").mkdir(parents=True)
     lines = "".join(" ".join(map(str, task)) + "\n" for task in TASKS)
@@ -35,7 +35,7 @@ def result(tmp_path, monkeypatch):
 
 @pytest.fixture
 def nowhere(monkeypatch):
-    """Make the machine look as if it had no CANN."""
+    """Make the machine look as if CANN were not installed."""
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     for name in cann.HOMES:
         monkeypatch.delenv(name, raising=False)
@@ -59,7 +59,7 @@ MADE = [
 ]
 
 
-def test_its_tables_stand_beside_the_raw_data_and_are_made_once(result, tmp_path):
+def test_its_tables_are_beside_the_raw_data_and_made_once(result, tmp_path):
     (made,) = export.export(str(result))
     output = str(result / "PROF_000001_1_FAKE" / "mindstudio_profiler_output")
     assert made == export.Export(str(result / "PROF_000001_1_FAKE"), output)
@@ -79,13 +79,13 @@ def test_a_result_that_is_to_be_left_alone_is(result, tmp_path):
     assert export.look(str(result))[0].output == ""
 
 
-def test_what_was_not_read_yet_says_what_to_run(result):
+def test_raw_data_not_yet_read_name_the_command(result):
     (found,) = export.look(str(result))
     assert found.why == f"msprof has not read it yet; run: ms-profiler analyse {result}"
 
 
 def ended(pid):
-    """Return whether a process has ended, even if its parent has not waited for it."""
+    """Return whether a process has ended, even if its parent has not read its exit status."""
     try:
         return "\nState:\tZ" in Path(f"/proc/{pid}/status").read_text()
     except OSError:
@@ -94,7 +94,7 @@ def ended(pid):
 
 def advice(result):
     folder = result / "PROF_000001_1_FAKE"
-    return f"where CANN is, run: msprof --export=on --output={folder}, then: ms-profiler analyse {result}"
+    return f"on a machine with CANN, run: msprof --export=on --output={folder}, then: ms-profiler analyse {result}"
 
 
 @pytest.mark.parametrize(
@@ -104,14 +104,14 @@ def advice(result):
         ("empty", "msprof wrote no trace and no table of kernels"),
     ],
 )
-def test_where_it_fails_the_raw_data_are_kept(result, monkeypatch, mode, why):
+def test_after_a_failure_the_raw_data_stay(result, monkeypatch, mode, why):
     monkeypatch.setenv("FAKE_MSPROF", mode)
     (made,) = export.export(str(result))
     assert (made.output, made.why) == ("", f"{why}; the raw data are kept; {advice(result)}")
     assert files(result) == RAW
 
 
-def test_what_hangs_is_ended_with_all_that_it_started(result, monkeypatch, tmp_path):
+def test_a_hanging_msprof_is_ended_with_its_children(result, monkeypatch, tmp_path):
     monkeypatch.setenv("FAKE_MSPROF", "hangs")
     (made,) = export.export(str(result), patience=5)
     assert made.why == f"msprof did not end within 5 s; the raw data are kept; {advice(result)}"
@@ -121,7 +121,7 @@ def test_what_hangs_is_ended_with_all_that_it_started(result, monkeypatch, tmp_p
 
 
 def test_an_analysis_that_is_killed_takes_it_with_it(result, monkeypatch, tmp_path):
-    """A killed analysis ends msprof as well; the next analysis removes its copy of the data."""
+    """If the analysis is killed, msprof ends as well. The next analysis removes the copied data."""
     monkeypatch.setenv("FAKE_MSPROF", "hangs")
     program = "import sys; from ms_profiler.analysis.driver import export; export.export(sys.argv[1])"
     log = tmp_path / "log"
@@ -136,7 +136,7 @@ def test_an_analysis_that_is_killed_takes_it_with_it(result, monkeypatch, tmp_pa
     assert files(result) == RAW + MADE
 
 
-def test_where_it_is_not_the_line_says_what_to_run_where_it_is(result, nowhere):
+def test_without_msprof_the_line_names_the_command(result, nowhere):
     (made,) = export.export(str(result))
     assert (made.output, made.why) == ("", f"msprof is not found; {advice(result)}")
     assert files(result) == RAW
@@ -146,7 +146,7 @@ def test_a_result_without_raw_data_runs_nothing(tmp_path):
     assert export.export(str(tmp_path)) == export.look(str(tmp_path / "none")) == []
 
 
-def test_the_fake_writes_what_is_documented(result):
+def test_the_fake_writes_the_documented_lanes(result):
     (made,) = export.export(str(result))
     (trace,) = Path(made.output).glob("msprof_*.json")
     lanes = [event["args"]["name"] for event in json.loads(trace.read_text()) if event["name"] == "process_name"]

@@ -1,5 +1,6 @@
-"""Damaged results of other tools: readable parts are used, unreadable ones are counted; a result without readable parts
-is an error.
+"""The analysis uses the readable parts of other tools' damaged results, and counts the unreadable ones.
+
+A result without readable parts is an error.
 """
 
 import json
@@ -17,7 +18,7 @@ PART = {"ph": "X", "name": "Memcpy", "pid": 3_000_000_002, "tid": 2, "ts": absol
 
 
 def analyse(path, capsys):
-    """Return the exit code, the warnings, and the counts of the summary if there is one."""
+    """Analyse a result; return the exit code, stderr, and the counts of the summary if there is one."""
     code = main(["analyse", str(path)])
     summary = path / layout.SUMMARY
     content = json.loads(summary.read_text()) if summary.exists() else {}
@@ -51,15 +52,15 @@ def text(tmp_path):
         ([{**EVENT, "ph": "E", "ts": absolute(5)}, 7, None, "x", {"ph": 3}], 5),
         ([{**PART, "args": {"size(Byte)": "many", "transport type": "SDMA", "link type": "HCCS"}}], 1),
         ([{**PART, "args": {"size(Byte)": -4, "transport type": "SDMA", "link type": "HCCS"}}], 1),
-        # a part of no exchange
+        # the part belongs to no exchange
         ([{**PART, "ts": absolute(90), "args": {"size(Byte)": 4, "transport type": "SDMA", "link type": "HCCS"}}], 1),
     ],
 )
 def test_events_that_make_no_sense_are_counted(text, capsys, events, counted):
     edit_trace(text, *events)
-    code, told, counts = analyse(text, capsys)
+    code, err, counts = analyse(text, capsys)
     assert (code, counts["damaged_events"]) == (0, counted)
-    assert f"{counted} events that cannot be read" in told
+    assert f"{counted} events that cannot be read" in err
     assert [row["Computing"] for row in rows(text, layout.STEP_TRACE_TIME)] == ["30.000"]
     content = json.loads((text / layout.OUTPUT / layout.COMMUNICATION).read_text())
     assert content["step7"]["collective"]["Total Op Info"]["Communication Time Info"]["Transit Time(ms)"] == 0.013
@@ -77,8 +78,8 @@ def test_events_that_make_no_sense_are_counted(text, capsys, events, counted):
 )
 def test_rows_of_the_table_that_make_no_sense_are_counted(text, capsys, line):
     edit_table(text, line)
-    code, told, counts = analyse(text, capsys)
-    assert (code, counts["damaged_kernels"]) == (0, 1) and "1 kernels that cannot be read" in told
+    code, err, counts = analyse(text, capsys)
+    assert (code, counts["damaged_kernels"]) == (0, 1) and "1 kernels that cannot be read" in err
     assert [row["Computing"] for row in rows(text, layout.STEP_TRACE_TIME)] == ["30.000"]
 
 
@@ -86,8 +87,8 @@ def test_rows_of_the_table_that_make_no_sense_are_counted(text, capsys, line):
 @pytest.mark.parametrize("content", [b"", b"\x00" * 64, b"{}", b"[", b"\xff\xfe\x00"])
 def test_one_file_of_no_use_leaves_the_other(text, capsys, name, content):
     (text / layout.OUTPUT / name).write_bytes(content)
-    code, told, _ = analyse(text, capsys)
-    assert code == 0 and name in told
+    code, err, _ = analyse(text, capsys)
+    assert code == 0 and name in err
     assert len(rows(text, layout.OP_STATISTIC if name == layout.TRACE_VIEW else layout.STEP_TRACE_TIME)) == 1
 
 
@@ -98,26 +99,26 @@ def test_a_trace_cut_anywhere_is_used_up_to_there(text, capsys):
     found = []
     for share in (3, 2, 1):
         trace.write_bytes(whole[: len(whole) * share // 4])
-        code, told, _ = analyse(text, capsys)
+        code, err, _ = analyse(text, capsys)
         found.append(code)
         if code == 0:
-            assert "no whole JSON" in told
+            assert "no whole JSON" in err
         else:
-            assert code == 2 and "holds no event that can be read" in told
+            assert code == 2 and "holds no event that can be read" in err
     assert found[0] == 0
 
 
-def test_nothing_readable_is_an_error_that_names_the_result(text, capsys):
+def test_an_unreadable_result_is_an_error_that_names_it(text, capsys):
     for name in (layout.TRACE_VIEW, layout.KERNEL_DETAILS):
         (text / layout.OUTPUT / name).write_bytes(b"")
     assert main(["analyse", str(text)]) == 2
-    told = capsys.readouterr().err
-    assert f"{text} holds no event that can be read" in told and len(told.splitlines()) <= 2
+    err = capsys.readouterr().err
+    assert f"{text} holds no event that can be read" in err and len(err.splitlines()) <= 2
     assert not (text / layout.SUMMARY).exists()
 
 
 def test_a_clock_that_jumps_moves_no_step(text, capsys):
-    """Kernels from the years 1970 and 2200 are in the table of kernels, but in no step."""
+    """Kernels from the years 1970 and 2200 are in the kernel table, but in no step."""
     edit_table(text, "2,Early,Add,AI_CORE,12.500,1,0", "2,Late,Add,AI_CORE,7258118400000000.000,1,0")
     code, _, _ = analyse(text, capsys)
     assert code == 0
@@ -146,7 +147,7 @@ def test_steps_that_go_back_in_time_do_not_overlap(tmp_path, capsys):
         ("UPDATE STRING_IDS SET value = x'ff00' WHERE value = 'Add1'", "damaged_kernels", 1),
         ("UPDATE PYTORCH_API SET endNs = x'ff' WHERE connectionId = 1", "damaged_events", 1),
         ("UPDATE COMMUNICATION_TASK_INFO SET size = 'many' WHERE globalTaskId = 2001", "damaged_events", 1),
-        # parts without details, as without a profiler level
+        # parts have no details, as at a low profiler level
         ("UPDATE COMMUNICATION_TASK_INFO SET size = -1, transportType = 65534", None, 0),
         ("UPDATE COMMUNICATION_TASK_INFO SET size = -1", "damaged_events", 7),
         ("UPDATE COMMUNICATION_TASK_INFO SET opId = 5 WHERE globalTaskId = 2001", "damaged_events", 1),
@@ -166,8 +167,8 @@ def test_cells_of_a_database_that_make_no_sense_are_counted(tmp_path, capsys, st
     assert connection.execute(statement).rowcount
     connection.commit()
     connection.close()
-    code, told, counts = analyse(path, capsys)
-    assert code == 0 and bool(told) == bool(counted)
+    code, err, counts = analyse(path, capsys)
+    assert code == 0 and bool(err) == bool(counted)
     assert {name: number for name, number in counts.items() if name.startswith("damaged_") and number} == (
         {kind: counted} if kind else {}
     )

@@ -1,4 +1,4 @@
-"""The descriptions of the format in C and in Python agree."""
+"""The descriptions of the file format in C and in Python agree."""
 
 import re
 from pathlib import Path
@@ -16,7 +16,7 @@ def defines(prefix):
 
 
 def members(struct):
-    """Return [(type, name, length)] of a struct, checked to have no padding."""
+    """Return (type, name, length) of each member of a C struct, and check that the struct has no padding."""
     body = re.search(r"typedef struct \{([^}]*)\} " + struct + ";", HEADER)[1]
     found = re.findall(r"^\s*(\w+) (\w+)(?:\[(\d+)\])?;", body, re.MULTILINE)
     offset = 0
@@ -75,7 +75,7 @@ def test_layouts(struct, mirror, size):
     assert mirror.size == size
 
 
-def test_the_last_word_is_what_commits():
+def test_the_last_word_commits_the_slot():
     assert [name for _, name, _ in members("msp_slot")][-4:] == ["kind", "category", "flags", "extra"]
 
 

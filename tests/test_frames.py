@@ -1,4 +1,4 @@
-"""No frame of ours stands between a job and its own code: the job sees the same frames as without us."""
+"""No frame of ms-profiler is on the stack of a job's own code: the job sees the same frames as without it."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Exchanges of DTensor, of shards and of compiled graphs have the group and the bytes of PyTorch's flight recorder."""
+"""Exchanges of DTensor, sharding and compiled graphs have the group and the bytes of PyTorch's flight recorder."""
 
 import json
 from pathlib import Path
@@ -13,9 +13,9 @@ from ms_profiler.analysis.cluster import gathering
 from ms_profiler.cli import main
 from ms_profiler.store.format import Category, Kind
 
-#: gloo has no such exchange, and makes it of an all-reduce
+#: gloo has no reduce-scatter and calls an all-reduce in its place
 MADE_BY = {"reducescatter": "allreduce"}
-#: microseconds by which the program makes a rank late
+#: microseconds by which the program makes rank 1 late in each step
 LATE_US = 100_000
 
 
@@ -24,11 +24,11 @@ def test_only_calls_that_exchange_data_are_recorded(job, tmp_path):
     alone = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
     variables = {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
     program = PROGRAMS / "functional_torch.py"
-    run = job(program, tmp_path / "told", env=variables | alone, options={"overhead_budget": 0}, timeout=200)
+    run = job(program, tmp_path / "computed", env=variables | alone, options={"overhead_budget": 0}, timeout=200)
     assert run.code == 0, run.err
-    told = json.loads((tmp_path / "told").read_text())
-    assert told.pop("counted") == 1 and told.pop("known") is True
-    assert told.pop("script") == [1.0] * 4 and all(value == [2.0] * 4 for value in told.values())
+    computed = json.loads((tmp_path / "computed").read_text())
+    assert computed.pop("counted") == 1 and computed.pop("known") is True
+    assert computed.pop("script") == [1.0] * 4 and all(value == [2.0] * 4 for value in computed.values())
     seen = [
         event for event in events(run.result) if event.kind == Kind.SPAN and event.category == Category.COMMUNICATION
     ]
@@ -49,10 +49,10 @@ def test_exchanges_are_those_of_the_flight_recorder(kind, tmp_path):
         account = gathering.read(str(path))
         truth = json.loads((tmp_path / f"truth_{account.rank}.json").read_text())
         assert account.steps.height == len(truth["steps"])
-        for step, told in zip(account.steps["step"], truth["steps"], strict=True):
+        for step, computed in zip(account.steps["step"], truth["steps"], strict=True):
             found = account.exchanges.filter(pl.col("step") == step).select("operation", "group", "bytes").rows()
             ours = [(MADE_BY.get(name, name), group, size) for name, group, size in found]
-            assert ours == [(name.replace("_", ""), group, size) for name, group, size in told] and told
+            assert ours == [(name.replace("_", ""), group, size) for name, group, size in computed] and computed
 
 
 @pytest.mark.slow
@@ -65,7 +65,7 @@ def test_wait_for_a_late_rank_of_a_divided_layer_is_communication(tmp_path, caps
     assert [late["rank"] for late in found["late"]] == [1], found["verdict"]
     assert [row["role"] for row in found["ranks"]] == ["waits", "late"]
     directory = {row["rank"]: Path(row["directory"]) for row in found["ranks"]}[0]
-    steps = rows(directory, "step_trace_time")[1:]  # rank 0 waits nearly all the time, on a busy machine half of it
+    steps = rows(directory, "step_trace_time")[1:]  # rank 0 waits for most of a step, when busy for half of it
     waited = sum(float(row["Communication(Not Overlapped)"]) for row in steps)
     assert waited > 0.5 * LATE_US * len(steps)
     assert sum(float(row["Overlapped"]) for row in steps) < 0.1 * waited

@@ -1,4 +1,4 @@
-"""Garbage collections are recorded, and no callback of ours remains afterwards."""
+"""Garbage collections are recorded, and ms-profiler leaves no callback behind."""
 
 from events import events, named
 
@@ -22,6 +22,6 @@ print(len([callback for callback in gc.callbacks if getattr(callback, "__module_
 def test_full_collections_are_recorded_until_the_hooks_are_undone(job):
     run = job(JOB, options={"analyse": "off"})
     assert (run.code, run.out.split()) == (0, ["1", "0"]), run.err
-    told = named(events(run.result), "garbage collection, generation 2")
-    assert len(told) >= 3
-    assert all(event.end > event.start for event in told)
+    collections = named(events(run.result), "garbage collection, generation 2")
+    assert len(collections) >= 3
+    assert all(event.end > event.start for event in collections)

@@ -22,7 +22,7 @@ JOB = f"{sys.executable} {PROGRAMS / 'made_job.py'}"
 
 
 def made(folder, factors, between=0.0, seed=1):
-    """Write a run of 20 steps for each factor and return their paths."""
+    """Write a run of 20 steps for each factor of the step length, and return the paths of the runs."""
     chance = random.Random(seed)
     paths = []
     for number, factor in enumerate(factors):
@@ -33,7 +33,7 @@ def made(folder, factors, between=0.0, seed=1):
 
 @pytest.fixture(scope="module")
 def pools(tmp_path_factory):
-    """Return paths of runs: unchanged, 10 % slower, and so noisy that five runs do not suffice."""
+    """Return paths of runs by kind: usual, 10 % slower, and so noisy that five runs do not suffice for a verdict."""
     folder = tmp_path_factory.mktemp("pools")
     noisy = (1.0, 1.2, 0.9, 1.15, 0.85)
     return {
@@ -54,7 +54,7 @@ def outside_of_any_pipeline(monkeypatch, tmp_path):
 
 @pytest.fixture
 def gate(capsys, tmp_path):
-    """Return a function that gates and returns exit code, document, and stderr."""
+    """Return a function that runs `ms-profiler gate`, and returns the exit code, the JSON document and stderr."""
 
     def run(*words):
         place = tmp_path / "verdict.json"
@@ -64,13 +64,13 @@ def gate(capsys, tmp_path):
         except SystemExit as left:
             code = left.code
         content = json.loads(place.read_text()) if place.exists() else None
-        told = capsys.readouterr()
+        err = capsys.readouterr()
         if content is not None:
             schema = json.loads((ROOT / "agent/ms_profiler/gate/gate.schema.json").read_text())
             Draft202012Validator(schema).validate(content)
             assert content["exit_code"] == code
-            assert content["headline"] in told.out
-        return code, content, told.err
+            assert content["headline"] in err.out
+        return code, content, err.err
 
     return run
 
@@ -99,11 +99,11 @@ def test_a_slower_side_is_a_regression_that_names_its_parts(gate, pools):
 
 
 @pytest.mark.slow
-def test_what_is_faster_passes(gate, pools):
+def test_faster_runs_pass(gate, pools):
     assert gate("--runs", *pools["slower"], "--versus", *pools["usual"])[0] == 0
 
 
-def test_runs_that_do_not_tell_are_inconclusive_which_is_strict_alone(gate, pools):
+def test_noisy_runs_are_inconclusive_and_fail_only_with_strict(gate, pools):
     sides = ("--runs", *pools["noisy"], "--versus", *pools["noisy too"])
     code, content, _ = gate(*sides)
     assert (code, content["verdict"]) == (0, "inconclusive")
@@ -133,10 +133,10 @@ def test_few_runs_decide_by_counts_and_a_tripwire(gate, pools, tmp_path):
         ("--base", "no-such-command-at-all", "--new", "true"),
     ],
 )
-def test_what_cannot_be_done_is_usage(gate, words):
-    code, content, told = gate(*words)
+def test_impossible_arguments_are_usage_errors(gate, words):
+    code, content, err = gate(*words)
     assert (code, content) == (2, None)
-    assert told.strip()
+    assert err.strip()
 
 
 def written(folder, name, **info):
@@ -173,7 +173,7 @@ def other_python(folder):
 
 
 @pytest.mark.parametrize("fault", [missing_rank, dropped, killed, few_steps, other_framework, other_python])
-def test_what_is_not_whole_or_not_the_same_never_passes(gate, tmp_path, fault):
+def test_incomplete_or_different_runs_never_pass(gate, tmp_path, fault):
     (tmp_path / "base").mkdir()
     (tmp_path / "new").mkdir()
     base = written(tmp_path / "base", "b")
@@ -186,7 +186,7 @@ def test_what_is_not_whole_or_not_the_same_never_passes(gate, tmp_path, fault):
 
 
 def operators(folder, name, each):
-    """Write a run with a given number of operators in each step."""
+    """Write a run; `each` is a function of a step's number that returns the number of its operators."""
     store = StoreBuilder(folder, f"{name}_1_20260101000000123_ascend_ms")
     process = store.process()
     thread = process.thread()
@@ -225,15 +225,15 @@ def test_a_count_that_varies_from_step_to_step_is_none_to_alarm_for(gate, tmp_pa
 
 def test_a_baseline_is_stored_compared_and_changes_on_a_pass_alone(gate, pools, tmp_path):
     file = tmp_path / "made with the file" / "base.json"
-    code, _, told = gate("--save", file, *pools["usual"])
-    assert code == 0 and "decide on a threshold of" in told
+    code, _, err = gate("--save", file, *pools["usual"])
+    assert code == 0 and "decide on a threshold of" in err
     first = file.read_bytes()
     assert len(first) < 100_000
     assert gate("--baseline", file, *pools["same"])[0] == 0
     code, content, _ = gate("--baseline", file, *pools["slower"])
     assert code == 1 and content["why"]["contributors"]
-    code, _, told = gate("--save", file, *pools["slower"])
-    assert code == 1 and "stays as it was" in told
+    code, _, err = gate("--save", file, *pools["slower"])
+    assert code == 1 and "stays as it was" in err
     assert file.read_bytes() == first
     assert gate("--save", file, *pools["same"])[0] == 0
     assert file.read_bytes() != first
@@ -241,12 +241,12 @@ def test_a_baseline_is_stored_compared_and_changes_on_a_pass_alone(gate, pools, 
     assert gate("--baseline", file, *pools["slower"])[0] == 0
 
 
-def test_a_threshold_below_the_noise_of_the_baseline_is_refused_with_one_that_is_not(gate, pools, tmp_path):
+def test_a_threshold_below_the_noise_is_refused_and_a_larger_one_proposed(gate, pools, tmp_path):
     file = tmp_path / "base.json"
     gate("--save", file, *pools["noisy"])
-    code, content, told = gate("--baseline", file, *pools["noisy too"])
+    code, content, err = gate("--baseline", file, *pools["noisy too"])
     assert (code, content) == (2, None)
-    smallest = told.split("--threshold ")[1].split(",")[0].rstrip(". \n")
+    smallest = err.split("--threshold ")[1].split(",")[0].rstrip(". \n")
     assert gate("--baseline", file, *pools["noisy too"], "--threshold", smallest)[0] == 0
     ran = tmp_path / "ran"
     assert gate("--baseline", file, "--new", f"touch {ran}")[0] == 2
@@ -276,16 +276,16 @@ def test_a_baseline_that_cannot_be_read_is_one_line(gate, tmp_path, change, says
     content = json.loads((ROOT / "tests/baselines/format_1.json").read_text()) | change
     file = tmp_path / "base.json"
     file.write_text(json.dumps(content))
-    code, _, told = gate("--baseline", file, "somewhere")
-    assert code == 2 and says in told and told.count("\n") == 1
+    code, _, err = gate("--baseline", file, "somewhere")
+    assert code == 2 and says in err and err.count("\n") == 1
 
 
-def test_commands_run_in_turn_and_what_they_recorded_stays_where_it_is_wanted(gate, tmp_path):
+def test_commands_run_in_turn_and_recordings_stay_in_the_output(gate, tmp_path):
     kept = tmp_path / "kept"
     words = ("--repeat", 4, "--output", kept)
-    code, content, told = gate("--base", f"{JOB} 1", "--new", f"{JOB} 1.2", *words)
+    code, content, err = gate("--base", f"{JOB} 1", "--new", f"{JOB} 1.2", *words)
     assert (code, content["runs"]) == (1, {"base": 4, "new": 4})
-    order = [line.split("(")[1].split(")")[0] for line in told.splitlines() if " of 8 (" in line]
+    order = [line.split("(")[1].split(")")[0] for line in err.splitlines() if " of 8 (" in line]
     assert order == ["base", "new", "new", "base"] * 2
     assert sorted(os.listdir(kept)) == sorted(f"{side}_{number}" for side in ("base", "new") for number in range(1, 5))
     assert gate("--base", "true", "--new", "true", "--output", kept)[0] == 2
@@ -307,14 +307,14 @@ def test_commands_serve_as_one_side(gate, tmp_path):
     ],
 )
 def test_a_command_that_fails_hangs_or_records_nothing_is_incomplete(gate, kind, words, says):
-    code, content, told = gate("--base", f"{JOB} {kind}", "--new", f"{JOB} 1", "--repeat", 1, *words)
+    code, content, err = gate("--base", f"{JOB} {kind}", "--new", f"{JOB} 1", "--repeat", 1, *words)
     assert (code, content) == (3, None)
-    assert says in told
+    assert says in err
 
 
-def test_a_command_that_trains_twice_is_told(gate):
-    code, _, told = gate("--base", f"{JOB} 1; sleep 0.01; {JOB} 1", "--new", f"{JOB} 1", "--repeat", 1)
-    assert code == 2 and "recorded 2 runs" in told
+def test_a_command_that_trains_twice_is_an_error(gate):
+    code, _, err = gate("--base", f"{JOB} 1; sleep 0.01; {JOB} 1", "--new", f"{JOB} 1", "--repeat", 1)
+    assert code == 2 and "recorded 2 runs" in err
 
 
 def test_every_form_of_the_verdict(gate, pools, tmp_path, monkeypatch, capsys):
@@ -357,12 +357,12 @@ def test_the_self_test_prints_its_rates(capsys, monkeypatch):
     monkeypatch.setattr(trials, "NOISES", (0.03,))
     monkeypatch.setattr(made_runs, "STEPS", 12)
     assert cli.main(["gate", "--self-test", "--trials", "20", "--seed", "3"]) == 0
-    told = capsys.readouterr().out
-    assert "seed 3" in told and told.count("%") > 8
+    err = capsys.readouterr().out
+    assert "seed 3" in err and err.count("%") > 8
 
 
 def noisy_training(folder, number, factor, chance):
-    """Write a run of 40 steps with the store builder; runs differ by 3 %."""
+    """Write a run of 40 steps with the store builder; runs differ from each other by 3 % at random."""
     store = StoreBuilder(folder, f"host_{number}_20260101000000123_ascend_ms", started_ns=number)
     process = store.process()
     thread = process.thread()
@@ -380,7 +380,15 @@ LAYERS = 8
 
 
 def beside_neighbours(folder, number, speed, slower=(), chance=None):
-    """Write a run of 12 steps of eight layers that a machine of some speed runs; some layers are 1.8 times as slow."""
+    """Write a run of 12 steps of eight layers on a machine of a given speed.
+
+    Args:
+        folder: the folder of the result.
+        number: the number of the run.
+        speed: the factor of all times on this machine.
+        slower: the numbers of layers that take 1.8 times as long.
+        chance: a random generator for noise; None for a run without noise.
+    """
     store = StoreBuilder(folder, f"host_{number}_20260101000000123_ascend_ms", started_ns=number)
     process = store.process()
     thread = process.thread()
@@ -398,7 +406,7 @@ def beside_neighbours(folder, number, speed, slower=(), chance=None):
 
 
 def test_a_slower_layer_is_found_on_a_machine_whose_speed_changes_by_half(gate, tmp_path):
-    """Of the same two sides, the step times alone do not tell."""
+    """The step times of these two sides alone give no verdict."""
     speeds = [1.0, 1.5, 0.8, 1.2, 0.7], [1.3, 0.7, 0.9, 1.4, 0.8]
     base = [beside_neighbours(tmp_path, number, speed) for number, speed in enumerate(speeds[0])]
     new = [beside_neighbours(tmp_path, 10 + number, speed, {3}) for number, speed in enumerate(speeds[1])]
@@ -424,7 +432,7 @@ def test_a_job_that_is_slower_in_all_its_parts_is_a_regression(gate, tmp_path):
 
 
 def test_runs_that_are_slower_as_the_machine_is_are_no_regression(gate, tmp_path):
-    """By chance alone the new runs met the slower moments: the step is 18 % slower."""
+    """The new runs are 18 % slower only because they ran by chance while the machine was slower."""
     speeds = [0.8, 0.9, 0.95, 1.05, 1.2], [1.0, 1.1, 1.12, 1.25, 1.3]
     base = [beside_neighbours(tmp_path, number, speed) for number, speed in enumerate(speeds[0])]
     new = [beside_neighbours(tmp_path, 10 + number, speed) for number, speed in enumerate(speeds[1])]
@@ -458,18 +466,18 @@ def test_rates_of_runs_that_another_builder_wrote(tmp_path):
     slower = trials.rates(pools["base"], pools["new"], 1000, chance)
     print(equal, slower)
     assert equal[Verdict.REGRESSION] <= 20
-    # 98 % are found as a rule; the pools are chance too
+    # the gate finds 98 % on average, but the pools are random, too
     assert slower[Verdict.REGRESSION] >= 940
 
 
 def test_the_help_names_every_exit_code(capsys):
     with pytest.raises(SystemExit):
         cli.main(["gate", "--help"])
-    told = capsys.readouterr().out
-    assert all(f"{code} " in told.partition("exit codes:")[2] for code in range(5))
+    err = capsys.readouterr().out
+    assert all(f"{code} " in err.partition("exit codes:")[2] for code in range(5))
 
 
-def test_nothing_of_a_run_is_left_behind(gate, tmp_path, monkeypatch):
+def test_temporary_recordings_are_deleted(gate, tmp_path, monkeypatch):
     (tmp_path / "tmp").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
     assert gate("--base", f"{JOB} 1", "--new", f"{JOB} 1", "--repeat", 1)[0] == 0

@@ -1,4 +1,4 @@
-"""The time of a job over all starts of its ranks: every part is planted, and the parts add up."""
+"""The time of a job over all starts of its ranks is divided into parts, which are the planted ones and add up."""
 
 import json
 
@@ -16,7 +16,7 @@ SECOND = 1_000_000_000
 
 
 def started(rank, attempt, begin, steps, *, saved=(), loaded=False, first=0, end="exit"):
-    """Return the account of a start: 2 s of set-up, steps of 1 s, of which it waits 0.25 s, and 0.5 s at its end."""
+    """Return the account of a start: 2 s of set-up, steps of 1 s that each wait for 0.25 s, and 0.5 s at the end."""
     rows = [
         (
             number,
@@ -67,12 +67,12 @@ def test_lost_steps_are_those_after_the_last_checkpoint():
         (10, None, 0, True),
     ]
     seconds = {part: value / SECOND / 2 for part, value in found.parts.items() if value}
-    # the first start ends its last step at 10 s, the second start begins at 20 s
+    # the last step of the first start ends at 10 s, and the second start begins at 20 s
     assert seconds == {"set-up": 4, "restarts": 10, "lost steps": 2, "waiting": 4, "after the last step": 0.5}
     assert found.total_ns == 65 * SECOND and found.useful_ns == 24 * SECOND
 
 
-def test_without_a_checkpoint_nothing_tells_which_steps_were_made_again():
+def test_without_a_checkpoint_the_repeated_steps_are_unknown():
     found = goodput.goodput([started(0, 0, 0, 8), started(0, 1, 20, 10)])
     assert found.parts["lost steps"] == 0 and found.starts[0].lost is None
     assert found.remarks == [
@@ -104,10 +104,10 @@ def test_checkpoint_holds_the_steps_that_were_updated_before_it(writing, tmp_pat
         thread.span("forward", Category.FORWARD, start + 5 * MS, start + 8 * MS)
         thread.span("backward", Category.BACKWARD, start + 8 * MS, start + 12 * MS)
         thread.span("SGD", Category.OPTIMIZER, start + 12 * MS, start + 14 * MS)
-        if number == 1:  # at the end of its step
+        if number == 1:  # a checkpoint at the end of its step
             thread.span("torch.save", Category.CHECKPOINT, start + 15 * MS, start + 16 * MS)
             thread.span("torch.save, closing", Category.CHECKPOINT, start + 16 * MS, start + 17 * MS)
-        if number == 4:  # at the begin of the step after
+        if number == 4:  # a checkpoint at the begin of the step after it
             thread.span("torch.save", Category.CHECKPOINT, start + MS, start + 2 * MS)
         if number == 4 and writing == "whole":
             thread.span("torch.save, closing", Category.CHECKPOINT, start + 2 * MS, start + 3 * MS)
@@ -124,7 +124,7 @@ def test_checkpoint_holds_the_steps_that_were_updated_before_it(writing, tmp_pat
 
 
 @pytest.mark.slow
-def test_job_whose_rank_is_killed_goes_on_from_its_checkpoint(tmp_path, capsys):
+def test_a_job_whose_rank_is_killed_continues_from_its_checkpoint(tmp_path, capsys):
     options = {"start": True, "output_path": str(tmp_path / "data")}
     command = [TOOLS / "torchrun", "--standalone", "--nproc_per_node=2", "--max-restarts=1"]
     job = [PROGRAMS / "elastic_torch.py", tmp_path / "checkpoint", "30", "5", "13"]

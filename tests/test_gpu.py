@@ -1,6 +1,6 @@
-"""A real GPU: kernels of a training loop are those that PyTorch's own profiler records. Not run on a GPU yet.
+"""On a real GPU, the recorded kernels of a training loop are those that PyTorch's own profiler records.
 
-The two profilers run one after the other, because CUPTI serves only one.
+The two profilers run one after the other, because CUPTI serves only one. These tests have not run on a GPU yet.
 """
 
 import json
@@ -14,7 +14,7 @@ from csv_rows import rows
 
 pytestmark = pytest.mark.gpu
 STEPS = 20
-#: largest relative difference of a kernel's time in another run, over all steps
+#: largest relative difference between the total kernel times of two runs
 NOISE = 0.25
 
 
@@ -33,7 +33,7 @@ def run(folder, *words, program="gpu_job.py"):
 
 
 def by_stream(kernels):
-    """Return the names on each stream in order; the streams are sorted by these names, because their numbers differ."""
+    """Return the kernel names of each stream in order; the lists are sorted, because streams have other numbers."""
     found = defaultdict(list)
     for _, stream, name in sorted(kernels):
         found[stream].append(name)
@@ -41,12 +41,12 @@ def by_stream(kernels):
 
 
 def launched(trace):
-    """Return the kernels in a trace of PyTorch's own profiler."""
+    """Return the kernels in a trace of PyTorch's own profiler, as its events."""
     return [event for event in json.loads(trace.read_text())["traceEvents"] if event.get("cat") == "kernel"]
 
 
 def same(kernels, events):
-    """Check that our kernels are those of the trace, with the same durations."""
+    """Check that our kernels have the names of the trace's kernels and the same total time."""
     assert Counter(row["Name"] for row in kernels) == Counter(event["name"] for event in events)
     took = sum(float(row["Duration(us)"]) for row in kernels), sum(event["dur"] for event in events)
     assert abs(took[0] / took[1] - 1) < NOISE
@@ -84,7 +84,10 @@ def test_without_a_word_the_variable_records_the_gpu(tmp_path):
 
 
 def test_a_program_that_knows_only_the_driver_has_its_kernels_and_copies_recorded(tmp_path):
-    """Its launches are known exactly; PyTorch's own profiler measures their durations."""
+    """The kernels and copies that the program launches are known exactly.
+
+    PyTorch's own profiler gives their durations.
+    """
     trace = tmp_path / "theirs.json"
     printed = run(tmp_path, str(STEPS), str(trace), program="gpu_driver.py")
     assert printed == run(tmp_path, str(STEPS), program="gpu_driver.py") == "3.75 3.75"

@@ -1,6 +1,6 @@
-"""Figures of real GPU traces agree with sums computed directly from their text, and with Holistic Trace Analysis (HTA).
+"""Figures of real GPU traces agree with sums computed from their text, and with Holistic Trace Analysis (HTA).
 
-The sums are equal to the nanosecond. Where HTA differs, a comment says why.
+The figures equal the sums to the nanosecond. Where HTA's figures differ, a comment says why.
 """
 
 import json
@@ -16,7 +16,8 @@ from ms_profiler.analysis.metrics import critical_path
 
 VARIABLE = "MS_PROFILER_TEST_GPU_TRACES"
 NAMES = ("kineto_2021_resnet50", "nccl_data", "negative_queue", "ns_resolution", "trace_diff_test")
-#: percent of HTA 0.5's critical paths that a kernel which exchanges nothing, or a copy, is, by step, where it makes one
+#: trace -> {step: percent of HTA 0.5's critical path that is kernels without exchanges, or copies}; HTA has no path for
+#: other traces
 PATHS = {
     "nccl_data": {4: 0.0, 5: 0.0},
     "ns_resolution": {101: 96.6, 102: 97.9, 103: 97.9, 104: 97.9},
@@ -34,7 +35,7 @@ def folder():
 
 @pytest.fixture(scope="module")
 def measured(folder):
-    """Return a function that measures a trace, once."""
+    """Return a function that returns the measures of a trace by its name, and measures each trace once."""
     known = {}
 
     def one(name):
@@ -56,7 +57,7 @@ def length(rows):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_ran(measured, truth, name):
+def test_counts_and_times_of_device_work(measured, truth, name):
     device, direct = measured(name).recording.device, truth[name]["direct"]
     exchanges, sets = device.tasks.filter("exchange"), device.copies.filter("sets")
     copies = device.copies.filter(~pl.col("sets"))
@@ -99,13 +100,13 @@ def test_the_time_of_the_device_is_divided_among_the_steps(measured, truth, name
     assert moments["computing"] == direct["union_comp"]
     assert moments["not_overlapped"] == direct["union_comm"] - direct["overlap"]
     assert (moments["overlapped"], moments["copying"]) == (direct["overlap"], direct["mem_not_other"])
-    # idle time before the first task and after the last one, in addition to the idle time between tasks
+    # the steps also have idle time before the first task and after the last one
     device = measures.recording.device
     bounds = [part.select("start_ns", "end_ns") for part in (device.tasks, device.copies)]
     first, last = pl.concat(bounds).select(pl.col("start_ns").min(), pl.col("end_ns").max()).row(0)
     during = measures.stream.during
     edges = max(first - during["start_ns"][0], 0) + max(during["end_ns"][-1] - last, 0)
-    # in one of the traces the host is in no step for 60 us between two
+    # in one of the traces, the host is in no step for 60 us between two steps
     between = int((during["start_ns"][1:] - during["end_ns"][:-1]).sum())
     assert moments["idle"] == direct["idle"] + edges - between and between < 130_000
     parts = ("computing", "not_overlapped", "copying", "idle")
@@ -136,8 +137,7 @@ def test_critical_paths_are_as_hta_has_them(measured, name):
 
 
 def test_a_critical_path_has_the_kernels_of_graphs(measured):
-    """HTA gives kernels 47 % of these paths, because it keeps one kernel of each graph launch and counts the others as
-    a gap."""
+    """HTA gives kernels 47 % of these paths. It counts one kernel of each graph launch, and the others as a gap."""
     measures = measured("trace_diff_test")
     shares = critical_path.shares(measures.diagnosis.path)
     busiest = measures.recording.device.tasks.filter(~pl.col("exchange"))["stream"].mode().item()
@@ -157,7 +157,7 @@ def test_a_path_is_as_long_as_its_step(measured, name):
         assert pieces["start_ns"].to_list()[1:] == pieces["end_ns"].to_list()[:-1]
 
 
-def test_exchanges_are_told_with_their_bytes(measured, truth):
+def test_exchanges_have_their_bytes(measured, truth):
     measures = measured("nccl_data")
     sums = measures.calls.group_by("operation", "group", "size", "dtype").agg(pl.len(), pl.col("bytes").sum())
     found = {str(row[:4]): list(row[4:]) for row in sums.iter_rows()}
@@ -178,18 +178,18 @@ def test_the_files_of_a_trace(folder, tmp_path):
     [
         ("kineto_2021_resnet50", {"computing": 56, "data": 32}),
         ("nccl_data", {"launch": 60, "computing": 17}),
-        # the graphs of CUDA that its steps are of have pauses of 60 ms inside, in which nothing of the host is missing
+        # the CUDA graphs of its steps have pauses of 60 ms between their kernels, in which the host has nothing to do
         ("negative_queue", {"kernel gap": 64, "computing": 17}),
         ("ns_resolution", {"computing": 98}),
         ("trace_diff_test", {"computing": 73, "copy": 13}),
     ],
 )
-def test_what_bounds_the_steps(measured, name, parts):
+def test_shares_of_steps(measured, name, parts):
     found = measured(name).diagnosis
     shares = dict(sorted(found.shares.items(), key=lambda item: -item[1]))
     assert {part: round(share * 100) for part, share in list(shares.items())[: len(parts)]} == parts
     assert sum(shares.values()) == pytest.approx(1)
-    # both columns of the page are of the same time
+    # both columns of the summary's table cover the same time
     assert int(found.parts["duration_ns"].sum()) == length(found.path)
 
 
@@ -214,7 +214,7 @@ def test_launches_and_kinds_of_work(measured, truth, name):
 
 @pytest.mark.parametrize("name", ["kineto_2021_resnet50", "nccl_data"])
 def test_idle_time_by_cause_is_as_hta_has_it(measured, truth, name):
-    """Only some traces are compared: in the others HTA leaves out the last step, or the kernels of graphs."""
+    """Other traces are not compared, because HTA leaves out their last step or the kernels of their graphs."""
     sums = ask(measured(name), "idle").group_by("stream", "cause").agg(pl.col("dur").sum() / 1000)
     found = {(stream, cause.replace(" ", "_")): round(dur, 2) for stream, cause, dur in sums.iter_rows()}
     hta = truth[name]["hta_0.5"]["idle"]
@@ -226,5 +226,5 @@ def test_idle_time_by_cause_is_as_hta_has_it(measured, truth, name):
 def test_a_queue_ends_as_long_as_it_began(measured):
     queue = ask(measured("ns_resolution"), "queue")
     assert queue.group_by("stream").agg(pl.col("length").last())["length"].to_list() == [0]
-    # launching blocks there
+    # at this length, launching blocks
     assert 1000 < queue["length"].max() <= 1024

@@ -9,8 +9,16 @@ SOFTMAX = [f"Expand/_SoftmaxBackward/{last}" for last in ("Mul-op0", "ReduceSum-
 
 
 def owners(*stretches, begin=0, scripted=False):
-    """Return {row: (first, last)} of backward kernels; the given stretches are forward, backward, forward, backward,
-    ..."""
+    """Return the operators from which each backward kernel may come.
+
+    Args:
+        stretches: names of kernels, alternately of forward and of backward passes.
+        begin: the row of the first kernel that belongs to the first forward pass.
+        scripted: whether the script computes a part of the gradient.
+
+    Returns:
+        {row of a backward kernel: (first, last) row of the forward kernels to which it may belong}.
+    """
     rows = [(name, None if place % 2 == 0 else place) for place, names in enumerate(stretches) for name in names]
     names = list(dict.fromkeys(name for name, _ in rows))
     kernels = pl.DataFrame(
@@ -39,23 +47,23 @@ def test_each_kernel_finds_the_operator_it_is_the_gradient_of():
 @pytest.mark.parametrize(
     ("forward", "backward", "expected"),
     [
-        # one of two was not differentiated: it may be either
+        # one of the two ReLUs has no gradient, so the gradient kernel may belong to either
         (["ReLU", "Tanh", "ReLU"], ["ReluGrad"], [(0, 2)]),
-        # the order decides which
+        # the order of the gradient kernels tells which ReLU has the gradient
         (["ReLU", "Tanh", "ReLU"], ["TanhGrad", "ReluGrad"], [(1, 1), (0, 0)]),
-        # a kernel that may come from any operator lies between its neighbours
+        # Concat may come from any operator between those of its neighbours
         (["ReLU", "Concat", "Tanh"], ["TanhGrad", "Concat", "ReluGrad"], [(2, 2), (0, 2), (0, 0)]),
-        # elementwise kernels come from nothing that has a gradient kernel of its own
+        # an operator with a gradient kernel of its own, such as ReLU, launches no elementwise kernels for its gradient
         (["ReLU", "Mul", "Tanh"], ["TanhGrad", "Mul", "Mul", "ReluGrad"], [(2, 2), (1, 1), (1, 1), (0, 0)]),
         (["Mul", "ReLU", "AddExt", "Tanh"], ["TanhGrad", "Mul", "ReluGrad"], [(3, 3), (2, 2), (1, 1)]),
-        # an operator of an unknown type may launch anything but kernels that are named after another one that ran
+        # an operator of an unknown type may launch any kernel, except for kernels named after another operator that ran
         (["Fancy", "ReLU"], ["ReluGrad"], [(1, 1)]),
         (["Fancy", "ReLU"], ["MatMul"], [(0, 0)]),
         (["Fancy", "Mul"], ["ReluGrad"], [(0, 0)]),
         (["ReLU", "Fancy", "Tanh"], ["TanhGrad", "Mul", "ReluGrad"], [(2, 2), (1, 1), (0, 0)]),
-        # unless it may consist of such
+        # an operator whose name contains another one's name may launch that operator's kernels
         (["LinearReLU", "ReLU"], ["ReluGrad"], [(0, 1)]),
-        # several kernels for one gradient, of which it is known how many
+        # the gradient of Softmax takes several kernels, whose number is known
         (["Softmax", "MatMul", "Softmax"], [*SOFTMAX, "MatMul", *SOFTMAX], [(2, 2)] * 4 + [(1, 1)] + [(0, 0)] * 4),
         # the kernel of a loss computes its gradient, too
         (
@@ -63,7 +71,7 @@ def test_each_kernel_finds_the_operator_it_is_the_gradient_of():
             ["Ones", "SparseSoftmaxCrossEntropyWithLogits", "Mul", "ReluGrad"],
             [(1, 1), (1, 1), (1, 1), (0, 0)],
         ),
-        # variants of a name
+        # the name of the gradient kernel is a variant of the operator's name
         (["GatherD", "Default/MaxPoolWithIndices-op0"], ["MaxPoolGradWithIndices", "GatherDGradV2"], [(1, 1), (0, 0)]),
         # a transposed convolution is computed with the kernel of a gradient
         (
@@ -93,7 +101,7 @@ def test_types_bound_the_owners(forward, backward, expected):
         ([], ["ReluGrad"]),
     ],
 )
-def test_a_pass_that_contradicts_itself_says_nothing(forward, backward):
+def test_a_contradictory_pass_has_no_owners(forward, backward):
     assert owners(forward, backward) == {}
 
 
@@ -101,11 +109,11 @@ def test_passes_have_forward_passes_of_their_own():
     found = owners(
         ["ReLU"], ["ReluGrad"], ["ReLU"], ["ReluGrad", "ReluGrad"], ["ReLU", "ReLU"], ["ReluGrad", "ReluGrad"]
     )
-    # the second one contradicts itself
+    # the second backward pass has more gradient kernels than its forward pass has operators, so it has no owners
     assert found == {1: (0, 0), 7: (6, 6), 8: (5, 5)}
 
 
-def test_what_ran_before_the_forward_pass_is_no_owner():
+def test_kernels_before_the_forward_pass_are_no_owners():
     assert owners(["ReLU", "ReLU"], ["ReluGrad"], begin=1) == {2: (1, 1)}
 
 
@@ -141,9 +149,9 @@ def test_the_owner_is_always_among_those_found(seed, share):
         backward = []
         for place in reversed(range(len(forward))):
             kernels = LAUNCHES[forward[place]] if generator.random() < share else []
-            # a product with an operand that needs no gradient has one kernel
+            # a product has one gradient kernel if one of its operands needs no gradient
             kernels = kernels[: generator.choice([1, 2])] if forward[place] == "MatMul" else kernels
-            # a view, which has no kernel itself, may have some for its gradient
+            # a view launches no kernel in the forward pass, but its gradient may
             kernels = kernels + (["Concat"] if generator.random() < 0.1 else [])
             truth |= {row + len(forward) + len(backward) + more: row + place for more in range(len(kernels))}
             backward += kernels
@@ -156,5 +164,5 @@ def test_the_owner_is_always_among_those_found(seed, share):
     assert alone > len(found) * (0.3 if share == 1.0 else 0.05)
 
 
-def test_nothing_to_do():
+def test_empty_passes():
     assert owners() == {} and owners(["ReLU"]) == {}

@@ -1,4 +1,4 @@
-"""Kernels of compiled graphs get the module that the shapes of planted networks prove."""
+"""A kernel of a compiled graph gets the module that the shapes of a planted network prove."""
 
 import pytest
 import twins
@@ -24,8 +24,7 @@ CELLS = [
 
 
 def block(number, name, data):
-    """Return the nodes of a block of two layers, all named like those of the first layer; the last node is
-    `{name}c`."""
+    """Return the nodes of a block with two layers, all named like the first layer's; the product is `{name}c`."""
     scope = f"{ROOT}/0-Block"
     sizes = tensor(FLOAT32, 4, 8)
     return [
@@ -47,7 +46,7 @@ def modules(found):
     return {name: owner.module and owner.module.removeprefix("network._backbone.") for name, owner in found.items()}
 
 
-def test_like_blocks_are_told_by_their_parameters_and_what_stands_between_these():
+def test_equal_blocks_are_distinguished_by_their_parameters():
     found = graph_owners.owners(graph(*block(0, "p", "x"), *block(1, "q", "pd")))
     names = modules(found)
     assert [names[f"p{part}"] for part in "abcd"] == ["0.fc", "0.act", "0.last", "0"]
@@ -55,7 +54,7 @@ def test_like_blocks_are_told_by_their_parameters_and_what_stands_between_these(
     assert found["pb"].named and not found["qb"].named
 
 
-def test_what_stands_between_two_calls_of_a_block_is_not_inside_it():
+def test_a_node_between_two_calls_of_a_block_is_not_inside_it():
     relu = node("r", "ReLU", ["pd"], tensor(FLOAT32, 4, 8), "Default/ReLU-op0")
     names = modules(graph_owners.owners(graph(*block(0, "p", "x"), relu, *block(0, "q", "r"))))
     assert (names["pb"], names["qb"]) == ("0.act", "0.act")
@@ -65,7 +64,7 @@ def test_what_stands_between_two_calls_of_a_block_is_not_inside_it():
 def test_a_function_has_parameters_but_no_cells():
     names = modules(graph_owners.owners(graph(*block(0, "p", "x"), *block(1, "q", "pd"), cells=[])))
     assert [names[f"q{part}"] for part in "abc"] == ["1.fc", "1", "1.last"]
-    # of a block or of what calls both
+    # the addition may belong to the second block or to the caller of both blocks
     assert names["pd"] is None
 
 
@@ -73,7 +72,7 @@ def named(number, kind="MatMul", scope=f"{ROOT}/0-Block/fc-Dense"):
     return f"{scope}/{kind}-op{number}"
 
 
-def test_numbers_of_kernels_go_on_from_graph_to_graph():
+def test_numbers_of_kernels_continue_from_graph_to_graph():
     both = [graph(*block(0, "p", "x"), *block(1, "q", "pd")), graph(*block(1, "p", "x"))]
     seen = [named(number) for number in range(3)]
     found = graph_names.owners(both, seen, {})
@@ -90,8 +89,8 @@ def test_a_second_network_of_a_class_has_its_title():
 @pytest.mark.parametrize(
     ("numbers", "ran"),
     [
-        ([0, 2], {}),  # one is missing
-        ([0, 1, 2], {}),  # one too many: another graph was compiled
+        ([0, 2], {}),  # one number is missing
+        ([0, 1, 2], {}),  # one number too many, because another graph was compiled
         ([0, 1], {named(1): {"4,9;8,8"}}),  # shapes differ
     ],
 )
@@ -100,7 +99,7 @@ def test_kernels_that_do_not_fit_the_graph_have_no_owner(numbers, ran):
     assert graph_names.owners([both], [named(number) for number in numbers], ran) == {}
 
 
-def test_expanded_operators_are_counted_by_what_they_became():
+def test_expanded_operators_are_counted_by_their_result():
     scope = f"{ROOT}/0-Block"
     sizes = tensor(FLOAT32, 4, 8)
     nodes = []
@@ -117,7 +116,7 @@ def test_expanded_operators_are_counted_by_what_they_became():
     seen = [f"Expand/_Softmax/{kind}-op{number}" for kind, count in (("Exp", 2), ("Mul", 4)) for number in range(count)]
     found = graph_names.owners([graph(*nodes)], seen, {})
     assert [found[name].module.removeprefix("network._backbone.") for name in seen] == [*"01", *"0011"]
-    # a number that does not divide
+    # three kernels cannot be divided among two operators
     assert graph_names.owners([graph(*nodes)], seen[2:5], {}) == {}
 
 
@@ -125,9 +124,9 @@ def check(job, mode, *names):
     run = job(PLANTED, mode, "2", *names, env=FAST, timeout=1200)
     assert run.code == 0, run.err
     found = score(run.result / "ASCEND_PROFILER_OUTPUT" / "kernel_details.csv", planted(run.out))
-    # a kernel that shapes do not tell may take most of the time when it runs for the first time
-    assert found.told > 0 and found.wrong <= 0.005 * found.told, found.mistakes
-    assert found.right >= 0.9 * found.told
+    # On its first run, a kernel without unique shapes may take most of the time.
+    assert found.known > 0 and found.wrong <= 0.005 * found.known, found.mistakes
+    assert found.right >= 0.9 * found.known
     return run, found
 
 
@@ -164,13 +163,13 @@ def test_owners_of_compiled_networks_of_mindcv(job, name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["graph", "pynative"])
-def test_two_networks_of_a_class_are_told_apart(job, mode):
-    """In pynative mode, the updates of weights name neither network."""
+def test_two_networks_of_a_class_are_distinguished(job, mode):
+    """In pynative mode, the kernels that update weights name neither network."""
     run = job(PLANTED, mode, "6", "pair", env=FAST)
     assert run.code == 0, run.err
     details = run.result / "ASCEND_PROFILER_OUTPUT" / "kernel_details.csv"
     found = score(details, planted(run.out), lambda row: mode == "graph" or row["Type"] != "ApplyMomentum")
-    assert found.wrong <= 0.005 * found.told and found.right >= 0.9 * found.told, found.mistakes
+    assert found.wrong <= 0.005 * found.known and found.right >= 0.9 * found.known, found.mistakes
     updates = [row["Module"] for row in rows(run.result, "kernel_details") if row["Type"] == "ApplyMomentum"]
     assert len({module for module in updates if "blocks.0.up" in module}) == (2 if mode == "graph" else 0)
 
@@ -199,7 +198,7 @@ def test_owners_of_compiled_functions(job):
     ],
 )
 def test_owners_where_the_host_queues_kernels(job, tmp_path, name):
-    """Backward passes are compared, kernel by kernel, with a twin run in which autograd reported each node."""
+    """The test compares backward passes kernel by kernel with a twin run in which autograd reports each node."""
     if name in ("densenet", "mobilenet", "residual", "vision"):
         pytest.importorskip("mindcv")
     twin = job(PROGRAMS / "planted_truth.py", str(tmp_path / "truth"), "4", name, env=FAST, timeout=600)
@@ -212,16 +211,16 @@ def test_owners_where_the_host_queues_kernels(job, tmp_path, name):
     assert verdict.passes > 3
     assert verdict.wrong <= 0.005 * verdict.total and verdict.right >= 0.8, verdict.notes
     found = score(run.results[-1] / "ASCEND_PROFILER_OUTPUT" / "kernel_details.csv", planted(run.out))
-    assert found.wrong <= 0.005 * found.told, found.mistakes
+    assert found.wrong <= 0.005 * found.known, found.mistakes
 
 
 @pytest.mark.slow
-def test_owners_where_what_is_computed_again_is_in_the_same_pass(job):
-    """There is no twin for comparison, because autograd takes no hooks of nodes in this kind of recomputation."""
+def test_owners_where_recomputation_is_in_the_same_pass(job):
+    """There is no twin run to compare with, because autograd takes no hooks of nodes in this kind of recomputation."""
     run = job(PLANTED, "pynative", "6", "saved", env=FAST, timeout=600)
     assert run.code == 0, run.err
     found = score(run.result / "ASCEND_PROFILER_OUTPUT" / "kernel_details.csv", planted(run.out))
-    assert found.wrong <= 0.005 * found.told and found.right >= 0.8 * found.told, found.mistakes
+    assert found.wrong <= 0.005 * found.known and found.right >= 0.8 * found.known, found.mistakes
 
 
 def test_the_demo_names_the_layer_that_takes_its_time(job):
@@ -235,8 +234,9 @@ def test_the_demo_names_the_layer_that_takes_its_time(job):
     }
     assert times[True] >= 0.95 * sum(times.values())
     counts = {row["name"].removeprefix("TrainOneStepCell.network."): row["count"] for row in kernels["by_module"]}
-    # forward, gradients of data and of weights, update; the first layer has no gradient of its data
+    # A layer has a forward pass, gradients of its data and its weights, and an update. The first layer has no gradient
+    # of its data.
     assert counts["_backbone.features.2"] == 4 * 12 and counts["_backbone.features.0"] == 3 * 12
     assert counts["_backbone.features.1"] == counts["_backbone.features.3"] == 2 * 12
-    # the loss has the same kernel in both passes, and a product in the second one
+    # the loss has the same kernel in both passes, and a product in the backward pass
     assert counts["_loss_fn"] >= 2 * 12

@@ -1,4 +1,4 @@
-"""Growth of memory is found where each step adds to it, and not elsewhere."""
+"""Growth of memory is found if each step adds memory, and not otherwise."""
 
 import polars as pl
 import pytest
@@ -12,7 +12,13 @@ MS = 1_000_000
 
 
 def found(held, compiled=(), every=1):
-    """Return the growth of a run with steps of 1 ms that end with these megabytes, sampled each `every` steps."""
+    """Return the growth of memory in a run with steps of 1 ms.
+
+    Args:
+        held: megabytes that the process holds at each sample.
+        compiled: numbers of steps that compile.
+        every: number of steps between two samples.
+    """
     count = len(held) * every
     rows = [(1, 1, number, number * MS, (number + 1) * MS, 1, True, "all", 0) for number in range(count)]
     steps = Steps(1, 1, StepSource.SCRIPT, pl.DataFrame(rows, schema=tables.STEPS, orient="row"))
@@ -22,9 +28,9 @@ def found(held, compiled=(), every=1):
 
 
 @pytest.mark.parametrize("every", [1, 5])
-def test_what_each_step_adds(every):
+def test_growth_per_step(every):
     leak = found([100 + 2 * step for step in range(41)], every=every)
-    # the first quarter does not count: from sample 10 to sample 40
+    # the first quarter of the samples does not count, so the growth is from sample 10 to sample 40
     assert leak.per_step == pytest.approx(2 * MB / every)
     assert (leak.total, leak.held) == (60 * MB, 180 * MB)
     assert (leak.first, leak.last) == (11 * every - 1, 41 * every - 1)
@@ -47,19 +53,19 @@ def test_no_growth_without_evidence(held):
     assert found(held) is None
 
 
-def test_samples_that_stand_close_together_where_steps_were_slow_are_no_blocks_of_their_own():
+def test_samples_close_together_in_slow_steps_form_no_own_block():
     rows = [(1, 1, number, number * MS, (number + 1) * MS, 1, True, "all", 0) for number in range(120)]
     steps = Steps(1, 1, StepSource.SCRIPT, pl.DataFrame(rows, schema=tables.STEPS, orient="row"))
-    # one sample in six steps, and one a step between steps 60 and 78
-    looked_at = sorted({*range(0, 120, 6), *range(60, 78)})
-    held = [(100 + number) * MB for number in looked_at]
-    times = [(number + 1) * MS + 1000 for number in looked_at]
+    # one sample every six steps, and one in each step from 60 to 77
+    sampled = sorted({*range(0, 120, 6), *range(60, 78)})
+    held = [(100 + number) * MB for number in sampled]
+    times = [(number + 1) * MS + 1000 for number in sampled]
     leak = growth(pl.DataFrame({"time_ns": times, "held": held}), steps, [])
     assert leak is not None
     assert leak.per_step == pytest.approx(MB)
 
 
-def test_what_compiling_keeps_is_not_the_scripts():
+def test_memory_of_a_compilation_is_not_the_scripts():
     compiled = list(range(0, 40, 2))
     assert found([100 + 10 * (step // 2) for step in range(40)], compiled) is None
     assert found([100 + 10 * (step // 2) for step in range(40)]) is not None

@@ -1,4 +1,4 @@
-"""Guessed steps are revoked once the job's own steps are known."""
+"""Once the job's own steps are known, the reader drops the steps that the job guessed."""
 
 import polars as pl
 import pytest
@@ -21,7 +21,7 @@ def table(*rows):
 
 
 @pytest.mark.parametrize(
-    ("told", "kept"),
+    ("sources", "kept"),
     [
         ([NETWORK, NETWORK], [NETWORK, NETWORK]),
         ([NETWORK, NETWORK, OPTIMIZER, OPTIMIZER], [OPTIMIZER, OPTIMIZER]),
@@ -32,8 +32,8 @@ def table(*rows):
         ([], []),
     ],
 )
-def test_guesses_before_training_are_left_out(told, kept):
-    found = guesses.settled(table(*((1, source) for source in told)))
+def test_guesses_before_training_are_left_out(sources, kept):
+    found = guesses.settled(table(*((1, source) for source in sources)))
     assert found["category"].to_list() == kept
 
 

@@ -1,6 +1,6 @@
-"""A job ends with the same readers and status as without us, and the analysis is no child of the job.
+"""A profiled job ends with the same status as a bare one, and its analysis is no child of the job.
 
-The interpreter that runs the analysis is a shell script that a test chooses, where it does not matter what it finds.
+If the result of the analysis does not matter to a test, a shell script replaces the analysis's interpreter.
 """
 
 import os
@@ -19,14 +19,14 @@ PIPES = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
 
 
 class Analysis:
-    """A stand-in for the interpreter of the analysis."""
+    """Replace the interpreter of the analysis by a shell script."""
 
     def __init__(self, folder):
         self.path = folder / "interpreter"
         self.started = folder / "started"
 
     def __call__(self, script, *, imports="import mindspore, sys\n", then="print('trained')"):
-        """Return a job whose analysis is a shell script."""
+        """Return the text of a job whose analysis is the shell script."""
         self.path.write_text(
             f"#!/bin/sh\necho $$ > {self.started}.new; mv {self.started}.new {self.started}\n{script}\n"
         )
@@ -39,7 +39,7 @@ class Analysis:
         return int(self.started.read_text())
 
     def lives(self):
-        """Return whether the analysis runs."""
+        """Return whether the analysis still runs."""
         try:
             with open(f"/proc/{self.pid()}/stat") as stream:
                 return stream.read().rpartition(")")[2].split()[0] not in "ZX"
@@ -49,7 +49,7 @@ class Analysis:
 
 @pytest.fixture
 def analysis(tmp_path):
-    """Return a stand-in for the analysis; it ends with the test."""
+    """Return a stand-in for the analysis, which is killed after the test."""
     made = Analysis(tmp_path)
     yield made
     if made.started.exists() and made.lives():
@@ -57,13 +57,13 @@ def analysis(tmp_path):
 
 
 def finish(process):
-    """Return exit code, stdout and our lines on stderr."""
+    """Wait for a process; return its exit code, its stdout, and the profiler's lines on stderr."""
     out, err = process.communicate(timeout=60)
     return process.returncode, out, lines_of(err)
 
 
 def in_files(guest, program, folder, options=None):
-    """Run a job whose stderr is a log; return exit code and our lines."""
+    """Run a job whose stderr is a log file; return its exit code and the profiler's lines."""
     with (folder / "log").open("w+b") as log:
         process = guest.start(program, options, stdout=subprocess.DEVNULL, stderr=log)
         process.wait(timeout=60)
@@ -71,12 +71,12 @@ def in_files(guest, program, folder, options=None):
         return process.returncode, lines_of(log.read())
 
 
-# -- what it says
+# -- the messages of the analysis
 
 
 @STATES
-def test_an_analysis_that_takes_longer_goes_on_alone(guest, analysis, tmp_path, state):
-    """The late analysis writes its finding into a pipe without a reader."""
+def test_an_analysis_that_takes_longer_continues_alone(guest, analysis, tmp_path, state):
+    """The late analysis writes its result into a pipe without a reader."""
     go, done = tmp_path / "go", tmp_path / "done"
     script = f"trap '' PIPE\nwhile [ ! -e {go} ]; do sleep 0.1; done\necho 'ms-profiler: x' 2>{done} || true"
     code, lines = in_files(guest, state + analysis(script), tmp_path, {"exit_timeout": 0.3})
@@ -97,8 +97,9 @@ def test_records_of_more_than_can_be_analysed_in_time_are_not_waited_for(guest, 
 
 
 @STATES
-def test_an_analysis_that_fails_is_told(guest, analysis, tmp_path, state):
-    code, lines = in_files(guest, state + analysis("echo broken >&2; exit 3"), tmp_path)
+@pytest.mark.parametrize("end", ["exit 3", "kill -ABRT $$", "kill -KILL $$"])
+def test_a_failed_analysis_is_reported(guest, analysis, tmp_path, state, end):
+    code, lines = in_files(guest, state + analysis(f"echo broken >&2; {end}"), tmp_path)
     assert code == 0 and "the analysis failed" in lines[-1]
     (log,) = guest.output.glob("*/logs/analysis.log")
     assert log.read_text() == "broken\n"
@@ -111,7 +112,7 @@ def test_a_log_gets_the_verdict(guest, analysis, tmp_path, state):
 
 
 @STATES
-def test_a_quiet_job_does_not_tell(guest, analysis, tmp_path, state):
+def test_a_quiet_job_prints_no_verdict(guest, analysis, tmp_path, state):
     for script in "exit 3", "echo 'ms-profiler: the verdict'":
         assert "verdict" not in str(in_files(guest, state + analysis(script), tmp_path, {"quiet": True}))
 
@@ -119,7 +120,7 @@ def test_a_quiet_job_does_not_tell(guest, analysis, tmp_path, state):
 @STATES
 @pytest.mark.parametrize("script", ["exit 3", "echo 'ms-profiler: the verdict'", "exec sleep 100"])
 def test_descriptor_2_that_is_a_file_of_the_job(guest, analysis, tmp_path, state, script):
-    """With `2>&-` the first file that the job opens gets descriptor 2; the analysis used to write into it."""
+    """With `2>&-`, the first file that the job opens gets descriptor 2. The analysis must not write into it."""
     program = "import os\nassert os.open('own', os.O_RDWR | os.O_CREAT) == 2\n" + state + analysis(script)
     process = guest.start(program, {"exit_timeout": 0.3}, stdout=subprocess.PIPE, preexec_fn=lambda: os.close(2))
     out, _ = process.communicate(timeout=60)
@@ -127,7 +128,7 @@ def test_descriptor_2_that_is_a_file_of_the_job(guest, analysis, tmp_path, state
     assert analysis.pid() and (tmp_path / "own").read_bytes() == b""
 
 
-# -- who reads what the job says
+# -- readers of the job's output
 
 
 LATE = """
@@ -149,7 +150,7 @@ __attribute__((destructor)) static void leave(void) {
 
 @pytest.fixture(scope="module")
 def late(tmp_path_factory):
-    """Return a library that still does something when Python has ended."""
+    """Return lines of Python that load a library with work to do after Python's end."""
     folder = tmp_path_factory.mktemp("late")
     (folder / "late.c").write_text(LATE)
     subprocess.run(["cc", "-shared", "-fPIC", "late.c", "-o", "late.so", "-pthread"], cwd=folder, check=True)
@@ -158,13 +159,14 @@ def late(tmp_path_factory):
 
 @pytest.mark.parametrize("first", [True, False], ids=["loaded before us", "loaded after us"])
 def test_readers_are_let_go_when_the_job_is_done(guest, analysis, late, first):
-    """Both pipes end while the process still waits for its analysis, and no output is lost."""
+    """The job's stdout and stderr close while the process still waits for its analysis, and no output is lost."""
     program = analysis("exec sleep 100", then="import os\nos.dup(1), os.dup2(2, 77)\nlate.print()\nsys.exit(3)")
     program = late + program if first else program.replace("import mindspore, sys", "import mindspore, sys\n" + late)
     process = guest.start(program, **PIPES)
     out, err = process.stdout.read(), process.stderr.read()
     assert out == b"said by C\nsaid by a destructor\n"
-    assert re.fullmatch(r"recorded to (.*) ; being analysed, then: ms-profiler summary \1", lines_of(err)[-1])
+    line = r"recorded to (.*) ; being analysed ; to see the result: ms-profiler summary \1"
+    assert re.fullmatch(line, lines_of(err)[-1])
     assert process.poll() is None and analysis.lives()
     process.terminate()
     assert process.wait(timeout=60) == 3
@@ -172,8 +174,8 @@ def test_readers_are_let_go_when_the_job_is_done(guest, analysis, late, first):
     process.stderr.close()
 
 
-def test_a_job_that_is_killed_leaves_nobody_who_holds_its_pipes(guest, analysis):
-    """After a kill, no process of ours holds the job's pipes or any other inheritable descriptor."""
+def test_after_a_kill_no_process_of_ours_holds_the_jobs_pipes(guest, analysis):
+    """After a kill, the analysis holds neither the job's pipes nor any other inheritable descriptor."""
     reader, writer = os.pipe()
     program = analysis("exec sleep 100", then="print('trained')")
     process = guest.start(program, pass_fds=[writer], **PIPES)
@@ -190,12 +192,12 @@ def test_a_job_that_is_killed_leaves_nobody_who_holds_its_pipes(guest, analysis)
 
 
 ENDING = ["SIGTERM", "SIGHUP", "SIGINT", "SIGUSR1", "SIGUSR2", "SIGQUIT", "SIGXCPU", "SIGABRT", "SIGRTMIN"]
-#: a thread that the end of the interpreter leaves behind and that takes any signal
+#: code that leaves a thread running at the interpreter's end, which takes any signal
 THREAD = "import threading, time\nthreading.Thread(target=time.sleep, args=(100,), daemon=True).start()\nsys.exit(3)"
 
 
 def heard(name):
-    """Return a line that restores a signal's default, in case the tests run with the signal ignored, as under nohup."""
+    """Return a line that restores a signal's default action, because under nohup the tests run with it ignored."""
     number = f"signal.{name}"
     return f"import signal\nif signal.getsignal({number}) == signal.SIG_IGN: signal.signal({number}, signal.SIG_DFL)\n"
 
@@ -203,14 +205,15 @@ def heard(name):
 @pytest.mark.parametrize("name", ENDING)
 def test_a_signal_ends_the_wait_and_not_the_job(guest, analysis, name):
     process = guest.start(heard(name) + analysis("trap '' INT HUP; sleep 100", then=THREAD), **PIPES)
-    process.stdout.read()  # the job is done
+    process.stdout.read()  # waits for the end of the job's output
     assert analysis.pid() and process.poll() is None
     process.send_signal(getattr(signal, name))
     assert finish(process)[0] == 3
     assert analysis.lives()
 
 
-#: sends a signal while we close: where the bare run ends in 20 ms, ours is at that for a second
+#: Code that sends a signal while ms-profiler closes its files. It makes closing take a second, so that the signal comes
+#: in time.
 WHILE_WE_CLOSE = """
 import atexit, os, signal, sys, time
 
@@ -224,7 +227,7 @@ ended = []
 sys.addaudithook(hook)
 """
 HANDLED = "signal.signal(signal.SIGTERM, lambda *_: (os.write(1, b'handled\\n'), os._exit(5)))\n"
-#: work of the job after our callback, so that the signal meets it
+#: work of the job after ms-profiler's exit function, so that the signal comes during that work
 GOES_ON = "atexit.register(lambda: (os.write(1, b'on\\n'), time.sleep(60)))\n"
 
 
@@ -238,7 +241,7 @@ GOES_ON = "atexit.register(lambda: (os.write(1, b'on\\n'), time.sleep(60)))\n"
     ],
     ids=["default", "handled", "default, in time", "handled, in time"],
 )
-def test_a_signal_while_we_close_finds_what_it_would_have_found(guest, begins, code, out):
+def test_a_signal_while_we_close_has_its_usual_effect(guest, begins, code, out):
     program = f"{WHILE_WE_CLOSE}{begins}import mindspore\nended.append(1)\nsys.exit(3)"
     process = guest.start(program, {"analyse": "off"}, **PIPES)
     assert process.communicate(timeout=60)[0] == out
@@ -246,7 +249,7 @@ def test_a_signal_while_we_close_finds_what_it_would_have_found(guest, begins, c
 
 
 def test_a_timer_of_the_job_comes_too_late(guest, analysis, late):
-    """A timer of the job that would have come after its end has no effect."""
+    """A timer of the job that would fire after the job's end has no effect."""
     process = guest.start(late + analysis("sleep 0.6; echo 'ms-profiler: x'; touch done", then="late.arm()"), **PIPES)
     assert finish(process)[0] == 0
     assert (guest.folder / "done").exists()
@@ -278,13 +281,13 @@ def blocks(pid, number):
 
 
 def test_a_crash_in_a_thread_that_is_left_behind_comes_too_late(guest, analysis, late):
-    """A crash in a thread that the end of the process would have stopped has no effect."""
+    """At the end of a bare process, the thread stops before it crashes. Its crash during our wait has no effect."""
     program = late + analysis("sleep 1; echo 'ms-profiler: x'", then="late.start()")
     bare, profiled = guest.both(program, lambda: {"stderr": subprocess.DEVNULL}, {"exit_timeout": 9})
     assert profiled == bare == (0, b"said by a destructor\n", None, None)
 
 
-# -- whose child it is
+# -- the parent of the analysis
 
 
 CHILDREN = """
@@ -332,8 +335,8 @@ def test_the_extension_is_not_there_and_it_is_analysed(guest, analysis, tmp_path
 
 @STATES
 def test_the_analysis_has_nothing_of_the_job(guest, analysis, tmp_path, state):
-    """The analysis has its own session, only the three standard descriptors, and no ignored or blocked signal."""
-    # without a command that the shell starts: for that it blocks signals
+    """The analysis has its own session, only the three standard descriptors, and no ignored or blocked signals."""
+    # only built-in commands of the shell: to start another program, the shell blocks signals
     copy = f'while read -r line; do echo "$line"; done >> {tmp_path}/found'
     look = f"echo /proc/$$/fd/* > {tmp_path}/found; {copy} < /proc/$$/status; {copy} < /proc/$$/stat"
     job = (
@@ -352,16 +355,53 @@ def test_the_analysis_has_nothing_of_the_job(guest, analysis, tmp_path, state):
         assert pid == session
 
 
+AGAIN = """
+import os, sys
+os.environ |= {"RANK": "0", "WORLD_SIZE": "2", "MASTER_PORT": "1"}
+import mindspore
+if "AGAIN" not in os.environ:
+    os.environ["AGAIN"] = "1"
+    os.execv(sys.orig_argv[0], sys.orig_argv)
+"""
+
+
+def test_a_job_that_replaces_itself_by_exec_is_analysed(guest, analysis, tmp_path):
+    """The process that began the first result still runs, as another program."""
+    code, lines = in_files(guest, AGAIN + analysis("echo 'ms-profiler: the verdict'"), tmp_path)
+    assert (code, lines[-1]) == (0, "the verdict")
+    assert len(list(guest.output.glob("*_ascend_ms"))) == 2
+
+
+#: program whose child lives until the analysis has looked for it, or for a second
+CHILD = """
+import multiprocessing, os, time, mindspore
+def work():
+    end = time.monotonic() + 1
+    while time.monotonic() < end and not os.path.exists("looked"):
+        time.sleep(0.01)
+child = multiprocessing.get_context("fork").Process(target=work)
+child.start()
+with open("child", "w") as stream:
+    stream.write(str(child.pid))
+"""
+
+
+def test_the_analysis_begins_when_children_that_are_waited_for_have_ended(guest, analysis, tmp_path):
+    look = "kill -0 $(cat child) 2>/dev/null && echo 'ms-profiler: too early' || echo 'ms-profiler: complete'"
+    code, lines = in_files(guest, CHILD + analysis(f"{look}; touch looked", imports="import sys\n"), tmp_path)
+    assert (code, lines[-1]) == (0, "complete")
+
+
 def test_an_interpreter_that_is_gone_costs_a_line(guest, analysis, tmp_path):
     code, lines = in_files(guest, "import mindspore, sys\nsys.executable = '/no such'", tmp_path)
     assert code == 0 and "the analysis failed" in lines[-1] and "No such file" in lines[-1]
 
 
-# -- with all that a user has
+# -- with the real framework
 
 
 def test_with_the_framework_itself(tmp_path):
-    """Both pipes end when the job is done; the process ends when the result is complete."""
+    """The job's pipes close when its own work is done. The process ends when the result is complete."""
     guest = Guest(tmp_path, real=True)
     process = guest.start("import mindspore\nprint('trained')\nimport sys\nsys.exit(3)", **PIPES)
     code, out, lines = finish(process)
@@ -371,7 +411,7 @@ def test_with_the_framework_itself(tmp_path):
 
 
 def test_a_launcher_of_ranks_has_one_analysis(tmp_path):
-    """The ranks end at the same time, on file systems with and without locks."""
+    """The ranks end at the same time. Their file system has no locks."""
     output = tmp_path / "data"
     program = "import fcntl\ndel fcntl.flock\nimport mindspore\nprint('trained')"
     variables = {"PYTHONPATH": STAND_INS, "WORLD_SIZE": "3", "MASTER_PORT": "1"}

@@ -1,4 +1,4 @@
-"""Helper processes are recognised by their command line and left alone."""
+"""ms-profiler recognises helper processes by their command line, and leaves them alone."""
 
 import pytest
 from ms_profiler.job import helper
@@ -25,7 +25,7 @@ INDUCTOR = "/x/lib/python3.11/site-packages/torch/_inductor"
         ([], ("", "")),
     ],
 )
-def test_what_an_interpreter_was_told_to_run(command, found):
+def test_the_program_of_an_interpreter(command, found):
     assert helper.program(command) == found
 
 
@@ -69,6 +69,11 @@ def test_tools(command):
         (["python", "-m", "torch._vendor.quack._compile_worker"], {}),
         (["python", "-c", '\nimport torch\nfrom ctypes import cdll\ncdll.LoadLibrary("/tmp/x.so")\n'], {}),
         (["python", "-m", "torch.backends.xeon.run_cpu", "train.py"], {}),
+        (["python", "/venv/bin/accelerate", "launch", "train.py"], {}),
+        (["python", "-m", "accelerate.commands.launch", "train.py"], {}),
+        (["python", "/venv/bin/deepspeed", "--num_gpus=2", "train.py"], {}),
+        (["python", "-u", "-m", "deepspeed.launcher.launch", "--world_info=x", "train.py"], {}),
+        (["python", "/venv/bin/composer", "-n", "2", "train.py"], {}),
         (
             ["python", "-c", 'import pkgutil;path = pkgutil.get_loader("mindspore._extends.remote.x").get_filename()'],
             {},
@@ -100,5 +105,5 @@ def test_companions_of_a_job(command, environ):
         (SPAWN, {}),
     ],
 )
-def test_what_counts(command, environ):
+def test_commands_that_are_no_helpers(command, environ):
     assert helper.is_helper(command, environ) == ""

@@ -14,7 +14,7 @@ def file(tmp_path):
 
 
 def lines(file, values, **fingerprint):
-    """Write a history of runs with these durations, in ms."""
+    """Append runs with these step times in ms to a history file."""
     known = dict.fromkeys(history.SERIES, "") | fingerprint
     with open(file, "a") as stream:
         for number, value in enumerate(values):
@@ -22,7 +22,7 @@ def lines(file, values, **fingerprint):
             stream.write(json.dumps(entry | {"fingerprint": known, "figures": {"step time": value}}) + "\n")
 
 
-def told(capsys, *words):
+def run_history(capsys, *words):
     code = cli.main(["history", *map(str, words)])
     shown = capsys.readouterr()
     return code, shown.out, shown.err
@@ -32,26 +32,26 @@ def test_runs_are_appended_once(file, tmp_path, capsys):
     chance = random.Random(1)
     steps = [made_runs.durations(made_runs.Noise(0.01), chance)[:12] for _ in range(2)]
     paths = [made_runs.write(str(tmp_path), number, each) for number, each in enumerate(steps)]
-    assert told(capsys, file, paths[0], "--label", "abc") == (
+    assert run_history(capsys, file, paths[0], "--label", "abc") == (
         0,
         "No change in 1 run.\n",
         f"ms-profiler: {file}: 1 appended.\n",
     )
-    assert told(capsys, file, *paths)[2] == f"ms-profiler: {file}: 1 appended, 1 were in it.\n"
+    assert run_history(capsys, file, *paths)[2] == f"ms-profiler: {file}: 1 appended, 1 were in it.\n"
     first, second = history.read(str(file))
     assert first["label"] == "abc" and second["label"].startswith("made_")
     assert first["figures"]["step time"] == pytest.approx(sorted(steps[0][1:])[5] / 1e6, rel=1e-3)
 
 
-def test_a_shift_is_told_with_the_run_it_began_with(file, capsys):
+def test_a_shift_is_reported_with_its_first_run(file, capsys):
     chance = random.Random(2)
     lines(file, [chance.gauss(100, 1) for _ in range(15)])
     lines(file, [chance.gauss(103, 1) for _ in range(10)])
-    code, out, _ = told(capsys, file)
+    code, out, _ = run_history(capsys, file)
     assert code == 0 and re.fullmatch(r"step time: \+[23]\.\d% from run 1[567] on \(commit \d+\), p 0\.00\d\n", out), (
         out
     )
-    code, out, _ = told(capsys, file, "--json")
+    code, out, _ = run_history(capsys, file, "--json")
     (found,) = json.loads(out)["changes"]
     assert found["metric"] == "step time" and 15 <= found["run"] <= 17
 
@@ -60,11 +60,11 @@ def test_runs_of_another_machine_are_another_series(file, capsys):
     chance = random.Random(3)
     lines(file, [chance.gauss(100, 1) for _ in range(12)], cpu="one")
     lines(file, [chance.gauss(140, 1) for _ in range(12)], cpu="another")
-    assert told(capsys, file)[1] == "No change in 24 runs.\n"
+    assert run_history(capsys, file)[1] == "No change in 24 runs.\n"
 
 
 def test_a_run_that_is_not_whole_is_refused(file, tmp_path, capsys):
-    code, _, err = told(capsys, file, training(tmp_path, world_size=2).write())
+    code, _, err = run_history(capsys, file, training(tmp_path, world_size=2).write())
     assert code == 2 and "lacks rank 1" in err
     assert not file.exists()
 
@@ -90,10 +90,10 @@ def test_a_line_of_something_else_is_named(file, capsys, line):
     lines(file, [100.0])
     with open(file, "a", errors="surrogateescape") as stream:
         stream.write(line + "\n")
-    code, _, err = told(capsys, file)
+    code, _, err = run_history(capsys, file)
     assert code == 2 and f"{file}, line 2," in err and err.count("\n") == 1
 
 
 def test_no_history_is_one_line(file, capsys):
-    code, _, err = told(capsys, file)
+    code, _, err = run_history(capsys, file)
     assert code == 2 and err.startswith("ms-profiler: There is no history")

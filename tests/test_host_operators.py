@@ -1,4 +1,4 @@
-"""Operators that compute in their calls get the right nesting, module and gradient."""
+"""Operators that compute within their calls get the right nesting, module and gradient."""
 
 import polars as pl
 from ms_profiler.analysis.metrics import host_operators
@@ -68,7 +68,10 @@ def test_none():
 
 
 def test_between_the_operators_of_a_compiled_graph_run_its_own_kernels():
-    """One graph of 4 ms has a product of 1 ms and 10 us of glue around a view; the other graph has no operators."""
+    """One graph of 4 ms has a product of 1 ms, and a view with 10 us of the graph's own code before it.
+
+    The other graph has no operators.
+    """
     names = pl.Series(["CompiledFunction", f"{host_operators.GRAPH} fxyz ##", "aten::mm", "aten::view"])
     ms = 1_000_000
     found = calls(

@@ -1,4 +1,4 @@
-"""Callbacks of watched imports come in time, and a watched module is the same as an unwatched one."""
+"""Callbacks of watched imports run at the right time, and a watched module is like an unwatched one."""
 
 import importlib
 import importlib.resources
@@ -22,7 +22,7 @@ AGENT = Path(__file__).parent.parent / "agent"
 
 
 def interpreter(program, *args, path=(AGENT,)):
-    """Return the output of a program in an interpreter of its own."""
+    """Run a program in a new interpreter, and return its output."""
     done = subprocess.run(
         [sys.executable, "-c", program, *args],
         env=os.environ | {"PYTHONPATH": os.pathsep.join(map(str, path))},
@@ -36,7 +36,7 @@ def interpreter(program, *args, path=(AGENT,)):
 
 
 class Log(list):
-    """The list of calls, in order."""
+    """Collect the calls of the callbacks, in order."""
 
     def before(self, name):
         self.append(("before", name))
@@ -60,7 +60,7 @@ def log():
 
 @pytest.fixture
 def place(tmp_path, monkeypatch):
-    """Return a directory that modules are imported from, forgotten after the test."""
+    """Return a directory from which a test imports modules; after the test, Python forgets these modules."""
     known = set(sys.modules)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
@@ -225,7 +225,7 @@ def test_a_callback_that_raises_is_seen_in_tests(place, log, monkeypatch):
 
 @pytest.mark.parametrize("first", ["ours", "wrapt"])
 def test_beside_the_hooks_of_wrapt(place, first):
-    """The test uses a separate interpreter, because wrapt installs its finder only once."""
+    """The test uses a new interpreter, because wrapt installs its finder only once."""
     (place / "watched.py").write_text("print('executed')")
     program = """
 import sys, wrapt
@@ -263,9 +263,9 @@ def test_threads_that_import_at_once(place, log):
 
 
 def test_a_search_in_one_thread_does_not_blind_another(place, log):
-    """While one thread is inside a slow finder, another must still be watched.
+    """The hook watches imports of one thread while another thread is inside a slow finder.
 
-    The finder is called without importlib's lock, as finders of other agents call each other.
+    The test calls the finder without importlib's lock, as finders of other tools call each other.
     """
     (place / "watched.py").write_text("")
     log.watch("watched")
@@ -312,7 +312,7 @@ def test_modules_of_one_archive_share_a_loader(place, log):
 
 
 def test_an_extension_module():
-    """The test uses a separate interpreter, because an extension module cannot be imported twice."""
+    """The test uses a new interpreter, because an extension module cannot be imported twice."""
     program = """
 import importlib.machinery, importlib.util, sys
 names = ("_zoneinfo", "_csv", "_json", "_bisect", "_heapq", "_decimal", "_queue", "_sqlite3", "_multiprocessing")

@@ -12,7 +12,7 @@ def test_kinds(tmp_path):
     assert inputs.kind(str(ours)) == Kind.STORE
     theirs = AscendBuilder(tmp_path / "a", "_ascend_ms").text()
     assert inputs.kind(str(theirs)) == Kind.ASCEND
-    # MindSpore's own results have such a folder too
+    # results of MindSpore's own profiler have such a folder, too
     (theirs / "FRAMEWORK").mkdir()
     (theirs / "FRAMEWORK" / "cpu_op_execute_timestamp_0.txt").touch()
     assert inputs.kind(str(theirs)) == Kind.ASCEND
@@ -21,7 +21,7 @@ def test_kinds(tmp_path):
     assert inputs.kind(str(tmp_path)) is None and inputs.kind(str(tmp_path / "none")) is None
 
 
-def test_what_is_found_below(tmp_path):
+def test_recordings_below_a_directory_are_found(tmp_path):
     ours = write_training(tmp_path)
     theirs = [AscendBuilder(tmp_path, suffix).text() for suffix in ("_ascend_ms", "_ascend_pt")]
     (tmp_path / "a.pt.trace.json").write_text("[]")
@@ -29,7 +29,7 @@ def test_what_is_found_below(tmp_path):
     assert inputs.find([str(theirs[0]), str(theirs[0])]) == [str(theirs[0])]
 
 
-def test_traces_are_found_where_there_is_nothing_else(tmp_path):
+def test_traces_are_found_where_there_is_no_result(tmp_path):
     for name in ("a.pt.trace.json", "b.pt.trace.json.gz", "other.json"):
         (tmp_path / name).write_text("[]")
     found = inputs.find([str(tmp_path)])
@@ -38,14 +38,14 @@ def test_traces_are_found_where_there_is_nothing_else(tmp_path):
     assert inputs.result(found[0], "out") == "out/a.pt.trace_analysis"
 
 
-def test_where_what_is_derived_goes(tmp_path):
+def test_the_place_of_derived_files(tmp_path):
     path = str(AscendBuilder(tmp_path).text())
     assert inputs.result(path) == path
     assert inputs.result(path, "out") == "out/host_4242_20260101000000123_ascend_pt"
     assert inputs.result(f"{path}/", "out") == "out/host_4242_20260101000000123_ascend_pt"
 
 
-def test_nothing_is_an_error_that_names_raw_data(tmp_path):
+def test_a_path_without_recordings_is_an_error_that_names_raw_data(tmp_path):
     with pytest.raises(StoreError, match=r"holds no recording\."):
         inputs.find([str(tmp_path)])
     raw = tmp_path / "x_1_2_ascend_ms"

@@ -1,4 +1,4 @@
-"""The README's first command installs the command that the README then uses."""
+"""The install command of the README installs the command that the README uses next."""
 
 import re
 import shlex
@@ -22,7 +22,7 @@ print("trained")
 
 @pytest.mark.slow
 def test_three_commands_of_the_readme_lead_to_a_result(tmp_path):
-    """The test uses a separate environment and checkout, and shares only the framework."""
+    """The test uses a new environment and a new checkout, and shares only the framework with this environment."""
     readme = (ROOT / "README.md").read_text()
     (install,) = re.findall(r"^ {4}pip (install '\./ms-profiler.*')$", readme, re.MULTILINE)
     (options,) = re.findall(r"^ {4}export MS_PROFILER_OPTIONS='(.*)'$", readme, re.MULTILINE)
@@ -30,7 +30,7 @@ def test_three_commands_of_the_readme_lead_to_a_result(tmp_path):
     subprocess.run(["git", "clone", "-q", ROOT, tmp_path / "ms-profiler"], check=True)
     subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
     python = tmp_path / "venv" / "bin" / "python"
-    # the build of the tests' own environment may be out of date: the committed sources count
+    # built from the committed sources, because the extension in this environment may be out of date
     subprocess.run([python, "-m", "pip", "-q", *shlex.split(install)], cwd=tmp_path, env=environment(), check=True)
     (packages,) = (tmp_path / "venv").glob("lib/python*/site-packages")
     (framework,) = [entry for entry in sys.path if entry.endswith("site-packages") and str(sys.prefix) in entry]
@@ -57,5 +57,5 @@ def test_three_commands_of_the_readme_lead_to_a_result(tmp_path):
         capture_output=True,
         text=True,
     )
-    # what pytest warns of must not be us: a plugin of a distribution that is imported already
+    # pytest must not warn of ms-profiler as of a plugin whose package is imported already
     assert tested.returncode == 0, tested.stdout + tested.stderr

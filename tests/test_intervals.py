@@ -28,7 +28,7 @@ def test_union_covers_the_same_moments_without_overlap():
         assert intervals.total_ns(frame(*union)) == len(covered(rows))
 
 
-def test_timeline_counts_what_is_open():
+def test_timeline_counts_open_intervals():
     generator = random.Random(5)
     for _ in range(100):
         sets = {"a": random_set(generator), "b": random_set(generator)}
@@ -47,7 +47,7 @@ def test_timeline_adds_weights():
     assert line.rows() == [(0, 5, 3), (5, 10, 7)]
 
 
-def test_merge_joins_what_touches_and_agrees():
+def test_merge_joins_adjacent_intervals_of_a_key():
     pieces = pl.DataFrame({"start_ns": [0, 5, 8, 20], "end_ns": [5, 8, 10, 30], "key": [1, 1, 2, 2]})
     assert intervals.merge(pieces, "key").rows() == [(0, 8, 1), (8, 10, 2), (20, 30, 2)]
 

@@ -78,7 +78,7 @@ def test_collectives_among_the_kernels_are_communication(store):
 
 def test_where_kernels_were_not_recorded_the_phases_decide(tmp_path):
     store = compiled(tmp_path)
-    # the second window was never written out
+    # the recorder never wrote the second window out
     store.processes[0].windows[1] = {}
     summary = summary_of(store)
     rows = (folder_of(store.path) / layout.STEP_TRACE_TIME).read_text().splitlines()[1:]
@@ -140,10 +140,10 @@ def test_window_of_a_killed_process_is_lost_as_far_as_it_was_not_written(tmp_pat
     assert summary["kernels"]["windows"] == 3
 
 
-def test_what_was_written_of_an_interrupted_window_counts_and_its_steps_go_by_phases(tmp_path):
+def test_kernels_of_an_interrupted_window_count_and_its_steps_use_phases(tmp_path):
     store = compiled(tmp_path, windows=2, host="")
     process = store.processes[0]
-    # killed while the executions were written: no shapes, no end
+    # the process was killed while it wrote the executions: the window has no shapes and no end
     content = process.windows[1].pop("cpu_framework_0.txt") and process.windows[1]["cpu_op_execute_timestamp_0.txt"]
     process.windows[1]["cpu_op_execute_timestamp_0.txt"] = content[: len(content) // 2]
     process.info.state, process.info.end = "running", ""
@@ -176,7 +176,7 @@ def test_window_in_which_nothing_ran_is_not_lost(tmp_path):
     assert summary["completeness"]["lost_windows"] == [] and summary["kernels"]["lost_windows"] == 0
 
 
-def test_damaged_kernels_are_told(tmp_path):
+def test_damaged_kernels_are_reported(tmp_path):
     store = compiled(tmp_path)
     files = store.processes[0].windows[0]
     files["cpu_op_execute_timestamp_0.txt"] = files["cpu_op_execute_timestamp_0.txt"].replace(",2,", ",two,", 4)
@@ -231,7 +231,7 @@ def test_run_without_a_stream(tmp_path):
 
 @pytest.fixture
 def small(monkeypatch):
-    """Lower the limits so that a test can reach them."""
+    """Lower the analysis's limits of kernels so that a small run reaches them."""
     monkeypatch.setattr(kernels, "MOST", 45)
     monkeypatch.setattr(kernels, "BATCH", 50)
 
@@ -246,7 +246,7 @@ def test_tables_are_those_of_all_kernels(tmp_path, small, monkeypatch):
     assert thinned["coverage"]["kernels"] == whole["coverage"]["kernels"] == 300
     assert thinned["coverage"]["kernels_kept"] < 60 < whole["coverage"]["kernels_kept"]
     assert whole["coverage"]["kernel_steps"] is None
-    # the bounds are those of the steady steps whose kernels are in memory
+    # the bounds come from the steady steps whose kernels the analysis keeps
     assert 0 < thinned["bounds"].pop("steps") < len(thinned["coverage"]["kernel_steps"]) < whole["bounds"].pop("steps")
     paths = [{path["number"]: path for path in run["critical_path"].pop("steps")} for run in (thinned, whole)]
     assert set(paths[0]) <= set(thinned["coverage"]["kernel_steps"])

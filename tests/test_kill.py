@@ -9,7 +9,8 @@ import pytest
 from conftest import PROGRAMS, environment
 from ms_profiler.analysis.driver import engine
 
-#: reports after which the job is killed, drawn once: early and late ones, of a recorder alone and of a framework
+#: Number of reported spans after which the job is killed, drawn with a fixed seed. "session" uses a recorder alone,
+#: "mindspore" a framework.
 KILLS = [("session", count) for count in random.Random(20).choices(range(1, 30_000), k=18)]
 IN_CELLS = [("mindspore", count) for count in random.Random(2).choices(range(1, 500), k=2)]
 

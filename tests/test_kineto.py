@@ -23,7 +23,7 @@ def span(name, category, start, end, tid=11, **args):
 
 
 def on_gpu():
-    """Return a trace of two steps of 100: computing 10-30 40-60 | 120-150, communication 50-70, a copy 70-95."""
+    """Return a trace of two steps of 100 us: computing 10-30, 40-60 and 120-150, communication 50-70, a copy 70-95."""
     events = [span("ProfilerStep#4", "user_annotation", 0, 100), span("ProfilerStep#5", "user_annotation", 100, 200)]
     events += [span("aten::mm", "cpu_op", 4, 9), span("Optimizer.step#SGD.step", "user_annotation", 80, 90)]
     events += [span("python_function", "python_function", 0, 200)]
@@ -45,7 +45,7 @@ def on_gpu():
 
 
 @pytest.mark.parametrize("rank", [-1, True, None, "1", 1.5, 1 << 63, 10**25])
-def test_what_is_no_rank_is_not_one(tmp_path, rank):
+def test_an_invalid_rank_is_unknown(tmp_path, rank):
     path = tmp_path / "trace.json"
     path.write_text(json.dumps({**on_gpu(), "distributedInfo": {"rank": rank, "world_size": rank}}))
     info = engine.measured(str(path)).recording.info
@@ -61,8 +61,8 @@ def test_steps_of_a_gpu(tmp_path, name):
     assert done.warning == "" and done.directory == str(path).removesuffix(".gz").removesuffix(".json") + "_analysis"
     result = tmp_path / done.directory
     first, second = table(result, "step_trace_time.csv")
-    # "add" is launched in the first step, which lasts until it ends: 0-150; free 0-10, 30-40 and 95-120; the second
-    # has what is left until it ends on the host: 150-200
+    # The first step launches "add", so on the device it lasts until the end of "add": 0-150. Its free time is 0-10,
+    # 30-40 and 95-120. The second step is the rest, up to its end on the host: 150-200.
     columns = ("Step", "Computing", "Communication", "Overlapped", "Free", "Stage", "Preparing")
     assert [float(first[column]) for column in columns] == [4, 70, 20, 10, 45, 150, 10]
     assert [float(second[column]) for column in columns] == [5, 0, 0, 0, 50, 50, 0]
@@ -89,7 +89,7 @@ def test_operators_compute_where_nothing_ran_on_a_device(tmp_path, kind):
     path.write_text(json.dumps(events))
     engine.analyse([path])
     (row,) = table(tmp_path / "a_analysis", "step_trace_time.csv")
-    # 10-70 computing, 60-80 communication, of 100
+    # of 100 us, computing is 10-70 and communication 60-80
     columns = ("Computing", "Communication", "Overlapped", "Free")
     assert [float(row[column]) for column in columns] == [60, 20, 10, 30]
     names = [row["Name"] for row in table(tmp_path / "a_analysis", "kernel_details.csv")]
@@ -100,7 +100,7 @@ SENDRECV = "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)"
 
 
 @pytest.mark.parametrize(
-    ("call", "told", "kind", "bubble"),
+    ("call", "operation", "kind", "bubble"),
     [
         ("nccl:all_to_all", None, "all_to_all", 0),
         ("c10d::alltoall_base_", None, "alltoall_base", 0),
@@ -113,11 +113,11 @@ SENDRECV = "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)"
         ("aten::copy_", None, SENDRECV, 0),
     ],
 )
-def test_what_nccl_exchanges_is_told_by_the_call_of_the_host(tmp_path, call, told, kind, bubble):
+def test_the_hosts_call_names_an_exchange_of_nccl(tmp_path, call, operation, kind, bubble):
     events = [span("ProfilerStep#4", "user_annotation", 0, 100), span(call, "user_annotation", 20, 32)]
-    # of another thread, and one that has ended
+    # a call of another thread, and one that ends before the launch
     events += [span("nccl:recv 1<-0", "user_annotation", 25, 35, tid=12), span("nccl:recv", "user_annotation", 22, 24)]
-    rows = [("gemm", 5, 10, 30, 7, {}), (SENDRECV, 30, 50, 70, 13, {"Collective name": told} if told else {})]
+    rows = [("gemm", 5, 10, 30, 7, {}), (SENDRECV, 30, 50, 70, 13, {"Collective name": operation} if operation else {})]
     for number, (name, launch, start, end, stream, args) in enumerate(rows):
         events.append(span("cudaLaunchKernel", "cuda_runtime", launch, launch + 1, correlation=number))
         events.append(span(name, "kernel", start, end, tid=stream, stream=stream, correlation=number, **args))
@@ -135,7 +135,7 @@ def test_a_trace_of_nothing(tmp_path, monkeypatch):
     path.write_text("[]")
     with pytest.raises(StoreError, match="holds no event"):
         foreign.read(str(path), frozenset())
-    monkeypatch.setattr(foreign, "kind", lambda path: Kind.TRACE)  # it was there a moment ago
+    monkeypatch.setattr(foreign, "kind", lambda path: Kind.TRACE)  # as if the file had existed a moment ago
     with pytest.raises(StoreError, match="No such file"):
         foreign.read(str(tmp_path / "b.json"), frozenset())
 
@@ -157,7 +157,7 @@ def analysed(folder, content):
         return json.load(stream)
 
 
-def test_what_the_trace_does_not_end_is_a_span_and_no_step_and_no_kernel(tmp_path):
+def test_unfinished_events_are_spans_but_no_steps_or_kernels(tmp_path):
     content = on_gpu()
     whole = analysed(tmp_path / "whole", content)
     open_ends = [

@@ -1,4 +1,4 @@
-"""Traces of several vendors and versions give the planted figures; times in microseconds."""
+"""Traces of several vendors and versions give the planted figures, with times in microseconds."""
 
 import itertools
 import json
@@ -13,7 +13,7 @@ US = 1000
 
 
 class Trace:
-    """Builds a trace: calls of a runtime, and the work that they launch."""
+    """Build a trace of calls of a runtime, and of the work that they launch; times are in us."""
 
     def __init__(self, runtime="cuda_runtime", prefix="cuda", kernel="kernel", copy="gpu_memcpy", set_="gpu_memset"):
         self.events, self.runtime, self.prefix, self.number = [], runtime, prefix, 0
@@ -55,7 +55,7 @@ def bound(measures):
 
 
 def three(trace):
-    """Add three steps of 100, each with a kernel of 80 for which a synchronization at the end waits."""
+    """Add three steps of 100 us, each with a kernel of 80 us and a synchronization that waits for its end."""
     trace.steps(0, 100, 200, 300)
     for begin in (0, 100, 200):
         trace.span("aten::mm", "cpu_op", begin + 2, begin + 9)
@@ -85,8 +85,8 @@ def test_a_device_of_each_age_and_vendor(tmp_path, name):
     assert not [entry for entry in info.not_collected if "category" in entry["what"]]
     assert measures.stream.times["computing"].to_list() == [80 * US] * 3
     assert measures.stream.moments["idle"].to_list() == [20 * US] * 3
-    # of 300: each launch takes 5, the host comes to the first one in 5, and back from the last wait in 8; the waits
-    # come back in 2, and to the next launch in 13
+    # Of 300 us: each launch takes 5 us. The host reaches the first launch after 5 us, and needs 8 us after the last
+    # wait. Each wait returns 2 us after its kernel's end, and the host needs 13 us from there to the next launch.
     assert shares(measures) == bound(measures) == {"computing": 80, "sync": 11, "launch": 9}
     assert measures.finding.kind == "computing"
     table = measures.recording.device.calls
@@ -96,21 +96,21 @@ def test_a_device_of_each_age_and_vendor(tmp_path, name):
 _CALLS = ("LaunchKernel", "DeviceSynchronize")
 
 
-def test_a_category_that_nobody_knows_is_told_and_counted_as_nothing(tmp_path):
+def test_an_unknown_category_is_reported_and_does_not_count(tmp_path):
     trace = three(Trace())
     trace.span("mystery", "npu_thing", 0, 300, 3, 0, stream=3)
     trace.events.append({"ph": "M", "name": "process_labels", "pid": 9, "args": {"labels": "TPU 0"}})
     trace.span("other", "tpu_op", 0, 300, 1, 9)
     trace.span("own", "my_framework", 95, 98)
     measures = trace.measured(tmp_path)
-    told = {entry["what"] for entry in measures.recording.info.not_collected}
-    assert {f"1 events of the category {name} on a device" for name in ("npu_thing", "tpu_op")} <= told
+    reported = {entry["what"] for entry in measures.recording.info.not_collected}
+    assert {f"1 events of the category {name} on a device" for name in ("npu_thing", "tpu_op")} <= reported
     assert shares(measures) == {"computing": 80, "sync": 11, "launch": 9}
     texts = measures.recording.names.to_list()
     assert "own" in texts and "mystery" not in texts and "other" not in texts
 
 
-def test_of_a_device_whose_events_nobody_knows_nothing_is_concluded(tmp_path):
+def test_a_device_with_unknown_events_has_no_conclusion(tmp_path):
     trace = Trace()
     trace.steps(0, 100, 200)
     for start in (0, 100, 200):
@@ -132,8 +132,8 @@ PARTS = {
 
 
 @pytest.mark.parametrize("name", PARTS)
-def test_of_a_trace_without_a_part_of_its_device_nothing_is_concluded(tmp_path, name):
-    """Other tools filter, cut and rewrite traces, so parts of the device may be missing."""
+def test_a_trace_without_a_part_of_its_device_has_no_conclusion(tmp_path, name):
+    """Other tools filter, cut and rewrite traces, so a part of the device's events may be missing."""
     trace = Trace()
     trace.steps(*range(0, 1300, 100))
     for begin in range(0, 1200, 100):
@@ -148,8 +148,8 @@ def test_of_a_trace_without_a_part_of_its_device_nothing_is_concluded(tmp_path, 
         "The work of the device is unknown"
     )
     assert (bound(measures), shares(measures), measures.advice) == ({}, {}, [])
-    told = " ".join(entry["what"] for entry in measures.recording.info.not_collected)
-    assert why in told or "without a category" in told
+    reported = " ".join(entry["what"] for entry in measures.recording.info.not_collected)
+    assert why in reported or "without a category" in reported
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_of_a_trace_without_a_part_of_its_device_nothing_is_concluded(tmp_path, 
         ),
     ],
 )
-def test_a_trace_of_a_processor_tells_of_no_device(tmp_path, length, sentence):
+def test_a_trace_of_a_processor_has_no_device(tmp_path, length, sentence):
     trace = Trace()
     trace.steps(0, 100, 200)
     for start in (0, 100, 200):
@@ -185,12 +185,12 @@ def test_two_gpus_with_streams_of_the_same_number(tmp_path):
     assert device.tasks["stream"].to_list() == [7, 2**16 + 7, 2**16 + 7]
     assert device.launches["device"].to_list() == [0, 1, 1]
     waits = dict(zip(measures.stream.names["full_name"], measures.stream.table.sort("kernel")["wait_ns"], strict=True))
-    # each waited for the one before it on its own stream
+    # each kernel waits for the kernel before it on its own stream
     assert waits == {"a": 0, "b": 0, "c": 10 * US}
 
 
 def pageable(trace, kind, returns):
-    """Add a step of 100: a kernel 10-60, then a copy, whose call begins at 20 and returns at `returns`."""
+    """Add a step of 100 us: a kernel from 10 to 60, and a copy whose call lasts from 20 to `returns`."""
     trace.steps(0, 100)
     trace.kernel("gemm", 5, 10, 60)
     number = trace.call("MemcpyAsync", 20, returns)
@@ -214,14 +214,14 @@ def test_a_copy_whose_call_comes_back_after_it_blocks(tmp_path, prefix, kind, re
     found = shares(measures)
     assert found.get("computing", 0) == (50 if waits else 0)
     assert found.get("copy", 0) == ((min(returns, 64) - 62) if waits else 0)
-    # the copy is neither idle time nor computing
+    # the time of the copy is neither idle nor computing
     (row,) = measures.stream.moments.iter_rows(named=True)
     assert (row["computing"], row["copying"], row["idle"]) == (50 * US, 2 * US, 48 * US)
     assert measures.recording.device.copies["bytes"].to_list() == [4096]
 
 
 def test_kernels_that_outlive_their_step(tmp_path):
-    """The host launches kernels of 90 in three steps of 30 without waiting, so the run waits for the device."""
+    """The host launches kernels of 90 us in three steps of 30 us and waits for none, so the device is far behind."""
     trace = Trace()
     trace.steps(0, 30, 60, 90)
     for number in range(3):
@@ -239,7 +239,7 @@ def test_kernels_that_outlive_their_step(tmp_path):
     assert shares(whole) == {"computing": 98, critical_path.GAP: 2}
     assert bound(whole) == {"computing": 98, critical_path.GAP: 2}
     assert whole.advice == []
-    # a selected step has the same figures as among all steps
+    # a selected step alone has the figures that it has among all steps
     alone = trace.measured(tmp_path, [1])
     assert alone.stream.times.drop("step").equals(whole.stream.times.slice(1, 1).drop("step"))
     assert alone.finding.share == pytest.approx(88 / 90)
@@ -281,7 +281,7 @@ def test_an_arrow_leads_from_a_call_to_a_kernel_without_a_number(tmp_path):
 
 
 def test_a_stream_that_waits_for_another_has_its_kernel_on_the_path(tmp_path):
-    """The second kernel waits for an exchange on another stream, long after its own stream's first kernel has ended."""
+    """The second kernel waits for an exchange on another stream, long after the kernel before it on its own stream."""
     trace = Trace()
     trace.steps(0, 100)
     trace.kernel("forward", 2, 10, 20)
@@ -299,12 +299,12 @@ def test_a_host_that_is_elsewhere_is_not_the_device_s_fault(tmp_path):
         trace.kernel("gemm", begin + 20_000, begin + 20_010, begin + 29_000)
         trace.call("DeviceSynchronize", begin + 20_020, begin + 29_001)
     measures = trace.measured(tmp_path)
-    # what is between the last wait and the end of its step is short enough to be launching, the other one to be waiting
+    # The 1 ms after the wait is short enough to count as launching. The 20 ms before the launch are too long for that.
     assert shares(measures)["host"] == bound(measures)["host"] == 67
     assert [item.what for item in measures.advice] == ["host"]
 
 
-def test_what_is_bound_by_data_is_so_though_a_device_is_watched(tmp_path):
+def test_data_bound_steps_of_a_device(tmp_path):
     trace = Trace()
     trace.steps(0, 100_000, 200_000)
     for begin in (0, 100_000):
@@ -316,7 +316,7 @@ def test_what_is_bound_by_data_is_so_though_a_device_is_watched(tmp_path):
     assert [item.what for item in measures.advice] == ["data"]
 
 
-def test_modules_operators_and_marks_are_told(tmp_path):
+def test_modules_operators_and_marks_are_read(tmp_path):
     trace = Trace()
     trace.steps(0, 100)
     trace.span("train.py(3): main", "python_function", 0, 99)
@@ -335,11 +335,16 @@ def test_modules_operators_and_marks_are_told(tmp_path):
 def test_bytes_are_absent_where_the_type_of_elements_is_not_known(tmp_path):
     trace = Trace()
     trace.steps(0, 100)
-    told = {"Collective name": "allreduce", "Group size": 4, "Process Group Name": "2", "Process Group Ranks": "[0, 1]"}
+    reported = {
+        "Collective name": "allreduce",
+        "Group size": 4,
+        "Process Group Name": "2",
+        "Process Group Ranks": "[0, 1]",
+    }
     for number, dtype in enumerate(("BFloat16", "Float9")):
         start = 10 + 20 * number
         more = {"In msg nelems": 1000, "dtype": dtype}
-        trace.kernel("ncclDevKernel_AllReduce", start - 5, start, start + 10, **told, **more)
+        trace.kernel("ncclDevKernel_AllReduce", start - 5, start, start + 10, **reported, **more)
     measures = trace.measured(tmp_path)
     assert measures.recording.device.launches["bytes"].to_list() == [2000, None]
     columns = ("operation", "group", "ranks", "size", "dtype", "bytes")
@@ -389,7 +394,7 @@ def test_statistics_of_launches_pauses_queues_and_copies(tmp_path):
 
 
 def copying(trace, beside):
-    """Add three steps of 100: a copy of 40 of pageable memory, and a kernel of 50 after or beside it."""
+    """Add three steps of 100 us: a copy of 40 us from pageable memory, and a kernel of 50 us after or beside it."""
     trace.steps(0, 100, 200, 300)
     for begin in (0, 100, 200):
         number = trace.call("MemcpyAsync", begin + 2, begin + (3 if beside else 45))
@@ -400,7 +405,7 @@ def copying(trace, beside):
     return trace
 
 
-def test_a_device_that_waits_for_copies_is_told_so(tmp_path):
+def test_a_device_that_waits_for_copies_is_copy_bound(tmp_path):
     measures = copying(Trace(), beside=False).measured(tmp_path)
     (advice,) = measures.advice
     assert (advice.cause, advice.what, advice.lane) == ("copy-bound", "copy", "stream 20")
@@ -415,7 +420,7 @@ def test_copies_beside_computing_are_no_advice(tmp_path):
 
 
 def test_while_another_stream_computes_there_is_no_gap_on_the_path(tmp_path):
-    """An exchange queued at 5 begins at 36, in the middle of one kernel of several that follow each other."""
+    """An exchange is queued at 5 and begins at 36, while another stream's kernels follow each other without a pause."""
     trace = Trace()
     trace.steps(0, 100)
     for number, start in enumerate((10, 20, 30, 40)):
@@ -442,12 +447,12 @@ def test_of_kernels_that_exchange_the_finding_does_not_speak(tmp_path):
     [
         ([("train.py(9): train", "python_function", 1, 99), ("sleep", "python_function", 42, 92)], "in sleep (8"),
         ([("aten::histc", "cpu_op", 45, 95)], "in aten::histc (8"),
-        # nothing that ran is most of it
+        # no operator takes most of the time
         ([("aten::histc", "cpu_op", 45, 50), ("aten::topk", "cpu_op", 60, 70)], ""),
     ],
 )
 def test_the_span_that_the_host_is_in_is_named(tmp_path, spans, named):
-    """In steps of 100 ms the host waits for a kernel of 40 ms, and then runs other code."""
+    """In steps of 100 ms, the host waits for a kernel of 40 ms, and then runs other code."""
     ms, trace = 1000, Trace()
     trace.steps(0, 100 * ms, 200 * ms, 300 * ms)
     for begin in (0, 100, 200):

@@ -11,7 +11,7 @@ from ms_profiler.analysis.driver import engine
 from ms_profiler.store.format import Category
 from store_builder import MS, WALL_NS, StoreBuilder, compiled, folder_of, training
 
-#: a separate environment, because the tool does not support newer versions of pandas
+#: Python of a separate environment, because Holistic Trace Analysis does not support newer versions of pandas
 HTA = pathlib.Path(sys.prefix) / "hta" / "bin" / "python"
 LOAD = """
 import json, sys
@@ -48,13 +48,13 @@ def store(tmp_path):
     return StoreBuilder(tmp_path, options={"export_type": ["text", "kineto"]})
 
 
-def test_only_where_it_was_asked_for(tmp_path):
+def test_only_on_request(tmp_path):
     path = pathlib.Path(training(tmp_path).write())
     engine.analyse([path])
     assert (folder_of(path) / "trace_view.json").exists() and not (path / "KINETO").exists()
 
 
-def test_what_it_says_about_the_run(store):
+def test_its_head_describes_the_run(store):
     store.process().thread().span("a", Category.OP, MS, 2 * MS)
     name, trace = trace_of(store)
     assert name == "kineto_trace_0.json"
@@ -70,7 +70,7 @@ def test_operators_and_everything_else_with_ids_by_begin(store):
     other.span("fetch", Category.DATA, MS + 1, 2 * MS)
     other.instant("mark", Category.MARKER, 3 * MS)
     _, trace = trace_of(store)
-    found = sorted(lasting(trace, ""), key=lambda event: event["args"]["External id"])[1:]  # after the step
+    found = sorted(lasting(trace, ""), key=lambda event: event["args"]["External id"])[1:]  # without the step
     assert [(event["name"], event["cat"], event["tid"], event["args"]["External id"]) for event in found] == [
         ("Net.layer", "user_annotation", 4300, 1),
         ("fetch", "user_annotation", 4301, 2),
@@ -108,7 +108,7 @@ def test_steps_and_kernels(tmp_path):
 def test_holistic_trace_analysis_reads_a_real_job(job):
     run = job(PROGRAMS / "torch_loops.py", "plain", options={"export_type": ["text", "kineto"]})
     assert run.code == 0
-    # it rounds what lasts less than a microsecond to less than nothing, of this file as of Kineto's own
+    # without this, the tool gives events of less than a microsecond a negative duration, in Kineto's own files as well
     env = environment(HTA_DISABLE_NS_ROUNDING="1")
     done = subprocess.run(
         [HTA, "-c", LOAD, run.result / "KINETO"], env=env, capture_output=True, text=True, timeout=300, check=False

@@ -1,4 +1,4 @@
-"""A child of multiprocessing finds the result of the process that started it, without a variable in the environment."""
+"""A child of multiprocessing finds the result of the process that started it, without an environment variable."""
 
 import json
 import os
@@ -47,7 +47,7 @@ if __name__ == "__main__":
 
 
 def found(tmp_path, how, *words, directory=None, child=None):
-    """Return the process that a child of a profiled process identifies as its parent."""
+    """Return the fields of the `Parent` that a child of a profiled process finds; None if it finds none."""
     program = tmp_path / "parent.py"
     program.write_text(PARENT)
     directory = str(tmp_path / "a result") if directory is None else directory
@@ -69,22 +69,22 @@ def test_the_paths_are_those_of_the_store():
 
 @pytest.mark.parametrize("how", ["spawn", "forkserver"])
 def test_a_child_of_multiprocessing_belongs_to_its_parent(tmp_path, how):
-    assert found(tmp_path, how, "announced") == [str(tmp_path / "a result"), 0, "a"]
+    assert found(tmp_path, how, "announced") == [str(tmp_path / "a result"), 0, "a", how == "forkserver"]
 
 
 def test_also_when_the_file_is_gone_and_its_name_is_strange(tmp_path):
-    """The parent is found even if its file, which has an unusual name, has been removed."""
+    """The child finds its parent even if the parent's file has an unusual name and has been removed."""
     strange = str(tmp_path / "line\nbreak (deleted)")
-    assert found(tmp_path, "spawn", "announced", "replaced", directory=strange) == [strange, 0, "a"]
+    assert found(tmp_path, "spawn", "announced", "replaced", directory=strange) == [strange, 0, "a", False]
 
 
 def test_a_parent_that_records_now_and_then(tmp_path):
-    assert found(tmp_path, "spawn", "announced", directory="") == ["", 0, ""]
+    assert found(tmp_path, "spawn", "announced", directory="") == ["", 0, "", False]
 
 
 @pytest.mark.parametrize("how", ["subprocess", "grandchild"])
 def test_others_are_jobs_of_their_own(tmp_path, how):
-    """Other programs, and children of a fork child, are separate jobs."""
+    """Other programs and children of a fork child are separate jobs."""
     assert found(tmp_path, how, "announced") is None
 
 
@@ -93,12 +93,12 @@ def test_a_parent_that_is_not_profiled(tmp_path):
 
 
 def test_a_launcher_s_rank(tmp_path):
-    assert found(tmp_path, "spawn", "announced", child={"RANK_ID": "0"})[1:] == [0, "a"]
+    assert found(tmp_path, "spawn", "announced", child={"RANK_ID": "0"})[1:3] == [0, "a"]
     other = str(tmp_path / "another result")
     assert found(tmp_path, "spawn", "announced", directory=other, child={"RANK_ID": "1"}) is None
 
 
-def test_a_process_that_is_nobody_s_child_of_ours(monkeypatch):
+def test_a_process_without_a_profiled_parent(monkeypatch):
     monkeypatch.setattr(sys, "orig_argv", [*sys.orig_argv, "--multiprocessing-fork"])
     monkeypatch.setattr(os, "getppid", lambda: 0)
     assert kinship.find({}) is None
@@ -114,7 +114,7 @@ print(json.dumps([dict(os.environ), sorted(line for line in native if not line.s
 
 
 def shown(guest, imports, options):
-    """Return the environment of a job without the user's variable, for a bare and a profiled run."""
+    """Return the environment that a job sees, without the user's variable, in a bare and in a profiled run."""
     found = []
     for profile in False, True:
         process = guest.start(SHOW.format(imports=imports), options, profile, stdout=subprocess.PIPE)

@@ -1,4 +1,4 @@
-"""Hooks hold one lasting `Steps` object, so their reports count in a fork child as well."""
+"""Hooks keep the process's one `Steps` object, so their reports count in a fork child as well."""
 
 from events import events, steps
 from ms_profiler.store.format import StepSource
@@ -45,7 +45,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
 
 
-def test_a_loop_in_a_fork_child_tells_its_steps(job, tmp_path):
+def test_a_loop_in_a_fork_child_records_its_steps(job, tmp_path):
     package = tmp_path / "packages" / "transformers"
     package.mkdir(parents=True)
     for name, text in (("__init__", ""), ("trainer", TRAINER), ("trainer_callback", CALLBACKS)):

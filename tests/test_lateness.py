@@ -1,4 +1,4 @@
-"""The late ranks and their causes are found from made-up own times."""
+"""The late ranks and their causes are found from made-up own times of the ranks."""
 
 import polars as pl
 import pytest
@@ -12,7 +12,7 @@ MS = 1_000_000
 
 
 def own(times):
-    """Return own times, `times[rank][step]` in milliseconds."""
+    """Return a table of own times; `times[rank][step]` is in milliseconds."""
     rows = [(rank, step, round(time * MS)) for rank, steps in enumerate(times) for step, time in enumerate(steps)]
     return pl.DataFrame(rows, lateness.OWN, orient="row")
 
@@ -22,7 +22,7 @@ def judged(times, step_ms):
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 4, 64])
-def test_late_rank_is_named_with_what_it_costs(ranks):
+def test_a_late_rank_is_named_with_its_cost(ranks):
     times = [[10 + (rank + step) % 3 * 0.1 for step in range(20)] for rank in range(ranks)]
     times[1] = [time + 5 for time in times[1]]
     found = judged(times, 16)
@@ -69,12 +69,21 @@ def test_rank_that_is_late_in_every_fifth_step_is_so_by_all_of_them():
     times = [[10.0 + step % 3 * 0.1 for step in range(40)] for _ in range(2)]
     for step in range(4, 40, 5):
         times[0][step] += 400 + step
-    times[0][7] += 30  # more than usual, and not what makes it late
+    times[0][7] += 30  # longer than usual, but not a step in which the rank is late
     found = judged(times, 150)
     (late,) = found.late
     assert late.moments == tuple(range(4, 40, 5)) and late.worst == 39
     assert late.excess_ns == sum(400 + step for step in range(4, 40, 5)) * MS
     assert found.lost_ns == late.excess_ns + 30 * MS
+
+
+def test_longest_delay_does_not_hide_shorter_ones():
+    """The first checkpoint takes six times as long as the later ones. Each later one alone would make the rank late."""
+    times = [[10.0 + step % 3 * 0.1 for step in range(40)] for _ in range(3)]
+    for step in range(4, 40, 5):
+        times[0][step] += 400 if step > 4 else 2400
+    (late,) = judged(times, 150).late
+    assert late.moments == tuple(range(4, 40, 5)) and late.worst == 4
 
 
 def test_steps_that_a_rank_lacks_count_for_the_others():
@@ -94,7 +103,7 @@ def parts(by_rank, steps=10):
 
 
 @pytest.mark.parametrize("cause", [bounds.DATA, bounds.COMPUTING, bounds.BLOCKED, bounds.HOST, bounds.RUNNABLE])
-def test_cause_is_what_the_late_rank_does_beyond_the_others(cause):
+def test_the_cause_is_the_part_that_exceeds_the_other_ranks(cause):
     usual = {bounds.COMPUTING: 8, bounds.DATA: 1, bounds.COMMUNICATION: 20}
     mine = {**usual, cause: usual.get(cause, 0) + 20, bounds.COMMUNICATION: 1}
     late = lateness.Late(1, 200 * MS, 0.6, 10, 3, 20 * MS, 2)
@@ -102,13 +111,22 @@ def test_cause_is_what_the_late_rank_does_beyond_the_others(cause):
     assert (found.kind, found.excess_ns) == (cause, 200 * MS)
 
 
-def test_what_stood_still_in_one_step_was_stopped():
+def test_rank_that_is_late_without_waits_for_a_processor_has_another_cause():
+    usual = {bounds.COMPUTING: 8}
+    mine = {bounds.COMPUTING: 8, bounds.RUNNABLE: 9, bounds.HOST: 3}
+    late = lateness.Late(1, 240 * MS, 0.6, 20, 3, 12 * MS, 2)
+    table = parts([usual, mine, usual], 20)
+    assert late_causes.causes(table, [late])[1].kind == bounds.HOST
+    assert late_causes.causes(table, [late], {1})[1].kind == bounds.RUNNABLE
+
+
+def test_a_standstill_in_one_step_is_a_stop():
     usual = {bounds.COMPUTING: 8, bounds.BLOCKED: 1}
     late = lateness.Late(0, 900 * MS, 0.6, 1, 3, 900 * MS, 2, moments=(3,))
     still = parts([usual, usual, usual])
     more = pl.DataFrame([(0, 3, STILL, 900 * MS)], still.schema, orient="row")
     assert late_causes.causes(pl.concat([still, more]), [late])[0].kind == STOPPED
-    # other programs took the processor: the rank is not late
+    # if other programs took the processor, the rank is not late
     taken = pl.DataFrame([(0, 3, bounds.RUNNABLE, 900 * MS)], still.schema, orient="row")
     assert late_causes.causes(pl.concat([still, taken]), [late]) == {}
 
@@ -121,7 +139,7 @@ def test_rank_that_waits_for_processors_is_late_by_itself_if_it_takes_far_more_o
         table = [
             dict.fromkeys(STEPS)
             | {"step": step, "start_ns": 100 * step * MS, "end_ns": 100 * (step + 1) * MS, "own_ns": own * MS}
-            # when in a step a thread waited is not known
+            # the table says how long a thread waited in a step, but not when
             | {"queued_ns": (40 + step % 2 * 50) * MS if rank == 1 else 2 * MS}
             | {"processor_ns": took and (took if rank == 1 else 17) * MS}
             for step in range(20)
@@ -141,16 +159,65 @@ def test_cause_of_being_late_in_some_steps_is_that_of_all_of_them():
     added = pl.DataFrame([(0, step, part, time * MS) for step, part, time in more], table.schema, orient="row")
     cause = late_causes.causes(pl.concat([table, added]), [late])[0]
     assert (cause.kind, cause.excess_ns) == (bounds.CHECKPOINT, 800 * MS)
-    # a process is stopped once; one that stands still again and again sleeps in its own code
+    # another program stops a process only once; a process with many standstills sleeps in its own code
     still = added.filter(pl.col("step") != 6).with_columns(part=pl.lit(STILL))
     assert late_causes.causes(pl.concat([table, still]), [late])[0].kind == bounds.BLOCKED
 
 
-def test_own_time_is_what_passes_between_exchanges():
+def test_cost_is_a_share_of_all_steps_where_only_some_exchange():
+    """The ranks average their parameters in every fourth step, so an own time spans four steps."""
+    accounts = {}
+    for rank in range(2):
+        known = RankAccount("", rank, 2, "", "", 0, 0, "", "", None)
+        table = []
+        for step in range(40):
+            meets = step % 4 == 3
+            length = 20 if rank == 1 else (80 - 3 * 5 if meets else 5)
+            own = 4 * (20 if rank == 1 else 5) * MS if meets and step > 3 else None
+            start = table[-1]["end_ns"] if table else 0
+            spent = MS if meets else None
+            row = {"step": step, "start_ns": start, "end_ns": start + length * MS, "own_ns": own, "exchange_ns": spent}
+            table.append(dict.fromkeys(STEPS) | row)
+        known.steps = pl.DataFrame(table, STEPS)
+        known.parts = parts([{bounds.COMPUTING: 20 if rank == 1 else 5}], 40).drop("rank")
+        accounts[rank] = known
+    job = WholeJob(accounts)
+    ((late, _),) = job.late
+    assert (late.rank, job.lateness.lost_ns, job.lateness.total_ns) == (1, 9 * 60 * MS, 9 * 80 * MS)
+
+
+def test_checkpoints_that_also_wait_for_a_processor_are_named():
+    """Without the waits, the steps would be shorter, too.
+
+    A checkpoint of 250 ms would still last as long as four of them.
+    """
+    accounts = {}
+    for rank in range(3):
+        known = RankAccount("", rank, 3, "", "", 0, 0, "", "", None)
+        saves = [rank == 0 and step % 5 == 4 for step in range(40)]
+        known.steps = pl.DataFrame(
+            [
+                dict.fromkeys(STEPS)
+                | {"step": step, "start_ns": 0, "end_ns": (1000 if step % 5 == 4 else 10) * MS}
+                | {"own_ns": (1000 if save else 10) * MS, "queued_ns": 750 * MS * save}
+                for step, save in enumerate(saves)
+            ],
+            STEPS,
+        )
+        rows = [(step, bounds.CHECKPOINT if save else bounds.COMPUTING, 10 * MS) for step, save in enumerate(saves)]
+        known.parts = pl.DataFrame(rows, PARTS, orient="row").with_columns(
+            duration_ns=pl.when(pl.col("part") == bounds.CHECKPOINT).then(1000 * MS).otherwise("duration_ns")
+        )
+        accounts[rank] = known
+    ((late, found),) = WholeJob(accounts).late
+    assert (late.rank, len(late.moments), found.kind) == (0, 8, bounds.CHECKPOINT)
+
+
+def test_own_time_is_the_time_between_exchanges():
     table = pl.DataFrame({"number": [0, 1, 2], "start_ns": [0, 100, 200], "end_ns": [100, 200, 300]})
     rows = [
         ("", "allreduce", 0, 50, 90, 0),
-        # begins while the one before runs: one with it
+        # this exchange overlaps the next one, so both count as one
         ("", "allreduce", 0, 150, 170, 1),
         ("", "allreduce", 0, 160, 180, 1),
         ("", "allreduce", 0, 190, 195, 1),
@@ -158,12 +225,12 @@ def test_own_time_is_what_passes_between_exchanges():
     ]
     from ms_profiler.analysis.cluster.exchanged import EXCHANGES
 
-    found = rank_account.steps_of(table, pl.DataFrame(rows, EXCHANGES, orient="row"))
+    found = rank_account.steps_of(table, pl.DataFrame([(*row, None, None) for row in rows], EXCHANGES, orient="row"))
     assert found["own_ns"].to_list() == [None, (160 - 90) + (190 - 180), 270 - 195]
     assert found["exchange_ns"].to_list() == [40, 30 + 5, 10]
 
 
-def test_clocks_that_are_seconds_off_are_aligned_within_what_is_certain():
+def test_clocks_that_are_seconds_off_are_aligned():
     shift = {0: 0, 1: 3_700_000_000, 2: -12_000_000_000}
     rows = []
     for number in range(40):
@@ -186,7 +253,7 @@ def test_clocks_that_are_seconds_off_are_aligned_within_what_is_certain():
 
 @pytest.mark.parametrize("drift", [5e-5, -4e-4])
 def test_clock_that_drifts_stays_within_its_uncertainty(drift):
-    """Over ten minutes, the clock drifts apart by far more than an exchange takes."""
+    """Over ten minutes, the clocks drift apart by far more than an exchange takes."""
     rows, truth = [], []
     for number in range(600):
         true = number * 1000 * MS

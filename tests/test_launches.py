@@ -18,7 +18,12 @@ def queue(rows, *columns):
 
 
 def launched(kernels, operators):
-    """Kernels and operators are (step, key, start) or (step, key, start, segment), operators from row 100 on."""
+    """Return for each kernel the row of the operator that queued it, None if that is unknown.
+
+    Args:
+        kernels: (step, key, start) or (step, key, start, segment) of each kernel.
+        operators: the same of each operator, which has the rows 100, 101, ...
+    """
     columns = ("step", "key", "start_ns", "segment", "row")
     kernels, operators = (
         queue(
@@ -35,29 +40,30 @@ def launched(kernels, operators):
     ("kernels", "operators", "expected"),
     [
         ([(0, 1, 20), (0, 1, 40)], [(0, 1, 10), (0, 1, 30)], [100, 101]),
-        # the host ran ahead
+        # The host ran ahead: it had queued all operators before the first kernel ran.
         ([(0, 1, 50), (0, 2, 60), (0, 1, 70)], [(0, 1, 10), (0, 2, 20), (0, 1, 30)], [100, 101, 102]),
-        # the host was a step ahead: in each step there are as many of the kernels of the one before
+        # The host was a step ahead: step 1 has as many kernels of each key as step 0 has operators.
         (
             [(1, 1, 150), (1, 2, 160), (2, 1, 250), (2, 2, 260), (2, 1, 270), (2, 2, 280)],
             [(0, 1, 10), (0, 2, 20), (1, 1, 110), (1, 2, 120), (2, 1, 210), (2, 2, 220)],
             [100, 101, 102, 103, 104, 105],
         ),
-        # as many before the backward pass, more after it
+        # before the backward pass, key 1 has one kernel and one operator; after its begin, a second kernel without an
+        # operator
         ([(0, 1, 20), (0, 9, 30, 1), (0, 1, 40, 1)], [(0, 1, 10)], [100, None, None]),
-        # as many, all after it: what follows the backward pass has spans, too
+        # after the begin of the backward pass, key 1 has one kernel and one operator, so they belong together
         ([(0, 9, 10, 1), (0, 1, 40, 1)], [(0, 1, 35, 1)], [None, 100]),
-        # not as many: which is which is not known
+        # key 1 has two kernels and one operator, so it is unknown which kernel the operator queued
         ([(0, 1, 20), (0, 1, 30), (0, 2, 40)], [(0, 1, 10), (0, 2, 35)], [None, None, 101]),
-        # as many, and one starts before its span
+        # key 1 has two kernels and two operators, but its second kernel starts before the second operator
         ([(0, 1, 20), (0, 1, 22), (0, 2, 40)], [(0, 1, 10), (0, 1, 25), (0, 2, 35)], [None, None, 102]),
-        # each step for itself; outside of steps nothing
+        # each step is matched alone: step 1 has two kernels for one operator; outside of steps, nothing is matched
         (
             [(0, 1, 20), (1, 1, 120), (1, 1, 130), (None, 1, 200)],
             [(0, 1, 10), (1, 1, 110), (None, 1, 190)],
             [100, None, None, None],
         ),
-        # the order of the queue would be another
+        # the operators were queued in another order than the kernels ran
         ([(0, 1, 20), (0, 2, 30)], [(0, 1, 15), (0, 2, 10)], [None, None]),
         ([], [(0, 1, 10)], []),
         ([(0, 1, 10)], [], [None]),
@@ -78,7 +84,7 @@ def test_a_queue_at_random_is_found_again_or_not_known(seed):
         step, key = now // 500, generator.randrange(4)
         operators.append((step, key, now))
         if key == 3 and generator.random() < 0.5:
-            continue  # this one starts no kernel
+            continue  # this operator queues no kernel
         ran = max(ran + 1, now + generator.randrange(30))
         kernels.append((ran // 500, key, ran))
         truth.append(99 + len(operators))

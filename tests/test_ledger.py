@@ -17,7 +17,7 @@ def result(folder):
     return builder
 
 
-def test_what_is_missing_is_added_and_listed(tmp_path):
+def test_missing_tables_are_added_and_listed(tmp_path):
     path = result(tmp_path).text()
     engine.analyse([path])
     names = {layout.API_STATISTIC, layout.STEP_TRACE_TIME, layout.OP_STATISTIC, layout.OVERLAP_ANALYSIS}
@@ -28,7 +28,7 @@ def test_what_is_missing_is_added_and_listed(tmp_path):
     assert Ledger(str(path)).ours == derived["written"].keys()
 
 
-def test_a_file_of_somebody_else_stays(tmp_path):
+def test_a_foreign_file_stays(tmp_path):
     path = result(tmp_path).text()
     (path / TABLE).write_text("theirs")
     engine.analyse([path])
@@ -36,13 +36,13 @@ def test_a_file_of_somebody_else_stays(tmp_path):
     assert (path / TABLE).read_text() == "theirs" and TABLE in read_summary(str(path))["derived"]["kept"]
 
 
-def test_a_file_that_somebody_replaced_is_theirs(tmp_path):
+def test_a_replaced_file_is_foreign(tmp_path):
     path = result(tmp_path).text()
     engine.analyse([path])
     (path / TABLE).write_text("theirs")
     engine.analyse([path])
     assert (path / TABLE).read_text() == "theirs"
-    # what is still ours is made anew
+    # the analysis writes missing files of its own again
     (path / layout.OUTPUT / layout.OP_STATISTIC).unlink()
     engine.analyse([path])
     assert (path / layout.OUTPUT / layout.OP_STATISTIC).exists()
@@ -68,7 +68,7 @@ def test_a_summary_of_another_tool_stays(tmp_path, content):
     assert (path / TABLE).exists()
 
 
-def test_what_the_summary_says_is_checked(tmp_path):
+def test_checksums_of_the_summary_are_verified(tmp_path):
     path = result(tmp_path).text()
     content = {"product": {"name": "ms-profiler"}, "derived": {"written": {f"{layout.OUTPUT}/trace_view.json": "0"}}}
     (path / layout.SUMMARY).write_text(json.dumps(content))

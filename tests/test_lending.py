@@ -1,4 +1,4 @@
-"""The script's own profiler finds the device's interfaces free; we take them again after its end."""
+"""The script's own profiler finds the device's interfaces free; ms-profiler takes them back after its end."""
 
 import ast
 import importlib.util
@@ -15,7 +15,7 @@ from ms_profiler.job.frameworks.torch.plugin import LATER
 
 
 class Session:
-    """A session that lends the interfaces, and notes the order of its calls."""
+    """Stand in for a session that releases and resumes its device interfaces, and note the order of the calls."""
 
     def __init__(self):
         self.said = []
@@ -36,7 +36,7 @@ class Session:
 
 
 def made_up(session, begins, ends):
-    """Return a profiler whose begin and end have a framework's names."""
+    """Return a profiler class whose methods have a framework's names for the begin and the end."""
 
     def begin(self, fails=False):
         session.said.append("begins")
@@ -51,7 +51,7 @@ def made_up(session, begins, ends):
 
 @pytest.fixture(params=[mindspore_profiler.MODULE, *torch_profiler.CLASSES])
 def profiler(request, monkeypatch):
-    """Return a hooked profiler of one framework, the session, and the name of the function that begins it."""
+    """Return a session, and functions that begin and end a hooked profiler of a framework."""
     session, module = Session(), types.ModuleType(request.param)
     monkeypatch.setitem(sys.modules, request.param, module)
     if request.param == mindspore_profiler.MODULE:
@@ -79,7 +79,7 @@ def test_it_is_lent_from_its_preparation_to_its_end(profiler):
     assert session.said == ["release", "begins", "ends", "resume"]
 
 
-def test_one_that_cannot_be_prepared_leaves_it_to_us(profiler):
+def test_a_profiler_that_cannot_be_prepared_does_not_take_over(profiler):
     session, begin, _ = profiler
     with pytest.raises(RuntimeError, match="there is no device"):
         begin(fails=True)
@@ -87,7 +87,7 @@ def test_one_that_cannot_be_prepared_leaves_it_to_us(profiler):
 
 
 def test_the_names_are_those_of_the_mindspore_that_is_here():
-    """The names are looked up in MindSpore's source, because this test does not import MindSpore."""
+    """The test looks the names up in MindSpore's source, because it does not import MindSpore."""
     found = importlib.util.find_spec("mindspore")
     if found is None:
         pytest.skip("needs MindSpore")

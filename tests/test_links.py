@@ -1,4 +1,4 @@
-"""Slow links are found, and others are not."""
+"""Slow links between ranks are found, and other links are not named."""
 
 import polars as pl
 import pytest
@@ -8,7 +8,7 @@ US = 1000
 
 
 def table(*rows):
-    """Return bandwidths of exchanges: (operation, group, bytes, microseconds, step)."""
+    """Return the bandwidths of exchanges (operation, group, bytes, microseconds, step)."""
     calls = pl.DataFrame(
         [(operation, group, size, 0, took * US, step) for operation, group, size, took, step in rows],
         schema={

@@ -7,7 +7,7 @@ import pytest
 from ms_profiler.analysis.driver import liveness
 from ms_profiler.store.run_info import ProcessInfo, RunInfo
 
-#: there is no such folder, and no exit status
+#: a folder that does not exist, so that the process has no stored exit status
 FOLDER = "/nothing"
 
 
@@ -56,7 +56,7 @@ def test_same_pid_after_a_reboot(run):
     assert liveness.state_of(own(), run, FOLDER) == "killed or vanished"
 
 
-def test_nothing_is_said_about_another_host(run):
+def test_the_state_on_another_host_is_unknown(run):
     run.boot_id, run.host = "another boot", "another host"
     assert liveness.state_of(own(), run, FOLDER) == "unknown"
 
@@ -66,7 +66,7 @@ def test_process_that_was_killed(run):
     process = ProcessInfo(pid=child.pid, process_start=start_of(child.pid))
     assert liveness.state_of(process, run, FOLDER) == "running"
     child.kill()
-    # a zombie has a pid and a start, and is gone all the same
+    # a zombie still has a process id and a start time, but it has ended
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
     assert liveness.state_of(process, run, FOLDER) == "killed or vanished"
     child.communicate()

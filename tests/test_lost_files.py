@@ -1,4 +1,4 @@
-"""A job survives the loss of store files while it records, and keeps its own handling of the signals that follow."""
+"""A job survives the loss of store files while it records, and its own handlers get the signals that follow."""
 
 import json
 import signal
@@ -10,12 +10,12 @@ from conftest import PROGRAMS, environment
 from ms_profiler.store import layout
 from recorders import TESTS
 
-#: Python has no way to mend a page: see docs/architecture.md
+#: Recorders that survive a truncated file. The mapped Python recorder cannot repair a page: see docs/architecture.md.
 MENDED = ("native", "native-written", "python-written")
 
 
 def run(kind, folder, event, **extra):
-    """Return exit code, stdout and the first line on stderr of the program."""
+    """Run the program with an event; return its exit code, its stdout, and its first line on stderr."""
     folder.mkdir(parents=True)
     command = [sys.executable, str(PROGRAMS / "recorder_lost.py"), kind, str(folder), event]
     variables = environment(PYTHONPATH=str(TESTS), **extra)
@@ -24,13 +24,13 @@ def run(kind, folder, event, **extra):
 
 
 @pytest.mark.parametrize("kind", MENDED)
-def test_files_that_somebody_truncates_end_no_job(kind, tmp_path):
-    told = "dropped" if kind == "native" else "written again"
-    assert run(kind, tmp_path / "store", "truncate") == (0, f"{told}\nno handler\n", "")
+def test_truncated_files_do_not_end_a_job(kind, tmp_path):
+    printed = "dropped" if kind == "native" else "written again"
+    assert run(kind, tmp_path / "store", "truncate") == (0, f"{printed}\nno handler\n", "")
 
 
 @pytest.mark.parametrize("event", ["own page", "faulthandler", "sent", "handler", "fork"])
-def test_any_other_sigbus_is_what_it_was(event, tmp_path):
+def test_any_other_sigbus_has_its_usual_effect(event, tmp_path):
     bare = run("none", tmp_path / "bare", event)
     assert run("native", tmp_path / "store", event) == bare
     assert bare[0] == (0 if event in ("handler", "fork") else -signal.SIGBUS)
@@ -62,7 +62,7 @@ print(number)
 
 
 @pytest.mark.parametrize("event", ["truncate", pytest.param("limit", marks=pytest.mark.slow)])
-def test_a_job_goes_on_without_its_files(job, event):
+def test_a_job_continues_without_its_files(job, event):
     ended = job(JOB, event, options={"overhead_budget": 0})
     assert (ended.code, ended.out) == (0, "1499\n"), ended.err
     assert "Traceback" not in ended.err

@@ -1,4 +1,4 @@
-"""Ranges of markers are joined by their numbers, which also give the markers of streams their names."""
+"""The two ends of a marker's range are joined by their number, which also gives markers of streams their names."""
 
 import pytest
 from fakes_built import ascend_fakes  # noqa: F401
@@ -9,17 +9,17 @@ from traced import records, run_ascend  # noqa: F401
 
 @pytest.fixture
 def run(run_ascend):  # noqa: F811
-    """Return a function that runs a program with the fakes."""
+    """Return a function that runs a program with the fake libraries of CANN."""
     return run_ascend
 
 
 def heads(store):
-    """Return the records of a store as (type, name), in order."""
+    """Return (type, name) of each device record in a store, in order."""
     return [(kind, name) for what, kind, name, _ in records(store) if what == Kind.DEVICE]
 
 
 def test_ranges_of_markers_are_joined_by_their_numbers(run):
-    """A stream's marker has no name of its own; it gets the name of the host's marker with the same number."""
+    """A stream's marker has no name. It gets the name of the host's marker with the same number."""
     found, _, store = run("""
 npu = traced()
 npu.fake_marker(4, 1, b"", b"", -1)  # the end of what began before recording did
@@ -45,7 +45,7 @@ print(json.dumps([counts(), os.getpid()]))
         for at, (what, kind, name, row) in enumerate(rows)
         if (what, kind) == (Kind.DEVICE, Device.MARKER)
     )
-    # name, domain, thread, stream, whether it lasted
+    # name, domain, thread, stream, whether it is a range
     assert marks == [
         ("both", "yours", 0, 7, True),
         ("both", "yours", thread, 0, True),

@@ -1,4 +1,4 @@
-"""Times of another clock are converted to ours, also if that clock is set meanwhile."""
+"""Times of another clock are converted to ours, even if that clock is set during the run."""
 
 import shutil
 import subprocess

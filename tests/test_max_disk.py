@@ -1,4 +1,4 @@
-"""`max_disk` holds for all processes of a job together, and for what the analysis writes."""
+"""`max_disk` limits the total size of the files of all processes of a job and of the analysis."""
 
 import json
 import os
@@ -27,7 +27,7 @@ def run(launch):
 
 
 @pytest.mark.slow
-def test_the_job_is_what_it_was(bare, run):
+def test_the_job_is_unchanged(bare, run):
     assert (run.code, run.out) == (bare.code, bare.out), run.err
     assert len(run.lines) == 2, "children that find no room say nothing"
 
@@ -37,19 +37,19 @@ def test_all_processes_and_the_analysis_keep_to_it_together(run):
     assert size(run.result) <= MOST
 
 
-def test_what_found_no_room_is_told(run):
+def test_processes_beyond_the_limit_are_reported(run):
     found = account.read(layout.account_path(str(run.result)))
     recorded = len(layout.process_dirs(str(run.result))) - 1
     assert found.refused == 16 - recorded and recorded >= 4 and found.refused >= 4
-    told = {entry["what"]: entry["why"] for entry in run.summary["not_collected"]}
-    assert "max_disk" in told[f"{found.refused} processes that the job started"]
+    reasons = {entry["what"]: entry["why"] for entry in run.summary["not_collected"]}
+    assert "max_disk" in reasons[f"{found.refused} processes that the job started"]
     assert run.summary["completeness"]["dropped_limit"] > 1000
 
 
 def test_timelines_have_the_steps_that_there_is_room_for(run):
     whats = [entry["what"] for entry in run.summary["not_collected"]]
     (what,) = (what for what in whats if what.startswith("the timeline"))
-    assert "but for those of steps" in what
+    assert "except for steps" in what
     events = json.loads((run.result / layout.OUTPUT / layout.TRACE_VIEW).read_text())
     assert sum(event["ph"] == "X" for event in events) > 100
     assert (run.result / layout.OUTPUT / layout.PERFETTO_TRACE).stat().st_size > 1000

@@ -1,4 +1,4 @@
-"""`max_disk` holds at every moment for jobs whose processes come and go."""
+"""A job that starts and ends many processes never exceeds `max_disk`."""
 
 import os
 import threading
@@ -14,7 +14,7 @@ MOST = 1_000_000
 
 
 def size(folder):
-    """Return the bytes that all files in a folder take; a file that is renamed meanwhile counts once."""
+    """Return the total size of all files in a folder in bytes; a file that is renamed meanwhile counts once."""
     sizes = {}
     for path, _, names in os.walk(folder):
         for name in names:
@@ -28,7 +28,7 @@ def size(folder):
 
 @pytest.fixture
 def watched(job, tmp_path):
-    """Return a function that runs a job, and the job with the largest size of its results over time."""
+    """Return a function that runs a job, and returns the run and the largest size of its results in bytes."""
 
     def run(*words, options):
         sizes, ended = [], threading.Event()
@@ -54,14 +54,14 @@ def watched(job, tmp_path):
 def test_processes_that_come_and_go_share_the_limit(watched, job, words):
     bare = job(PROGRAMS / "epochs.py", *words, profile=False)
     run, largest = watched(*words, options={"max_disk": "1MB"})
-    # lines of several processes may run into each other
+    # the processes may print at the same time, so only the characters are compared, not their order
     assert (run.code, sorted(run.out)) == (bare.code, sorted(bare.out)), run.err
     assert MOST / 4 < largest <= MOST
     counted = account.read(layout.account_path(str(run.result)))
-    told = {entry["what"]: entry["why"] for entry in run.summary["not_collected"]}
-    processes = [what for what in told if "processes that the job started" in what]
+    reasons = {entry["what"]: entry["why"] for entry in run.summary["not_collected"]}
+    processes = [what for what in reasons if "processes that the job started" in what]
     assert bool(processes) == bool(counted.refused)
-    assert all(what.startswith(f"{counted.refused} ") and "max_disk" in told[what] for what in processes)
+    assert all(what.startswith(f"{counted.refused} ") and "max_disk" in reasons[what] for what in processes)
     epochs, _, batches = map(int, words[:3])
     assert run.summary["steps"]["count"] == epochs * batches
 
@@ -73,8 +73,8 @@ def test_a_disk_that_has_less_free_than_max_disk_keeps_nine_tenths_of_it(watched
     assert 0 < largest <= 8 * 1024 * 1024 / 10
 
 
-def test_what_is_reserved_for_root_is_not_free(watched, mounted, tmp_path):
-    """ext4 keeps a part of its blocks for root; even a job of root leaves it alone."""
+def test_blocks_reserved_for_root_are_not_free(watched, mounted, tmp_path):
+    """ext4 reserves some of its blocks for root. Even a job that runs as root does not use them."""
     image = tmp_path / "image"
     image.write_bytes(b"")
     os.truncate(image, 40_000_000)

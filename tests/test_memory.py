@@ -1,4 +1,4 @@
-"""Tensor memory comes from MindSpore's recorder, cut to the steps of the recording that requested it."""
+"""Tensor memory comes from MindSpore's recorder, and is cut to the steps of the recording that requests it."""
 
 import json
 
@@ -19,7 +19,7 @@ def lines(result):
 
 @pytest.mark.slow
 @in_every_mode
-def test_only_the_directory_that_asked_for_it_has_memory(job, tmp_path, way, mode):
+def test_only_the_recording_with_the_option_has_memory(job, tmp_path, way, mode):
     run = start(job, way, "own_memory.py", mode)
     assert run.code == 0, run.err
     (own,) = results(tmp_path / "own")
@@ -33,7 +33,7 @@ def test_only_the_directory_that_asked_for_it_has_memory(job, tmp_path, way, mod
     assert min(times) >= min(float(span["ts"]) for span in spans) - 1
     assert max(times) <= max(float(span["ts"]) + float(span["dur"]) for span in spans) + 1
     assert times == sorted(times)
-    # one batch of activations of the hidden layer is held at least: 32 x 128 x 4 bytes
+    # The job holds at least the hidden layer's activations of one batch: 32 x 128 x 4 bytes.
     assert max(float(row["Total Allocated(MB)"]) for row in rows) >= 32 * 128 * 4 / 2**20
     assert {(row["Component"], row["Device Type"]) for row in rows} == {("MindSpore", "CPU")}
     if way == "variable":

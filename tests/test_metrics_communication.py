@@ -17,8 +17,10 @@ KERNEL_NAMES = pl.DataFrame(schema=tables.KERNEL_NAMES)
 
 @pytest.fixture
 def store(tmp_path):
-    """Return two steps of 10 ms: each has an AllReduce of 4 MB and a Send of 1 MB, the second one also an AllReduce of
-    2 MB."""
+    """Return the store of two steps of 10 ms, each with an AllReduce of 4 MB and a Send of 1 MB.
+
+    The second step also has an AllReduce of 2 MB.
+    """
     store = StoreBuilder(tmp_path, rank=5, world_size=8)
     process = store.process()
     thread = process.thread()
@@ -30,7 +32,7 @@ def store(tmp_path):
         thread.span("Send@pair", Category.COMMUNICATION, start + 4 * MS, start + 5 * MS, arg=1_000_000)
         thread.step(number, start, start + 10 * MS)
     thread.span(f"AllReduce@{WORLD}", Category.COMMUNICATION, 16 * MS, 17 * MS, arg=2_000_000)
-    # no bytes, no group, no step: no call that these tables are about
+    # these calls have no bytes, no group or no step, so the tables leave them out
     thread.span("Barrier@pair", Category.COMMUNICATION, 18 * MS, 19 * MS)
     thread.span("DistributedGradReducer", Category.COMMUNICATION, 18 * MS, 19 * MS, arg=77)
     thread.span(f"AllReduce@{WORLD}", Category.COMMUNICATION, 30 * MS, 31 * MS, arg=1)
@@ -45,7 +47,7 @@ def files(store):
     return [json.loads((folder_of(path) / name).read_text()) for name in names]
 
 
-def test_calls_have_bytes_and_stand_in_a_step(store):
+def test_calls_have_bytes_and_a_step(store):
     recording = readers_store.read(str(store.write()))
     used = metrics_steps.choose(recording)
     none = pl.DataFrame(schema=tables.KERNELS)
@@ -62,7 +64,7 @@ def test_calls_have_bytes_and_stand_in_a_step(store):
 
 def test_time_of_a_call_is_that_of_its_kernel(store):
     other = store.processes[0].thread(2, "x", 4300)
-    # the host only queued it: it ran from 6 to 9 ms
+    # the host's call only queued the kernel, which ran from 6 to 9 ms
     other.window(0, -MS, 35 * MS, [("Default/net-Net/AllReduce-op0", 6 * MS, 3 * MS, "")])
     content, _ = files(store)
     names = list(content["step0"]["collective"])
@@ -103,7 +105,7 @@ def test_matrix_names_the_rank_within_its_group(store):
     assert kinds["collective"][f"allreduce-total@{WORLD}"] == {
         "5-5": {"Transport Type": "LOCAL", "Transit Size(MB)": 6.0, "Transit Time(ms)": 3.0, "Bandwidth(GB/s)": 2.0}
     }
-    # 2 MB and 4 MB took 1 and 2 ms: the earlier of equals comes first
+    # 2 MB and 4 MB took 1 and 2 ms, so their bandwidths are equal, and the earlier call comes first
     assert kinds["collective"][f"allreduce-top1@{WORLD}"]["5-5"]["Transit Size(MB)"] == 4.0
     assert kinds["collective"][f"allreduce-bottom1@{WORLD}"]["5-5"]["Transit Size(MB)"] == 2.0
     assert kinds["p2p"]["send-total@pair"] == {
@@ -145,9 +147,11 @@ def test_run_that_exchanged_nothing_has_no_such_file(tmp_path):
 
 
 def graphs(tmp_path, noted):
-    """Return two steps in graph mode. Each has two AllReduces of one name, with inputs of shape 4,8 and 8, and the
-    notes about
-    them."""
+    """Return the store of two steps in graph mode.
+
+    Each step has two AllReduces with the same name, with inputs of the shapes 4,8 and 8. The store has `noted` notes
+    (text, size) about them.
+    """
     store = StoreBuilder(tmp_path, rank=1, world_size=2)
     process = store.process()
     thread = process.thread()
@@ -202,11 +206,11 @@ def test_kernel_that_several_graphs_mean_differently_is_none(tmp_path):
     assert sizes == [16e-6] * 2
 
 
-def test_communication_is_what_exchanged_and_not_what_queued_it(tmp_path):
+def test_communication_is_the_kernel_and_not_the_call_that_queued_it(tmp_path):
     store = StoreBuilder(tmp_path)
     process = store.process()
     thread = process.thread()
-    # a reducer of 6 ms on the host, in which a call of 3 ms queues a kernel of 1 ms and one of 1 ms has none
+    # A reducer takes 6 ms on the host. In it, a call of 3 ms queues a kernel of 1 ms, and a call of 1 ms queues none.
     thread.span("DistributedGradReducer", Category.COMMUNICATION, MS, 7 * MS)
     thread.span("AllReduce@world", Category.COMMUNICATION, 2 * MS, 5 * MS, arg=8)
     thread.span("Broadcast@world", Category.COMMUNICATION, 5 * MS, 6 * MS, arg=8)
@@ -234,12 +238,12 @@ def test_rank_is_the_one_the_framework_gave(tmp_path, known):
     summary = json.loads((store.path / layout.SUMMARY).read_text())
     assert (summary["rank"], summary["world_size"]) == (3, 4)
     assert "the rank" not in {item["what"] for item in summary["not_collected"]}
-    # the name another analysis gave it is gone: it would be taken for one more rank
+    # the analysis removed the file under another rank, because readers would take it for one more rank
     assert [path.name for path in store.path.glob("profiler_info_*")] == ["profiler_info_3.json"]
 
 
 @pytest.mark.parametrize(
-    ("told", "parts"),
+    ("note", "parts"),
     [
         ("parallel mode data_parallel in 2 stages", (8, 1, 2, 4)),
         ("parallel mode data_parallel in 3 stages", None),
@@ -247,9 +251,9 @@ def test_rank_is_the_one_the_framework_gave(tmp_path, known):
         ("parallel mode semi_auto_parallel in 2 stages", None),
     ],
 )
-def test_metadata_tells_groups_and_how_the_job_is_cut(store, told, parts):
+def test_metadata_has_groups_and_parallel_sizes(store, note, parts):
     thread = store.processes[0].thread(2, "other")
-    thread.instant(told, Category.COMMUNICATION, 0, 1)
+    thread.instant(note, Category.COMMUNICATION, 0, 1)
     path = store.write()
     engine.analyse([path])
     metadata = json.loads((pathlib.Path(path) / "profiler_metadata.json").read_text())

@@ -16,7 +16,7 @@ TEXTS = pl.Series(["", "a", "b"])
 
 
 def table(*rows):
-    """Return a table of kernels from (kernel, duration, module, bound, part)."""
+    """Return a table of kernels from rows (kernel, duration in ns, module, bound, part)."""
     names = ("kernel", "duration_ns", "module", "bound", "part")
     return pl.DataFrame(rows, schema={name: tables.KERNELS[name] for name in names}, orient="row")
 
@@ -42,7 +42,7 @@ def test_sums_by_type_name_and_module():
         ("Default/a-A/Mul-op0", 3, 420),
         ("Default/b-B/Mul-op1", 1, 50),
     ]
-    # the ratio is of all kernels, also of those in no module
+    # the ratio relates to the time of all kernels, including those without a module
     modules = kernels.by_module(sums(), TEXTS)
     assert modules.drop("ratio", "squares", strict=False).rows() == [("a", 3, 420, 20, 300), ("b", 1, 50, 50, 50)]
     assert modules["ratio"].to_list() == pytest.approx([0.42, 0.05])
@@ -51,8 +51,8 @@ def test_sums_by_type_name_and_module():
     assert kernels.inferred(sums(), Bound.ORDER) == 0
     assert kernels.module_time_share(sums()) == 0.47
     assert kernels.queued(sums()) == {}
-    told = sums().filter(pl.col("part") != int(Part.UNKNOWN))
-    assert kernels.queued(told) == pytest.approx({"forward": 420 / 470, "backward": 50 / 470})
+    known = sums().filter(pl.col("part") != int(Part.UNKNOWN))
+    assert kernels.queued(known) == pytest.approx({"forward": 420 / 470, "backward": 50 / 470})
     inferred = sums().with_columns(bound=pl.lit(int(Bound.ORDER), pl.UInt8))
     assert kernels.bound(inferred)["module"] == kernels.inferred(inferred, Bound.ORDER) == 5
     assert kernels.top(kernels.by_type(sums(), NAMES), 1) == [
@@ -71,7 +71,7 @@ def test_sums_by_type_name_and_module():
     ]
 
 
-def test_sums_of_nothing():
+def test_sums_without_kernels():
     nothing = kernels.sum_up(table())
     assert kernels.by_type(nothing, NAMES).is_empty() and kernels.by_part(nothing) == {}
     assert set(kernels.bound(nothing).values()) == {0}
@@ -84,7 +84,7 @@ def test_wait_is_the_gap_to_the_kernel_before_in_the_lane():
         schema={name: tables.KERNELS[name] for name in ("lane", "start_ns", "duration_ns")},
         orient="row",
     )
-    # the one from 165 to 185 reaches beyond the next: the gap to 200 is from there
+    # the kernel from 165 to 185 ends after the next one, so the wait before 200 counts from 185
     assert kernels.waits(executions).select("lane", "start_ns", "wait_ns").rows() == [
         (0, 100, 0),
         (0, 160, 10),

@@ -41,13 +41,13 @@ def test_95th_percentile_is_the_nearest_rank(store, count, rank):
     assert steps.statistics(choose(store).table)["p95_ms"] == rank
 
 
-def test_statistics_of_nothing_are_empty(tmp_path):
+def test_statistics_without_steps_are_empty(tmp_path):
     table = choose(training(tmp_path)).table.clear()
     assert set(steps.statistics(table).values()) == {0, None}
     assert steps.slowest(table) == []
 
 
-def test_steps_count_whatever_their_source_and_the_best_is_named(store):
+def test_steps_of_every_source_count_and_the_best_source_is_named(store):
     thread = store.process().thread()
     thread.step(0, 0, MS, source=StepSource.OPTIMIZER_CYCLE)
     thread.step(1, MS, 2 * MS, source=StepSource.FRAMEWORK_LOOP)
@@ -66,7 +66,7 @@ def test_stepping_thread_is_the_one_with_most_steps_of_one_source(store):
     assert (used.process, used.thread, used.table.height) == (4242, 2, 3)
 
 
-def test_what_trains_steps_rather_than_what_evaluates_it_more_often(store):
+def test_training_defines_steps_even_if_evaluation_is_more_frequent(store):
     main, trainer = store.process().thread(), store.process(4300, role="spawn").thread(1, "trainer", 4300)
     for number in range(9):
         main.step(number, number * MS, (number + 1) * MS, source=StepSource.NETWORK_CALL)
@@ -102,7 +102,7 @@ def test_whole_run_is_that_of_the_main_process(store):
     assert used.process == 4242 and used.table["duration_ns"].to_list() == [9 * MS]
 
 
-def test_recorded_steps_are_told_apart(store):
+def test_recorded_steps_are_separate(store):
     thread = store.process().thread()
     for number in range(4):
         thread.step(number, number, number + 1, flags=0 if number % 2 else Flag.UNRECORDED)

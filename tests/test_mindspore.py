@@ -14,7 +14,7 @@ def phases(run):
     return {name: phase["total_ms"] for name, phase in run.summary["phases"].items()}
 
 
-#: kind -> steps, and who told where they end
+#: kind of loop -> number of steps, and the source of the steps' ends
 EXPECTED = {
     "plain": (6, "optimizer_cycle"),
     "accumulate": (2, "optimizer_cycle"),
@@ -23,13 +23,13 @@ EXPECTED = {
     "cell": (6, "train_cell"),
     "batches": (6, "dataset"),
 }
-#: other programs have steps of the same source
+#: kinds that run as slow tests, because others have steps of the same source
 VARIANTS = ("two", "batches")
 
 
 @pytest.fixture(scope="module")
 def bare_losses(launch):
-    """Return the output of the model loop without us, by mode."""
+    """Return the output of the model loop without the profiler, by mode."""
     run = launch(MODEL_LOOP, "graph", "pynative", profile=False)
     lines = run.out.splitlines(keepends=True)
     assert (run.code, len(lines)) == (0, 40), run.err
@@ -38,7 +38,7 @@ def bare_losses(launch):
 
 @pytest.fixture(scope="module")
 def bare_loops(launch):
-    """Return the output of each kind of custom loop without us."""
+    """Return the output of each kind of custom loop without the profiler."""
     run = launch(CUSTOM_LOOP, *EXPECTED, profile=False)
     assert run.code == 0, run.err
     return {line.split()[0]: line for line in run.out.splitlines(keepends=True)}
@@ -46,7 +46,7 @@ def bare_loops(launch):
 
 @pytest.fixture(scope="module")
 def plain(launch):
-    """Return a run of the plain custom loop."""
+    """Return a profiled run of the plain custom loop."""
     return launch(CUSTOM_LOOP, "plain")
 
 
@@ -86,7 +86,7 @@ def test_modules_carry_their_place_in_the_network(plain):
     assert calls.count("Net.first") == calls.count("Net.second") == 6
 
 
-def test_who_does_not_ask_for_dataset_pipelines_pays_nothing(plain):
+def test_dataset_pipelines_are_recorded_only_on_request(plain):
     assert not list(plain.result.glob("FRAMEWORK/process_*/pipelines"))
     assert plain.summary["dataset_pipelines"] == [] and plain.summary["not_collected"] == []
 
@@ -98,7 +98,7 @@ def test_fit_counts_training_steps_only_and_sees_checkpoints(job, tmp_path):
     assert phases(run)["checkpoint"] > 0
 
 
-def test_schedule_records_the_steps_asked_for(job):
+def test_schedule_records_the_requested_steps(job):
     run = job(MODEL_LOOP, "graph", options={"schedule": {"wait": 2, "active": 3, "repeat": 1, "skip_first": 1}})
     steps = run.summary["steps"]
     assert (steps["count"], steps["recorded"]) == (20, 3)

@@ -1,4 +1,4 @@
-"""Code that reads, captures, copies or pickles a replaced function does not notice us, and undo is exact."""
+"""Code that reads, compiles, copies or pickles a replaced function runs as before, and undoing the hooks is exact."""
 
 import pytest
 from conftest import PROGRAMS
@@ -7,7 +7,7 @@ ENVIRONMENT = {"MS_PROFILER_RAISE": "1"}
 
 
 def foreign(run):
-    """Return the lines on stderr that are not ours."""
+    """Return the lines on stderr that are not ms-profiler's."""
     return [line for line in run.err.splitlines() if not line.startswith("ms-profiler: ")]
 
 
@@ -18,7 +18,7 @@ def test_captured_compiled_and_copied_code_runs_as_before(job):
     assert bare.code == 0 and "Error" not in bare.out, bare.err + bare.out
     assert (run.code, run.out.splitlines()) == (0, bare.out.splitlines())
     assert foreign(run) == foreign(bare)
-    # the program can tell a captured gradient from one that was not
+    # the program's numbers show whether a gradient was compiled
     lines = dict(line.rsplit(" ", 1) for line in bare.out.splitlines() if line.startswith("gradient"))
     assert lines["gradient captured"] == lines["gradient compiled"] != lines["gradient pynative"]
 

@@ -10,7 +10,7 @@ from ms_profiler.store.format import Category, Kind
 
 WORLD = "mccl_world_group"
 SMALL, WIDE = 2 * 3 * 4, 4 * 3 * 4
-#: what allreduce.py calls, in order: (kind, group, bytes of the input)
+#: (kind, group, bytes of the input) of each call in allreduce.py, in order
 REAL = [
     ("AllReduce", WORLD, SMALL),
     ("AllGather", WORLD, SMALL),
@@ -50,8 +50,8 @@ REPLACED = [
 ]
 
 
-#: the ones of rank 0 and the twos of rank 1, six of each, or four; then the losses of rank 0: the network's six outputs
-#: begin at 3, all gradients are constant, and on average 3 for a weight and 2 for a bias
+#: Rank 0 sends ones and rank 1 sends twos, six or four of them. LOSSES are those of rank 0. The network's six outputs
+#: begin at 3. All gradients are constant, on average 3 for a weight and 2 for a bias.
 SUMS = [18, 18, 6, 18, 12, 12]
 LOSSES = [6 * (3 * (1 - 0.5 * 3 * step) - 0.5 * 2 * step) for step in range(4)]
 
@@ -75,7 +75,7 @@ def test_collectives_of_all_families_on_two_ranks(tmp_path):
             (Kind.INSTANT, f"group {WORLD} ranks 0,1", 2),
             (Kind.INSTANT, "group pair ranks 0,1", 2),
         ]
-        # the gradients of the four steps are reduced in a graph: what it exchanges is read when it is compiled
+        # a graph reduces the gradients of the four steps; its exchanges are read when MindSpore compiles it
         exchanges = {event.name: event.arg for event in found if event.name.startswith("exchange ")}
         assert exchanges == {
             f"exchange AllReduce@{WORLD} of 3,3 by Default/AllReduce-op0": 3 * 3 * 4,
@@ -103,7 +103,7 @@ def test_collectives_of_all_families_on_two_ranks(tmp_path):
         ("NeighborExchange", ""),
     ],
 )
-def test_primitives_by_what_they_do(primitive, kind):
+def test_kinds_of_primitives(primitive, kind):
     assert communication.kind_of(primitive) == kind
 
 

@@ -1,4 +1,4 @@
-"""Exchanges are read from MindSpore's description of a graph, and ranks from the running job."""
+"""Exchanges come from MindSpore's description of a graph, and the rank comes from the running job."""
 
 import json
 import os
@@ -21,7 +21,7 @@ def test_collectives_of_a_graph():
         node("4", "MakeTuple", [], several),
         node("5", "AllReduce", ["4", "unknown"], several, "Default/AllReduce-op1", group="world"),
         node("6", "AllReduce", ["y"], tensor(FLOAT32, -1), "Default/AllReduce-op2", group="world"),
-        # neither is a collective
+        # these two nodes are not collectives
         node("7", "ReduceSum", ["x"], tensor(FLOAT16, 1), "Default/ReduceSum-op0"),
         node("8", "Add", ["x"], tensor(FLOAT16, 1), "Default/Add-op0", group="world"),
         parameters=[("x", tensor(FLOAT16, 3, 3)), ("y", tensor(FLOAT32, -1, 4))],
@@ -34,12 +34,12 @@ def test_collectives_of_a_graph():
     ]
 
 
-def test_graph_without_collectives_is_not_looked_through():
+def test_a_graph_without_collectives_is_not_parsed():
     assert exchanges.exchanges(b"\xff" * 100) == []
 
 
 @pytest.mark.parametrize("damage", [b"\xff", b"\x0a\x05ab", b"\x0b", b"\x80" * 11, b"\x09abc"])
-def test_damaged_description_is_told(damage):
+def test_a_damaged_description_is_an_error(damage):
     with pytest.raises(ValueError, match=r"cut off|wire type"):
         exchanges.exchanges(field(2, "AllReduce") + damage)
 
@@ -54,7 +54,7 @@ def test_kinds_that_are_skipped():
     ]
 
 
-#: msrun as it is on a node that is not the scheduler's, which it tells by the addresses of this host
+#: msrun as on another node than the scheduler's; it recognises the scheduler's node by this host's addresses
 OTHER_NODE = """
 import sys
 import mindspore.parallel.cluster.process_entity._api as api
@@ -68,7 +68,7 @@ main()
 
 @pytest.mark.slow
 def test_ranks_that_the_launcher_does_not_know(tmp_path):
-    """With two nodes of two workers and no --node_rank, msrun gives all workers the same rank, or none."""
+    """With two nodes of two workers and without --node_rank, msrun gives all workers the same rank, or none."""
     (tmp_path / "other.py").write_text(OTHER_NODE)
     common = ["--worker_num=4", "--local_worker_num=2", f"--master_port={free_port()}", "--join=True"]
     program = [PROGRAMS / "data_parallel.py", "graph", "3"]
@@ -80,10 +80,10 @@ def test_ranks_that_the_launcher_does_not_know(tmp_path):
         tmp_path,
         {"start": True, "output_path": str(tmp_path / "data"), "ranks": "2"},
     )
-    told = [
+    lines = [
         line for node in (0, 1) for worker in (0, 1) for line in printed(tmp_path / f"node_{node}/worker_{worker}.log")
     ]
-    assert sorted(line[:11] for line in told if line.startswith("rank ")) == [f"rank {rank} of 4" for rank in range(4)]
+    assert sorted(line[:11] for line in lines if line.startswith("rank ")) == [f"rank {rank} of 4" for rank in range(4)]
     ranks = []
     for path in (tmp_path / "data").glob("*_ascend_ms"):
         summary = json.loads((path / "summary.json").read_text())

@@ -1,4 +1,4 @@
-"""Compilations are recorded, with the reasons of repeated ones."""
+"""Compilations are recorded, and repeated ones with their reasons."""
 
 import collections
 import gc
@@ -46,22 +46,22 @@ def test_every_compilation_is_a_span_and_every_second_one_has_a_cause(job):
     causes = [event for event in found if event.category == Category.COMPILE and event.kind == Kind.INSTANT]
     assert of(causes, Category.COMPILE) == WHY
     assert all(inside(cause, compiled) for cause in causes)
-    # the number of compilations so far
+    # `arg` is the number of compilations so far
     assert [cause.arg for cause in causes if cause.name.startswith("recompile pick")] == [2, 3, 4, 5, 6]
     calls = of(found, Category.GRAPH)
-    # three networks of one class, of which not all live at once
+    # the program makes three networks of one class, which do not all exist at the same time
     nets = sum(count for name, count in calls.items() if name.partition("#")[0] == "Net")
     assert calls["jit scale"] == 7 and nets == 6
 
 
 class Tensor:
-    """A tensor with the properties that MindSpore's C++ defines."""
+    """A tensor with those properties that MindSpore defines in C++."""
 
     def __init__(self, shape, dtype="Float32"):
-        self.told = shape, dtype
+        self.given = shape, dtype
 
-    _shape = property(lambda self: self.told[0])
-    dtype = property(lambda self: self.told[1])
+    _shape = property(lambda self: self.given[0])
+    dtype = property(lambda self: self.given[1])
 
     def asnumpy(self):
         raise AssertionError("a value was read")
@@ -69,9 +69,9 @@ class Tensor:
 
 class Information:
     def __init__(self, name):
-        self.told = name
+        self.given = name
 
-    name = property(lambda self: self.told)
+    name = property(lambda self: self.given)
 
 
 class Parameter(Tensor):
@@ -93,11 +93,11 @@ class Parameter(Tensor):
         (([Tensor((1,))],), ([Tensor((2,))],), ["argument 1[0]: shape (1,) -> (2,)"]),
         (({"a": 1},), ({"b": 1},), ["argument 1: keys of the dict"]),
         (({"a": 1},), ({"a": 2},), ["argument 1[0]: int changed"]),
-        (([[[[1]]]],), ([[[[2]]]],), []),  # deeper than is looked at
+        (([[[[1]]]],), ([[[[2]]]],), []),  # nested deeper than the comparison looks
         ((1, 2), (1,), ["2 -> 1 arguments"]),
     ],
 )
-def test_differences_are_told_and_values_are_not(before, after, why):
+def test_differences_are_named_without_values(before, after, why):
     assert differences(signature(before), signature(after)) == why
 
 
@@ -120,7 +120,7 @@ def test_many_differences_are_cut_short():
     assert (why.count("changed"), why.endswith("; 2 more"), count) == (3, True, 2)
 
 
-def test_what_is_not_seen_is_said_so():
+def test_a_cause_that_is_not_visible_is_named_as_such():
     history = History()
     assert history.compiled(Net, 0, 1, signature((1,))) == ("", 1)
     assert history.compiled(Net, 0, 1, signature((1,)))[0] == "parameters, hooks or settings, not the arguments"
@@ -136,15 +136,15 @@ def test_memory_of_objects_is_bounded():
 
 
 def plus():
-    """A function that is compiled."""
+    """Do nothing, as a function that is compiled."""
 
 
 def square():
-    """A second function that is compiled."""
+    """Do nothing, as a second function that is compiled."""
 
 
 class Executor:
-    """An executor that compiles like `_JitExecutor`: its callees find it in the frame of their caller."""
+    """Compile like MindSpore's `_JitExecutor`: the functions that it calls find it in their caller's frame."""
 
     def __init__(self, fn, checks):
         self.fn, self.obj, self._create_time, self._graph_executor = fn, None, id(self), None

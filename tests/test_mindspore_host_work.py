@@ -1,4 +1,4 @@
-"""The host's other work is recorded: files, waits, batches, markers."""
+"""Other work of the host is recorded: files, waits, batches and markers."""
 
 from conftest import PROGRAMS
 from events import events, inside, named, of, steps
@@ -14,7 +14,7 @@ def test_files_waits_batches_and_markers(job, tmp_path):
     everything = events(run.result)
     found = [event for event in everything if event.process == "job"]
 
-    # every file once, and those that another thread writes or reads there
+    # each file is recorded once, in the thread that writes or reads it
     assert of(found, Category.CHECKPOINT) == {
         "save_checkpoint": 3,
         "write checkpoint": 3,
@@ -29,7 +29,7 @@ def test_files_waits_batches_and_markers(job, tmp_path):
     assert sorted(event.thread == main for event in named(found, "write checkpoint")) == [False, True, True]
     assert sorted(event.thread == main for event in named(found, "load_checkpoint")) == [False, True]
 
-    # each read of a tensor once, also where one read calls another
+    # each read of a tensor is recorded once, even if one read calls another one
     (marker,) = named(found, "waits")
     waits = [event for event in found if event.category == Category.SYNC and inside(event, [marker])]
     assert of(waits, Category.SYNC) == {
@@ -40,11 +40,11 @@ def test_files_waits_batches_and_markers(job, tmp_path):
         "Tensor.tolist": 1,
         "Tensor.__repr__": 1,
         "Tensor.__index__": 1,
-        "Tensor.asnumpy": 4,  # called by itself, by str, by numpy.array and by Tensor.numpy
+        "Tensor.asnumpy": 4,  # called directly, by str, by numpy.array and by Tensor.numpy
     }
     assert not any(inside(event, waits) for event in waits)
 
-    # both kinds of loaders; the workers of the new one record what they fetch
+    # both kinds of loaders are recorded; the workers of the newer one record their fetches
     data = of(found, Category.DATA)
     assert data["wait for NumpySlicesDataset"] == 2 * (4 + 1) and data["wait for Squares"] == 2 * (3 + 1)
     assert (data["create iterator"], data["fetch batch"]) == (2, 3)
@@ -54,7 +54,7 @@ def test_files_waits_batches_and_markers(job, tmp_path):
     assert {StepSource(step.category) for step in steps(found)} == {StepSource.DATASET}
     assert len(steps(found)) == 4 + 4 + 3 + 3
 
-    # the script's markers, and none of those that MindSpore sets around its own work
+    # the script's markers are recorded, without those that MindSpore sets around its own work
     markers = [(event.name, event.kind) for event in found if event.category == Category.MARKER]
     assert sorted(markers) == [
         ("first", Kind.SPAN),
@@ -78,7 +78,7 @@ def test_markers_keep_to_the_schedule(job):
     run = job(program, options={"analyse": "off", "schedule": {"wait": 2, "active": 2}}, env={"MS_PROFILER_RAISE": "1"})
     found = events(run.result)
     assert len(steps(found)) == 6
-    # markers stand behind the call, at the begin of the next step
+    # the script sets markers after the call, which is at the begin of the next step
     assert of(found, Category.MARKER).keys() >= {"range 1", "range 2", "mark 1", "mark 2"}
     assert of(found, Category.MARKER).keys().isdisjoint({"range 3", "mark 3"})
 
@@ -93,6 +93,6 @@ def test_checkpoint_written_by_a_child_process(job, tmp_path):
     assert run.code == 0, run.err
     found = events(run.result)
     assert [event.process for event in named(found, "save_checkpoint")] == ["job"]
-    # MindSpore starts the child again when it misses its first sign of life
+    # MindSpore starts the child process again if it misses the child's first sign of life
     written = [event.process for event in named(found, "write checkpoint")]
     assert written and set(written) == {"asyn_save_ckpt"}

@@ -1,4 +1,4 @@
-"""Jobs that only call a network have steps."""
+"""Jobs that only call a network have steps, too."""
 
 import pytest
 from conftest import PROGRAMS
@@ -31,7 +31,7 @@ def test_each_call_of_the_network_is_a_step(job, kind, mode, count):
 
 
 class Notebook:
-    """A recorder that stores the steps that it gets."""
+    """Stand in for a recorder and keep the steps."""
 
     def __init__(self):
         self.steps = []
@@ -107,7 +107,7 @@ def test_optimizer_inside_another_is_not_waited_for(notebook):
     assert [step[:2] for step in notebook.steps] == [(5, 10), (10, 20)]
 
 
-def test_leader_is_who_is_called_again_first_until_another_part_of_the_job_begins():
+def test_the_leader_is_the_first_network_that_is_called_again():
     leader = Leader()
     assert leader.called("encoder", 1) == []
     assert leader.called("decoder", 2) == []

@@ -1,4 +1,4 @@
-"""MindSpore's kernels have the counts and times of its own recorder, and are drained while the job runs."""
+"""MindSpore's kernels have the counts and times of its own recorder, which is emptied while the job runs."""
 
 import csv
 import json
@@ -13,7 +13,7 @@ from conftest import PROGRAMS, ROOT, environment, eventually
 from csv_rows import rows
 
 NETWORKS = PROGRAMS / "networks.py"
-#: runs a program as if we were not installed, so that MindSpore's own collector finds the variable
+#: program that runs another program as if ms-profiler were not installed, so that MindSpore's own collector runs
 WITHOUT_US = """
 import runpy, sys
 sys.argv = sys.argv[1:]
@@ -26,7 +26,7 @@ FAST = {"ONEDNN_MAX_CPU_ISA": "AVX2"}
 
 
 def executions(folder):
-    """Return name -> durations in ms, as text, of one window or of MindSpore's own FRAMEWORK folder."""
+    """Return {kernel: durations in ms, as texts} of a window, or of the FRAMEWORK folder of MindSpore's collector."""
     found = defaultdict(list)
     for line in (folder / "cpu_op_execute_timestamp_0.txt").read_text().splitlines():
         name, _, times = line.split(";")
@@ -46,7 +46,7 @@ def counts_of(folders):
 
 
 def own_counts(kind, mode, steps, tmp_path):
-    """Return kernel names and counts of a run under MindSpore's own variable."""
+    """Return {kernel: count} of a run under MindSpore's own collector."""
     output = tmp_path / "own"
     subprocess.run(
         [sys.executable, "-c", WITHOUT_US, str(NETWORKS), kind, mode, str(steps)],
@@ -74,14 +74,16 @@ def check_against_own(job, tmp_path, kind, mode, steps, bound):
 
 
 def check_totals(result, folders):
-    """Compare op_statistic.csv with the totals that MindSpore wrote beside the executions, to their precision."""
+    """Compare op_statistic.csv with MindSpore's own totals of the same executions, to their precision."""
     theirs, precision = defaultdict(float), defaultdict(float)
     for folder in folders:
         with (folder / "cpu_op_type_info_0.csv").open() as stream:
             for row in csv.DictReader(stream):
                 total = float(row["total_compute_time"]) * 1e3
                 theirs[row["op_type"]] += total
-                precision[row["op_type"]] += total * 5e-6 + 5e-4  # six digits, and three decimals of ours
+                # MindSpore's totals have six digits, and so has each execution that our total sums up. Our total has
+                # three decimals.
+                precision[row["op_type"]] += total * 1e-5 + 5e-4
     ours = {row["OP Type"]: float(row["Total Time(us)"]) for row in rows(result, "op_statistic")}
     assert ours.keys() == theirs.keys()
     for kind, total in theirs.items():
@@ -94,9 +96,10 @@ def test_kernels_are_those_of_mindspores_own_recorder(job, tmp_path, mode):
 
 
 def own_modules(rows):
-    """Return the modules of programs/backward.py that backward kernels belong to by type and shape, where these tell.
+    """Return the module of each backward kernel in backward.py that its type and shape determine; None for others.
 
-    Products have no shapes; they follow the gradient of their layer's bias, up to that of an activation.
+    Products have no shapes. They belong to the layer whose bias gradient comes before them, up to the gradient of an
+    activation.
     """
     named = {"ReluGrad": "relu", "TanhGrad": "left.activation", "SigmoidGrad": "right.activation"}
     layers = {width: f"dense{width}" for width in (11, 19, 23, 3, 5)} | {13: "left.dense13", 17: "right.dense17"}
@@ -110,7 +113,7 @@ def own_modules(rows):
     return [name and f"Net.{name}" for name in found]
 
 
-def test_backward_kernels_are_in_the_modules_that_their_shapes_tell(job):
+def test_shapes_give_the_modules_of_backward_kernels(job):
     run = job(PROGRAMS / "backward.py", "6")
     assert run.code == 0, run.err
     details = rows(run.result, "kernel_details")
@@ -177,7 +180,7 @@ def test_kill_loses_the_window_that_was_open_and_says_so(tmp_path):
 
 
 @pytest.mark.slow
-def test_mindspores_own_profiler_keeps_the_kernels_where_nothing_stands_in_for_it(job, tmp_path):
+def test_mindspores_own_profiler_gets_the_kernels_unless_it_is_replaced(job, tmp_path):
     script = tmp_path / "own.py"
     program = (
         NETWORKS.read_text()
@@ -209,12 +212,14 @@ def test_mindspores_own_profiler_keeps_the_kernels_where_nothing_stands_in_for_i
 
 @pytest.mark.slow
 def test_the_recorder_is_emptied_before_it_holds_too_much(job):
-    """MindSpore's recorder holds the inputs of all steps until it is emptied: 32 MB in 40 steps here, gigabytes in
-    larger jobs."""
+    """MindSpore's recorder holds the inputs of all steps until it is emptied.
+
+    They are 32 MB in 40 steps here, and gigabytes in larger jobs.
+    """
     run = job(PROGRAMS / "kernels_held.py", str(ROOT / "examples" / "train_convnet.py"), "little")
     assert run.code == 0, run.err
     assert int(run.out.rpartition("held")[2]) < 14 << 20
-    # what a window frees stays with the process, and the next one fills that first
+    # a window frees its memory, but the process keeps it, and the next window uses it first
     assert run.summary["kernels"]["windows"] >= 2
     assert run.summary["kernels"]["count"] == 960
     assert run.summary["kernels"]["lost_windows"] == 0
@@ -242,7 +247,7 @@ def test_that_the_disk_has_had_its_share_is_said_once(job):
     schedule = {"wait": 0, "active": 1, "repeat": 90}
     run = job(SPENT, options={"max_disk": "1MB", "op_flush": 100, "overhead_budget": 0, "schedule": schedule})
     assert (run.code, run.out) == (0, bare.out), run.err
-    told = [entry for entry in run.summary["not_collected"] if "max_disk" in entry["why"]]
-    (entry,) = (entry for entry in told if entry["what"].startswith("kernels from step"))
+    entries = [entry for entry in run.summary["not_collected"] if "max_disk" in entry["why"]]
+    (entry,) = (entry for entry in entries if entry["what"].startswith("kernels from step"))
     assert entry["why"] == "max_disk was reached"
     assert sum(bool(os.listdir(folder)) for folder in windows(run.result)) < 90

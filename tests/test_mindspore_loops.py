@@ -1,4 +1,4 @@
-"""The steps of Model loops are recognised."""
+"""The steps of loops in MindSpore's Model are recognised."""
 
 import json
 
@@ -9,7 +9,7 @@ from events import events
 
 @pytest.fixture(scope="module")
 def bare(launch):
-    """Return the output without us, on a processor and on a device."""
+    """Return the output without the profiler, on a processor and on the stand-in for a device."""
     run = launch(PROGRAMS / "sink.py", "cpu", "device", profile=False)
     assert run.code == 0, run.err
     return dict(zip(("cpu", "device"), run.out.splitlines(keepends=True), strict=True))

@@ -1,6 +1,6 @@
-"""Hooks find targets that have another place or name in versions of MindSpore other than the installed one.
+"""Hooks find targets that have another place or name in other versions of MindSpore than the installed one.
 
-`make test-versions` runs the versions themselves.
+`make test-versions` runs these versions.
 """
 
 import sys
@@ -14,7 +14,7 @@ from ms_profiler.job.sources import Sources
 
 
 class Recorder:
-    """Remembers which spans began and ended, by name."""
+    """Note which spans begin and end, by name."""
 
     def __init__(self):
         self.names = [""]
@@ -47,13 +47,13 @@ class Guard:
 
 
 class Session:
-    """The part of a session that these hooks use."""
+    """Stand in for the part of a session that these hooks use."""
 
     def __init__(self):
         self.recorder = Recorder()
         self.sources = Sources(self.guard)
         self.steps = types.SimpleNamespace(
-            began=lambda at: None, call_began=lambda at: None, call_ended=lambda which, at: None
+            began=lambda at, forward: None, call_began=lambda at: None, call_ended=lambda which, at: None
         )
 
     def guard(self, what):
@@ -64,7 +64,7 @@ class Session:
 
 
 def applied(session, concern):
-    """Apply one concern, and return its hooks that are not missing."""
+    """Apply the hooks of one module of ms-profiler, and return the names of those that found their targets."""
     hooks = base.Plugin("mindspore", [concern.targets])
     hooks.apply(session)
     return [name for name, state in hooks.state.items() if state == "applied"]
@@ -72,7 +72,7 @@ def applied(session, concern):
 
 @pytest.fixture
 def module(monkeypatch):
-    """Return a function that replaces a module of MindSpore by one made from source text."""
+    """Return a function that replaces a module of MindSpore by a module made from source text."""
 
     def make(name, source):
         made = types.ModuleType(name)
@@ -147,7 +147,7 @@ results = []
 """
 
 
-def test_what_is_recomputed_without_reentrance_is_found_in_its_state(module):
+def test_recomputation_without_reentrance_is_found_in_its_state(module):
     made = module(recompute.MODULE, STATE)
     made.running = recompute.running
     session = Session()

@@ -1,4 +1,4 @@
-"""Pipelines are watched at the right time, and MindSpore's dataset profiler is used without harm."""
+"""ms-profiler watches dataset pipelines at the right time, and uses MindSpore's dataset profiler without harm."""
 
 import atexit
 import csv
@@ -18,8 +18,8 @@ from ms_profiler.job.frameworks.mindspore.pipeline import PipelineStream
 from ms_profiler.job.guard import Guard
 
 PROGRAM = PROGRAMS / "pipelines.py"
-ASKED = {"data_process": True}
-#: lets MindSpore's own analyser read a window: DIRECTORY OUTPUT
+OPTIONS = {"data_process": True}
+#: program that lets MindSpore's own analyser read a window; its arguments are the folder and the output
 ANALYSER = """
 import sys
 from mindspore.profiler.analysis.parser.ms_minddata_parser import MindDataParser
@@ -44,7 +44,7 @@ def lines(path):
 
 
 def test_the_slow_operator_is_named_and_a_pipeline_ahead_is_acquitted(job):
-    run = job(PROGRAM, "train", options=ASKED, env={"MS_PROFILER_RAISE": "1"})
+    run = job(PROGRAM, "train", options=OPTIONS, env={"MS_PROFILER_RAISE": "1"})
     assert run.code == 0, run.err
     assert run.out == "524800.0\n524800.0\n1280800\n"
     assert run.err.count("\n") == len(run.lines) == 2, run.err
@@ -53,7 +53,7 @@ def test_the_slow_operator_is_named_and_a_pipeline_ahead_is_acquitted(job):
     assert shown[0]["bottleneck"]["operator"] == "Map(id=1)", shown[0]
     assert shown[1]["bottleneck"]["operator"] is None, shown[1]
     assert [item["name"] for item in shown[0]["operators"]] == ["Batch(id=0)", "Map(id=1)", "Generator(id=2)"]
-    assert shown[0]["batches"] == 2 * 63  # of 64 an epoch the first is left out
+    assert shown[0]["batches"] == 2 * 63  # of the 64 batches of each epoch, the first one does not count
     assert shown[0]["operators"][1]["cpu_percent"] > shown[0]["operators"][2]["cpu_percent"]
     (advice,) = [item for item in run.summary["advice"] if item["what"] == "data"]
     assert "Map(id=1)" in advice["evidence"] and "Map(id=1)" in advice["action"]
@@ -69,7 +69,7 @@ def test_the_slow_operator_is_named_and_a_pipeline_ahead_is_acquitted(job):
 
 @pytest.mark.slow
 def test_the_tables_are_those_of_mindspores_analyser(job, tmp_path):
-    run = job(PROGRAM, "source", options=ASKED)
+    run = job(PROGRAM, "source", options=OPTIONS)
     assert run.code == 0, run.err
     (folder,) = folders(run.result)
     theirs, ours = tmp_path / "theirs", run.result / "ASCEND_PROFILER_OUTPUT"
@@ -83,12 +83,12 @@ def test_the_tables_are_those_of_mindspores_analyser(job, tmp_path):
     assert list(mine) == list(other)
     differing = {key for key in mine if mine[key] != other[key]}
     assert differing <= {
-        "avg_cpu_pct",  # theirs counts a first sample at which nothing has been measured
+        "avg_cpu_pct",  # MindSpore counts a first sample, before which it measured nothing
         "avg_cpu_pct_per_worker",
-        "per_batch_time",  # theirs mixes in the waits
-        "cpu_analysis_details",  # other words
+        "per_batch_time",  # MindSpore's figure contains the waits
+        "cpu_analysis_details",  # the texts have other words
         "queue_analysis_details",
-        "bottleneck_warning",  # theirs names what waits for the slow source
+        "bottleneck_warning",  # MindSpore names the operator that waits for the slow source
         "bottleneck_suggestion",
     }
     for key in ("cpu_analysis_details", "queue_analysis_details"):
@@ -98,8 +98,8 @@ def test_the_tables_are_those_of_mindspores_analyser(job, tmp_path):
 
 @pytest.mark.slow
 def test_pipelines_beside_and_inside_others_do_no_harm(job):
-    """MindSpore does not warn of these pipelines on stderr, and an abandoned pipeline does not disturb the exit."""
-    run = job(PROGRAM, "beside", options=ASKED, env={"GLOG_v": "2", "MS_PROFILER_RAISE": "1"})
+    """MindSpore does not warn of these pipelines on stderr. A pipeline that is still open does not disturb the exit."""
+    run = job(PROGRAM, "beside", options=OPTIONS, env={"GLOG_v": "2", "MS_PROFILER_RAISE": "1"})
     assert run.code == 0, run.err
     assert run.out == "done\n"
     assert run.err.count("\n") == len(run.lines) == 2, run.err
@@ -107,8 +107,8 @@ def test_pipelines_beside_and_inside_others_do_no_harm(job):
     assert len(folders(run.result)) > 2
 
 
-def test_a_killed_job_says_what_is_missing(tmp_path):
-    options = ASKED | {"start": True, "output_path": str(tmp_path)}
+def test_a_killed_job_names_its_missing_pipelines(tmp_path):
+    options = OPTIONS | {"start": True, "output_path": str(tmp_path)}
     with subprocess.Popen(
         [sys.executable, str(PROGRAM), "forever"],
         env=environment(options),
@@ -128,7 +128,7 @@ def test_a_killed_job_says_what_is_missing(tmp_path):
 
 
 class Manager:
-    """A stand-in for MindSpore's dataset profiler that checks its rules."""
+    """Stand in for MindSpore's dataset profiler, and check that its rules are kept."""
 
     def __init__(self):
         self.calls = []
@@ -155,7 +155,7 @@ class Manager:
 
 
 class Recorder:
-    """A recorder that stores the marks."""
+    """Stand in for a recorder and keep the marks."""
 
     def __init__(self):
         self.marks = []
@@ -175,11 +175,11 @@ class Recorder:
 
 
 class Dataset:
-    """The dataset of an iterator."""
+    """Stand in for the dataset of an iterator."""
 
 
 class Iterator:
-    """An iterator, whose pipeline has a thread."""
+    """Stand in for an iterator whose pipeline has a thread."""
 
     def build(self, dataset=None):
         self.thread = threading.Event()
@@ -197,7 +197,7 @@ def failed(what, reason):
 
 
 class Stage:
-    """A stream in made-up surroundings."""
+    """The code under test with stand-ins for its surroundings."""
 
     def __init__(self, folder):
         config = SimpleNamespace(get_enable_autotune=lambda: False, get_debug_mode=lambda: False)
@@ -227,7 +227,7 @@ class Stage:
         self.stream.close(iterator.stop, iterator, (), {})
 
     def taken(self):
-        """Return the calls of the profiler since the last time."""
+        """Return the calls of the dataset profiler since the last call of this method, as one text."""
         calls, self.manager.calls = self.manager.calls, []
         return " ".join(calls)
 
@@ -260,7 +260,7 @@ def test_a_window_ends_in_time_and_the_next_begins_after_a_pause(stage, monkeypa
     stage.stream._plan.pause = 0.0
     iterator = stage.build()
     stage.taken()
-    assert not stage.stream.stepped(1)[1] and stage.taken() == "stop"  # no check has found that a sample is being taken
+    assert not stage.stream.stepped(1)[1] and stage.taken() == "stop"  # no check has yet found that samples are taken
     eventually(lambda: stage.stream.stepped(2)[1])
     assert stage.taken() == "save start"
     stage.stream._plan.pause = 8.0
@@ -333,7 +333,7 @@ def test_threads_wait_for_one_another(stage):
     go.set()
     builder.join()
     other.join()
-    assert stage.taken() == "init start stop"  # the second halts the first, as any second one does
+    assert stage.taken() == "init start stop"  # the second halts the first, as each further one does
     assert not stage.stream._given_up
 
 
@@ -353,7 +353,7 @@ def test_where_it_would_do_harm_it_is_left_alone(stage, monkeypatch, change, why
     assert stage.taken() == "" and why in stage.refused[0][1]
 
 
-def test_nobody_asks(stage):
+def test_without_the_option_nothing_is_recorded(stage):
     stage.options.data_process = False
     stage.close(stage.build())
     stage.stream.end()
@@ -365,7 +365,7 @@ def test_no_pipeline_was_built(stage):
     assert stage.refused == [(pipeline.SUBJECT, "no pipeline of mindspore.dataset was built")]
 
 
-def test_the_end_saves_a_pipeline_that_goes_on(stage):
+def test_the_end_saves_a_running_pipeline(stage):
     iterator = stage.build()
     stage.stream.end()
     assert stage.taken() == "init start stop save"
@@ -398,7 +398,8 @@ def test_the_script_may_use_the_profiler_itself(stage):
     init = stage.stream.yield_to(Manager.init)
     iterator = stage.build()
     stage.taken()
-    init(stage.manager)  # ours is set up and watches a live pipeline: what the script starts goes on with that
+    # ms-profiler watches a running pipeline; the script's profiler takes over while the pipeline runs
+    init(stage.manager)
     assert stage.taken() == "stop save"
     stage.manager.start()
     stage.close(iterator)

@@ -1,4 +1,4 @@
-"""A missing target is only noted as missing, and the replacement of a function is a function."""
+"""A missing target of a hook is only noted as missing, and the replacement of a function is a function."""
 
 import gc
 import pickle
@@ -19,7 +19,7 @@ from ms_profiler.store.format import Category, StepSource
 
 
 class Session:
-    """The part of a session that the declaration of hooks uses."""
+    """Stand in for the part of a session that declares hooks."""
 
     owner = False
     redirects = False
@@ -48,8 +48,7 @@ class Session:
 
 @pytest.fixture
 def modules():
-    """Return a framework of two modules that each define a function of the same name, and a module that holds
-    copies."""
+    """Return a framework of two modules that define a function of the same name, and a module with copies of them."""
     made = {name: types.ModuleType(name) for name in ("unframework", "unframework.a", "unframework.b", "unframework.c")}
     for name in ("a", "b"):
         code = f"def work(x, *, y=1):\n    '''Work.'''\n    return ('{name}', x, y)\n"
@@ -77,13 +76,13 @@ def declared(log):
         base.Target("unframework.a", "gone", wrapper, group="unframework.some"),
         base.Target("unframework.b", "Thing.method", wrapper, group="unframework.some"),
         base.Target("unframework.a", "Thing.gone", wrapper),
-        base.Target("unframework.a", "Thing.__call__", wrapper),  # only its metaclass has that
+        base.Target("unframework.a", "Thing.__call__", wrapper),  # only the class's metaclass has this attribute
         base.Target("unframework.gone", "work", wrapper),
     ]
     return lambda session: targets
 
 
-def test_functions_stand_in_for_functions_and_copies_for_copies(modules):
+def test_functions_and_their_copies_are_replaced(modules):
     before = {name: dict(vars(module)) for name, module in modules.items()}
     log = []
     hooks = base.Plugin("unframework", [declared(log)])
@@ -102,7 +101,7 @@ def test_functions_stand_in_for_functions_and_copies_for_copies(modules):
     ]
     for function in (a.work, a.Thing.method, a.Thing.static):
         assert type(function) is types.FunctionType and function.__wrapped__
-    a.work.__module__ = "unframework.a"  # what exec leaves unset
+    a.work.__module__ = "unframework.a"  # an attribute that exec does not set
     assert pickle.loads(pickle.dumps(a.work)) is a.work
     assert hooks.state == {
         "unframework.a.work": "applied",
@@ -126,10 +125,10 @@ def test_hooks_hold_no_module_beyond_its_life(modules):
     reference = weakref.ref(modules.pop("unframework.a"))
     gc.collect()
     assert reference() is None
-    hooks.undo()  # of what is left
+    hooks.undo()  # undoes the hooks that are left
 
 
-def test_what_another_version_lacks_is_missing_and_not_an_error(monkeypatch):
+def test_parts_that_another_version_lacks_are_missing_and_no_error(monkeypatch):
     context = types.ModuleType("mindspore.context")
     context.GRAPH_MODE, context._get_mode = 0, lambda: 1
     monkeypatch.setitem(sys.modules, "mindspore.context", context)

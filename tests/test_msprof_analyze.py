@@ -1,6 +1,6 @@
-"""What MindStudio's own command makes of our result directories.
+"""MindStudio's own command msprof-analyze reads our result directories.
 
-It has an environment of its own inside ours, made by `make test`: it needs numpy 2, and MindSpore numpy 1.
+`make test` makes a separate environment for the command inside ours: it needs numpy 2, and MindSpore needs numpy 1.
 """
 
 import csv
@@ -22,7 +22,7 @@ from timeline import bounds, lanes, nanoseconds
 from workbook import sheets
 
 COMMAND = Path(sys.prefix) / "tools" / "bin" / "msprof-analyze"
-#: What it warns about whatever a processor's results hold: files, lanes and columns that only a device can fill.
+#: The command's warnings about all results of a processor: files, lanes and columns that only a device can fill.
 NO_DEVICE = (
     "operator_memory.csv does not exist",
     "memory_record.csv does not exist",
@@ -32,9 +32,9 @@ NO_DEVICE = (
     "not contain aic_mte2_time",
     "Skip AICorePerformanceChecker",
 )
-#: What it warns about without regard to the results.
+#: The command's warnings that do not depend on the results.
 ALWAYS = ("Do not run this tool as root", "OverallSummaryAnalyzer don't rely on any dataset")
-#: What it warns about when no ranks exchanged anything.
+#: The command's warnings about results without exchanges between ranks.
 ALONE = (
     "does not have valid communication data",
     "comm_group_parallel_info not in",
@@ -46,14 +46,14 @@ WORLD = "mccl_world_group"
 
 
 def run(*words, expected=()):
-    """Run the command; return what it printed, after looking for errors and for warnings other than the expected."""
+    """Run the command, check that it prints no error and no unexpected warning, and return its output."""
     done = subprocess.run([COMMAND, *map(str, words)], capture_output=True, text=True, check=False, timeout=300)
-    told = done.stdout + done.stderr
-    assert done.returncode == 0 and "ERROR" not in told and "Traceback" not in told, told
+    output = done.stdout + done.stderr
+    assert done.returncode == 0 and "ERROR" not in output and "Traceback" not in output, output
     known = (*ALWAYS, *NO_DEVICE, *expected)
-    warnings = [line for line in told.splitlines() if "[WARNING]" in line]
+    warnings = [line for line in output.splitlines() if "[WARNING]" in line]
     assert not [line for line in warnings if not any(text in line for text in known)]
-    return told
+    return output
 
 
 def table(path):
@@ -63,7 +63,7 @@ def table(path):
 
 @pytest.fixture
 def results(tmp_path):
-    """The results of two ranks under one parent."""
+    """Return the results of two ranks under one parent directory."""
     names = [f"host_{pid}_2026010100000012{pid}_ascend_ms" for pid in (1, 2)]
     paths = [
         write_training(tmp_path / "data", name=name, rank=rank, world_size=2, steps=20 - rank)
@@ -85,21 +85,21 @@ def test_cluster_accepts_both_ranks(results, tmp_path):
 
 def test_compare_accepts_two_results(results, tmp_path):
     no_kernels = ("kernel_details.csv does not exist", "Can't find any valid kernels")
-    told = run("compare", "-d", results[0], "-bp", results[1], "-o", tmp_path / "out", expected=ALONE + no_kernels)
+    output = run("compare", "-d", results[0], "-bp", results[1], "-o", tmp_path / "out", expected=ALONE + no_kernels)
     assert list((tmp_path / "out").glob("*.xlsx"))
-    # 20 steps of 6.5 ms computing and 3.5 ms free, and 100 ms of compiling, against one step less
-    assert "0.130s" in told and "0.300s" in told and "0.290s" in told
+    # 20 steps have 6.5 ms computing and 3.5 ms free each, and 100 ms of compiling; the other result has one step less
+    assert "0.130s" in output and "0.300s" in output and "0.290s" in output
 
 
 @pytest.fixture
 def kernels(tmp_path):
-    """The results of two ranks that ran compiled kernels and exchanged gradients."""
+    """Return the results of two ranks that run compiled kernels and exchange gradients."""
     return run_kernels(tmp_path)
 
 
 @pytest.fixture
 def databases(tmp_path):
-    """The same with databases."""
+    """Return the results of the same two ranks, with databases."""
     return run_kernels(tmp_path, options={"export_type": ["text", "db"]})
 
 
@@ -136,9 +136,9 @@ def test_cluster_reads_kernels_and_communication_of_both_ranks(kernels, tmp_path
 
 
 def test_compare_has_kernels_operators_and_communication(kernels, tmp_path):
-    told = run("compare", "-d", kernels[0], "-bp", kernels[1], "-o", tmp_path / "out")
-    # 20 steps of 5.5 ms computing and 0.5 ms communication that nothing hides
-    assert "0.110s" in told and "0.010s" in told
+    output = run("compare", "-d", kernels[0], "-bp", kernels[1], "-o", tmp_path / "out")
+    # 20 steps have 5.5 ms computing each, and 0.5 ms communication that overlaps nothing
+    assert "0.110s" in output and "0.010s" in output
     found = sheets(tmp_path / "out")
     assert {"OverallMetrics", "KernelCompare", "CommunicationCompare", "OperatorCompare"} <= set(found)
     assert len(found["KernelCompare"]) > 4 and len(found["OperatorCompare"]) > 20
@@ -149,7 +149,7 @@ def test_advisor_accepts_kernels(kernels, tmp_path):
     assert "110.0ms" in run("advisor", "all", "-d", kernels[0], "-pt", "mindspore", "-o", tmp_path / "out")
 
 
-#: What it warns about of databases: how MindSpore's cards are numbered stands in raw data of CANN, and no device did
+#: The command's warnings about databases. The numbers of MindSpore's cards are in raw data of CANN, and no device did
 #: anything that only its driver records.
 NO_DRIVER = (
     "No RANK_DEVICE_MAP data",
@@ -173,7 +173,7 @@ def tables_of(path):
 
 
 def recipe(name, paths, tmp_path):
-    """Run a recipe and return the tables that it leaves."""
+    """Run a recipe of the command, and return the tables that it writes by name."""
     run("cluster", "-m", name, "-d", paths[0].parent, "-o", tmp_path / "out", "--export_type", "db", expected=NO_DRIVER)
     (file,) = (tmp_path / "out").rglob("cluster_analysis.db")
     return tables_of(file)
@@ -182,12 +182,12 @@ def recipe(name, paths, tmp_path):
 @pytest.mark.slow
 def test_cluster_reads_databases(databases, tmp_path):
     found = recipe("all", databases, tmp_path)
-    # one row a rank over all steps: computing, what nothing hides, overlapped, communication
+    # one row for each rank over all steps: computing, communication without overlap, overlapped, communication
     assert sorted(row[2] for row in found["ClusterStepTraceTime"]) == ["0", "1"]
     assert {row[3:7] for row in found["ClusterStepTraceTime"]} == {(110_000, 10_000, 0, 10_000)}
     ((kind, ranks, _, group, _),) = found["CommunicationGroupMapping"]
     assert (kind, ranks, group) == ("collective", "(0,1)", "world")
-    # an exchange a step and its sum, by rank
+    # for each rank, one exchange in each step, and their sum
     assert len(found["ClusterCommunicationTime"]) == len(found["ClusterCommunicationBandwidth"]) == 2 * 20 * 2
     totals = {row[3:6] + row[7:] for row in found["ClusterCommunicationMatrix"] if row[1] == "Total Op Info"}
     assert totals == {(rank, rank, "LOCAL", 80, 10, 8.0) for rank in (0, 1)}
@@ -195,9 +195,9 @@ def test_cluster_reads_databases(databases, tmp_path):
 
 @pytest.mark.slow
 def test_compare_reads_databases(databases, tmp_path):
-    told = run("compare", "-d", databases[0], "-bp", databases[1], "-o", tmp_path / "out")
-    # 20 steps of 5.5 ms computing and 0.5 ms communication that nothing hides
-    assert "0.110s" in told and "0.010s" in told
+    output = run("compare", "-d", databases[0], "-bp", databases[1], "-o", tmp_path / "out")
+    # 20 steps have 5.5 ms computing each, and 0.5 ms communication that overlaps nothing
+    assert "0.110s" in output and "0.010s" in output
 
 
 @pytest.mark.slow
@@ -210,8 +210,8 @@ def test_recipes_read_kernels_of_databases(databases, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["hccl_sum", "free_analysis", "slow_rank", "export_summary"])
 def test_more_recipes_read_databases(databases, tmp_path, name):
-    told = run("cluster", "-m", name, "-d", databases[0].parent, "-o", tmp_path / "out", expected=NO_DRIVER)
-    assert re.search(r"Recipe \w+ analysis finished", told)
+    output = run("cluster", "-m", name, "-d", databases[0].parent, "-o", tmp_path / "out", expected=NO_DRIVER)
+    assert re.search(r"Recipe \w+ analysis finished", output)
 
 
 # -- real jobs
@@ -219,7 +219,7 @@ def test_more_recipes_read_databases(databases, tmp_path, name):
 
 @pytest.fixture(scope="module", params=["graph", "pynative"])
 def distributed(request, tmp_path_factory):
-    """The results of a data-parallel job of two workers, by rank."""
+    """Return the results of a data-parallel job of two workers, sorted by rank."""
     directory = tmp_path_factory.mktemp(request.param)
     options = {"start": True, "output_path": str(directory / "data")}
     logs = msrun(directory, PROGRAMS / "data_parallel.py", request.param, 6, options=options)
@@ -235,7 +235,7 @@ def distributed(request, tmp_path_factory):
 
 
 def communication(path):
-    """Return {(step, name): (ms, MB)} of one rank's collectives, and the same of their sums by step."""
+    """Return {(step, name): (ms, MB)} of a rank's collectives, and {step: (ms, MB)} of their sums."""
     content = json.loads((folder_of(path) / "communication.json").read_text())
     calls, totals = {}, {}
     for step, kinds in content.items():
@@ -273,13 +273,13 @@ def test_each_rank_of_a_job_is_complete(distributed):
     )
     for path in distributed:
         calls, totals = communication(path)
-        # two layers: 64 x 128 and 128 weights, 128 x 10 and 10, as float32
+        # the two layers have 64 x 128 weights with 128 biases, and 128 x 10 with 10, as float32
         sizes = defaultdict(list)
         for (step, name), (_, megabytes) in calls.items():
             assert name.startswith("hcom_allReduce__") and name.endswith(f"@{WORLD}")
             sizes[step].append(round(megabytes * 1e6))
         assert len(sizes) == 6 and {tuple(sorted(step)) for step in sizes.values()} == {(40, 512, 5120, 32768)}
-        # what was exchanged is what took the time
+        # the communication of a step is the sum of its exchanges
         for row in table(folder_of(path) / "step_trace_time.csv"):
             elapsed, megabytes = totals[f"step{row['Step']}"]
             assert float(row["Communication"]) == pytest.approx(elapsed * 1000, abs=0.01)
@@ -301,7 +301,7 @@ def test_timeline_is_whole_and_agrees_with_the_steps(distributed):
 
 
 def check_timeline(path):
-    """Check flows, nesting and overlap lanes of a timeline, and return its events."""
+    """Check the flows, the nesting and the overlap lanes of a timeline, and return its events."""
     events = json.loads((folder_of(path) / "trace_view.json").read_text())
     assert {event["ph"] for event in events} <= {"X", "M", "C", "s", "f"}
     processes, threads = lanes(events)
@@ -319,7 +319,7 @@ def check_timeline(path):
         assert begin <= ends["f"][number][2]
     for lane, slices in shown.items():
         assert lane in threads
-        # slices of a lane nest, or readers would drop or cut them
+        # readers would drop or cut slices of a lane that do not nest
         around = []
         for start, end in sorted(slices, key=lambda part: (part[0], -part[1])):
             while around and around[-1] <= start:
@@ -332,7 +332,7 @@ def check_timeline(path):
     overlap = {name: shown[lane] for lane, name in threads.items() if processes[lane[0]] == "Overlap Analysis"}
     for number, (begin, finish) in steps.items():
         row = {name: nanoseconds(value) for name, value in rows[number].items() if name != "Step"}
-        # a nanosecond is between steps that touch
+        # steps that touch are a nanosecond apart
         assert row["Stage"] - (finish - begin) in (0, 1)
         finish = begin + row["Stage"]
         assert row["Computing"] + row["Communication(Not Overlapped)"] + row["Free"] == row["Stage"]
@@ -345,19 +345,19 @@ def check_timeline(path):
 
 
 def steps_of(events):
-    """Return {number: (begin, end)} of the steps of a timeline."""
+    """Return {number: (begin, end) in ns} of the steps in a timeline."""
     marks = [event for event in events if event["name"].startswith("ProfilerStep#")]
     return {int(event["name"].partition("#")[2]): bounds(event) for event in marks}
 
 
 def totals(path):
-    """Return the milliseconds that other tools make of a result: first to last step, and what lies in that."""
+    """Return a result's milliseconds as other tools compute them: from first to last step, and this time's parts."""
     rows = table(folder_of(path) / "step_trace_time.csv")
     steps = steps_of(json.loads((folder_of(path) / "trace_view.json").read_text())).values()
     found = {"E2E Time": (max(end for _, end in steps) - min(start for start, _ in steps)) / 1e6}
     for name, column in (("Computing", "Computing"), ("Uncovered Communication", "Communication(Not Overlapped)")):
         found[f"{name} Time"] = sum(float(row[column]) for row in rows) / 1000
-    # what was between two steps is free, too
+    # the time between two steps counts as free
     return found | {"Free Time": 2 * found["E2E Time"] - sum(found.values())}
 
 
@@ -387,14 +387,14 @@ def test_cluster_repeats_the_figures_of_a_job(distributed, tmp_path):
 
 
 def calls_of(path):
-    """Return the names of the operators and graphs that the host called."""
+    """Return the names of the operators and graphs that the host called, one for each call."""
     events = json.loads((folder_of(path) / "trace_view.json").read_text())
     names = [event["name"] for event in events if event.get("cat") == "cpu_op"]
     return [name for name in names if not name.startswith("ProfilerStep#")]
 
 
 def check_comparison(base, other, out):
-    """Check that a comparison's sheets hold what the files of the results say; return the sheets."""
+    """Check that the sheets of a comparison agree with the files of both results, and return the sheets."""
     found = sheets(out)
     metrics = {str(row[0]).strip(): row for row in found["OverallMetrics"][2:]}
     for first, path in ((1, base), (4, other)):
@@ -426,10 +426,10 @@ def test_compare_repeats_the_figures_of_a_job(distributed, tmp_path):
         calls, _ = communication(path)
         assert row[first] == "allreduce" and row[first + 2] == len(calls) == 24
         assert row[first + 3] == pytest.approx(sum(elapsed for elapsed, _ in calls.values()) * 1000, abs=0.1)
-    # a row an outermost call of an operator or graph, whose steps are none; a row a name
+    # OperatorCompare has a row for each outermost call of an operator or graph, ApiCompare one for each name
     assert 6 <= len(found["OperatorCompare"]) - 2 <= len(calls_of(own)) == len(calls_of(base))
     assert {row[1]: row[5] for row in found["ApiCompare"][2:]} == Counter(calls_of(base))
-    # one step of it
+    # the comparison of a single step
     run("compare", "-d", own, "-bp", base, "--base_step", 4, "--comparison_step", 4, "-o", tmp_path / "step")
     found = sheets(tmp_path / "step")
     (row,) = found["CommunicationCompare"][2:]
@@ -442,21 +442,21 @@ def test_compare_repeats_the_figures_of_a_job(distributed, tmp_path):
 @pytest.mark.slow
 def test_advisor_repeats_the_figures_of_a_job(distributed, tmp_path):
     for number, path in enumerate(distributed):
-        told = run("advisor", "all", "-d", path, "-pt", "mindspore", "-o", tmp_path / str(number))
-        check_advice(path, told)
+        output = run("advisor", "all", "-d", path, "-pt", "mindspore", "-o", tmp_path / str(number))
+        check_advice(path, output)
 
 
-def check_advice(path, told):
-    """Check that the advisor names the figures of a result."""
-    found = [float(text) for text in re.findall(r"(\d+(?:\.\d+)?)ms", told)]
+def check_advice(path, output):
+    """Check that the advisor's output has the figures of a result."""
+    found = [float(text) for text in re.findall(r"(\d+(?:\.\d+)?)ms", output)]
     for name, total in totals(path).items():
-        assert any(figure == pytest.approx(total, abs=0.02) for figure in found), (name, total, told)
+        assert any(figure == pytest.approx(total, abs=0.02) for figure in found), (name, total, output)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["graph", "pynative", "torch"])
 def test_job_of_one_process_is_accepted(kind, tmp_path):
-    """A job that exchanges nothing, run twice: nothing is missing but what says so."""
+    """For a job without exchanges, run twice, the command prints only the expected warnings about missing parts."""
     options = {"start": True, "output_path": str(tmp_path / "data")}
     program = ["torch_loops.py", "plain"] if kind == "torch" else ["networks.py", "mlp", kind, "8"]
     for _ in range(2):
@@ -469,7 +469,7 @@ def test_job_of_one_process_is_accepted(kind, tmp_path):
         assert bool(flows) == (kind == "pynative")
     run("cluster", "-d", base.parent, "-m", "all", "-o", tmp_path / "cluster", expected=ALONE)
     (file,) = (tmp_path / "cluster").rglob("cluster_step_trace_time.csv")
-    # one rank, twice: the newest counts
+    # the results are of the same rank, and the command uses the newest
     assert [
         {name: float(value) for name, value in row.items() if name not in ("Type", "Index")} for row in table(file)
     ] == [
@@ -478,5 +478,5 @@ def test_job_of_one_process_is_accepted(kind, tmp_path):
     run("compare", "-d", other, "-bp", base, "-o", tmp_path / "compare", expected=ALONE)
     found = check_comparison(base, other, tmp_path / "compare")
     assert {row[1]: row[5] for row in found["ApiCompare"][2:]} == Counter(calls_of(base))
-    told = run("advisor", "all", "-d", other, "-pt", "mindspore", "-o", tmp_path / "advisor", expected=ALONE)
-    check_advice(other, told)
+    output = run("advisor", "all", "-d", other, "-pt", "mindspore", "-o", tmp_path / "advisor", expected=ALONE)
+    check_advice(other, output)

@@ -1,4 +1,4 @@
-"""Native tracing of an NPU handles every known failure of msPTI; the library is made up and has no device."""
+"""Native tracing of an NPU handles each known failure of msPTI; the library is made up and has no device."""
 
 import pytest
 from fakes_built import ASCEND, ascend_fakes, build  # noqa: F401
@@ -12,12 +12,12 @@ KINDS = {"MARKER": 1, "KERNEL": 2, "API": 3, "HCCL": 4, "MEMORY": 5, "MEMSET": 6
 
 @pytest.fixture
 def run(run_ascend):  # noqa: F811
-    """Return a function that runs a program with the fakes."""
+    """Return a function that runs a program with the fake libraries of CANN."""
     return run_ascend
 
 
 def heads(store):
-    """Return the records of a store as (type, name), in order."""
+    """Return (type, name) of each device record in a store, in order."""
     return [(kind, name) for what, kind, name, _ in records(store) if what == Kind.DEVICE]
 
 
@@ -96,7 +96,7 @@ print(json.dumps([before, after, os.getpid(), counts()]))
     assert rows[where["here"] + 1][2] == "default"
 
 
-def test_what_only_a_preloaded_library_tells(run, ascend_fakes):  # noqa: F811
+def test_records_of_a_preloaded_library(run, ascend_fakes):  # noqa: F811
     program = """
 npu = traced(Kinds.BASIC | Kinds.MEMORY)
 npu.fake_copy(2, 4096, 9, 200)
@@ -122,7 +122,7 @@ print(json.dumps(counts()["records"]))
         ("no-calls", "calls (answered 999), memory (not preloaded), sets (not preloaded), copies (not preloaded)"),
     ],
 )
-def test_a_kind_that_is_refused_is_left_out_and_told(run, words, left):
+def test_a_refused_kind_is_left_out_and_reported(run, words, left):
     found, _, store = run(
         """
 driver(); tracing.attach("libmspti.so")
@@ -139,7 +139,7 @@ print(json.dumps([outcome, why]))
     assert (Device.KERNEL, "Add") in heads(store)
 
 
-def test_an_older_version_tells_communication_in_another_kind(run, ascend_fakes):  # noqa: F811
+def test_an_older_version_has_another_kind_of_communication(run, ascend_fakes):  # noqa: F811
     _, calls, store = run(
         """
 npu = traced()
@@ -177,7 +177,7 @@ def test_when_kernels_are_refused_nothing_is_recorded(run, words, why):
         ("fails", Outcome.FAILED, "msptiSubscribe answered 999"),
     ],
 )
-def test_what_cannot_be_taken_is_left_alone(run, words, outcome, why):
+def test_a_library_in_use_or_unknown_is_left_alone(run, words, outcome, why):
     found, calls, _ = run(
         'driver(); print(json.dumps([*tracing.attach("libmspti.so"), tracing.record(Kinds.BASIC)[0]]))', words=words
     )
@@ -196,7 +196,7 @@ def test_a_library_that_is_not_there_is_not_the_last_one(run):
     assert what == "libprofapi.so has no msptiSubscribe"
 
 
-def test_strange_records_are_counted_and_the_others_kept(run):
+def test_strange_records_are_counted_and_the_others_stored(run):
     found, _, store = run("""
 npu = traced()
 npu.fake_kernel(None, None, 7, 0, 100)
@@ -222,7 +222,7 @@ print(json.dumps(counts()))
     assert kernels[:2] == ["", "before"] and kernels[-1] == "after"
 
 
-def test_numbers_of_64_bits_are_told_apart_by_their_lower_half(run):
+def test_numbers_of_64_bits_are_stored_by_their_lower_half(run):
     _, _, store = run("""
 npu = traced()
 npu.fake_count_from(2**32 - 1)
@@ -248,7 +248,7 @@ print(json.dumps([counts()["records"] + counts()["lost"], npu.fake_dropped()]))
     assert found == [200_000, 0]
 
 
-def test_a_buffer_that_comes_back_late_harms_nobody(run):
+def test_a_buffer_that_comes_back_late_does_no_harm(run):
     found, _, store = run("""
 npu = traced()
 npu.fake_keep(1)
@@ -266,8 +266,8 @@ recorder.close()
     assert {name for kind, name in heads(store) if kind == Device.KERNEL} == {"late", "after"}
 
 
-def test_its_clock_may_jump_and_the_uncertainty_tells(run):
-    """msPTI aligns its times to the wall clock every seven seconds, so an end may come before its begin."""
+def test_a_jump_of_its_clock_is_in_the_uncertainty(run):
+    """msPTI aligns its times to the wall clock every seven seconds, so a record may end before its begin."""
     found, _, store = run("""
 npu = traced()
 npu.fake_marker(2, 1, b"range", b"mine", -1)
@@ -287,7 +287,7 @@ print(json.dumps(counts()))
 
 @pytest.mark.parametrize("leave", ["sys.exit(7)", "raise SystemExit(7)", "ctypes.CDLL(None).exit(7)", "os._exit(7)"])
 def test_a_fork_child_calls_nothing_and_ends(run, leave):
-    """The library's destructors would hang in the child; its output arrives nevertheless."""
+    """The library's destructors would hang in the child. Its output arrives, and it ends."""
     found, calls, store = run(f"""
 npu = traced()
 reading, writing = os.pipe()
@@ -325,7 +325,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 
 
 def test_without_us_a_fork_child_of_a_subscriber_hangs(run):
-    """The fake hangs like the real library, so the tests above fail without our measures."""
+    """The fake library hangs like the real one, so the tests above would fail without ms-profiler's measures."""
     found, _, _ = run("""
 driver()
 subscriber = ctypes.c_void_p()
@@ -352,7 +352,7 @@ print(json.dumps(counts()))
     assert of(calls, "Unsubscribe") == [1, 1]
 
 
-@pytest.mark.slow  # ten seconds; the same of CUPTI is tried each time
+@pytest.mark.slow  # takes ten seconds; a fast test does the same with CUPTI
 def test_a_library_that_hangs_does_not_hold_up_the_end(run):
     found, _, _ = run(
         "traced(); print(json.dumps([tracing.detach(), tracing.flush(), tracing.ready()])); sys.stdout.flush();"
@@ -363,7 +363,7 @@ def test_a_library_that_hangs_does_not_hold_up_the_end(run):
 
 
 def test_one_device_at_a_time(run, tmp_path):
-    """On a machine with both kinds of devices, the first one stays attached, and the other gets a reason."""
+    """On a machine with an NPU and a GPU, the first device stays attached, and the other gets a reason."""
     (tmp_path / "both").mkdir()
     build(tmp_path / "both", ASCEND)
     build(tmp_path / "both")

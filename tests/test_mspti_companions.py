@@ -1,4 +1,4 @@
-"""msPTI's library is loaded only if its companion libraries are complete; otherwise it would end the job."""
+"""ms-profiler loads msPTI's library only if all libraries that it needs are there; otherwise it would end the job."""
 
 import os
 
@@ -10,7 +10,7 @@ from traced import run_ascend  # noqa: F401
 
 @pytest.fixture
 def run(run_ascend):  # noqa: F811
-    """Return a function that runs a program with the fakes."""
+    """Return a function that runs a program with the fake libraries of CANN."""
     return run_ascend
 
 
@@ -23,7 +23,7 @@ COMPANIONS = ["libascendalog.so", "libprofapi.so", "libascend_hal.so"]
 
 @pytest.mark.parametrize("missing", COMPANIONS[:2])
 def test_without_a_companion_the_library_is_never_loaded(run, tmp_path, missing):
-    """Without a companion the library would end the process; without the driver's library no job uses an NPU."""
+    """Without a companion, msPTI's library would end the process. Without the driver's library, no job uses an NPU."""
     (tmp_path / "some").mkdir()
     build(tmp_path / "some", {name: made for name, made in ASCEND.items() if name != missing})
     found, calls, _ = run(
@@ -36,7 +36,8 @@ print(json.dumps([*outcome, "libmspti" in open("/proc/self/maps").read()]))
     )
     assert found[0] == Outcome.FAILED
     begin = (
-        f"{missing} is missing, without which it would end the job; source CANN's set_env.sh ({missing}: cannot open"
+        f"{missing} is missing, and msPTI would end the job without it; "
+        f"source CANN's set_env.sh ({missing}: cannot open"
     )
     assert found[1].startswith(begin)
     assert (found[2], calls) == (False, [])
@@ -46,7 +47,7 @@ print(json.dumps([*outcome, "libmspti" in open("/proc/self/maps").read()]))
     ("odd", "flags"), [*((name, []) for name in COMPANIONS[:2]), (COMPANIONS[2], ["-DHAL", "-DOLD"])]
 )
 def test_a_companion_that_lacks_a_function_is_as_good_as_missing(run, tmp_path, odd, flags):
-    """The driver's library lacks a function that is missed only when msPTI is used."""
+    """The driver's library lacks a function that msPTI needs only when it is used."""
     (tmp_path / "some").mkdir()
     build(tmp_path / "some", ASCEND | {odd: ("ascend.c", *flags)})
     found, _, _ = run(
@@ -54,7 +55,7 @@ def test_a_companion_that_lacks_a_function_is_as_good_as_missing(run, tmp_path, 
     )
     assert found[0] == Outcome.FAILED
     assert found[1].startswith(f"{odd} has no ")
-    assert found[1].endswith("use a driver and a CANN that belong together")
+    assert found[1].endswith("use a driver that fits this CANN")
 
 
 @pytest.mark.parametrize(
@@ -62,8 +63,10 @@ def test_a_companion_that_lacks_a_function_is_as_good_as_missing(run, tmp_path, 
     [([], False, Outcome.FAILED), (["-DOLD"], False, Outcome.DONE), (["-DOLD"], True, Outcome.FAILED)],
 )
 def test_an_older_driver_does_for_a_library_that_does_not_need_more(run, tmp_path, flags, bare, outcome):
-    """The needed functions are read from the library's file; a library that is known only by its name has to have
-    all."""
+    """The needed functions are read from the library's file.
+
+    If only the library's name is known, the driver has to have all functions.
+    """
     (tmp_path / "some").mkdir()
     older = {"libascend_hal.so": ("ascend.c", "-DHAL", "-DOLD"), "libmspti.so": (*ASCEND["libmspti.so"], *flags)}
     build(tmp_path / "some", ASCEND | older)
@@ -81,8 +84,8 @@ print(json.dumps([outcome, why, tracing.detach()]))
     assert of(calls, "Subscribe") == ([0] if outcome is Outcome.DONE else [])
 
 
-def test_the_fake_ends_who_loads_it_without_them(run, tmp_path):
-    """The fake ends the process like the real library, so the tests above fail if it is loaded."""
+def test_the_fake_ends_a_process_without_companions(run, tmp_path):
+    """The fake library ends the process like the real one, so the tests above would fail if ms-profiler loaded it."""
     (tmp_path / "some").mkdir()
     build(tmp_path / "some", {"libmspti.so": ASCEND["libmspti.so"]})
     found, _, _ = run(

@@ -1,4 +1,4 @@
-"""Every kind of msPTI's records is read where msPTI has its fields, packed as its header packs them."""
+"""For every kind of msPTI's records, ms-profiler reads the fields from msPTI's places, as its header packs them."""
 
 import struct
 
@@ -8,10 +8,10 @@ from ms_profiler.store.device_format import Device
 from ms_profiler.store.format import Kind
 from traced import records, run_ascend  # noqa: F401
 
-#: of the fields that hold a text: where its address goes
+#: values of a field that is the address of a text
 TEXT, OTHER = "text", "other"
-#: size of a record, where its begin is (its end is behind), its other fields by offset and width, and what is kept of
-#: it: type, name, (device, stream), amount, detail, correlation, thread
+#: (kind, size of the record, offset of its begin and end, {offset: field}, stored record). A field is (value, width) or
+#: a text. A stored record is (type, name, (device, stream), amount, detail, correlation, thread).
 EVERY_KIND = [
     (2, 56, 4, {20: (1, 4), 24: (3, 4), 28: (99, 8), 36: OTHER, 44: TEXT}, ("KERNEL", TEXT, (1, 3), 0, OTHER, 99, 0)),
     (3, 48, 4, {20: (5, 4), 24: (77, 4), 28: (99, 8), 36: TEXT}, ("API", TEXT, None, 0, "", 99, 77)),
@@ -46,12 +46,12 @@ EVERY_KIND = [
     ),
 ]
 NUMBERS = {1: "=B", 4: "=I", 8: "=Q"}
-#: ns between the begin and the end of each; the wall's clock, as now, is added to both
+#: ns from the begin to the end of each record; the program adds the wall clock's current time to both
 LONG = 2000
 
 
 def made(kind, size, time, fields):
-    """Return a record as a program can make it: hex of its bytes, where times go, and where addresses of texts go."""
+    """Return a record in a form for the program: its bytes in hex, the offset of its times, and {offset: text}."""
     record = bytearray(size)
     struct.pack_into("=I", record, 0, kind)
     texts = {}
@@ -81,7 +81,7 @@ print(json.dumps(counts()))
 
 
 def read(store):
-    """Return the stored fields and the duration of each record."""
+    """Return the stored fields of each record, and the duration of each record in ns."""
     rows, seen, lengths = records(store), [], []
     for at, (what, kind, name, row) in enumerate(rows):
         if what != Kind.DEVICE:
@@ -105,7 +105,7 @@ def test_every_kind_of_record_is_read_from_its_place(run_ascend, ascend_fakes): 
 
 
 @pytest.mark.parametrize(("kind", "size"), [(8, 24), (10, 48), (11, 48), (12, 48)])
-def test_what_nobody_asked_for_is_stepped_over(run_ascend, kind, size):  # noqa: F811
+def test_records_of_other_kinds_are_skipped(run_ascend, kind, size):  # noqa: F811
     rows = [(kind, size, 4, {}), EVERY_KIND[0][:4]]
     found, _, store = run_ascend(PROGRAM.format(records=[made(*row) for row in rows], long=LONG))
     assert (found["records"], found["unknown"], found["unreadable"]) == (1, 1, 0)

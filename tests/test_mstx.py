@@ -1,4 +1,4 @@
-"""Markers of scripts are recorded on a CPU, with their domains, through our functions and MindSpore's."""
+"""Markers of scripts are recorded on a CPU with their domains, by our functions and by MindSpore's."""
 
 import collections
 import json
@@ -13,7 +13,7 @@ OTHER = {name: 1 for name in ALL if name not in MINE}
 
 
 def marked(result):
-    """Return how often each marker is in the timeline."""
+    """Return {marker: how often it is in the timeline}."""
     trace = json.loads((result / "ASCEND_PROFILER_OUTPUT" / "trace_view.json").read_text())
     return collections.Counter(event["name"] for event in trace if event["name"] in ALL)
 
@@ -26,7 +26,7 @@ def marked(result):
         pytest.param("mindspore.profiler", "install", marks=pytest.mark.slow),
     ],
 )
-def test_markers_of_the_domains_that_are_wanted(job, tmp_path, names, way):
+def test_markers_of_the_requested_domains(job, tmp_path, names, way):
     if way == "install":
         run = start(job, way, "own_markers.py", names)
     else:

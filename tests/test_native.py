@@ -38,9 +38,9 @@ def helpers():
 
 
 def event_sizes(folder):
-    """Return the sizes of the event segments, sorted.
+    """Return the sizes of the segments with events in bytes, sorted.
 
-    Not of the control stream: the strings that earlier tests interned in this process are in it too.
+    The segments of the control stream do not count, because they also have strings that earlier tests interned.
     """
     sizes = []
     for path in folder.iterdir():
@@ -58,7 +58,7 @@ def test_hot_functions_are_called_without_a_detour():
 
 
 @pytest.mark.parametrize("module", [_native, _columns], ids=lambda module: module.__name__)
-def test_the_stub_names_what_the_module_has(module):
+def test_the_stub_has_the_functions_of_the_module(module):
     name = module.__name__.rpartition(".")[2]
     stub = Path(module.__spec__.origin).with_name(f"{name}.pyi")
     if not stub.exists():
@@ -68,7 +68,7 @@ def test_the_stub_names_what_the_module_has(module):
     assert functions == declared
 
 
-def test_cffi_declares_what_the_headers_do():
+def test_cffi_declares_the_names_of_the_headers():
     declared = set()
     for header in NATIVE.rglob("*.h"):
         for part in header.read_text().split("/* cffi:begin */")[1:]:
@@ -80,18 +80,22 @@ def test_the_helper_lives_as_long_as_the_session(recorder, tmp_path):
     assert helpers() == []
     recorder.open(str(tmp_path))
     recorder.instant(recorder.intern("x"), 1)
-    poll(lambda: len(event_sizes(tmp_path)) == 2)  # it runs: a new thread starts with all signals blocked
+    # With two files, the helper runs its own code; before that, a new thread has all signals blocked.
+    poll(lambda: len(event_sizes(tmp_path)) == 2)
     (helper,) = helpers()
     status = Path(f"/proc/self/task/{helper}/status").read_text()
     (blocked,) = (line.split()[1] for line in status.splitlines() if line.startswith("SigBlk"))
-    # all but KILL, STOP, the two that libc keeps to itself, and that of a page of a lost file
+    # the helper blocks all signals except KILL, STOP, the two that libc reserves, and SIGBUS for a page of a lost file
     assert bin(int(blocked, 16)).count("1") >= 59
     recorder.close()
     poll(lambda: helpers() == [])
 
 
 def test_the_helper_has_descriptors_of_its_own(recorder, tmp_path):
-    """The helper holds no descriptor of the job, which would keep pipes open, and none that the job could close."""
+    """The helper holds no descriptor of the job, because the job's pipes would stay open.
+
+    The job cannot close the helper's.
+    """
     if tuple(int(part) for part in os.uname().release.split(".")[:2]) < (5, 9):
         pytest.skip("CLOSE_RANGE_UNSHARE came with Linux 5.9")
     ends = os.pipe()
@@ -106,19 +110,19 @@ def test_the_helper_has_descriptors_of_its_own(recorder, tmp_path):
 def test_the_helper_has_the_next_segment_ready(recorder, tmp_path):
     recorder.open(str(tmp_path), first_slots=64)
     recorder.instant(recorder.intern("x"), 1)
-    poll(lambda: event_sizes(tmp_path) == [64 * 32 + 128, 128 * 32 + 128])  # the first, the spare
+    poll(lambda: event_sizes(tmp_path) == [64 * 32 + 128, 128 * 32 + 128])  # the segment in use and the spare one
     recorder.close()
     assert read_store(tmp_path).capacities == [64], "what was not used is removed"
 
 
 def test_the_helper_writes_anchors_while_nothing_happens(recorder, tmp_path):
-    """The helper writes an anchor every five seconds, so that a clock set during the run is noticed."""
+    """The helper writes an anchor every five seconds, which shows if the clock is set during the run."""
     recorder.open(str(tmp_path))
 
     def two():
         try:
             return len(read_store(tmp_path, killed=True).anchors) >= 2
-        except AssertionError:  # read while it is written
+        except AssertionError:  # the recorder was writing just now
             return False
 
     poll(two)
@@ -145,7 +149,7 @@ def test_it_needs_nothing_but_libc():
     assert set(line.split()) <= {"libc.so.6", "libpthread.so.0", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}
 
 
-#: prints the libraries that loading the extension brings into a process that has only what it needs itself
+#: program that prints which further libraries a bare process has mapped after it has loaded the extensions
 SONAMES = """
 import os, sys, _cffi_backend
 def loaded():
@@ -159,7 +163,7 @@ print("libc.so.6", *(os.path.basename(path) for path in loaded() - before if "/m
 
 @pytest.mark.parametrize("program", sorted((Path(__file__).parent / "native").glob("*.c")), ids=lambda path: path.stem)
 def test_programs_of_the_sanitizers_fit_the_sources(program):
-    """`make sanitize` builds and runs them; a declaration that changed is seen here."""
+    """`make sanitize` builds and runs these programs. This test finds declarations that changed since."""
     flags = ["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", f"-I{NATIVE}"]
     done = subprocess.run(["cc", *flags, str(program)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

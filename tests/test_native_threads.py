@@ -6,7 +6,7 @@ from ms_profiler.job.frameworks.mindspore.native_threads import NativeThreads
 
 
 def started(work):
-    """Start a thread; return it and its id."""
+    """Start a thread that runs `work`; return the thread and its id in the system, as a text."""
     before = set(native_threads.numbers())
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
@@ -39,9 +39,9 @@ def test_a_thread_that_works_is_not_still(monkeypatch):
     done.set()
     thread.join()
     eventually(lambda: number not in native_threads.numbers())
-    assert NativeThreads([number]).settle()  # gone
+    assert NativeThreads([number]).settle()  # the thread has ended
 
 
-def test_who_looks_is_at_work(monkeypatch):
+def test_the_calling_thread_is_at_work(monkeypatch):
     monkeypatch.setattr(native_threads, "PATIENCE", 0.1)
     assert not NativeThreads([str(threading.get_native_id())]).settle()

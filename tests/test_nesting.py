@@ -6,7 +6,7 @@ from ms_profiler.store.format import Category
 
 
 def frame(rows):
-    """Return spans from (process, thread, category, start, end)."""
+    """Return a table of spans from rows (process, thread, category, start in ns, end in ns)."""
     schema = {
         "process": pl.UInt32,
         "thread": pl.UInt32,
@@ -18,7 +18,7 @@ def frame(rows):
 
 
 def random_tree(generator, count):
-    """Return properly nested spans with distinct bounds, as (start, end, parent)."""
+    """Return properly nested spans with distinct bounds, as rows (start, end, parent)."""
     bounds = sorted(generator.sample(range(count * 10), 2 * count))
     spans, around = [], []
     for moment in bounds:
@@ -83,10 +83,10 @@ def test_touching_spans_are_siblings_and_equal_ones_are_not():
     assert nested["depth"].to_list() == [0, 0, 0, 1]
 
 
-def test_span_without_duration_stands_in_the_one_around_it():
+def test_span_without_duration_is_inside_the_one_around_it():
     nested = nest(frame([(1, 1, 4, 0, 10), (1, 1, 4, 5, 5), (1, 1, 4, 6, 8), (1, 1, 4, 10, 10)]))
     assert nested["depth"].to_list() == [0, 1, 1, 0]
 
 
-def test_nothing_is_nested_in_nothing():
+def test_nesting_without_spans():
     assert nest(frame([])).columns[-2:] == ["depth", "parent"]

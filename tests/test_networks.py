@@ -1,4 +1,4 @@
-"""Modules have the parameters that the framework counts, and the operations that its own counter finds."""
+"""Modules have the parameters that the framework counts, and the operations that the framework's own counter finds."""
 
 import importlib.util
 import json
@@ -72,7 +72,7 @@ def test_a_shared_parameter_counts_once():
     assert why == ""
 
 
-def test_what_is_not_certain_is_absent_with_its_reason():
+def test_uncertain_parameters_are_absent_with_the_reason():
     other = network("Net", [7, 28], [2, 8])
     table, why = parameters.of(["Net", "Net.b"], [network("Net", [6, 24], [2, 8]), other])
     assert table.rows() == [("Net", None, None), ("Net.b", 2, 8)] and why == parameters.SEVERAL
@@ -87,10 +87,10 @@ def test_what_is_not_certain_is_absent_with_its_reason():
     [{"modules": []}, {"modules": [["Net", [3], {}]]}, {"modules": [["Net", [], {"a": 9}]]}, {"parameters": 1}],
 )
 def test_a_damaged_network_is_refused(change):
-    told = {"title": "Net", "parameters": [[6, 24]], "modules": [["Net", [0], {}]]}
-    parse(json.dumps(told).encode())
+    network_text = {"title": "Net", "parameters": [[6, 24]], "modules": [["Net", [0], {}]]}
+    parse(json.dumps(network_text).encode())
     with pytest.raises((ValueError, TypeError)):
-        parse(json.dumps(told | change).encode())
+        parse(json.dumps(network_text | change).encode())
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_a_damaged_network_is_refused(change):
         ("MatMul", "32,10;32,2048;;", 2 * 32 * 2048 * 10),
         ("BatchMatMul", "8,4,6,5;8,4,5,7;;", 2 * 32 * 6 * 5 * 7),
         ("MatMul", "16,16;16,16", 2 * 16**3),
-        ("MatMul", "32,64;64,32;;", None),  # either size may be what is summed over
+        ("MatMul", "32,64;64,32;;", None),  # the product may be summed over either size
         ("Conv2D", "32,16,16,16;32,16,3,3", 2 * 32 * 32 * 8 * 8 * 16 * 9),
         ("Conv2DBackpropInput", "32,32,8,8;32,16,3,3;4", 2 * 32 * 32 * 8 * 8 * 16 * 9),
         ("Conv2DBackpropFilter", "32,32,8,8;32,16,16,16;4", 2 * 32 * 32 * 8 * 8 * 16 * 9),
@@ -125,7 +125,7 @@ def test_operations_of_kernels(kind, shapes, expected):
         ("aten::addmm", "32;4,8;8,32;;", 2 * 4 * 8 * 32),
         ("aten::bmm", "3,4,8;3,8,5;", 2 * 3 * 4 * 8 * 5),
         ("aten::mv", "4,8;8;", 2 * 4 * 8),
-        ("aten::convolution", "2,3,8,8;6,3,3,3;6;;;;;;", None),  # padding and strides are not told
+        ("aten::convolution", "2,3,8,8;6,3,3,3;6;;;;;;", None),  # padding and strides are not known
         ("mylib::product", "4,8;8,32;", None),
     ],
 )
@@ -134,7 +134,7 @@ def test_operations_of_operators(name, shapes, expected):
     assert flops.of_operators([(name, shapes)])[name, shapes] == expected
 
 
-def test_what_computes_next_to_nothing_does_not_count():
+def test_operators_with_negligible_computing_do_not_count():
     assert not any(
         map(flops.counted, ("aten::relu", "AddmmBackward0", "autograd::engine::evaluate_function: X", "c10d::x"))
     )

@@ -1,4 +1,4 @@
-"""Kernels of a backward pass get the right modules where autograd's nodes are known."""
+"""Kernels of a backward pass get the right modules if autograd's nodes are known."""
 
 import orjson
 import polars as pl
@@ -8,14 +8,14 @@ from ms_profiler.analysis.metrics.scopes import Scope
 from ms_profiler.analysis.readers import tapes
 from ms_profiler.store.format import Category
 
-#: nodes of a block, with how many gradients each computes and how many of these are added to others
+#: nodes of a block: (type, number of gradients it computes, number of these that are added to other gradients)
 BLOCK = [("LayerNorm", 3, 1), ("MatMul", 2, 0), ("BiasAdd", 2, 0), ("ReLU", 1, 0), ("AddExt", 2, 0)]
 LOSS = [("SumExt", 1, 0), ("Log", 1, 0)]
 RAN = ["Ones", "Div", "Tile", *2 * ["ReluGrad", "Default/BiasAddGrad-op0", "MatMul", "MatMul", "LayerNormGrad", "Add"]]
 
 
 def tape(names=("a", "b"), time_ns=5, block=BLOCK):
-    """Return the nodes of a network of like blocks, with a loss in no module."""
+    """Return the parsed nodes of a network of equal blocks with a loss that belongs to no module."""
     nodes, calls, number = [], [], 1
     for name in names:
         begin = number
@@ -30,17 +30,17 @@ def tape(names=("a", "b"), time_ns=5, block=BLOCK):
 
 
 def modules(known, *passes):
-    """Return the module of each kernel of passes."""
+    """Return the module of each kernel in the passes, None for a kernel without one."""
     names = list(dict.fromkeys(name for ran in passes for name in ran))
     rows = [(names.index(name), backward) for backward, ran in enumerate(passes) for name in ran]
     kernels = pl.DataFrame(rows, schema={"kernel": pl.UInt32, "backward": pl.UInt32}, orient="row")
     found = known.owned(kernels.with_row_index("place"), [Scope.of(name) for name in names])
-    told = dict(found.select("place", "module").iter_rows())
-    return [told.get(place) for place in range(len(rows))]
+    owners = dict(found.select("place", "module").iter_rows())
+    return [owners.get(place) for place in range(len(rows))]
 
 
 def known(*found, passes=1, called=()):
-    """Return the known nodes of passes, each 10 ns long after a call of modules."""
+    """Return the known nodes for backward passes at 6, 16, 26, ... ns; `called` are modules called 5 ns before each."""
     begun = [(number, 10 * number + 6, False) for number in range(passes)]
     schema = {"backward": pl.UInt32, "start_ns": pl.Int64, "scripted": pl.Boolean}
     spans = pl.DataFrame(
@@ -55,12 +55,12 @@ OWN = ["ReLU", "BiasAdd", "MatMul", "MatMul", "LayerNorm", "LayerNorm"]
 EXPECTED = [None, None, None, *(f"Net.b.{name}" for name in OWN), *(f"Net.a.{name}" for name in OWN)]
 
 
-def test_kernels_of_like_blocks_are_told_apart():
+def test_kernels_of_equal_blocks_are_distinguished():
     assert modules(known(tape()), RAN) == EXPECTED
 
 
 def test_a_sum_of_gradients_is_of_the_node_that_adds_to_another_one():
-    """A sum may follow any node; the graph tells the number of sums."""
+    """A sum of gradients may come after any node. The graph says how many sums there are."""
     block = [(kind, wanted, int(kind == "MatMul")) for kind, wanted, _ in BLOCK]
     ran = ["ReluGrad", "Default/BiasAddGrad-op0", "MatMul", "MatMul", "Add", "LayerNormGrad"]
     found = modules(known(tape(block=block)), ["Div", "Tile", *ran, *ran])
@@ -73,7 +73,7 @@ def test_passes_of_other_steps_have_the_nodes_of_the_one_before_which_the_same_w
 
 
 def test_casts_before_a_product_may_be_those_of_the_product():
-    """Without a product in float16 the device computes it in float32: each side is cast, and what comes out."""
+    """The device has no product in float16 and computes it in float32. So it casts both inputs and the output."""
     product = ["Cast", "Cast", "MatMul", "Cast"]
     ran = ["ReluGrad", "Default/BiasAddGrad-op0", *product, *product, "LayerNormGrad", "Add"]
     found = modules(known(tape()), ["Ones", "Div", "Tile", *ran, *ran])
@@ -89,18 +89,18 @@ def test_a_softmax_along_another_axis_transposes_three_times():
     assert found[8:] == ["Net.b", "Net", "Net", *["Net.a"] * 5]
 
 
-def test_nodes_that_differ_after_the_same_calls_tell_of_their_own_passes_alone():
+def test_nodes_that_differ_after_equal_calls_apply_only_to_their_passes():
     found = known(tape(), tape("cd", time_ns=15), passes=3, called=[1, 1, 1])
-    told = modules(found, RAN, RAN, RAN)
-    assert told[: len(RAN)] == EXPECTED and told[len(RAN) + 3] == "Net.d.ReLU"
-    assert told[2 * len(RAN) :] == [None] * len(RAN)
+    named = modules(found, RAN, RAN, RAN)
+    assert named[: len(RAN)] == EXPECTED and named[len(RAN) + 3] == "Net.d.ReLU"
+    assert named[2 * len(RAN) :] == [None] * len(RAN)
 
 
 def test_kernels_that_do_not_fit_the_nodes_have_no_owner():
     assert modules(known(tape()), [*RAN, *["LayerNormGrad"] * 3]) == [None] * (len(RAN) + 3)
 
 
-def test_what_comes_late_is_of_the_pass_while_gradients_are_missing():
+def test_late_kernels_belong_to_the_pass_while_gradients_are_missing():
     names = list(dict.fromkeys([*RAN, "Mul"]))
     ran = [(names.index(name), 0, False) for name in RAN[:-3]]
     late = [(names.index("MatMul"), None, True), (names.index("MatMul"), None, True)]
@@ -114,7 +114,7 @@ def test_what_comes_late_is_of_the_pass_while_gradients_are_missing():
 
 
 def outer(*names):
-    """Return a pass whose nodes compute blocks again, and those of the blocks in the order in which they run."""
+    """Return the nodes of a pass that recomputes blocks, then the nodes of the blocks' passes in their order."""
     nodes, calls = [], []
     for number, name in enumerate(names, 1):
         nodes.append((number, "CellCustomBackward", 5, 0))
@@ -124,35 +124,43 @@ def outer(*names):
 
 
 def joined(found, spans=()):
-    """Return the joined tapes, the passes with nodes and what is inside of these, of one pass around all others."""
+    """Join the tapes of a pass and of all passes within it.
+
+    Args:
+        found: the tapes, of which the first one belongs to the outer pass.
+        spans: (row, start, end) of operators.
+
+    Returns:
+        The joined tapes, the passes with nodes, and the rows that lie within the outer pass.
+    """
     begun = [(number, 10 * number, 10 * number + 9 if number else 1000) for number in range(len(found))]
     passes = pl.DataFrame(begun, {"backward": pl.UInt32, "start_ns": pl.Int64, "end_ns": pl.Int64}, orient="row")
-    told = pl.DataFrame(
+    passes_of = pl.DataFrame(
         [(number, False, number) for number in range(len(found))],
         {"backward": pl.UInt32, "scripted": pl.Boolean, "tape": pl.UInt32},
         orient="row",
     )
     rows = pl.DataFrame(list(spans), {"row": pl.UInt32, "start_ns": pl.Int64, "end_ns": pl.Int64}, orient="row")
-    return recomputations.join(found, told, passes, rows)
+    return recomputations.join(found, passes_of, passes, rows)
 
 
-def test_what_is_computed_again_stands_in_place_of_the_node_that_computes_it():
-    found, told, inside = joined(outer("a", "b"), [(70, 5, 19), (71, 1200, 1300)])
+def test_recomputed_nodes_replace_the_node_that_computes_them():
+    found, passes_of, inside = joined(outer("a", "b"), [(70, 5, 19), (71, 1200, 1300)])
     assert dict(inside.iter_rows()) == {1: 0, 2: 0, 70: 0}
     one = ["ReluGrad", "Default/BiasAddGrad-op0", "MatMul", "MatMul", "LayerNormGrad", "Add"]
-    known = Known(found, told)
+    known = Known(found, passes_of)
     assert modules(known, [*one, *one]) == [f"Net.{name}.{kind}" for name in "ba" for kind in OWN]
 
 
 def test_parts_that_are_not_as_many_as_nodes_are_not_joined():
     found = outer("a", "b")
     for wrong in (found[:2], [*found, found[1]]):
-        tapes_found, told, inside = joined(wrong)
+        tapes_found, passes_of, inside = joined(wrong)
         assert (len(tapes_found), inside.height) == (len(wrong), 0)
-        assert told["tape"].to_list() == list(range(len(wrong)))
+        assert passes_of["tape"].to_list() == list(range(len(wrong)))
 
 
-def test_a_gradient_of_the_script_is_nothing_that_is_computed_again():
+def test_a_gradient_of_the_script_is_no_recomputation():
     own = tapes.Tape(5, (tapes.Node("CellCustomBackward", 1, 0, "Net.act"),))
     assert joined([own, tape(["a"])])[2].is_empty()
 
@@ -166,9 +174,9 @@ def test_parts_inside_of_parts_are_joined():
         {"backward": pl.UInt32, "start_ns": pl.Int64, "end_ns": pl.Int64},
         orient="row",
     )
-    told = passes.select("backward", scripted=False, tape="backward")
+    passes_of = passes.select("backward", scripted=False, tape="backward")
     spans = pl.DataFrame(schema={"row": pl.UInt32, "start_ns": pl.Int64, "end_ns": pl.Int64})
-    whole, known, inside = recomputations.join(found, told, passes, spans)
+    whole, known, inside = recomputations.join(found, passes_of, passes, spans)
     assert dict(inside.iter_rows()) == {1: 0, 2: 0}
     names = [node.module for node in whole[known["tape"][0]].nodes[::-1]]
     assert names[:3] == ["Net.a", "Net.a.last", "Net.a.last"] and names[-1] == "Net.a.LayerNorm"

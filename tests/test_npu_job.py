@@ -1,7 +1,7 @@
-"""Kernels of an NPU in an unchanged job of MindSpore: recorded beside its cells, and found where they were launched.
+"""ms-profiler records the kernels of an NPU in an unchanged MindSpore job with its cells, and finds their launches.
 
-The NPU is made up: libraries under the vendor's names, with the vendor's contract and no device. MindSpore itself runs
-on the processor.
+The NPU is made up: the tests load libraries with the vendor's names and interface, but without a device. MindSpore
+itself runs on the processor.
 """
 
 import importlib.util
@@ -19,31 +19,32 @@ pytestmark = pytest.mark.skipif(importlib.util.find_spec("mindspore") is None, r
 
 PROGRAM = PROGRAMS / "npu_job.py"
 WHAT = "kernels of the NPU"
-#: what a step launches: name, stream, core, microseconds
+#: each kernel of a step: name, stream, core, microseconds
 STEP = [
     ("MatMulV2", "7", "AI_CORE", 100),
     ("ReLU", "7", "AI_VECTOR_CORE", 50),
     ("MatMulGrad", "7", "AI_CORE", 70),
     ("hcom_allReduce__868", "20", "HCCL", 120),
 ]
-#: microseconds that a duration may be off by: between two readings of both clocks they part by a few parts in 10^5
+#: Tolerance of a duration in us. Between two readings, the device's and the host's clock drift apart by a few parts in
+#: 10^5.
 OFF = 0.1
 
 
 @pytest.fixture
 def npu_job(job, ascend_fakes, tmp_path):  # noqa: F811
-    """Return a function that runs the program in a mode with the fakes; its result has `log`, the calls of msPTI."""
+    """Return a function that runs the program in a mode with the fakes; the run's `log` has msPTI's calls."""
     return runner(job, PROGRAM, ascend_fakes, "MSPTI", "libmspti.so", tmp_path / "log")
 
 
 def of_steps(steps):
-    """Return the launches of some steps, in the order of the table."""
+    """Return the launches of some steps in the form and order of `kernels`."""
     launched = [(str(step), *kernel[:3]) for step in steps for kernel in STEP]
     return sorted(launched, key=lambda kernel: (int(kernel[2]), int(kernel[0])))
 
 
 def kernels(result):
-    """Return the kernels as (step, name, stream, core), after checking their durations."""
+    """Return (step, name, stream, core) of each kernel in the table, and check its duration."""
     found, lengths = rows(result, "kernel_details"), {name: length for name, _, _, length in STEP}
     for row in found:
         assert float(row["Duration(us)"]) == pytest.approx(lengths[row["Name"]], abs=OFF)
@@ -51,7 +52,7 @@ def kernels(result):
 
 
 def stored(result):
-    """Return the kernels of a result that was not analysed as (step, name), in order of time."""
+    """Return (step, name) of each stored kernel of a result without an analysis, in the order of time."""
     recording = store.read(str(result))
     tasks = recording.device.tasks
     launched = recording.steps["number"].gather(intervals.locate(tasks["launch_ns"], recording.steps))
@@ -59,7 +60,7 @@ def stored(result):
 
 
 def not_collected(result):
-    """Return the notes of the run's record about the NPU, except for its clock: what -> why."""
+    """Return {what is missing: why} from the run's notes about the NPU, except for notes about its clock."""
     entries = json.loads((result / "FRAMEWORK" / "run_info.json").read_text())["not_collected"]
     return {entry["what"]: entry["why"] for entry in entries if "NPU" in entry["what"] and "times" not in entry["what"]}
 
@@ -113,7 +114,7 @@ def test_kernels_are_in_the_tables(npu_job, losses):
 
 @pytest.mark.slow
 def test_each_cause_of_a_step_has_the_time_that_was_planted(npu_job):
-    """A sleep of 20 ms counts as blocked, and an awaited kernel of 30 ms is on the path, as on a GPU."""
+    """A sleep of 20 ms counts as blocked. A kernel of 30 ms for which the host waits is on the path, as on a GPU."""
     run = npu_job("bound", 5)
     assert run.code == 0, run.err
     path, lengths = run.summary["critical_path"], run.summary["device"]["time"]["steps"]
@@ -122,7 +123,7 @@ def test_each_cause_of_a_step_has_the_time_that_was_planted(npu_job):
     assert path["steps"]
     for step in path["steps"]:
         kinds = {kind.removesuffix("_ms"): value for kind, value in step.items() if kind != "number"}
-        # one of the model's kernels may still have run
+        # one of the model's kernels may still have run then
         assert 30 - OFF <= kinds["computing"] <= 30.5
         assert kinds["blocked"] >= 19
         assert sum(kinds.values()) == pytest.approx(lengths[step["number"]], abs=0.01)
@@ -139,7 +140,7 @@ def test_a_job_that_does_not_use_the_npu_touches_nothing(npu_job, losses):
 def test_an_npu_that_is_used_later_is_found_between_steps(npu_job):
     run = npu_job("late", 4, options={"analyse": "off"})
     assert run.code == 0, run.err
-    # The kernels without a launch ran when the NPU was found.
+    # The kernels without a launch ran while ms-profiler found the NPU.
     launched = [kernel for kernel in stored(run.result) if kernel[0] is not None]
     assert sorted(launched) == sorted((step, name) for step in (2, 3) for name, *_ in STEP)
     assert not_collected(run.result) == {
@@ -154,7 +155,7 @@ def test_a_schedule_has_every_kernel_that_was_launched_in_its_steps(npu_job):
     assert (run.log.count("Enable"), run.log.count("Disable")) == (4, 4)
 
 
-def test_a_killed_job_leaves_what_had_ended(npu_job):
+def test_a_killed_job_leaves_the_kernels_that_had_ended(npu_job):
     run = npu_job("killed", 3)
     assert run.code == -signal.SIGKILL, run.err
     assert sorted(stored(run.result)) == sorted(EVERY)
@@ -175,8 +176,10 @@ print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 
 @pytest.mark.slow
 def test_a_fork_child_ends_as_it_would_alone(job, ascend_fakes, tmp_path):  # noqa: F811
-    """The parent's subscription would block the child for ever. PyTorch is used, because a child of MindSpore crashes
-    anyway."""
+    """The parent's subscription to msPTI would make the child hang at its end.
+
+    The job uses PyTorch, because a child of MindSpore crashes in any case.
+    """
     log = tmp_path / "log"
     run = job(FORK, env={"LD_LIBRARY_PATH": str(ascend_fakes), "FAKE_MSPTI_LOG": str(log)}, options={"analyse": "off"})
     assert run.code == 0, run.err
@@ -190,7 +193,7 @@ def test_numbers_of_more_than_32_bits(npu_job):
     assert sorted(stored(run.result)) == sorted(EVERY)
 
 
-def test_what_cannot_be_kept_is_told(npu_job):
+def test_unreadable_records_are_reported(npu_job):
     run = npu_job("strange", 3, options={"analyse": "off"})
     assert run.code == 0, run.err
     assert not_collected(run.result) == {"1 records of the NPU": "they were still running at the end"}
@@ -218,18 +221,18 @@ def test_an_mspti_that_fails_costs_a_line(npu_job, losses, words, why):
 
 @pytest.mark.slow
 def test_without_a_companion_the_job_lives(npu_job, tmp_path):
-    """A process that loads msPTI without its companion is ended."""
+    """A process that loads msPTI without its companion library ends."""
     (tmp_path / "some").mkdir()
     build(tmp_path / "some", {name: made for name, made in ASCEND.items() if name != "libprofapi.so"})
     run = npu_job("bare", 2, folder=tmp_path / "some", options={"analyse": "off"})
     assert run.code == 0, run.err
     (line,) = [line for line in run.lines if "NPU" in line]
-    assert line.startswith(f"{WHAT} are not recorded: msPTI cannot be used: libprofapi.so is missing, without which")
+    assert line.startswith(f"{WHAT} are not recorded: msPTI cannot be used: libprofapi.so is missing, and msPTI")
     assert run.log == []
 
 
 def test_where_mindspores_own_profiler_runs_it_has_the_npu(npu_job):
-    """MindSpore's own profiler gets the NPU, because a second collector would take the records of the first."""
+    """MindSpore's own profiler keeps the NPU, because a second collector would take its records."""
     run = npu_job("plain", 2, options={"takeover": False, "analyse": "off"})
     assert run.code == 0, run.err
     assert run.log == []
@@ -248,7 +251,7 @@ print([name for name in ("libcuda.so", "libcupti", "libascend", "libmspti", "lib
     assert (run.code, run.out.strip()) == (0, "[]"), run.err
 
 
-def test_an_npu_that_was_asked_for_and_is_not_there_costs_a_line(job):
+def test_a_requested_npu_that_is_absent_costs_a_line(job):
     run = job("import mindspore", options={"activities": ["CPU", "NPU"], "analyse": "off"})
     assert run.code == 0, run.err
     (line,) = [line for line in run.lines if "NPU" in line]
@@ -270,7 +273,7 @@ def test_markers_are_annotations_with_their_domain(npu_job):
     assert (drawn["tid"], drawn["args"]) == (7, {"domain": "mine"})
 
 
-def test_copies_are_told_where_the_library_is_preloaded(npu_job, ascend_fakes):  # noqa: F811
+def test_copies_are_recorded_when_the_library_is_preloaded(npu_job, ascend_fakes):  # noqa: F811
     library = str(ascend_fakes / "libmspti.so")
     run = npu_job("copies", 3, env={"LD_PRELOAD": library}, options={"profile_memory": True})
     assert run.code == 0, run.err
@@ -281,17 +284,17 @@ def test_copies_are_told_where_the_library_is_preloaded(npu_job, ascend_fakes): 
     assert not_collected(run.result) == {}
 
 
-def test_copies_are_told_to_be_missing_otherwise(npu_job):
+def test_copies_are_reported_as_missing_without_preloading(npu_job):
     run = npu_job("copies", 3, options={"profile_memory": True, "analyse": "off"})
     assert run.code == 0, run.err
     why = not_collected(run.result)["some records of the NPU"]
     assert why.startswith("msPTI refuses memory (not preloaded)")
-    # what has it without that is not here either
+    # aclprof could record copies without preloading, but it is missing as well
     assert not_collected(run.result)["kernels and counters of the NPU"].startswith("there is no aclprof")
 
 
 @pytest.mark.slow
-def test_without_the_extension_it_is_told_where_it_is_asked_for(job, ascend_fakes):  # noqa: F811
+def test_a_requested_npu_without_the_extension_is_reported(job, ascend_fakes):  # noqa: F811
     program = "import ctypes, sys; sys.modules['ms_profiler._native'] = None; ctypes.CDLL('libascendcl.so')\n"
     run = job(
         f"{program}import mindspore",

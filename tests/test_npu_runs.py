@@ -1,5 +1,7 @@
-"""For runs on real NPUs without the vendor's derived files, the analysis gives the same figures as the vendor's
-tools."""
+"""For runs on real NPUs, the analysis gives the same figures as the vendor's tools.
+
+The tests remove the files that the vendor's tools derived before the analysis.
+"""
 
 import csv
 import json
@@ -17,12 +19,12 @@ from ms_profiler.store import layout
 
 VARIABLE = "MS_PROFILER_TEST_DATA"
 TEXTS = [(level, rank) for level in ("level0", "level1") for rank in (0, 1)]
-#: in float64 the vendor's times since the epoch have steps of 0.25 us
+#: limits of differences in us; as float64, the vendor's times since the epoch have steps of 0.25 us
 STEP_LIMITS = {"Stage": Decimal("0.5"), "Preparing": Decimal("0.5")}
 LIMIT = Decimal("0.1")
 OPERATOR_LIMIT = Decimal("0.02")
 LANES = {"Computing", "Communication", "Communication(Not Overlapped)", "Free"}
-#: columns by name in the vendor's database
+#: column of the table -> its name in the vendor's database
 IN_DATABASE = {
     "Computing": "computing",
     "Communication(Not Overlapped)": "communication_not_overlapped",
@@ -46,7 +48,7 @@ def runs():
 
 @pytest.fixture
 def bare(runs, tmp_path):
-    """Return a function that copies a result without anything that was derived, and names both."""
+    """Return a function that copies a result without its derived files, and returns the output folders of both."""
 
     def copy(level, rank):
         source = runs / level / f"rank{rank}_ascend_pt"
@@ -80,7 +82,7 @@ def table(path):
 
 
 def lanes(path):
-    """Return the number and the total length of the intervals in each lane."""
+    """Return {lane: (number of intervals, their total length in us)} of the overlap lanes in a timeline."""
     events = json.loads(path.read_text(), parse_float=Decimal)
     pids = overlap_pids(events)
     found = {}
@@ -151,7 +153,7 @@ def test_kernels_of_the_trace_alone(bare, rank):
         {row["Start Time(us)"].strip(): row for row in table(folder / layout.KERNEL_DETAILS)}
         for folder in (ours, theirs)
     )
-    # for exchanges, the vendor truncates times that the trace rounds
+    # exchanges do not count: the vendor truncates their times, which the trace rounds
     kernels = {start: row for start, row in known.items() if row["Accelerator Core"] != "HCCL"}
     assert kernels.keys() <= derived.keys() and len(derived) == len(known)
     for start, row in kernels.items():
@@ -203,14 +205,17 @@ def test_database(bare, rank):
 
 
 def without_groups(content):
-    """Return a content by the names of exchanges alone: a trace does not tell the number of a group."""
+    """Return a content with exchanges named without their group, because a trace does not have the group's number."""
     if isinstance(content, dict):
         return {name.partition("@")[0]: without_groups(value) for name, value in content.items()}
     return content
 
 
 def compare_numbers(ours, theirs, where=""):
-    """Look for all of theirs in ours: texts to the letter, times to 0.1 us, shares and quotients to the last digit."""
+    """Check that our values contain the vendor's.
+
+    Texts have to be equal, times to 0.1 us, and shares and quotients to the last digit.
+    """
     if isinstance(theirs, dict):
         assert theirs.keys() <= ours.keys(), where
         for key, value in theirs.items():
@@ -222,7 +227,7 @@ def compare_numbers(ours, theirs, where=""):
     elif isinstance(theirs, str):
         assert ours == theirs, where
     else:
-        # the vendor's quotients are of times with fractions of nanoseconds, some of them of a few microseconds
+        # the vendor divides times that have fractions of nanoseconds, some of which are only a few microseconds
         share = 2e-4 if "Bandwidth(GB/s)" in where else 0
         limit = 1.5e-4 if "Ratio" in where else 1e-4
         assert abs(ours - theirs) <= limit + share * abs(theirs), (where, ours, theirs)
@@ -308,9 +313,9 @@ def test_every_kernel_has_the_operator_that_launched_it(runs, level):
 
 
 def test_without_calls_of_the_runtime_there_is_no_critical_path(runs):
-    """At level 0 the waits of the host are unknown, so a path would show a host that never waits."""
-    for level, told in (("level0", False), ("level1", True)):
+    """At level 0, the host's waits are unknown. A critical path would show a host that never waits."""
+    for level, with_path in (("level0", False), ("level1", True)):
         measures = engine.measured(str(runs / level / "rank0_ascend_pt"))
-        assert measures.diagnosis.path.is_empty() != told
-        assert ("the critical path" in [entry["what"] for entry in measures.recording.info.not_collected]) != told
+        assert measures.diagnosis.path.is_empty() != with_path
+        assert ("the critical path" in [entry["what"] for entry in measures.recording.info.not_collected]) != with_path
         assert sum(measures.diagnosis.shares.values()) == pytest.approx(1)

@@ -1,4 +1,4 @@
-"""Ranges that a library pushes through NVTX are recorded as operators, through the contract of injections."""
+"""Ranges that a library pushes through NVTX become operators, by NVTX's interface for injected libraries."""
 
 import glob
 import json
@@ -52,7 +52,7 @@ NAMES = [
 
 
 def built(folder, name, *options):
-    """Return the path of the client, compiled under the name of a library."""
+    """Compile the client under the name of a library, and return its path."""
     path = folder / name
     command = ["cc", "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", *options]
     subprocess.run([*command, FAKES / "nvtx_client.c", "-o", path, "-ldl"], check=True)
@@ -60,7 +60,11 @@ def built(folder, name, *options):
 
 
 def pushed(client, folder, names):
-    """Return the output and the records of a process that pushes these names, and pops where there is none."""
+    """Run a process that pushes a range for each name and pops one for each None.
+
+    Returns:
+        The printed lines, (name, depth, tie, shapes) of each operator, and the recording.
+    """
     process = folder / "FRAMEWORK" / "process_1"
     process.mkdir(parents=True)
     words = [sys.executable, "-c", PUSH, str(client), str(process), json.dumps(names)]
@@ -90,7 +94,7 @@ def test_ranges_are_recorded_as_operators(tmp_path, header):
     options = ["-DREAL_NVTX", f"-I{os.path.dirname(os.path.dirname(header))}"] if header else []
     client = built(tmp_path, "libtorch_cuda.so", *options)
     printed, rows, recording = pushed(client, tmp_path, NAMES)
-    assert printed == ["True", "1"]  # and there is one copy of the extension
+    assert printed == ["True", "1"]  # the process has one copy of the extension
     assert rows == EXPECTED
     assert recording.names.gather(recording.spans["name"]).to_list()[0] == "python"
 
@@ -103,7 +107,7 @@ def test_work_of_torch_distributed_is_communication_and_a_moment_where_it_ends_e
     assert rows == [("aten::add", 0, 0, None), ("aten::mul", 0, 0, None)]
     exchanges = recording.spans.filter(pl.col("category") == Category.COMMUNICATION)
     assert recording.names.gather(exchanges["name"]).to_list() == ["gloo:all_reduce"]
-    assert exchanges["arg"].to_list() == [0]  # bytes, which are not known
+    assert exchanges["arg"].to_list() == [0]  # the number of bytes is unknown
     assert recording.names.gather(recording.instants["name"]).to_list() == ["gloo:send", "mpi:bcast"]
 
 
@@ -115,7 +119,7 @@ def test_other_libraries_are_not_served(tmp_path):
 
 
 class NoRanges(NativeRecorder):
-    """A recorder without ranges."""
+    """A recorder that cannot record ranges."""
 
     @staticmethod
     def take_ranges():
@@ -132,7 +136,7 @@ def test_a_build_without_cuda_has_none(monkeypatch):
     assert nvtx.connect(NoRanges()) == "this build of PyTorch has no NVTX"
 
 
-def test_whoever_is_injected_stays(monkeypatch):
+def test_another_injected_library_is_not_replaced(monkeypatch):
     build(monkeypatch, "12.8")
     monkeypatch.setenv(nvtx.VARIABLE, "/nsys.so")
     assert nvtx.connect(NoRanges()) == "NVTX_INJECTION64_PATH names another library"

@@ -1,4 +1,4 @@
-"""Ties and shapes are read from the arguments of operators, and from nothing else."""
+"""Ties and shapes come from the arguments of operators, and from nothing else."""
 
 import polars as pl
 from ms_profiler.analysis.metrics import operands

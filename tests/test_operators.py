@@ -17,7 +17,7 @@ def sums(store, category):
     return operators.by_name(operators.sum_up(operators.self_times(recording.spans)), recording.names, category)
 
 
-def test_self_time_is_what_nothing_inside_covers(store):
+def test_self_time_excludes_spans_inside(store):
     thread = store.process().thread()
     thread.span("net", Category.MODULE, 0, 100)
     thread.span("block", Category.MODULE, 10, 60)
@@ -51,8 +51,11 @@ def test_span_that_leaves_its_parent_counts_only_inside_it(store):
     assert dict(sums(store, Category.OP).select("name", "self_ns").iter_rows()) == {"a": 30, "b": 50}
 
 
-def test_what_is_reported_inside_of_an_operator_is_taken_from_it(store):
-    """The time of regions and runtime calls is subtracted only from the operators that contain them."""
+def test_self_time_of_an_operator_excludes_regions_and_calls(store):
+    """An operator's self time lacks the regions and runtime calls inside it.
+
+    The operators around it are not reduced again.
+    """
     thread = store.process().thread()
     thread.span("CubeBackward", Category.OP, 0, 100)
     thread.span("own", Category.MARKER, 10, 60)

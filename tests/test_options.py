@@ -7,7 +7,7 @@ import pytest
 from ms_profiler import option_types, options
 from ms_profiler.options import OPTIONS, Options, parse
 
-#: wrong for every option, whatever its kind
+#: a value that is wrong for every kind of option
 WRONG = {"no such": ["value"]}
 SAMPLE = (
     '{"start": true, "output_path": "/XXX", "memory": false, "hccl": false, "aicore_metrics": 0, "l2_cache": false}'
@@ -15,7 +15,7 @@ SAMPLE = (
 
 
 def on(**given):
-    """Return the resolved options, with profiling on and these options."""
+    """Return the parsed value of a variable that switches profiling on and has these options."""
     return parse(json.dumps({"start": True} | given))
 
 
@@ -35,11 +35,11 @@ def test_silent_and_off(text):
     assert parse(text) == options.Parsed(None, [])
 
 
-def test_without_start_it_is_off_and_says_nothing_of_good_options():
+def test_without_start_it_is_off_and_valid_options_have_no_message():
     assert parse('{"output_path": "/x", "takeover": false}') == options.Parsed(None, [], takeover=False)
 
 
-def test_who_switched_it_off_need_not_hear_what_else_is_wrong():
+def test_switched_off_other_errors_are_not_reported():
     assert parse('{"start": false, "exit_timeout": "soon", "oops": 1}').messages == []
 
 
@@ -94,7 +94,7 @@ def test_a_bad_value_under_an_old_name_is_called_by_that_name(alias):
 
 
 @pytest.mark.parametrize("value", [1, 1.0, "1", "yes", "On", " YES "])
-def test_who_writes_start_1_wants_it_on_and_is_told(value):
+def test_start_1_means_true_and_has_a_message(value):
     parsed = parse(json.dumps({"start": value}))
     assert parsed.options == Options(start=True, given=frozenset({"start"}))
     assert parsed.messages == [f"start is {json.dumps(value)}, but must be true or false; using true"]
@@ -242,7 +242,7 @@ def test_options_that_exclude_each_other_are_one_line(given, name, value):
     assert line.startswith(f"{name} is ")
 
 
-def test_what_only_a_default_contradicts_is_no_line():
+def test_a_contradiction_with_a_default_has_no_message():
     parsed = on(profiler_level="Level1")
     assert (parsed.messages, parsed.options.aic_metrics) == ([], "PipeUtilization")
     assert on(profiler_level="LevelNone", mstx=True).messages == []
@@ -275,7 +275,7 @@ def test_resolved_options_survive_json():
     assert list(chosen.as_dict()) == list(OPTIONS)
 
 
-def test_what_a_cpu_cannot_give_is_named_only_if_asked_for():
+def test_options_without_effect_on_a_cpu_are_named_only_if_given():
     assert options.unavailable_on_cpu(on(l2_cache=False, sync_enable=True, quiet=True).options) == []
     missing = dict(options.unavailable_on_cpu(on(l2_cache=True, hccl=True, sync_enable=False).options))
     assert list(missing) == ["l2_cache", "sync_enable", "profile_communication"]
@@ -289,7 +289,7 @@ def test_the_table_has_a_row_for_every_option_with_its_old_names():
     assert rows["`max_disk`"][2] == '`"5GB"`'
 
 
-def test_nothing_makes_it_raise():
+def test_no_value_makes_it_raise():
     dice = random.Random(7)
     keys = [*OPTIONS, *(alias for option in OPTIONS.values() for alias in option.aliases), "zzz", "", "\ud800\0"]
     atoms = [None, True, False, 0, 1, -1, 10**30, 1e308, float("inf"), float("nan"), "", "true", "all", "sample:1"]

@@ -1,4 +1,4 @@
-"""The cost of an optimizer whose kernels run beside the host is that of made-up kernels."""
+"""The cost of an optimizer with asynchronous kernels is found in made-up kernels."""
 
 import polars as pl
 import pytest
@@ -9,13 +9,14 @@ FORWARD, OPTIMIZER = int(Part.FORWARD), int(Part.OPTIMIZER)
 
 
 def table(*rows, name):
-    """Return rows of a column, a begin and an end."""
+    """Return a table from rows (value of the column `name`, begin, end), sorted by begin."""
     return pl.DataFrame(rows, schema=[name, "start_ns", "end_ns"], orient="row").sort("start_ns")
 
 
 def test_launching_the_kernels_of_an_optimizer_belongs_to_it():
-    """Two steps: in the first 30 of 100 are kernels of the optimizer and 30 what they are launched in, 10 are a sleep;
-    the last kernel of the second optimizer runs when the third step has begun.
+    """Of the first step's 100 ns, the optimizer's kernels take 30, their launches 30, and a sleep 10.
+
+    The last kernel of the second step's optimizer ends in the third step.
     """
     kernels = table(
         *((FORWARD, 0, 20), (OPTIMIZER, 30, 40), (OPTIMIZER, 60, 70), (OPTIMIZER, 90, 100)),
@@ -29,7 +30,8 @@ def test_launching_the_kernels_of_an_optimizer_belongs_to_it():
     ).filter(pl.col("start_ns") < 200)
     during = pl.DataFrame({"start_ns": [0, 100], "end_ns": [100, 200]})
     found = overheads.optimizing_beside(moments, kernels, during)
-    # 30 to 100 without the sleep, and 180 to 205, of which the piece of moments that begins in the steps counts
+    # The optimizer takes 30 to 100 without the sleep, and 180 to 205. A piece that begins in the steps counts as a
+    # whole.
     assert found.share == pytest.approx((60 + 25) / 200)
     assert found.launching == pytest.approx((30 + 5) / (60 + 25))
     assert found.per_step == pytest.approx(5 / 2)

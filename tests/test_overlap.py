@@ -108,5 +108,5 @@ def test_lanes_hold_the_same_time_as_the_table(store):
     ):
         rows = lanes.filter(lane=lane)
         assert (rows["end_ns"] - rows["start_ns"]).sum() == table[column].sum(), lane
-    # pieces of one kind that touch are one interval of the lane
+    # touching pieces of the same kind are one interval of the lane
     assert lanes.filter(lane=overlap.LANE_COMPUTING).height == 3 * 2

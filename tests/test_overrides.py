@@ -1,13 +1,11 @@
-"""Overridden methods of a script are called as often as in the bare run: hooks run none of its code to read its
-objects.
-"""
+"""Overridden methods of a script are called as often as in the bare run: hooks do not run them to read its objects."""
 
 import pytest
 from conftest import PROGRAMS
 from events import events, of
 from ms_profiler.store.format import Category
 
-#: modules or cells that have to be recorded, or the comparison is of two bare runs
+#: modules or cells that have to be in the result; without them, the test would compare two bare runs
 RECORDED = {
     "torch": {"OptimizedModule", "Sequential", "Sequential.0", "Sequential.1", "OwnLinear"},
     "mindspore": {"Around.cell"},
@@ -15,7 +13,7 @@ RECORDED = {
 
 
 @pytest.mark.parametrize("framework", ["torch", pytest.param("mindspore", marks=pytest.mark.slow)])
-def test_no_method_of_the_script_is_called_and_no_class_kept_that_is_not_in_the_bare_run(job, framework):
+def test_no_further_method_of_the_script_is_called_and_no_further_class_stays_alive(job, framework):
     program = PROGRAMS / f"overrides_{framework}.py"
     bare = job(program, profile=False)
     run = job(program, options={"analyse": "off", "quiet": True}, env={"MS_PROFILER_RAISE": "1"})

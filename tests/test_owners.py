@@ -34,7 +34,7 @@ def planted():
 
 @contextlib.contextmanager
 def watched():
-    """Mark calls of modules by their paths, forward passes and backward passes for PyTorch's profiler."""
+    """Mark calls of modules (by their paths), forward passes and backward passes for PyTorch's profiler."""
     import torch
     from torch import nn
 
@@ -68,7 +68,7 @@ def watched():
 
 
 def recorded(step):
-    """Return the spans of two steps, with autograd's numbers, and their names."""
+    """Return the spans of two steps with autograd's numbers, and the names of the spans."""
     import torch
 
     with watched():
@@ -90,13 +90,16 @@ def recorded(step):
 
 
 def judged(spans, names, known=()):
-    """Return the parts of the time of nodes with known numbers that order and tapes bind rightly, to an outer module,
-    and wrongly.
+    """Compare the owners of nodes by order and by tapes with the owners by autograd's numbers.
+
+    Returns:
+        The shares of the nodes' time by outcome: the same module, a module around it, the whole network, unbound,
+        wrong.
     """
     numbered = pl.col("category") == int(Category.OP)
     bare = spans.with_columns(arg=pl.when(numbered).then(pl.lit(0, pl.UInt64)).otherwise("arg"))
-    told, true = backward_operators.nodes(bare, names, known), backward_operators.nodes(spans, names)
-    known = told.join(true, on=["thread", "start_ns", "end_ns"], suffix="_true").filter(
+    bound, true = backward_operators.nodes(bare, names, known), backward_operators.nodes(spans, names)
+    known = bound.join(true, on=["thread", "start_ns", "end_ns"], suffix="_true").filter(
         pl.col("bound_true") == Bound.MODULE
     )
     found = {"same": 0, "around": 0, "whole": 0, "unbound": 0, "wrong": 0}
@@ -120,14 +123,14 @@ CLEAR = ("blocks", "transformer", "frozen", "encoder", "twice", "resnet", "recur
 
 
 @pytest.mark.parametrize("name", [*CLEAR, "custom", "taught", "rollouts"])
-def test_the_order_says_what_autograds_numbers_say(planted, name):
+def test_the_order_agrees_with_autograds_numbers(planted, name):
     share = judged(*recorded(planted.step_of(name)))
     assert share["wrong"] <= 0.005 and share["same"] + share["around"] >= 0.8, share
 
 
 @pytest.mark.parametrize("name", ["alike", "unlike", "adversaries"])
-def test_what_the_order_cannot_tell_is_unbound(planted, name):
-    """Where several losses have separate backward passes, nodes with an ambiguous order stay unbound."""
+def test_nodes_with_an_ambiguous_order_are_unbound(planted, name):
+    """If several losses have separate backward passes, nodes with an ambiguous order stay unbound."""
     assert judged(*recorded(planted.step_of(name)))["wrong"] <= 0.005
 
 
@@ -152,7 +155,7 @@ def test_models_of_timm_are_bound_as_autograds_numbers_say(planted, name):
     ],
 )
 def test_jobs_are_bound_as_the_numbers_of_their_shapes_say(job, name):
-    """With shapes, Kineto reports autograd's numbers of three steps; order and graph are compared with them."""
+    """With shapes, Kineto reports autograd's numbers of three steps, with which the test compares order and graph."""
     run = job(NETWORKS, name, options={"record_shapes": True})
     assert run.code == 0, run.err
     recording = store.read(str(run.result))

@@ -1,4 +1,4 @@
-"""Times of modules add up, and the heaviest module and the module that slows a step are named."""
+"""Times of modules add up, and the summary names the heaviest module and the module that slows a step."""
 
 import importlib.util
 import json
@@ -31,8 +31,8 @@ def heavy(launch):
     return run
 
 
-def test_the_heaviest_module_is_named_with_what_takes_most_of_it(heavy):
-    """The third of four equal blocks is 30 times as wide as the others."""
+def test_the_heaviest_module_is_named_with_its_main_operator(heavy):
+    """The third of four similar blocks is 30 times as wide as the others."""
     summary = heavy.summary
     rows = {row["module"]: row for row in summary["module_tree"]["rows"]}
     assert max(rows.values(), key=lambda row: (row["depth"] == 2, row["total_ms"]))["module"] == "Blocks.blocks.2"
@@ -73,7 +73,7 @@ def test_sql_has_them_step_by_step(heavy):
 
 
 def loop(tmp_path, slow):
-    """Build 20 steps of 10 ms with a module of 2 ms, which takes longer in step 12, and a module of 3 ms."""
+    """Build 20 steps of 10 ms: Net.a takes 2 ms, but `slow` ns in step 12, and Net.b takes 3 ms."""
     store = StoreBuilder(tmp_path, framework=TORCH)
     thread, at = store.process().thread(), 50 * MS
     for number in range(20):
@@ -104,7 +104,7 @@ def test_of_equal_steps_none_is_slow(tmp_path):
     assert slowest(measures) is None
     tree = measures.ownership.tree
     assert dict(tree.select("module", "self_ns").iter_rows()) == {
-        # of 20 steps the first does not count
+        # the first of the 20 steps does not count
         "Net": 19 * MS,
         "Net.a": 38 * MS,
         "Net.b": 57 * MS,
@@ -114,8 +114,7 @@ def test_of_equal_steps_none_is_slow(tmp_path):
 
 
 def queued(tmp_path):
-    """Build 8 steps that queue a kernel of 30 ms each: steps of 10 ms do not wait, the last step waits for all
-    kernels."""
+    """Build 8 steps of 10 ms that each queue a kernel of 30 ms; only the last step waits for the kernels."""
     store = StoreBuilder(tmp_path, framework={"name": "mindspore", "version": "2.10.0", "mode": "pynative"})
     thread = store.process().thread()
     for number in range(8):
@@ -155,7 +154,10 @@ def test_a_step_that_waits_for_data_says_so(tmp_path):
 
 
 def test_a_backward_pass_that_no_module_explains_is_named(tmp_path):
-    """Its nodes belong to no module, or to many; the module itself takes as long as always."""
+    """The backward pass of step 5 takes longer, although no single module explains it.
+
+    The module takes as long as always.
+    """
     store = StoreBuilder(tmp_path, framework=TORCH)
     thread, at = store.process().thread(), 50 * MS
     for number in range(8):
@@ -168,8 +170,11 @@ def test_a_backward_pass_that_no_module_explains_is_named(tmp_path):
     assert (found.number, found.module, found.phase, found.phase_ns) == (5, "", "backward", 36 * MS)
 
 
-def test_a_part_that_took_longer_than_the_step_and_slower_steps_are_told(tmp_path):
-    """Step 5 waits 39 ms longer, but is shorter elsewhere; step 0 is slower, but comes first."""
+def test_the_slowest_step_is_named_with_the_part_that_grew(tmp_path):
+    """Step 5 waits 39 ms longer for data, but is shorter elsewhere.
+
+    Step 0 is slower, but the first step does not count.
+    """
     store = StoreBuilder(tmp_path, framework=TORCH)
     thread, at = store.process().thread(), 50 * MS
     for number in range(8):
@@ -202,7 +207,7 @@ def test_the_timelines_show_the_intervals_of_the_table(tmp_path):
     for event in drawn:
         begin, end = bounds(event)
         if begin < first:
-            continue  # drawn are all steps, in the table are the steady ones
+            continue  # the timeline has all steps, the table only the steady ones
         named = event["args"].get("module", event["name"])
         assert named.endswith(event["name"])
         key = threads[event["pid"], event["tid"]], named

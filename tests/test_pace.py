@@ -1,4 +1,4 @@
-"""Checks happen at the pace that their cost allows."""
+"""Checks happen as often as their cost allows."""
 
 import pytest
 from ms_profiler.job.pace import Pace
@@ -7,7 +7,7 @@ PAUSE = 100
 
 
 @pytest.mark.parametrize(("step", "expected"), [(1, 128), (10, 16), (60, 2), (100, 1), (1000, 1)])
-def test_looks_are_a_pause_apart_whatever_a_step_takes(step, expected):
+def test_samples_are_a_pause_apart_for_every_length_of_step(step, expected):
     pace, now = Pace(PAUSE), 1
     for _ in range(20):
         pace.looked(now)
@@ -16,7 +16,7 @@ def test_looks_are_a_pause_apart_whatever_a_step_takes(step, expected):
     assert PAUSE <= pace.steps * step <= max(2 * PAUSE, step)
 
 
-def test_steps_that_become_longer_are_looked_at_more_often_again():
+def test_longer_steps_are_sampled_more_often_again():
     pace, now = Pace(PAUSE), 1
     for step in [1] * 20 + [50] * 20:
         pace.looked(now)
@@ -32,9 +32,9 @@ def test_there_are_bounds():
     assert (short.steps, long.steps) == (64, 16)
 
 
-def test_who_comes_too_early_may_leave_it_at_that():
+def test_an_early_call_may_leave_the_pace():
     pace = Pace(PAUSE, slack=4)
-    assert pace.adapt(7)  # the first time it is never too early
+    assert pace.adapt(7)  # the first call is never too early
     pace.last = 7
     assert not pace.adapt(50) and not pace.adapt(106) and pace.steps == 4
     assert pace.adapt(107) and pace.adapt(407) and pace.steps == 4

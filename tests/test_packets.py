@@ -8,7 +8,7 @@ US = 1000
 
 
 def calls(*rows):
-    """Return exchanges: (bytes, microseconds)."""
+    """Return a table of exchanges (bytes, microseconds)."""
     return pl.DataFrame(
         [(size, 5 * US, 5 * US + took * US) for size, took in rows],
         schema={"bytes": pl.Int64, "start_ns": pl.Int64, "end_ns": pl.Int64},
@@ -17,7 +17,7 @@ def calls(*rows):
 
 
 def test_half_of_the_time_of_an_exchange_of_that_size_is_latency():
-    # latency 10 us; 1 MB in 100 us is 10 GB/s; half of the time at 100,000 bytes
+    # The latency is 10 us. 1 MB in 100 us is 10 GB/s. At 100,000 bytes, half of the time is latency.
     found = packets(calls((1_000, 10), (2_000, 10), (3_000, 20), (100_000, 20), (1_000_000, 100)))
     assert (found.count, found.small, found.half_bytes, found.latency_ns) == (5, 3, 100_000, 10 * US)
     assert found.bandwidth == pytest.approx(1e10)
@@ -29,5 +29,5 @@ def test_half_of_the_time_of_an_exchange_of_that_size_is_latency():
 @pytest.mark.parametrize(
     "rows", [[], [(0, 10)] * 9, [(5, 10), (7, 10), (9, 10)], [(4096, 10)] * 9], ids=["none", "unknown", "few", "alike"]
 )
-def test_without_sizes_that_differ_nothing_is_said(rows):
+def test_packets_of_one_size_have_no_report(rows):
     assert packets(calls(*rows)) is None

@@ -26,13 +26,13 @@ sync_api = pytest.importorskip("playwright.sync_api", reason="needs Playwright (
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = pytest.mark.skipif(not CHROMIUM, reason="needs Chromium (Debian: apt-get install chromium)")
 
-#: name of an operator that would run in a page that takes names for markup
+#: an operator's name that would run code in a page that reads names as markup
 HOSTILE = "<img src=x onerror=document.body.dataset.harmed=1></script><script>document.body.dataset.harmed=1</script>"
 NPU, GPU = os.environ.get("MS_PROFILER_TEST_DATA"), os.environ.get("MS_PROFILER_TEST_GPU_TRACES")
-#: where pictures of pages go, a folder
+#: folder for pictures of the pages
 PICTURES = os.environ.get("MS_PROFILER_PICTURES")
 SHAPES_MOST = 20_000
-#: the request that only a press of the button makes
+#: address that the page requests only when a user presses the button
 PERFETTO = "https://ui.perfetto.dev"
 
 
@@ -46,14 +46,14 @@ def chromium():
 
 @pytest.fixture
 def opened(chromium, tmp_path):
-    """Return a function that opens a page; fail where it asks for anything but itself, or a script of it fails."""
+    """Return a function that opens a page; a page that requests another address or has an error fails the test."""
     with contextlib.ExitStack() as stack:
-        errors, asked = [], []
+        errors, requested = [], []
 
         def open_(file, **options):
             context = chromium.new_context(viewport={"width": 1280, "height": 800}, **{"locale": "en-US", **options})
             stack.callback(context.close)
-            context.on("request", lambda request: asked.append(request.url))
+            context.on("request", lambda request: requested.append(request.url))
             page = context.new_page()
             page.on("pageerror", lambda error: errors.append(error))
             page.goto(file.as_uri() if isinstance(file, Path) else file)
@@ -62,9 +62,9 @@ def opened(chromium, tmp_path):
 
         yield open_
     assert not errors
-    pressed = [url for url in asked if url.startswith(PERFETTO)]
+    pressed = [url for url in requested if url.startswith(PERFETTO)]
     assert len(pressed) <= 1
-    assert all(url.startswith(("file:", "data:", "blob:", "http://127.0.0.1:", f"{PERFETTO}/")) for url in asked)
+    assert all(url.startswith(("file:", "data:", "blob:", "http://127.0.0.1:", f"{PERFETTO}/")) for url in requested)
 
 
 def report(folder, *paths):
@@ -73,7 +73,7 @@ def report(folder, *paths):
     return file
 
 
-def told(path):
+def summary_of(path):
     return json.loads((Path(path) / "summary.json").read_text())
 
 
@@ -82,7 +82,7 @@ def text(page, section):
 
 
 def times(ms):
-    """Return how the page writes a time."""
+    """Return a time in milliseconds as the page writes it."""
     for limit, factor, digits, unit in ((1000, 1e-3, 3, "s"), (1, 1, 3, "ms"), (0.001, 1e3, 1, "us")):
         if ms >= limit:
             return f"{ms * factor:.{digits}f} {unit}"
@@ -90,7 +90,7 @@ def times(ms):
 
 
 def assert_figures(page, summary):
-    """Assert that the text of a page has the figures of a summary."""
+    """Check that the text of a page has the figures of a summary."""
     overview = text(page, "overview")
     assert summary["verdict"] in overview
     steady = summary["steps"]["steady"]
@@ -122,10 +122,12 @@ def assert_figures(page, summary):
 
 
 def assert_sums(page, view, rows):
-    """Assert that a table of the page, searched for a name, sums up to the summary's figure for it.
+    """Check for each name that the rows of a table sum up to the summary's figure; the search finds the rows.
 
     Args:
-        rows: of the summary, `name`, `count`, `total_ms`, `self_ms` in part.
+        page: the page.
+        view: the view with the table.
+        rows: rows of the summary with `name`, `count`, `total_ms` and, in some tables, `self_ms`.
     """
     if page.locator(f"#{view} input[type=search]").count() == 0:
         return
@@ -139,11 +141,11 @@ def assert_sums(page, view, rows):
             continue
         page.fill(f"#{view} input[type=search]", row["name"])
         (last,) = page.locator(f"#{view} tfoot tr").all() or page.locator(f"#{view} tbody tr").all()
-        told = dict(zip(titles, last.locator("td").all_inner_texts(), strict=True))
-        assert told["count"].replace(",", "") == str(row["count"]), row["name"]
+        figures = dict(zip(titles, last.locator("td").all_inner_texts(), strict=True))
+        assert figures["count"].replace(",", "") == str(row["count"]), row["name"]
         for key in ("total", "self"):
-            if key in told and f"{key}_ms" in row:
-                assert told[key] == times(row[f"{key}_ms"]), (row["name"], key)
+            if key in figures and f"{key}_ms" in row:
+                assert figures[key] == times(row[f"{key}_ms"]), (row["name"], key)
     page.fill(f"#{view} input[type=search]", "")
 
 
@@ -159,7 +161,7 @@ def press(page, *keys):
 
 
 def picture(page, name, section=None):
-    """Take a picture of the page, if pictures were requested."""
+    """Take a picture of the page, if MS_PROFILER_PICTURES names a folder."""
     if PICTURES:
         if section:
             page.evaluate(f"document.getElementById('{section}').scrollIntoView({{behavior: 'instant'}})")
@@ -169,7 +171,7 @@ def picture(page, name, section=None):
 
 @pytest.fixture(scope="module")
 def result(tmp_path_factory):
-    """Return the directory of an analysed run with one name that is markup."""
+    """Return the directory of an analysed run in which one name is markup."""
     store = training(tmp_path_factory.mktemp("report"))
     store.processes[0].thread(2, "worker").span(HOSTILE, Category.OP, 60 * MS, 61 * MS)
     path = store.write()
@@ -182,9 +184,9 @@ def file(result, tmp_path_factory):
     return report(tmp_path_factory.mktemp("page"), result)
 
 
-def test_it_shows_what_the_summary_says_and_no_name_is_markup(file, result, opened):
+def test_it_shows_the_figures_of_the_summary_and_names_are_no_markup(file, result, opened):
     page = opened(file)
-    assert_figures(page, told(folder_of(result).parent))
+    assert_figures(page, summary_of(folder_of(result).parent))
     assert not page.evaluate("document.body.dataset.harmed")
     assert HOSTILE in page.locator("#operators td.name").all_inner_texts()
     assert 0 < shapes(page) <= SHAPES_MOST
@@ -269,7 +271,7 @@ def test_served_it_opens_the_timeline_in_perfetto(tmp_path, result, opened):
         assert page.locator("tbody tr").count() == 3
         page.click("tbody tr:nth-child(2) a")
         page.wait_for_selector('[data-run="0"]')
-        # stands for https://ui.perfetto.dev, which a test does not ask
+        # the page that replaces https://ui.perfetto.dev, which a test does not open
         stub = """<script>onmessage = (event) => {
             if (event.data === "PING") event.source.postMessage("PONG", event.origin);
             else document.title = `${event.data.perfetto.fileName} ${event.data.perfetto.buffer.byteLength}`;
@@ -291,7 +293,7 @@ VIEWS = ["overview", "steps", "modules", "operators", "kernels", "timeline", "co
 
 
 def assert_all_views(page):
-    """Assert that every view exists and draws no more than its limit, and that the page fits the window's width."""
+    """Check that every view exists and draws no more than its limit, and that the page fits the window's width."""
     found = page.locator("section").evaluate_all("all => all.map(each => each.id)")
     assert set(VIEWS) <= set(found)
     assert 0 < shapes(page) <= SHAPES_MOST
@@ -302,11 +304,11 @@ def assert_all_views(page):
 def test_a_real_mindspore_run(tmp_path, opened):
     path = trained(ROOT / "examples" / "train_convnet.py", tmp_path, with_stack="sample")
     page = opened(report(tmp_path, path))
-    assert_figures(page, told(path))
+    assert_figures(page, summary_of(path))
     assert_all_views(page)
     assert int(page.get_attribute("#stacks .blocks", "data-shapes")) > 20
     drawn = int(page.get_attribute("#stacks .blocks", "data-shapes"))
-    # one with room for the mouse that is no half of the graph
+    # a block that is wide enough for the mouse, and narrower than half of the graph
     widths = page.locator("#stacks .blocks button").evaluate_all("all => all.map(each => each.offsetWidth)")
     narrow = next(number for number, width in enumerate(widths) if 20 < width < widths[0] / 2)
     clicked = page.get_attribute(f"#stacks .blocks button >> nth={narrow}", "aria-label")
@@ -326,7 +328,7 @@ def test_a_real_mindspore_run(tmp_path, opened):
 def test_a_real_pytorch_run(tmp_path, opened):
     path = trained(PROGRAMS / "torch_networks.py", tmp_path, tmp_path / "truth")
     page = opened(report(tmp_path, path))
-    assert_figures(page, told(path))
+    assert_figures(page, summary_of(path))
     assert_all_views(page)
     assert page.locator('#operators select[aria-label="module"] option').count() > 2
 
@@ -365,7 +367,7 @@ def test_two_ranks_of_real_npus(tmp_path, opened):
     assert page.locator("#ranks tr[data-rank]").count() == 2
     assert int(page.get_attribute("#timeline canvas", "data-flows")) > 0
     (folder,) = engine.analyse([Path(NPU) / "level1" / "rank0_ascend_pt"], output=str(tmp_path))
-    assert_figures(page, told(folder.directory))
+    assert_figures(page, summary_of(folder.directory))
 
 
 @pytest.mark.slow
@@ -375,7 +377,7 @@ def test_a_real_gpu_trace(tmp_path, opened):
     page = opened(report(tmp_path, trace))
     assert_all_views(page)
     (folder,) = engine.analyse([trace], output=str(tmp_path))
-    assert_figures(page, told(folder.directory))
+    assert_figures(page, summary_of(folder.directory))
     page.select_option('#kernels select[aria-label="stream"]', "7")
     titles = page.locator("#kernels th").all_inner_texts()
     rows = page.locator("#kernels tbody tr").all_inner_texts()

@@ -1,4 +1,4 @@
-"""Totals of sampled steps and the cost of recording, of made-up steps whose truth is known."""
+"""Totals of sampled steps and the cost of recording agree with the truth of made-up steps."""
 
 import random
 from types import SimpleNamespace
@@ -14,7 +14,10 @@ STEP, EXTRA, BURST, STRETCH = 1_000_000, 200_000, 8, 80
 
 
 def made(count, seed=1, noise=0.0, drift=0.0):
-    """Return steps of which a burst is sampled at random in each stretch, each `EXTRA` longer; and the true lengths."""
+    """Return steps with a sampled burst at a random place of each stretch, and the lengths without recording in ns.
+
+    A sampled step is `EXTRA` ns longer.
+    """
     chance = random.Random(seed)
     rows, truth, at = [], [], 0
     for number in range(count):
@@ -32,7 +35,7 @@ def made(count, seed=1, noise=0.0, drift=0.0):
 
 
 def cost(steps):
-    """Return the cost of recording: 6 modules in a sampled step, and no coarse span."""
+    """Return the cost of recording; a sampled step has 6 modules and no coarse span."""
     sums = pl.DataFrame({"category": [int(Category.MODULE)], "count": [6 * steps.recorded.height]})
     info = SimpleNamespace(cost={"span_ns": 100.0, "idle_ns": 50.0})
     recording = SimpleNamespace(info=info, spans=pl.DataFrame(schema=tables.SPANS))
@@ -58,7 +61,7 @@ def test_its_standard_error_holds_in_noise():
     assert inside >= 34, "95 % of them, within what 40 of them may be off"
 
 
-def test_too_few_pairs_tell_no_cost():
+def test_too_few_pairs_give_no_cost():
     assert cost(made(6 * STRETCH)[0]) is None
 
 
@@ -74,7 +77,7 @@ def test_a_total_is_of_all_steps_and_its_standard_error_holds():
     assert inside >= 34
 
 
-def test_an_error_that_one_burst_cannot_tell_is_not_0():
+def test_an_error_unknown_from_one_burst_is_not_0():
     one, _ = made(STRETCH)
     row = int(one.table["recorded"].arg_max())
     schema = {"place": pl.UInt64, "name": pl.String, "ns": pl.Int64}

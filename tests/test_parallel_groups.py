@@ -1,4 +1,4 @@
-"""Bubbles of the stages of a pipeline, and the load of experts, where groups of ranks tell the layout."""
+"""If groups of ranks give the layout, the bubbles of pipeline stages and the load of experts are found."""
 
 import csv
 import json
@@ -39,9 +39,9 @@ STEPS = 10
     ],
 )
 def test_only_a_purpose_without_other_words_counts(name, purposes, pipeline, experts):
-    told = {name: purposes}
-    assert bool(parallel_groups.purpose(name, told, parallel_groups.PIPELINE)) == pipeline
-    assert bool(parallel_groups.purpose(name, told, parallel_groups.EXPERTS)) == experts
+    report = {name: purposes}
+    assert bool(parallel_groups.purpose(name, report, parallel_groups.PIPELINE)) == pipeline
+    assert bool(parallel_groups.purpose(name, report, parallel_groups.EXPERTS)) == experts
 
 
 def spans(*pairs):
@@ -52,14 +52,15 @@ def test_bubble_is_the_time_in_which_a_rank_only_waits_for_a_neighbour():
     table = pl.DataFrame(
         {"number": [4, 5, 6], "start_ns": [0, 100, 200], "end_ns": [100, 200, 300], "recorded": [True, True, False]}
     )
-    messages = spans((10, 40), (30, 50), (90, 110), (220, 290))  # two at once, one over a border, one not recorded
+    # two messages at once, one over a step's bound, and one in a step that was not recorded
+    messages = spans((10, 40), (30, 50), (90, 110), (220, 290))
     found = stage_waits.bubbles(messages, spans((45, 60)), spans((15, 20)), table)
     assert found.rows() == [(4, 5 + 25 + 10), (5, 10)]
     assert stage_waits.bubbles(messages.head(0), spans((45, 60)), spans((15, 20)), table).is_empty()
 
 
 def account(rank, groups, purposes, steps=None, rows=()):
-    """Return the account of a rank."""
+    """Return the account of a rank with groups and their purposes, steps (ms, ms of bubbles), and exchanges."""
     known = RankAccount("", rank, 4, "", "", 0, 0, "", "", None, groups=groups, purposes=purposes)
     if steps is not None:
         known.steps = pl.DataFrame(
@@ -70,14 +71,14 @@ def account(rank, groups, purposes, steps=None, rows=()):
             ],
             rank_account.STEPS,
         )
-    known.exchanges = pl.DataFrame(list(rows), EXCHANGES, orient="row")
+    known.exchanges = pl.DataFrame([(*row, None, None) for row in rows], EXCHANGES, orient="row")
     sharing = parallel_groups.of_kind(groups, purposes, parallel_groups.EXPERTS)
     known.sent = expert_exchanges.sent(known.exchanges, sharing)
     return known
 
 
 def piped(bubbles, purposes, groups=((0, 2), (1, 3))):
-    """Return the accounts of four ranks with `bubbles[rank]` milliseconds in steps of 20 ms."""
+    """Return the accounts of four ranks with steps of 20 ms, of which `bubbles[rank]` milliseconds are bubbles."""
     accounts = {}
     for rank, bubble in enumerate(bubbles):
         own = {f"{number}": list(ranks) for number, ranks in enumerate(groups) if rank in ranks}
@@ -88,7 +89,7 @@ def piped(bubbles, purposes, groups=((0, 2), (1, 3))):
 
 def test_stage_without_bubbles_holds_up_the_others():
     found = stage_bubbles.pipeline(piped([8, 9, 1, 1], ["mesh_pp"]))
-    assert found.known_by == ("mesh_pp",) and found.steps == STEPS - 1  # without the first
+    assert found.known_by == ("mesh_pp",) and found.steps == STEPS - 1  # the first step does not count
     assert [(stage.number, stage.ranks) for stage in found.stages] == [(0, (0, 1)), (1, (2, 3))]
     assert [stage.share for stage in found.stages] == pytest.approx([8.6 / 20, 1.1 / 20], rel=0.01)
     (late,) = found.slow
@@ -105,25 +106,25 @@ def test_balanced_pipeline_names_no_stage():
     [([], ((0, 2), (1, 3))), (["mesh_dp"], ((0, 2), (1, 3))), (["mesh_pp"], ((0, 2), (1, 2, 3)))],
     ids=["untold", "of another kind", "a rank in two pipelines"],
 )
-def test_nothing_is_said_of_stages_that_are_not_certain(purposes, groups):
+def test_uncertain_stages_are_not_reported(purposes, groups):
     assert stage_bubbles.pipeline(piped([8, 8, 1, 1], purposes, groups)) is None
 
 
-def test_exchanges_that_send_back_are_paired_by_what_all_ranks_send():
+def test_exchanges_there_and_back_are_paired_by_their_bytes():
     assert expert_load.pairs([64, 64, 128, 128]) == [1, 3]
-    assert expert_load.pairs([1, 64, 2, 64, 1, 64, 64]) == [3, 6]  # counts of tokens, and their weights
+    assert expert_load.pairs([1, 64, 2, 64, 1, 64, 64]) == [3, 6]  # the counts of the tokens, and their weights
     assert expert_load.pairs([64, 64, 64]) == []
     assert expert_load.pairs([64, 32]) == []
     assert expert_load.pairs([0, 0]) == expert_load.pairs([]) == []
 
 
 def sharing(back, times, purposes=("EXPERT_MODEL_PARALLEL_GROUP",), ranks=3):
-    """Return the accounts of ranks whose experts send back `back[rank]` bytes after `times[rank]` milliseconds."""
+    """Return the accounts of ranks whose expert sends `back[rank]` bytes back after `times[rank]` ms."""
     accounts = {}
     for rank in range(ranks):
         rows = []
         for step in range(STEPS):
-            start = step * 100 * MS + rank * 7000 * MS  # clocks differ
+            start = step * 100 * MS + rank * 7000 * MS  # each rank has another clock
             ready = start + MS + round((times[rank] + (rank + step) % 3 * 0.1) * MS)
             rows.append(("7", "alltoall", sum(back) // len(back), start, start + MS, step))
             rows.append(("7", "alltoall", back[rank], ready, start + 60 * MS, step))
@@ -140,26 +141,26 @@ def test_busy_experts_are_named_with_their_share():
     assert found.lost_ns == pytest.approx(STEPS * 20 * MS, rel=0.01)
 
 
-def test_equal_experts_name_nobody():
+def test_no_expert_is_busier_among_equals():
     (found,) = expert_load.experts(sharing([200, 200, 200], [20, 20, 20]))
     assert found.busy == [] and found.most_bytes == 1.0
 
 
-def test_nothing_is_said_of_experts_that_are_not_certain():
+def test_uncertain_experts_are_not_reported():
     assert expert_load.experts(sharing([100, 400, 100], [10, 40, 10], ["EXPERT_DATA_PARALLEL_GROUP"])) == []
-    assert expert_load.experts(sharing([100, 400, 100], [10, 40, 10], ranks=2)) == []  # one has no result
-    assert expert_load.experts(sharing([100, 400, 101], [10, 40, 10])) == []  # other sums on the way back
+    assert expert_load.experts(sharing([100, 400, 100], [10, 40, 10], ranks=2)) == []  # a rank has no result
+    assert expert_load.experts(sharing([100, 400, 101], [10, 40, 10])) == []  # the bytes sent and the bytes back differ
 
 
 def trained(directory, capsys, program, *words):
-    """Run a job of four ranks; return what the command says, as JSON and as its page."""
+    """Run a job of four ranks; return the output of `ms-profiler cluster` as JSON and as a page."""
     options = {"start": True, "output_path": str(directory / "data")}
     command = [TOOLS / "torchrun", "--nproc_per_node=4", f"--master_port={free_port()}", PROGRAMS / program]
     launched([[*command, *map(str, words)]], directory, options)
     assert main(["cluster", str(directory / "data"), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
+    report = json.loads(capsys.readouterr().out)
     assert main(["cluster", str(directory / "data"), "--no-files"]) == 0
-    return told, capsys.readouterr().out
+    return report, capsys.readouterr().out
 
 
 def rows(directory, name):
@@ -170,32 +171,32 @@ def rows(directory, name):
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "slow"), [("blocking", 1), ("queued", 0), ("queued", 1)])
 def test_planted_slow_stage_of_a_real_pipeline(kind, slow, tmp_path, capsys):
-    told, page = trained(tmp_path, capsys, "pipeline_torch.py", kind, slow)
-    found = told["pipeline"]
-    assert found["known_by"] == ["mesh_pp"] and told["experts"] == []
+    report, page = trained(tmp_path, capsys, "pipeline_torch.py", kind, slow)
+    found = report["pipeline"]
+    assert found["known_by"] == ["mesh_pp"] and report["experts"] == []
     assert [(stage["stage"], stage["ranks"]) for stage in found["stages"]] == [(0, [0, 1]), (1, [2, 3])]
     assert [each["stage"] for each in found["slow_stages"]] == [slow]
     assert f"Stage {slow} of the pipeline holds up the others." in page
     assert found["stages"][1 - slow]["bubble_ms"] > found["stages"][slow]["bubble_ms"]
     written = rows(tmp_path, "pipeline_bubbles.csv")
     assert {row["Stage"] for row in written} == {"0", "1"} and len(written) == 2 * found["steps"]
-    # the ranks of the slow stage are late, and nobody else
-    assert {late["rank"] for late in told["late"]} <= set(found["stages"][slow]["ranks"])
+    # only the ranks of the slow stage are late
+    assert {late["rank"] for late in report["late"]} <= set(found["stages"][slow]["ranks"])
 
 
 @pytest.mark.slow
-def test_without_a_group_that_tells_nothing_is_said_of_stages(tmp_path, capsys):
-    told, page = trained(tmp_path, capsys, "pipeline_torch.py", "world", 1, 8)
-    assert told["pipeline"] is None and "pipeline" not in page
+def test_without_a_known_group_stages_are_not_reported(tmp_path, capsys):
+    report, page = trained(tmp_path, capsys, "pipeline_torch.py", "world", 1, 8)
+    assert report["pipeline"] is None and "pipeline" not in page
     assert not (tmp_path / "data" / "cluster_analysis_output" / "pipeline_bubbles.csv").exists()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("busy", [2, -1])
 def test_planted_busy_expert_of_a_real_layer(busy, tmp_path, capsys):
-    told, page = trained(tmp_path, capsys, "experts_torch.py", "experts", busy)
-    (found,) = told["experts"]
-    assert told["pipeline"] is None and found["known_by"] == "EXPERT_MODEL_PARALLEL_GROUP"
+    report, page = trained(tmp_path, capsys, "experts_torch.py", "experts", busy)
+    (found,) = report["experts"]
+    assert report["pipeline"] is None and found["known_by"] == "EXPERT_MODEL_PARALLEL_GROUP"
     assert [load["rank"] for load in found["ranks"]] == [0, 1, 2, 3]
     sizes = [load["bytes"] for load in found["ranks"]]
     if busy < 0:
@@ -204,12 +205,12 @@ def test_planted_busy_expert_of_a_real_layer(busy, tmp_path, capsys):
     assert found["busy_ranks"] == [busy] and sizes[busy] == 5 * sizes[0] == max(sizes)
     assert found["most_bytes_to_mean"] == pytest.approx(2.5)
     assert f"The experts of rank {busy} hold up the 4 ranks" in page
-    assert {late["rank"] for late in told["late"]} <= {busy}
+    assert {late["rank"] for late in report["late"]} <= {busy}
     written = rows(tmp_path, "expert_load.csv")
     assert {row["Group"] for row in written} == {"0 1 2 3"} and len(written) == 4 * found["steps"]
 
 
 @pytest.mark.slow
-def test_without_a_group_that_tells_nothing_is_said_of_experts(tmp_path, capsys):
-    told, page = trained(tmp_path, capsys, "experts_torch.py", "unnamed", 2, 8)
-    assert told["experts"] == [] and "xperts" not in page
+def test_without_a_known_group_experts_are_not_reported(tmp_path, capsys):
+    report, page = trained(tmp_path, capsys, "experts_torch.py", "unnamed", 2, 8)
+    assert report["experts"] == [] and "xperts" not in page

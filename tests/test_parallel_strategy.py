@@ -1,4 +1,4 @@
-"""How a job is divided among its ranks is written as JSON, as the framework tells it."""
+"""The way in which the framework divides a job among its ranks is written as JSON."""
 
 import json
 
@@ -20,10 +20,10 @@ dist.destroy_process_group()
 def test_groups_and_meshes(job):
     run = job(PROGRAM, options={"parallel_strategy": True})
     assert run.code == 0, run.err
-    told = json.loads((run.result / "ASCEND_PROFILER_OUTPUT" / "parallel_strategy.json").read_text())
-    assert (told["framework"], told["rank"], told["world_size"]) == ("torch", 0, 1)
-    assert all("gloo" in group["backend"] and group["ranks"] == [0] for group in told["groups"])
-    assert told["groups"]
+    strategy = json.loads((run.result / "ASCEND_PROFILER_OUTPUT" / "parallel_strategy.json").read_text())
+    assert (strategy["framework"], strategy["rank"], strategy["world_size"]) == ("torch", 0, 1)
+    assert all("gloo" in group["backend"] and group["ranks"] == [0] for group in strategy["groups"])
+    assert strategy["groups"]
     whole = {"device": "cpu", "dimensions": ["data", "tensor"], "shape": [1, 1], "ranks": [[0]]}
-    assert whole in told["meshes"]
+    assert whole in strategy["meshes"]
     assert "parallel_strategy" not in {entry["what"] for entry in run.summary["not_collected"]}

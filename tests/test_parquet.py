@@ -12,7 +12,7 @@ def files(path):
     return {file.stem for file in (path / layout.TABLES).glob("*")}
 
 
-def test_nothing_is_written_unasked(tmp_path):
+def test_nothing_is_written_without_a_request(tmp_path):
     path = write_training(tmp_path)
     engine.analyse([path])
     assert not (path / layout.TABLES).exists()

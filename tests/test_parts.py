@@ -17,9 +17,7 @@ from spans s left join spans p on s.parent = p.id
 
 
 def crossing(parent):
-    """The same, with spans that begin in one section and end many sections later, one of them without a recorded
-    end.
-    """
+    """Add spans to `nested` that begin in one section and end many sections later, and a span without an end."""
     store = nested(parent, steps=60, seed=7)
     thread = store.processes[0].thread(3, "long", 4400)
     thread.span("run", Category.RUN, 2, 590_000)
@@ -33,19 +31,19 @@ def crossing(parent):
     return store
 
 
-def asked(path):
+def rows(path):
     table = query.ask([str(path)], EVERYTHING).table
     return table.sort(pl.all()).rows()
 
 
 @pytest.mark.parametrize("build", [crossing, nested, operators])
 @pytest.mark.parametrize("many", [40, 500, 10**6])
-def test_every_span_of_a_run_that_is_not_held_is_told(tmp_path, small, monkeypatch, build, many):  # noqa: F811
+def test_a_run_read_in_parts_has_every_span(tmp_path, small, monkeypatch, build, many):  # noqa: F811
     path = build(tmp_path).write()
     monkeypatch.setattr(sections, "MOST", many)
-    found = asked(path)
+    found = rows(path)
     monkeypatch.setattr(readers_store, "MOST_SLOTS", 10**9)
-    held = asked(path)
+    held = rows(path)
     assert len(found) == len(held) > 1000
     assert found == held
 
@@ -75,7 +73,7 @@ def test_they_are_exported_and_summed_up(tmp_path, small, monkeypatch):  # noqa:
     answer = query.ask([str(path)], text)
     assert answer.notes == [] and answer.table.sort("name", "category").rows() == summed.rows()
     sums = query.ask([str(path)], "select name, category, count, total from span_sums").table
-    # an operator that is the only content of one with the same name counts with that one
+    # An operator whose only content is an operator of the same name counts once with it.
     other = pl.col("category") != "op"
     assert sums.sort("name", "category").filter(other).rows() == summed.filter(other).rows()
     own = query.ask([str(path)], "select sum(self) as own from spans where category = 'op'").table["own"][0]

@@ -1,4 +1,4 @@
-"""A file system that does not answer delays the end of a job by no more than our patience."""
+"""A file system that does not answer delays the end of a job only as long as ms-profiler is willing to wait."""
 
 import os
 import signal
@@ -7,8 +7,8 @@ import subprocess
 import pytest
 from guests import lines_of
 
-#: Calls on files never return on other threads than the first one: our helper meets a server that is dead, and the job,
-#: which has its files elsewhere, does not.
+#: Source of a library in which calls on files never return, except on the first thread: as if the server with the
+#: helper's files did not answer, while the job's own files are elsewhere.
 HANGS = """
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -41,7 +41,7 @@ print("trained")
 
 @pytest.fixture(scope="module")
 def hangs(tmp_path_factory):
-    """Return the library that makes calls hang."""
+    """Return the library that makes calls on files hang."""
     folder = tmp_path_factory.mktemp("hangs")
     (folder / "hangs.c").write_text(HANGS)
     subprocess.run(["cc", "-shared", "-fPIC", "hangs.c", "-o", "hangs.so", "-ldl"], cwd=folder, check=True)
@@ -50,8 +50,10 @@ def hangs(tmp_path_factory):
 
 @pytest.mark.parametrize("call", ["fallocate", "statvfs"])
 def test_a_file_system_that_does_not_answer(guest, hangs, call):
-    """A call hangs while the helper makes a segment or at the end; the job ends nevertheless, with its own exit
-    code."""
+    """A call hangs while the helper makes a segment, or at the end.
+
+    The job ends nevertheless with its own exit code.
+    """
     process = guest.start(
         JOB + "sys.exit(3)",
         env={"LD_PRELOAD": str(hangs), "HANGS": call},
@@ -66,14 +68,14 @@ def test_a_file_system_that_does_not_answer(guest, hangs, call):
     assert list(result.glob("FRAMEWORK/process_*/*.seg")), "as after a kill"
 
 
-def test_one_that_answers_is_not_waited_for(guest, hangs):
+def test_an_analysis_that_ends_in_time_prints_nothing(guest, hangs):
     process = guest.start(JOB, {"quiet": True}, env={"LD_PRELOAD": str(hangs)}, stderr=subprocess.PIPE)
     _, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (0, b"")
     assert list(guest.output.glob("*/summary.json"))
 
 
-#: A fork beside the helper alone; the helper goes on afterwards.
+#: Program that forks while the helper is the only other thread. The helper continues afterwards.
 FORKS = """
 import os, sys, threading, time
 from ms_profiler import _native
@@ -118,7 +120,7 @@ recorder.close()
 
 
 def test_the_helper_rests_while_the_job_forks(tmp_path, job):
-    """Python from 3.12 on counts threads and warns of a fork beside one."""
+    """From CPython 3.12 on, Python counts threads and warns of a fork while another thread runs."""
     folders = tmp_path / "one", tmp_path / "two"
     for folder in folders:
         folder.mkdir()
@@ -127,7 +129,7 @@ def test_the_helper_rests_while_the_job_forks(tmp_path, job):
     assert run.out == "2 1 1 2 3 True 2\n"
 
 
-#: the wait of `dynamic` and of a script's own recording, with an analysis that does not end
+#: program in which `dynamic` or a script's own recording waits for an analysis that does not end
 DURING = """
 import mindspore, sys, time
 from ms_profiler.job import collection, handover
@@ -154,7 +156,7 @@ def test_an_analysis_while_the_job_runs_is_not_waited_for_longer(guest, tmp_path
 
 
 def runs(pid):
-    """Return whether a process runs."""
+    """Return whether a process still runs; a zombie does not."""
     try:
         with open(f"/proc/{pid}/stat") as stream:
             return stream.read().rpartition(")")[2].split()[0] not in "ZX"

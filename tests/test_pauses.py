@@ -1,4 +1,4 @@
-"""Garbage collections in the steps are summed up, from a store written by hand."""
+"""Garbage collections in the steps are summed up for a store that is written by hand."""
 
 import pytest
 from ms_profiler.analysis.metrics import pauses, steps
@@ -22,10 +22,10 @@ def found(tmp_path, *collections):
 
 
 def test_pauses_of_the_steps_add_up(tmp_path):
-    # the first one is in a step that was not chosen, the last one after the last step
-    told = found(tmp_path, (1, 9), (12, 17), (21, 22), (35, 39))
-    assert (told.count, told.total_ns, told.longest_ns, told.step) == (2, 6 * MS, 5 * MS, 1)
-    assert told.share == pytest.approx(0.3)
+    # the first collection is in a step that was not chosen, the last one comes after the last step
+    measured = found(tmp_path, (1, 9), (12, 17), (21, 22), (35, 39))
+    assert (measured.count, measured.total_ns, measured.longest_ns, measured.step) == (2, 6 * MS, 5 * MS, 1)
+    assert measured.share == pytest.approx(0.3)
 
 
 def test_no_pause_is_none(tmp_path):

@@ -22,7 +22,7 @@ def written(columns, events, place=PLACE):
 
 
 def decoded(content):
-    """Return the trace in bytes; the tracks that the caller describes itself are added."""
+    """Parse a trace from bytes; add the descriptors of tracks that only the caller describes."""
     trace = Trace()
     trace.packet.add(trusted_packet_sequence_id=1, sequence_flags=1)
     for track in TRACKS:
@@ -124,7 +124,7 @@ def test_perfettos_own_classes_read_every_event(kind):
     )
 
 
-def test_slices_of_a_track_nest_and_what_crosses_has_its_own():
+def test_slices_of_a_track_nest_and_overlapping_ones_have_their_own():
     found = decoded(written(COLUMNS, random_events(2))[0])
     for track in {each.track for each in found.slices}:
         open_ends = []
@@ -156,7 +156,7 @@ def test_slices_that_nest_need_one_track():
 @pytest.mark.parametrize(
     ("track", "start", "end", "name"), [(2, 0, 1, 0), (0, -1, 1, 0), (0, 5, 4, 0), (0, 0, 1, 1)], ids=str
 )
-def test_what_does_not_fit_is_refused(track, start, end, name):
+def test_values_out_of_range_are_refused(track, start, end, name):
     events = TrackEvents(
         kind=EventKind.SLICE,
         track=series([track], pl.UInt32),

@@ -1,5 +1,6 @@
-"""Five million events: Perfetto's own classes read the same content from one file as from the pieces of the JSON
-timeline.
+"""Perfetto's own classes read the same content from one file as from the pieces of the JSON timeline.
+
+The run has five million events.
 """
 
 import json
@@ -22,7 +23,7 @@ def nanoseconds(text):
 
 
 def drawn(paths):
-    """Return sums and counts of the pieces of a JSON timeline, which do not depend on the order."""
+    """Return counts and sums over the pieces of a JSON timeline, which do not depend on the order of events."""
     found, total = Counter(), 0
     for path in paths:
         for event in orjson.loads(path.read_bytes()):
@@ -43,7 +44,7 @@ def drawn(paths):
 
 
 def decoded(path):
-    """Return the sums and counts of Perfetto's trace, and the depths of its slices."""
+    """Return the counts and sums of Perfetto's trace, and the depths of its slices."""
     found, total, depths = Counter(), 0, Counter()
     threads = {}
     for trace, each in streamed(path):
@@ -86,7 +87,7 @@ def test_five_million_events_are_the_same_in_both_forms(tmp_path):
     assert found["slices"] == 243 * steps and found["counters"] == steps
     assert found["flow ends"] > 100 * steps
     assert in_trace == in_json
-    # modules and operators of later pieces stand on tracks of their own, without the pass that is around them
+    # In later pieces, modules and operators have their own tracks, without the pass around them.
     first = depths["Net", 1]
     whole = {"Net": 1, "aten::linear": 2, "AddmmBackward0": 1}
     each = {"aten::linear": 60, "AddmmBackward0": 60}
@@ -97,13 +98,13 @@ def test_five_million_events_are_the_same_in_both_forms(tmp_path):
         for around in ("aten::linear", "AddmmBackward0"):
             expected["aten::addmm", whole[around] + 1 - lifted] += 60 * number
     assert 0 < first < steps and depths == expected
-    # each piece alone, by the standard library too
+    # `drawn` reads each piece with orjson; Python's own module has to read one, too
     assert isinstance(json.loads(pieces[-1].read_bytes()), list)
 
 
 @pytest.mark.slow
-def test_every_piece_of_fifty_million_events_stands_alone(tmp_path):
-    """MindStudio Insight takes 100 files of a timeline, and 20 GiB."""
+def test_every_piece_of_fifty_million_events_can_be_opened(tmp_path):
+    """MindStudio Insight opens up to 100 files of a timeline, with up to 20 GiB in total."""
     count = 50_000_000
     folder = tmp_path / "host_1_20260101000000000_ascend_ms"
     subprocess.run([sys.executable, PROGRAMS / "millions.py", folder, str(count)], check=True, env=environment())

@@ -21,7 +21,7 @@ small = test_sections.small
 
 
 def analysed(store, **options):
-    """Return the timeline as Perfetto's own classes read it, and the events of trace_view.json."""
+    """Analyse a store; return the timeline as Perfetto's own classes read it, and the events of trace_view.json."""
     path = store.write()
     engine.analyse([path], **options)
     folder = folder_of(path)
@@ -29,7 +29,7 @@ def analysed(store, **options):
 
 
 def place_of(trace, uuid):
-    """Return process or group and lane of a track, as trace_view.json names them."""
+    """Return the process or group and the lane of a track, as trace_view.json names them."""
     group, name = trace.lane(uuid)
     tracks = [each for each in trace.tracks.values() if each.HasField("thread") and each.thread.thread_name == name]
     threads = [each for each in tracks if trace.lane(each.uuid)[0] == group]
@@ -43,7 +43,7 @@ def arguments_of(event):
 
 
 def same(trace, events):
-    """Check that both timelines show the same, but for the nanosecond that trace_view.json puts between two steps."""
+    """Check that both timelines have the same content, except for trace_view.json's nanosecond between steps."""
     processes, threads = lanes(events)
     drawn = [event for event in events if event["ph"] == "X"]
     step = [event for event in drawn if event["name"].startswith("ProfilerStep#")]
@@ -73,7 +73,7 @@ def store(tmp_path):
 
 
 def busy(tmp_path):
-    """Build a run with kernels, threads, processes, crossing operators, marks and counters."""
+    """Build a run with kernels, threads, processes, crossing operators, markers and counters."""
     store = compiled(tmp_path)
     thread = store.processes[0].thread(2, "worker", 4300)
     generator = random.Random(3)
@@ -134,7 +134,7 @@ def test_categories_are_those_of_the_spans(tmp_path):
 
 
 def flows_of(trace):
-    """Return {number: (lane and start of where it begins, lane and start of where it ends)}."""
+    """Return {number: ((lane, start) of the flow's first slice, (lane, start) of its last slice)}."""
     sources = {number: each for each in trace.slices for number in each.flows}
     targets = {number: each for each in trace.slices for number in each.ends}
     assert sources.keys() == targets.keys()
@@ -185,7 +185,7 @@ def test_flows_lead_from_operators_to_their_gradients(store):
 
 
 def tied(parent):
-    """Write a run of PyTorch with kernels, launching operators and gradients, for more than one section."""
+    """Write a PyTorch run with kernels, launching operators and gradients that takes several sections."""
     store = StoreBuilder(parent, framework={"name": "torch", "version": "2.13.0", "device": "CPU"})
     thread = store.process().thread()
     for number in range(60):
@@ -203,7 +203,7 @@ def tied(parent):
 
 
 def launching_long(parent):
-    """Write a run of MindSpore whose operators launch kernels, for more than one section."""
+    """Write a MindSpore run with operators that launch kernels that takes several sections."""
     store = StoreBuilder(parent)
     process = store.process()
     thread = process.thread()
@@ -251,7 +251,8 @@ def test_a_long_run_is_in_one_file(tmp_path, small, monkeypatch, build):
     whole, events = analysed(store)
     same(whole, events)
     (slices, flows, counters), (all_slices, all_flows, all_counters) = picture(cut), picture(whole)
-    # operators show when steps computed, and phases in a long run; modules are those of the detailed steps
+    # The overlap lanes differ: operators show when steps computed, and phases do in a long run. Modules are those of
+    # the detailed steps.
     assert without_overlap(slices) == without_overlap(all_slices) and counters == all_counters
     assert set(flows) <= set(all_flows)
     for track in {each.track for each in cut.slices}:
@@ -264,7 +265,7 @@ def test_flows_of_a_long_run(tmp_path, small):
     other = tmp_path / "other"
     other.mkdir()
     _, flows, _ = picture(analysed(launching_long(other))[0])
-    # calls of the last steps are in the last section, their kernels in the first one
+    # the calls of the last steps are in the last section, and their kernels in the first one
     assert flows[0][0] == WALL_NS and flows[-1][0] == WALL_NS + 59 * MS + 270_000
 
 

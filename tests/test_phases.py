@@ -9,7 +9,7 @@ from store_builder import MS, WALL_NS, StoreBuilder, training
 
 
 def measure(store):
-    """Return steps, pieces and {step number: {phase: ns}}."""
+    """Return the steps of a store, the pieces of their phases, and {step number: {phase: ns}}."""
     recording = readers_store.read(str(store.write()))
     used = steps.choose(recording)
     cut = phases.pieces(recording.spans, used)
@@ -102,7 +102,7 @@ def test_span_that_outlives_the_one_it_began_in_is_cut_off(store):
 
 
 def brute_force(spans, start, end):
-    """Assign each nanosecond on its own; spans are properly nested (category, start, end)."""
+    """Return {phase: ns} by looking at each nanosecond alone; spans are nested (category, start, end)."""
     names = phases.NAMES
     times = {}
     for moment in range(start, end):

@@ -1,4 +1,4 @@
-"""The files of MindSpore's dataset profiler lead to the right finding about a pipeline."""
+"""From the files of MindSpore's dataset profiler follows the right finding about a pipeline."""
 
 import csv
 import json
@@ -14,7 +14,7 @@ from ms_profiler.store.format import Category
 from store_builder import MS, StoreBuilder, folder_of
 
 SECOND = 1000 * MS
-#: of the summary, in MindSpore's order
+#: keys of the summary, in MindSpore's order
 KEYS = [
     "op_ids",
     "op_names",
@@ -42,7 +42,14 @@ def pipeline(*operators):
 
 
 def files(sizes, *, cpu=None, batches=(), interval=1000):
-    """Return MindSpore's files about Batch <- Map <- Generator whose queues hold `sizes`, by name."""
+    """Return {name: content} of MindSpore's files about a pipeline Batch <- Map <- Generator.
+
+    Args:
+        sizes: for each operator, the length of its output queue at each sample.
+        cpu: for each operator, its processor use in percent at each sample.
+        batches: (number, ms, ms) of each batch.
+        interval: ms between two samples.
+    """
     kinds = ["BatchOp", "MapOp", "GeneratorOp"]
     info = []
     for number, (kind, held) in enumerate(zip(kinds, sizes, strict=True)):
@@ -66,7 +73,7 @@ def files(sizes, *, cpu=None, batches=(), interval=1000):
 
 
 class Watched:
-    """A run with windows given as (pipeline, start, end, files)."""
+    """Write a run with windows of pipelines."""
 
     def __init__(self, parent):
         self.store = StoreBuilder(parent)
@@ -116,7 +123,7 @@ def test_the_operator_between_a_full_and_an_empty_queue_is_slow():
     ("percents", "workers", "said"),
     [([1, 2], 1, "mostly wait"), ([90, 95], 1, "more workers than 1"), ([95, 105], 4, "python_multiprocessing")],
 )
-def test_what_to_do_about_a_slow_source_depends_on_its_workers(percents, workers, said):
+def test_the_advice_on_a_slow_source_depends_on_its_workers(percents, workers, said):
     source = operator(1, "GeneratorOp", [0, 0, 0], workers=workers, percents=percents)
     found = pipeline(operator(0, "BatchOp", [0, 0, 0], [1]), source).slowest()
     assert found.slow is source and found.before is None
@@ -128,7 +135,7 @@ def test_a_full_last_queue_acquits_the_pipeline():
     assert found.slow is None and "Batch(id=0) is 83.31 % full" in found.evidence
 
 
-def test_operators_without_a_queue_are_looked_through():
+def test_inputs_skip_operators_without_a_queue():
     shown = pipeline(
         operator(0, "EpochCtrlOp", None, [1]),
         operator(1, "BatchOp", [0, 0, 0], [2]),
@@ -140,7 +147,7 @@ def test_operators_without_a_queue_are_looked_through():
     assert shown.slowest().slow.op_id == 4
 
 
-def test_inputs_that_are_read_in_turn_say_nothing():
+def test_inputs_that_are_read_in_turn_have_no_slowest():
     shown = pipeline(
         operator(0, "BatchOp", [0, 0, 0], [1]),
         operator(1, "ConcatOp", None, [2, 3]),
@@ -151,7 +158,7 @@ def test_inputs_that_are_read_in_turn_say_nothing():
 
 
 @pytest.mark.parametrize("sizes", [[], [0, 0]])
-def test_too_few_samples_say_nothing(sizes):
+def test_too_few_samples_have_no_slowest(sizes):
     assert pipeline(operator(0, "BatchOp", sizes, [1]), operator(1, "GeneratorOp", sizes)).slowest() is None
 
 
@@ -173,7 +180,7 @@ def test_remarks_follow_the_thresholds():
     assert "DataQueue(id=0) is empty in 66.67% of the samples" in starved
     assert "Map(id=2) is 100.0% full" in behind
     assert "Generator(id=4) is 50.0% full" in source
-    assert not pipeline_hints.processors(pipeline(operator(0, "MapOp", [1])))  # nothing measured, nothing said
+    assert not pipeline_hints.processors(pipeline(operator(0, "MapOp", [1])))  # without measurements there is no hint
 
 
 def test_windows_of_a_pipeline_are_taken_together(tmp_path):
@@ -211,7 +218,7 @@ def test_windows_of_a_pipeline_are_taken_together(tmp_path):
     assert {key: [str(value) for value in values] for key, values in content.items()} == table
 
 
-def test_what_is_not_known_is_minus_one(tmp_path):
+def test_unknown_values_are_minus_one(tmp_path):
     path, summary = Watched(tmp_path).window(0, 0, MS, files([[], [], []])).analysed()
     content = json.loads((folder_of(path) / "minddata_pipeline_summary_0.json").read_text())
     assert content["queue_utilization_pct"] == content["avg_cpu_pct"] == [-1, -1, -1]
@@ -220,7 +227,7 @@ def test_what_is_not_known_is_minus_one(tmp_path):
     assert summary["dataset_pipelines"][0]["wait_ms"] is None
 
 
-def test_a_killed_run_says_what_is_missing(tmp_path):
+def test_a_killed_run_names_its_lost_window(tmp_path):
     path, summary = Watched(tmp_path).window(0, 100 * MS, None, None).analysed()
     assert not (folder_of(path) / "minddata_pipeline_raw_0.csv").exists()
     (lost,) = summary["completeness"]["lost_windows"]

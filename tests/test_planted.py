@@ -1,5 +1,6 @@
-"""A job with one planted fault gets this fault as first advice, a job without faults gets none, and no page contradicts
-itself.
+"""For a job with a planted fault, the first advice names this fault; a job without faults gets no advice.
+
+No page contradicts itself.
 """
 
 import json
@@ -11,7 +12,7 @@ from conftest import PROGRAMS, launcher
 from csv_rows import rows
 from launches import TOOLS, free_port, launched, msrun
 
-#: planted fault -> first advice; for jobs of several ranks, by rank
+#: planted fault -> cause of the first advice; for jobs of several ranks, a cause for each rank
 TORCH = {
     "input": "input-bound",
     "sync": "sync-bound",
@@ -56,7 +57,7 @@ MINDSPORE = {
     "pynative": "",
     "convolution": "",
 }
-#: written as an outsider would write them, `strangers_torch.py`
+#: faults in scripts like those of other people, `strangers_torch.py`
 STRANGERS = {
     "callback": "host-waits",
     "histograms": "host-bound",
@@ -91,9 +92,9 @@ STRANGERS_RANKS = {
     "none": ("", ""),
 }
 MINDSPORE_RANKS = {"late": ("late-rank", "host-waits"), "ranks": ("", "")}
-#: the fastest of them whose verdict no busy machine changes run always
+#: the kinds that always run: they are fast, and their verdict does not change on a busy machine
 QUICK = ("input",)
-#: advice on a part of the steps, which stands on the page too
+#: cause of an advice -> the part of the steps about which it speaks
 PART_OF = {
     "input-bound": "data",
     "host-waits": "blocked",
@@ -106,7 +107,7 @@ PART_OF = {
 
 @pytest.fixture(scope="module")
 def planted(tmp_path_factory):
-    """Return a function that runs a planted job once, and returns the directories of its results by rank."""
+    """Return a function that returns the results of a planted job, sorted by rank; each job runs once."""
 
     @cache
     def run(program, kind):
@@ -121,7 +122,7 @@ def planted(tmp_path_factory):
                 command = [TOOLS / "torchrun", "--nproc_per_node=2", f"--master_port={free_port()}"]
                 launched([[*command, PROGRAMS / program, kind]], folder, options)
         else:
-            # one thread for each operator: where threads share a processor they wait for each other
+            # one thread for each operator, because threads that share a processor wait for each other
             threads = {} if kind == "threads" else {"OMP_NUM_THREADS": "1"}
             done = launcher(folder)(PROGRAMS / program, kind, env=threads)
             assert done.code == 0, done.err
@@ -136,7 +137,7 @@ def summary(result):
 
 
 def agrees(result):
-    """Check that shares which a page shows twice agree, and that parts add up."""
+    """Check that figures that a page shows twice agree, and that parts add up."""
     page = summary(result)
     shares_add_up(page)
     steps_are_the_same(page, result)
@@ -167,7 +168,7 @@ def shares_add_up(page):
 
 
 def steps_are_the_same(page, result):
-    """Check that figures of steps in several places come from the same steps and intervals."""
+    """Check that figures in several places of a page come from the same steps and intervals."""
     bounds, path, phases, steady = (
         page["bounds"]["shares"],
         page["critical_path"],
@@ -196,10 +197,12 @@ def steps_are_the_same(page, result):
         assert share == pytest.approx(bounds.get(part, 0.0), abs=2e-3), (column, bounds)
     if len(walked) == steady["count"]:
         assert sum(walked.values()) == pytest.approx(steady["count"] * steady["mean_ms"], rel=1e-4)
-    if page["framework"]["name"] == "torch":  # operators run on the host: the critical path is the host's work
+    if page["framework"]["name"] == "torch":  # operators run on the host, so the critical path is the host's work
         for part in {*bounds, *path["shares"]}:
             assert path["shares"].get(part, 0.0) == pytest.approx(bounds.get(part, 0.0), abs=1e-4)
-    for part in {*bounds, *path["shares"]}:  # beside kernels the host may be the path, never the other way round
+    # Host work during a kernel may be on the critical path. There, the shares of kernels are smaller, and those of the
+    # host larger.
+    for part in {*bounds, *path["shares"]}:
         more, less = path["shares"].get(part, 0.0), bounds.get(part, 0.0)
         more, less = (less, more) if part in ("computing", "communication") else (more, less)
         assert more >= less - 1e-4, (part, path["shares"], bounds)
@@ -210,7 +213,7 @@ def steps_are_the_same(page, result):
 
 
 def finding_and_advice_are_those_of_the_tables(page):
-    """Check each number in a sentence against the table from which it comes."""
+    """Check each number in a sentence of the page against the table from which it comes."""
     bounds, phases, finding = page["bounds"]["shares"], page["phases"], page["finding"]
     if finding["kind"] in bounds and "Compiling took" not in page["verdict"]:
         assert finding["share"] == pytest.approx(bounds[finding["kind"]], abs=1e-4)
@@ -242,8 +245,8 @@ def finding_and_advice_are_those_of_the_tables(page):
             assert item["share"] == pytest.approx(page["machine"]["queued_share"], abs=1e-4)
         if cause in ("optimizer-bound", "unfused-optimizer") and page["framework"]["name"] == "torch":
             assert item["share"] == pytest.approx(phases["optimizer"]["steady_share"], abs=1e-3)
-        for told in re.findall(r"computing takes (\d+\.\d) %", item["evidence"]):
-            assert told == f"{bounds.get('computing', 0.0) * 100:.1f}"
+        for evidence in re.findall(r"computing takes (\d+\.\d) %", item["evidence"]):
+            assert evidence == f"{bounds.get('computing', 0.0) * 100:.1f}"
         if cause == "memory-growth":
             growth = page["memory_growth"]
             assert item["share"] == pytest.approx(
@@ -268,13 +271,13 @@ def test_the_cause_planted_in_a_job_of_pytorch_comes_first(planted, kind):
     assert first(result) == [TORCH[kind]] * bool(TORCH[kind]), summary(result)["advice"]
     agrees(result)
     if kind in ("sleep-module", "sleep"):
-        told = summary(result)["advice"][0]["evidence"]
-        assert ("own code of Sequential.7" in told) == (kind == "sleep-module"), told
+        evidence = summary(result)["advice"][0]["evidence"]
+        assert ("own code of Sequential.7" in evidence) == (kind == "sleep-module"), evidence
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", STRANGERS)
-def test_the_cause_that_somebody_else_would_plant_comes_first(planted, kind):
+def test_a_cause_planted_by_another_author_comes_first(planted, kind):
     (result,) = planted("strangers_torch.py", kind)
     assert first(result) == [STRANGERS[kind]] * bool(STRANGERS[kind]), summary(result)["advice"]
     agrees(result)

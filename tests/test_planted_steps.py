@@ -1,4 +1,4 @@
-"""In jobs whose steps are hard to recognise, we find as many steps as the script counts."""
+"""In jobs whose steps are hard to recognise, ms-profiler finds as many steps as the script counts."""
 
 import pytest
 from conftest import PROGRAMS
@@ -11,7 +11,7 @@ RAISES = {"MS_PROFILER_RAISE": "1"}
 
 
 def counted(job, program, *kind):
-    """Return the script's number of steps, the found steps, and the parts of the whole run."""
+    """Run a program; return its own number of steps, the found steps, and the parts of the whole run."""
     run = job(PROGRAMS / program, *kind, options={"analyse": "off", "quiet": True}, env=RAISES)
     assert (run.code, run.lines) == (0, []), run.err
     recording = store.read(str(run.result))
@@ -22,11 +22,15 @@ def counted(job, program, *kind):
     "kind",
     [
         "gan_critics_once",
+        "prefetched",
         pytest.param("rollout", marks=SLOW),
         pytest.param("bare", marks=SLOW),
         *(
             pytest.param(kind, marks=SLOW)
-            for kind in ("evaluation_first", "warm_up", "gan", "gan_once", "gan_critics", "together")
+            for kind in (
+                *("evaluation_first", "warm_up", "gan", "gan_once", "gan_critics", "together"),
+                *("parameters", "copied"),
+            )
         ),
     ],
 )
@@ -78,7 +82,7 @@ def test_of_libraries_with_loops_of_their_own(job, kind):
 
 @SLOW
 @pytest.mark.parametrize("kind", ["reinforce", "teacher", "closure", "alternate", "leftover"])
-def test_of_loops_by_people_who_know_no_profiler(job, kind):
+def test_steps_of_loops_by_other_authors(job, kind):
     count, found, parts = counted(job, "torch_strangers.py", kind)
     assert ("evaluation" in parts) == (kind != "leftover")
     assert kind != "leftover" or "network calls" in parts, "it warms up"

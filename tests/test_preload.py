@@ -1,4 +1,4 @@
-"""`ms-profiler run` preloads msPTI's library where it is needed and harmless, and otherwise says why it does not."""
+"""`ms-profiler run` preloads msPTI's library if that is needed and harmless, and otherwise says why it does not."""
 
 import json
 import os
@@ -15,7 +15,7 @@ SHOW = "import json, os; print(json.dumps(os.environ.get('LD_PRELOAD', '')))"
 
 
 def started(folder, *words, **extra):
-    """Return LD_PRELOAD of a command that `ms-profiler run` starts, and the printed lines."""
+    """Return LD_PRELOAD of a command that `ms-profiler run` starts, and the printed message."""
     variables = {"LD_LIBRARY_PATH": str(folder), "MS_PROFILER_LIBMSPTI": str(folder / "libmspti.so"), **extra}
     done = ms_profiler("run", "--option", "quiet=true", *words, "--", sys.executable, "-S", "-c", SHOW, **variables)
     assert done.returncode == 0, done.stderr
@@ -29,7 +29,7 @@ def test_memory_needs_it(ascend_fakes):  # noqa: F811
     assert started(ascend_fakes, *MEMORY) == (str(ascend_fakes / "libmspti.so"), "")
 
 
-def test_what_is_preloaded_stays(ascend_fakes):  # noqa: F811
+def test_preloaded_libraries_stay(ascend_fakes):  # noqa: F811
     both = started(ascend_fakes, *MEMORY, LD_PRELOAD=str(ascend_fakes / "libprofapi.so"))
     assert both == (f"{ascend_fakes / 'libmspti.so'}:{ascend_fakes / 'libprofapi.so'}", "")
     once = started(ascend_fakes, *MEMORY, LD_PRELOAD=str(ascend_fakes / "libmspti.so"))
@@ -37,11 +37,11 @@ def test_what_is_preloaded_stays(ascend_fakes):  # noqa: F811
 
 
 @pytest.mark.parametrize("words", [(), (*MEMORY, "--option", 'activities=["CPU"]')])
-def test_nothing_is_preloaded_without_need(ascend_fakes, words):  # noqa: F811
+def test_no_library_is_preloaded_without_need(ascend_fakes, words):  # noqa: F811
     assert started(ascend_fakes, *words) == ("", "")
 
 
-def test_a_library_that_ends_whoever_loads_it_is_not(tmp_path):
+def test_a_library_that_ends_its_process_is_not_preloaded(tmp_path):
     build(tmp_path, {name: made for name, made in ASCEND.items() if name != "libprofapi.so"})
     library = tmp_path / "libmspti.so"
     assert started(tmp_path, *MEMORY) == (
@@ -51,7 +51,7 @@ def test_a_library_that_ends_whoever_loads_it_is_not(tmp_path):
     )
 
 
-def test_what_is_no_library_is_not(ascend_fakes, tmp_path):  # noqa: F811
+def test_a_file_that_is_no_library_is_not_preloaded(ascend_fakes, tmp_path):  # noqa: F811
     library = tmp_path / "libmspti.so"
     library.write_text("no library")
     present, line = started(ascend_fakes, *MEMORY, MS_PROFILER_LIBMSPTI=str(library))
@@ -59,7 +59,7 @@ def test_what_is_no_library_is_not(ascend_fakes, tmp_path):  # noqa: F811
     assert line.startswith(f"{preload.WHAT} are not recorded: ERROR: ld.so: object '{library}'")
 
 
-def test_a_library_that_does_not_go_with_it_is_told(ascend_fakes):  # noqa: F811
+def test_a_conflicting_library_is_reported(ascend_fakes):  # noqa: F811
     before = {"LD_PRELOAD": "libascend_kernel_hook.so"}
     why = preload.add(before, options.Options(profile_memory=True), [str(ascend_fakes / "libmspti.so")])
     assert "libascend_kernel_hook.so is in LD_PRELOAD" in why
@@ -67,7 +67,7 @@ def test_a_library_that_does_not_go_with_it_is_told(ascend_fakes):  # noqa: F811
 
 
 @pytest.mark.parametrize(("given", "said"), [((), ""), (("activities",), "there is no libmspti.so")])
-def test_a_machine_without_it_is_told_where_the_npu_is_named(tmp_path, given, said):
+def test_a_missing_library_is_reported_when_the_npu_is_requested(tmp_path, given, said):
     chosen = options.Options(profile_memory=True, given=frozenset(given))
     why = preload.add(variables := {}, chosen, [str(tmp_path / "libmspti.so"), "libmspti.so"])
     assert said in why and bool(said) == bool(why)
@@ -75,7 +75,7 @@ def test_a_machine_without_it_is_told_where_the_npu_is_named(tmp_path, given, sa
 
 
 def test_it_is_tried_once_and_in_another_process(ascend_fakes, tmp_path, monkeypatch):  # noqa: F811
-    """The trial process runs once, without the options of the job, so that it is not profiled."""
+    """ms-profiler tries the library once, in a process without the job's options, which is thus not profiled."""
     tried = []
 
     def run(command, env, **_):

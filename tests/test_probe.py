@@ -8,7 +8,7 @@ import pytest
 from conftest import environment
 from fakes_built import build_one
 
-LIMITS = "msprof is missing; it turns aclprof's files into tables, so the analysis needs it, or a machine that has it"
+LIMITS = "msprof is missing; it turns aclprof's files into tables, so analyse the result on a machine that has it"
 PROGRAM = """
 import json, sys
 from ms_profiler.job.devices import npu
@@ -21,7 +21,7 @@ print(json.dumps(probe(Aclprof())))
 
 @pytest.fixture
 def toolkit(tmp_path):
-    """Return a toolkit without libraries, and device files of two NPUs, for `tried`."""
+    """Return a toolkit without libraries; beside it is a folder with the device files of two NPUs."""
     (tmp_path / "dev").mkdir()
     for name in ("davinci0", "davinci1", "davinci_manager"):
         (tmp_path / "dev" / name).touch()
@@ -32,7 +32,7 @@ def toolkit(tmp_path):
 
 
 def tried(toolkit, devices="dev"):
-    """Return the finding about aclprof, in a process of its own, because a loaded library stays loaded."""
+    """Return the finding about aclprof from a new process, because a loaded library stays loaded."""
     extra = {"PATH": "/usr/bin:/bin", "ASCEND_HOME_PATH": str(toolkit), "FAKE_ACLPROF_LOG": str(toolkit / "log")}
     command = [sys.executable, "-c", PROGRAM, str(toolkit.parent / devices)]
     done = subprocess.run(command, env=environment(**extra), capture_output=True, text=True, timeout=100, check=True)
@@ -58,7 +58,7 @@ def test_with_msprof_it_is_whole(toolkit):
     assert tried(toolkit)["limits"] == ""
 
 
-def test_without_a_library_it_says_what_to_do(toolkit):
+def test_without_a_library_it_names_the_remedy(toolkit):
     why = "there is no aclprof; source CANN's set_env.sh before the job, or install CANN's toolkit"
     assert tried(toolkit) == {"where": "", "version": "", "devices": 2, "why": why, "limits": ""}
 

@@ -1,4 +1,4 @@
-"""The identity of a process in its job is read from the environment and /proc."""
+"""The identity of a process in its job comes from the environment and /proc."""
 
 import os
 import signal
@@ -19,7 +19,7 @@ WORKER = {"MS_ROLE": "MS_WORKER", "MS_WORKER_NUM": "16"}
 
 
 def place(environ):
-    """Return rank, world size, local rank and device."""
+    """Return (rank, world size, local rank, device) of a process with this environment."""
     found = process.identity(environ)
     return found.rank, found.world_size, found.local_rank, found.device_id
 
@@ -31,39 +31,40 @@ def place(environ):
         ({"DEVICE_ID": "5"}, (0, 1, 0, 5)),
         # msrun
         (WORKER | {"RANK_ID": "9", "RANK_SIZE": "16", "DEVICE_ID": "1", "MS_NODE_ID": "9"}, (9, 16, 1, 1)),
-        # a worker started by hand: only the number of its node counts
+        # a worker that a user starts by hand: its node's number counts
         (WORKER | {"RANK_ID": "7", "MS_NODE_ID": "9"}, (9, 16, 9, 9)),
-        # msrun on several nodes without --node_rank: on the node of the scheduler, on another one
+        # msrun on several nodes without --node_rank: the first case is on the scheduler's node, the second is
+        # on another node
         (WORKER | {"RANK_ID": "0", "RANK_SIZE": "16", "DEVICE_ID": "1"}, (1, 16, 1, 1)),
         (WORKER | {"RANK_SIZE": "16", "DEVICE_ID": "3"}, (3, 16, 3, 3)),
         (WORKER | {"RANK_ID": "5", "DEVICE_ID": "1"}, (5, 16, 1, 1)),
         ({"RANK_ID": "3", "MS_WORKER_NUM": "4"}, (3, 4, 3, 3)),
-        # a rank table and a shell: no size
+        # a rank table and a shell script, which give no number of ranks
         ({"RANK_ID": "3"}, (3, 4, 3, 3)),
         # torchrun
         ({"RANK": "9", "WORLD_SIZE": "16", "LOCAL_RANK": "1"}, (9, 16, 1, 1)),
-        # mpirun of Open MPI, of MPICH
+        # mpirun of Open MPI, then of MPICH
         ({"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_LOCAL_RANK": "0"}, (1, 2, 0, 0)),
         ({"PMI_RANK": "1", "PMI_SIZE": "2", "MPI_LOCALRANKID": "1"}, (1, 2, 1, 1)),
-        # of MVAPICH; srun --mpi=pmix
+        # mpirun of MVAPICH, then srun --mpi=pmix
         ({"MV2_COMM_WORLD_RANK": "3", "MV2_COMM_WORLD_SIZE": "4", "MV2_COMM_WORLD_LOCAL_RANK": "1"}, (3, 4, 1, 1)),
         ({"PMIX_RANK": "3", "SLURM_PROCID": "3", "SLURM_STEP_NUM_TASKS": "4", "SLURM_LOCALID": "1"}, (3, 4, 1, 1)),
-        # pods of Kubeflow's PyTorchJob, and of Volcano's plugin for PyTorch
+        # a pod of Kubeflow's PyTorchJob, then of Volcano's plugin for PyTorch
         (POD | {"RANK": "2", "WORLD_SIZE": "3", "PET_NNODES": "3", "PET_NODE_RANK": "2"}, (2, 3, 0, 0)),
         (POD | {"RANK": "1", "WORLD_SIZE": "3", "VC_TASK_INDEX": "0", "VK_TASK_INDEX": "0"}, (1, 3, 0, 0)),
-        # torchrun in such a pod; mpirun of Kubeflow's MPIJob; MindSpore's operator
+        # torchrun in such a pod, then mpirun of Kubeflow's MPIJob, then MindSpore's operator
         (POD | {"RANK": "9", "WORLD_SIZE": "16", "LOCAL_RANK": "1", "PET_NODE_RANK": "1"}, (9, 16, 1, 1)),
         (
             POD | {"OMPI_COMM_WORLD_RANK": "5", "OMPI_COMM_WORLD_SIZE": "8", "OMPI_COMM_WORLD_LOCAL_RANK": "1"},
             (5, 8, 1, 1),
         ),
         (POD | WORKER | {"MS_NODE_ID": "9", "DEVICE_ID": "1"}, (9, 16, 1, 1)),
-        # srun, and the shell of a batch script, which is no rank
+        # srun, then the shell of a batch script, which is not a rank
         ({"SLURM_PROCID": "5", "SLURM_STEP_NUM_TASKS": "8", "SLURM_LOCALID": "1"}, (5, 8, 1, 1)),
         ({"SLURM_PROCID": "0", "SLURM_NTASKS": "8"}, (0, 1, 0, 0)),
-        # the framework's own before the launcher's
+        # the framework's own variables count before the launcher's
         ({"RANK_ID": "2", "RANK_SIZE": "4", "OMPI_COMM_WORLD_RANK": "7", "OMPI_COMM_WORLD_SIZE": "8"}, (2, 4, 2, 2)),
-        # nonsense
+        # invalid values
         ({"RANK_ID": "x", "RANK": "-1", "OMPI_COMM_WORLD_RANK": "9" * 30, "PMI_RANK": "\u0661"}, (0, 1, 0, 0)),
     ],
 )
@@ -84,7 +85,7 @@ def test_the_place_in_the_job(environ, expected):
 def test_a_rank_that_is_given_out_later_is_not_known(environ, known):
     found = process.identity(environ)
     assert found.known is known
-    # it is unknown whether it is among the selected ranks
+    # it is unknown whether this rank is selected
     assert found.selected("9") is not known
     assert found.selected("all")
 
@@ -133,7 +134,7 @@ def test_selected(spec, world, ranks):
 
 @pytest.mark.parametrize("world", [1, 2, 7, 64, 1000])
 @pytest.mark.parametrize("count", [1, 2, 3, 8, 999])
-def test_a_sample_has_the_size_asked_for(world, count):
+def test_a_sample_has_the_requested_size(world, count):
     assert sum(process.selected(f"sample:{count}", rank, world) for rank in range(world)) == min(count, world)
 
 
@@ -156,7 +157,7 @@ def test_the_boot_has_a_name():
     assert alive.boot_id() == alive.boot_id() != ""
 
 
-def test_output_is_made_where_it_was_asked_for(tmp_path, monkeypatch):
+def test_output_is_made_at_the_requested_place(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     assert process.choose_output("./data") == (str(tmp_path / "data"), None)
@@ -180,7 +181,7 @@ def test_a_link_is_refused_but_not_one_above(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("path", ["/dev/null/data", "a\0b", "\ud800", "x" * 300, "/proc/data"])
-def test_what_cannot_be_written_falls_back_to_the_temporary_directory(tmp_path, monkeypatch, path):
+def test_an_unwritable_path_falls_back_to_the_temporary_directory(tmp_path, monkeypatch, path):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     chosen, line = process.choose_output(path)
     assert chosen == str(tmp_path)

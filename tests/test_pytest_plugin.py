@@ -14,7 +14,7 @@ import pytest
 def test_training():
     print("the test itself ran")
 """
-#: our own entry point may be installed or not
+#: loads the plugin by name, whether the package's entry point is installed or not
 PLUGIN = ("-p", "no:ms_profiler", "-p", pytest_plugin.__name__, "-p", "no:cacheprovider", "-p", "no:xdist")
 
 

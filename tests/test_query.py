@@ -19,7 +19,7 @@ def test_sums_by_name(tmp_path):
     assert answer.notes == []
 
 
-def test_rows_of_several_runs_are_told_apart(tmp_path):
+def test_rows_of_several_runs_have_their_directory_and_rank(tmp_path):
     for rank in range(2):
         write_training(tmp_path, name=named(rank), rank=rank, steps=2 + rank)
     expected = [(named(0), 0, 2), (named(1), 1, 3)]
@@ -49,7 +49,7 @@ def test_an_unknown_column_is_named_with_those_there_are(tmp_path, column):
 
 
 @pytest.mark.parametrize("text", ["selec", "", "select no_such(dur) from spans", "select 1; select 2"])
-def test_what_is_no_query_is_one_line(tmp_path, text):
+def test_an_invalid_query_is_one_line(tmp_path, text):
     with pytest.raises(UsageError, match=r"^The query cannot be run: .*`ms-profiler tables`\.$") as raised:
         query.ask([str(write_training(tmp_path))], text)
     assert "\n" not in str(raised.value)
@@ -60,7 +60,7 @@ def test_a_directory_without_anything(tmp_path):
         query.ask([str(tmp_path)], "select * from spans")
 
 
-def test_an_empty_table_is_told(tmp_path):
+def test_an_empty_table_is_reported(tmp_path):
     path = str(write_training(tmp_path))
     answer = query.ask([path], "select count(*) as n from memory")
     assert answer.table.rows() == [(0,)]
@@ -84,7 +84,7 @@ def test_tables_can_be_listed(tmp_path):
     assert set(found.to_series()) == {table.name for table in query.catalogue.TABLES}
 
 
-def test_what_a_long_run_leaves_out_is_told(tmp_path, monkeypatch):
+def test_rows_left_out_of_a_long_run_are_reported(tmp_path, monkeypatch):
     monkeypatch.setattr(kernel_stream, "MOST", 6)
     path = str(compiled(tmp_path, steps=20).write())
     answer = query.ask([path], "select count(*) as n from kernels")

@@ -1,4 +1,4 @@
-"""Ranks that a script starts itself get separate results, like ranks of a launcher."""
+"""Ranks that a script starts itself get separate results, as ranks of a launcher do."""
 
 import json
 import re
@@ -16,14 +16,14 @@ VARIABLES = {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
 
 
 def called(run, rank):
-    """Return how often each operator of a rank was called."""
+    """Return {operator: number of calls} of a rank."""
     (info,) = run.output.glob(f"*_ascend_ms/profiler_info_{rank}.json")
     return Counter({row["API Name"]: int(row["Count"]) for row in rows(info.parent, "api_statistic")})
 
 
 @pytest.mark.slow
 def test_each_rank_has_a_result_of_its_own(job):
-    """One test covers three programs, which take half a minute."""
+    """One test checks everything, because the programs together take half a minute."""
     run = job(PROGRAM, "2", str(free_port()), env=VARIABLES)
     assert run.code == 0, run.err
     bare = subprocess.run(
@@ -42,14 +42,14 @@ def test_each_rank_has_a_result_of_its_own(job):
         assert called(run, summary["rank"])["aten::addmm"] == 6
     for rank in range(2):
         assert len(list(run.output.glob(f"*_ascend_ms/profiler_info_{rank}.json"))) == 1
-    # the parent is in that of the rank that has its own
+    # the parent's records are in the result of rank 0, whose process has its own result
     (own,) = [path.parent for path in run.output.glob("*_ascend_ms/profiler_info_0.json")]
     ends = sorted(json.loads(path.read_text())["end"] for path in own.glob("FRAMEWORK/process_*/*.json"))
     assert ends == ["became rank 1 of 2", "exit", "exit"]
     assert [called(run, rank)["aten::tanh"] for rank in range(2)] == [1, 0]
-    # the job computes and prints the same as without us; the ranks may write into each other's lines
-    told = re.compile(r"(?:parent|rank \d) -?\d+\.\d{9}")
-    assert sorted(told.findall(run.out)) == sorted(told.findall(bare.stdout)) and len(told.findall(bare.stdout)) == 3
+    # The job computes and prints the same as without the profiler. The ranks may print into each other's lines.
+    times = re.compile(r"(?:parent|rank \d) -?\d+\.\d{9}")
+    assert sorted(times.findall(run.out)) == sorted(times.findall(bare.stdout)) and len(times.findall(bare.stdout)) == 3
     lines = run.err.splitlines()
     assert len(lines) == 2 and all(line.startswith("ms-profiler: ") for line in lines)
 

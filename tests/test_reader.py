@@ -10,7 +10,7 @@ from store_builder import MS, RAW_NS, StoreBuilder
 
 @pytest.fixture
 def store(tmp_path):
-    """Return a store of one process with one thread and two spans."""
+    """Return the store of a process with one thread and two spans."""
     store = StoreBuilder(tmp_path)
     process = store.process()
     thread = process.thread()
@@ -110,7 +110,7 @@ def test_control_stream_gives_strings_and_anchors(store):
     assert not counts.damaged
 
 
-def test_control_stream_goes_on_in_further_segments(store):
+def test_control_stream_continues_in_further_segments(store):
     process = store.processes[0]
     process.control = process.new_segment(control=True, capacity=64)
     number = process.string("said later")

@@ -17,7 +17,7 @@ def store(tmp_path):
 
 
 def recorded(store, executions=(), **options):
-    """Write a run of one second with one window, and return its process."""
+    """Write a run of one second whose kernels `executions` are in one window; return the builder of its process."""
     process = store.process()
     thread = process.thread()
     thread.span("graph", Category.GRAPH, 0, 1000 * MS)
@@ -27,7 +27,7 @@ def recorded(store, executions=(), **options):
 
 
 def read(store):
-    """Return name, start since the begin of the run, duration and lane of every kernel of window 0, and the counts."""
+    """Return (name, start in the run, duration, lane) of each kernel in window 0, and the reader's counts."""
     recording = readers_store.read(str(store.write()))
     names = {}
     table = kernel_windows.read(recording.windows[0], names, recording.clock, recording.counts)
@@ -40,7 +40,7 @@ def read(store):
 
 
 def shapes(store):
-    """Return the shapes of every kernel of window 0 by start, None where not known."""
+    """Return the shapes of each kernel in window 0 in the order of starts; None if they are unknown."""
     recording = readers_store.read(str(store.write()))
     names, texts = {}, {}
     table = kernel_windows.read(recording.windows[0], names, recording.clock, recording.counts)
@@ -50,7 +50,7 @@ def shapes(store):
 
 def test_every_execution_comes_back_to_the_nanosecond(store):
     generator = random.Random(5)
-    # a duration of up to six digits is exact; a longer one is rounded to six when it is written
+    # a duration of up to six digits is exact; the recorder writes longer ones rounded to six digits
     expected = sorted(
         (generator.randrange(900 * MS), f"Default/x-Net/Mul-op{generator.randrange(9)}", generator.randrange(10**6))
         for _ in range(2000)
@@ -83,12 +83,12 @@ def test_durations_are_whole_nanoseconds(store, text, expected):
 @pytest.mark.parametrize(
     ("damage", "kept", "lost"),
     [
-        # the end of the file is gone: within a number, behind a number, within a name, within a line that ends
+        # the end of the file is missing: within a number, after a number, within a name, at the end of a line
         (lambda text: text[: text.rfind(",0 ")], 3, 1),
         (lambda text: text[: text.rfind(" \n")], 3, 1),
         (lambda text: text + "Default/Mu", 4, 1),
         (lambda text: text.replace(" \n", "\n", 1), 3, 1),
-        # numbers that are none, too few, too many
+        # values that are not numbers, too few values, or impossible values
         (lambda text: text.replace(",0 ", ",x ", 1), 3, 1),
         (lambda text: text.replace("0.001,", "fast,", 1), 3, 1),
         (lambda text: text.replace(",0.001,0 ", " ", 1), 3, 1),
@@ -97,19 +97,19 @@ def test_durations_are_whole_nanoseconds(store, text, expected):
         (lambda text: text.replace("0.001,", "nan,", 1), 3, 1),
         (lambda text: text.replace("0.001,", "-1,", 1), 3, 1),
         (lambda text: text.replace("HostCpuOps", "HostCp", 1), 2, 1),
-        # spaces more than there should be hurt nothing
+        # additional spaces do no harm
         (lambda text: text.replace(",0 ", ",0   ", 1).replace("Ops;", "Ops; "), 4, 0),
         (lambda text: text + "\n\n", 4, 0),
         (lambda text: "", 0, 0),
     ],
 )
-def test_what_is_damaged_is_left_out_and_counted(store, damage, kept, lost):
+def test_damaged_kernels_are_left_out_and_counted(store, damage, kept, lost):
     executions = [
         (name, start * MS, 1000, "") for name, start in ((FORWARD, 1), (FORWARD, 2), (UPDATE, 3), (UPDATE, 4))
     ]
     process = recorded(store, executions)
     process.windows[0][TIMES] = damage(process.windows[0][TIMES])
-    # the drain does not say how many there were
+    # the mark of the drain does not have the number of kernels
     process.segments[1].slots[-16:-8] = bytes(8)
     rows, counts = read(store)
     assert (len(rows), counts.damaged_kernels) == (kept, lost)
@@ -181,7 +181,7 @@ def test_shapes_that_could_be_those_of_another_kernel_are_not_known(store):
     process = recorded(
         store,
         [
-            # these two ran at once: which was noted first is not known
+            # these two kernels ran at the same time, so it is unknown whose shapes were written first
             (one, 1 * MS, MS, "input_1:[1];"),
             (two, 1 * MS + 500, MS, "input_1:[2];", 1),
             (UPDATE, 5 * MS, 1000, "input_1:[5];"),
@@ -190,7 +190,7 @@ def test_shapes_that_could_be_those_of_another_kernel_are_not_known(store):
         ],
     )
     assert shapes(store) == [None, None, "5", None, None]
-    # one more than was run
+    # the file has shapes of one more kernel than ran
     process.windows[0][SHAPES] += "ApplyMomentum;ApplyMomentum-op0;1;input_1:[8];\n"
     assert shapes(store) == [None, None, None, None, None]
 
@@ -233,7 +233,7 @@ def test_sums_by_type_are_those_of_the_framework_to_its_printed_precision(tmp_pa
     durations = [generator.randrange(10**3, 10**8) for _ in range(500)]
     recorded(store, [(FORWARD, number * MS, duration, "") for number, duration in enumerate(durations)])
     total = sum(duration for _, _, duration, _ in read(store)[0])
-    # six significant digits of each, and of their sum
+    # each duration and their sum have six significant digits
     assert f"{total / 1e6:.5g}" == f"{sum(durations) / 1e6:.5g}"
 
 

@@ -1,4 +1,4 @@
-"""msprof's export of aclprof's data becomes tasks, launches, calls and tables of ours, whatever its columns."""
+"""msprof's export of aclprof's data, with any columns, becomes our tasks, launches, calls and tables."""
 
 import os
 import shutil
@@ -16,20 +16,20 @@ from ms_profiler.store.format import Category
 from store_builder import MS, RAW_NS, WALL_NS, StoreBuilder
 
 US = 1000
-#: of the operating system
+#: the thread's id in the operating system
 THREAD = 4300
 FOLDER = "PROF_000001_1_FAKE"
 HEADER = "Op Name,OP Type,Task Type,Stream ID,Task Start Time(us),Task Duration(us),{blocks},aic_mac_ratio\n"
 
 
 def task(name, kind, stream, launch, after, length):
-    """Return a line of the made-up raw data; times are microseconds."""
+    """Return a line of the made-up raw data; times are in microseconds."""
     start = WALL_NS + (launch + after) * US
     return f"{name} {kind} {stream} {WALL_NS + launch * US} {start} {length * US} {THREAD}\n"
 
 
 def steps(parent, **info):
-    """Build a run of three steps of 10 ms, each with a cell that launches, on a thread of a known number."""
+    """Build a run of three steps of 10 ms, each with a cell on the thread that launches; return its directory."""
     store = StoreBuilder(parent, **info)
     process = store.process()
     main = process.thread(1, "MainThread", THREAD)
@@ -43,7 +43,7 @@ def steps(parent, **info):
 
 
 def kernels_of(step):
-    """Return the launches of a step; the second kernel runs after the step's end on the host."""
+    """Return the raw data of a step's launches; the second kernel runs after the step's end on the host."""
     begin = 10_000 * step
     return [
         task("MatMul1", "MatMul", 2, begin + 2000, 100, 50),
@@ -53,7 +53,7 @@ def kernels_of(step):
 
 
 def record(path, lines, folder=FOLDER):
-    """Put raw data into a result."""
+    """Write raw data into a result."""
     data = path / folder / "device_0" / "data"
     data.mkdir(parents=True)
     (data / "tasks").write_text("".join(lines))
@@ -61,7 +61,7 @@ def record(path, lines, folder=FOLDER):
 
 @pytest.fixture
 def result(tmp_path, monkeypatch):
-    """Return a run of three steps with raw data not yet exported, and put msprof on the path."""
+    """Return a run of three steps with raw data that are not exported yet, and put the made-up msprof on the path."""
     monkeypatch.setenv("PATH", os.pathsep.join([str(FAKES), os.environ["PATH"]]))
     monkeypatch.setenv("FAKE_MSPROF_LOG", str(tmp_path / "log"))
     path = steps(tmp_path)
@@ -75,7 +75,7 @@ def read(path):
     return recording
 
 
-def test_tasks_and_who_launched_them(result):
+def test_tasks_and_their_launches(result):
     device = read(result).device
     assert device.form == tables.Form.ACLPROF
     first = device.tasks.row(0, named=True)
@@ -102,7 +102,7 @@ def test_tasks_and_who_launched_them(result):
     assert device.modules.rows() == [("RUNTIME", WALL_NS + 2100 * US, 2 << 20)]
 
 
-def test_kernels_stand_in_the_steps_that_launched_them_with_their_counters(result):
+def test_kernels_are_in_the_steps_that_launched_them_with_their_counters(result):
     analyse([str(result)])
     found = [(row["Step ID"], row["Name"], row["mac_ratio"], row["Module"]) for row in rows(result, "kernel_details")]
     computing = [row for row in found if not row[1].startswith("hcom_")]
@@ -132,14 +132,14 @@ def test_a_result_that_is_to_be_left_alone_is(result, tmp_path):
     assert len(rows(tmp_path / "elsewhere" / result.name, "l2_cache")) == 6
 
 
-def test_asking_runs_nothing_and_says_what_to_run(result, tmp_path):
+def test_a_query_runs_nothing_and_names_the_command(result, tmp_path):
     assert query.ask([str(result)], "SELECT * FROM kernels").table.is_empty()
     assert not (tmp_path / "log").exists()
     recording = reader.read(str(result))
     msprof.attach(recording, export.look(str(result)))
     (entry,) = recording.info.not_collected
     assert entry == {
-        "what": f"what aclprof recorded in {FOLDER}",
+        "what": f"records of aclprof in {FOLDER}",
         "why": f"msprof has not read it yet; run: ms-profiler analyse {result}",
     }
     analyse([str(result)])
@@ -160,7 +160,7 @@ def test_several_folders_are_one_recording(tmp_path, result):
     assert device.modules.height == 2
 
 
-def test_what_a_schedule_leaves_out_is_cut_by_launch(tmp_path, result):
+def test_a_schedule_cuts_kernels_by_their_launch(tmp_path, result):
     path = steps(
         tmp_path, name="other_1_2_ascend_ms", window={"start_ns": RAW_NS + 10 * MS, "end_ns": RAW_NS + 20 * MS}
     )
@@ -171,7 +171,7 @@ def test_what_a_schedule_leaves_out_is_cut_by_launch(tmp_path, result):
 
 
 def exported(path, **files):
-    """Put msprof's files into a result, by name of the file, in which a dot is an underscore."""
+    """Write msprof's files into a result; the keyword of a file is its name with an underscore for the dot."""
     output = path / FOLDER / export.OUTPUT
     output.mkdir(parents=True, exist_ok=True)
     for name, content in files.items():
@@ -180,7 +180,7 @@ def exported(path, **files):
 
 
 def start(microseconds):
-    """Return a time as msprof writes it."""
+    """Return a time since the run's begin in microseconds as msprof writes it."""
     return f"{(WALL_NS + microseconds * US) // US}.{WALL_NS % US:03d}\t"
 
 
@@ -229,7 +229,7 @@ def test_counters_without_a_kernel_are_worth_having(tmp_path):
     ]
 
 
-def test_nothing_in_the_folder_is_no_device(tmp_path):
+def test_an_empty_folder_is_no_device(tmp_path):
     path = steps(tmp_path)
     exported(path, msprof_1_json="[]")
     assert read(path).device is None

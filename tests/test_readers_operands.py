@@ -6,7 +6,7 @@ from ms_profiler.analysis.readers import operand_windows
 from ms_profiler.store.format import Category
 
 OP, MARKER = int(Category.OP), int(Category.MARKER)
-TOLD = pl.Schema(
+NOTES = pl.Schema(
     {
         "window": pl.Int64,
         "native_tid": pl.UInt64,
@@ -22,57 +22,57 @@ THREADS = pl.DataFrame(
 )
 
 
-def matched(told, spans):
+def matched(notes, spans):
     """Return the argument that each span gets.
 
     Args:
-        told: (name, category, time) of thread 71, whose arguments are 100, 101, ...
-        spans: (name, start) of thread 1.
+        notes: (name, category, time) of each note on thread 71; their arguments are 100, 101, ...
+        spans: (name, start) of each span on thread 1.
     """
-    records = [(0, 71, name, category, time, 100 + row) for row, (name, category, time) in enumerate(told)]
+    records = [(0, 71, name, category, time, 100 + row) for row, (name, category, time) in enumerate(notes)]
     frame = pl.DataFrame([(1, name, OP, start) for name, start in spans], SPANS, orient="row")
-    found = operand_windows.match(pl.DataFrame(records, TOLD, orient="row"), frame, THREADS)
+    found = operand_windows.match(pl.DataFrame(records, NOTES, orient="row"), frame, THREADS)
     by_span = {(name, start): known for _, start, name, known in found.rows()}
     return [by_span.get(span) for span in spans]
 
 
 def test_order_counts_where_clocks_differ():
-    # one name, 1 us apart, and a clock that is 400 ns late
+    # the spans have one name, 1 us apart, and the clock of the records is 400 ns late
     spans = [(5, 1000 * row) for row in range(50)]
     assert matched([(5, OP, 1000 * row + 400) for row in range(50)], spans) == list(range(100, 150))
 
 
 def test_the_first_and_last_of_a_busy_thread_may_be_missing_on_either_side():
     spans = [(row % 3, 1000 * row) for row in range(30)]
-    told = [(row % 3, OP, 1000 * row + 300) for row in range(4, 26)]
-    assert matched(told, spans) == [None] * 4 + list(range(100, 122)) + [None] * 4
-    told = [(row % 3, OP, 1000 * row + 300) for row in range(-3, 33)]
-    assert matched(told, spans) == list(range(103, 133))
+    notes = [(row % 3, OP, 1000 * row + 300) for row in range(4, 26)]
+    assert matched(notes, spans) == [None] * 4 + list(range(100, 122)) + [None] * 4
+    notes = [(row % 3, OP, 1000 * row + 300) for row in range(-3, 33)]
+    assert matched(notes, spans) == list(range(103, 133))
 
 
 def test_regions_that_only_kineto_knows_are_passed_over():
     spans = [(1, 1000), (2, 3000), (1, 5000)]
-    told = [(1, OP, 1000), (9, MARKER, 2000), (2, OP, 3000), (1, OP, 5000)]
-    assert matched(told, spans) == [100, 102, 103]
+    notes = [(1, OP, 1000), (9, MARKER, 2000), (2, OP, 3000), (1, OP, 5000)]
+    assert matched(notes, spans) == [100, 102, 103]
 
 
-@pytest.mark.parametrize("told", [[], [(1, OP, 1000), (7, OP, 3000), (1, OP, 5000)]])
-def test_nothing_is_said_where_the_two_disagree(told):
-    assert matched(told, [(1, 1000), (2, 3000), (1, 5000)]) == [None] * 3
+@pytest.mark.parametrize("notes", [[], [(1, OP, 1000), (7, OP, 3000), (1, OP, 5000)]])
+def test_a_contradiction_gives_no_operands(notes):
+    assert matched(notes, [(1, 1000), (2, 3000), (1, 5000)]) == [None] * 3
 
 
 def test_threads_are_kept_apart():
-    told = pl.DataFrame(
-        [(0, 71, 1, OP, 1000, 100), (0, 72, 1, OP, 1000, 200), (0, 99, 1, OP, 1000, 300)], TOLD, orient="row"
+    notes = pl.DataFrame(
+        [(0, 71, 1, OP, 1000, 100), (0, 72, 1, OP, 1000, 200), (0, 99, 1, OP, 1000, 300)], NOTES, orient="row"
     )
     spans = pl.DataFrame([(1, 1, OP, 1000), (2, 1, OP, 1000)], SPANS, orient="row")
-    assert sorted(operand_windows.match(told, spans, THREADS).rows()) == [(1, 1000, 1, 100), (2, 1000, 1, 200)]
+    assert sorted(operand_windows.match(notes, spans, THREADS).rows()) == [(1, 1000, 1, 100), (2, 1000, 1, 200)]
 
 
 def test_operators_between_two_windows_are_in_neither():
     rows = [(0, 71, 1, OP, 1000, 100), (0, 71, 2, OP, 3000, 101), (1, 71, 1, OP, 9000, 102), (1, 71, 4, OP, 11000, 103)]
     spans = [(1, 1, OP, 1000), (1, 2, OP, 3000), (1, 3, OP, 5000), (1, 1, OP, 9000), (1, 4, OP, 11000)]
     found = operand_windows.match(
-        pl.DataFrame(rows, TOLD, orient="row"), pl.DataFrame(spans, SPANS, orient="row"), THREADS
+        pl.DataFrame(rows, NOTES, orient="row"), pl.DataFrame(spans, SPANS, orient="row"), THREADS
     )
     assert found["known"].to_list() == [100, 101, 102, 103]

@@ -39,7 +39,7 @@ def test_times_are_exact_and_since_the_epoch(store):
     assert row["arg"] == 2**64 - 1
 
 
-def test_thread_slots_change_the_thread_of_what_follows(store):
+def test_a_thread_slot_changes_the_thread_of_later_records(store):
     process = store.process()
     thread = process.thread(1, "MainThread", 4242)
     thread.span("main", Category.DATA, 0, MS)
@@ -213,7 +213,7 @@ def test_run_without_its_record_is_read(store):
 
 
 @pytest.mark.parametrize("content", [None, b"", b"garbage" * 100])
-def test_nothing_readable_is_an_error_that_says_why(store, content):
+def test_an_unreadable_store_is_an_error_with_the_reason(store, content):
     process = store.process()
     process.thread()
     path = store.write()
@@ -243,8 +243,8 @@ def test_a_million_slots_stay_columns(store):
     assert recording.spans.select((pl.col("end_ns") - pl.col("start_ns")).unique()).item() == 50
 
 
-def test_what_begins_while_the_store_is_read_is_not_of_this_reading(store, monkeypatch):
-    """A running job writes further records between the first and the second reading of its segments."""
+def test_records_that_begin_while_the_store_is_read_are_left_out(store, monkeypatch):
+    """A running job writes further records between the reader's first and second pass over its segments."""
     process = store.process()
     thread = process.thread()
     thread.step(0, 0, 3 * MS)

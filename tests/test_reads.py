@@ -1,4 +1,4 @@
-"""Reads of tensors by the host, and the time that they keep the host from queueing, are found."""
+"""Reads of tensors by the host are found, with the time in which they keep the host from launching."""
 
 import polars as pl
 import pytest
@@ -22,7 +22,7 @@ STEPS = Steps(
 
 
 def spans(*rows):
-    """Return spans: (name, category, start, end) in microseconds, and the thread where it is not the stepping one."""
+    """Return a table of spans (name, category, start, end) in microseconds; a fifth value is a thread other than 1."""
     return pl.DataFrame(
         [
             (1, thread[0] if thread else 1, name, category, 0, False, start * US, end * US, 0, 0, None)
@@ -51,12 +51,12 @@ def test_reads_have_their_step_and_module_and_those_of_samplers_and_optimizers_d
     ]
 
 
-def test_nothing_is_queued_between_reads_that_follow_each_other():
+def test_the_queue_is_empty_between_consecutive_reads():
     pieces = phases((0, "other", 0, 10_000), (1, "other", 10_000, 20_000))
     table = spans(*((1, Category.OP, start, start + 1) for start in (100, 600, 5000, 9990, 10_010, 10_500)))
     none = spans().select("start_ns", "end_ns")
     found = reads.drained(reads.reads(table, NAMES, pieces, STEPS), none, none["start_ns"])
-    # 600 to 5000 and 5000 to 9990 are long enough to queue something
+    # in the gaps from 600 to 5000 and from 5000 to 9990, the host has time to queue something
     assert shown(found) == [(100, 600), (9990, 10_500)]
 
 
@@ -65,11 +65,11 @@ def test_a_read_that_waited_for_the_last_kernel_leaves_the_device_without_work_u
     table = spans((2, Category.SYNC, 1000, 2000), (2, Category.SYNC, 5000, 5100))
     kernels = pl.DataFrame({"start_ns": [500, 2700, 7000], "end_ns": [1900, 3000, 7100]}) * US
     found = reads.drained(reads.reads(table, NAMES, pieces, STEPS), kernels, kernels["start_ns"].head(0))
-    # in the second one no kernel ended: it waited for nothing
+    # no kernel ended during the second read, so it waited for none
     assert shown(found) == [(2000, 2700)]
 
 
-def test_what_the_host_does_for_long_after_a_read_is_no_wait_for_it():
+def test_long_host_work_after_a_read_is_no_wait():
     pieces = phases((0, "other", 0, 20_000))
     table = spans((2, Category.SYNC, 1000, 2000), (2, Category.SYNC, 14_000, 14_100))
     kernels = pl.DataFrame({"start_ns": [500, 12_000], "end_ns": [1900, 12_100]}) * US

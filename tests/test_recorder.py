@@ -1,11 +1,11 @@
-"""Sessions, spans and events work in every recorder, native or Python, mapped or written."""
+"""Sessions, spans and events work in every recorder: native or Python, mapped or written."""
 
 import sys
 import threading
 import time
 
 import pytest
-from ms_profiler.job.recorder import create
+from ms_profiler.job.recorder import collector, create
 from recorders import finish, run_thread
 from store_check import ABANDONED, COUNTER, INSTANT, OPEN, OPERANDS, RAISED, SPAN, STEP, UNRECORDED, read_store
 
@@ -58,7 +58,7 @@ class TestLifecycle:
         for number, path in enumerate(stores):
             path.mkdir()
             recorder.open(str(path))
-            recorder.end(token)  # of the first store
+            recorder.end(token)  # the token of the first store has no effect
             recorder.end(recorder.begin(recorder.intern("in both"), 1, number))
             token = recorder.begin(recorder.intern("left open"), 1, number)
         recorder.close()
@@ -115,6 +115,13 @@ class TestLifecycle:
         assert "ms_profiler.job.recorder.native" in reason
         assert "\n" not in reason
 
+    def test_a_python_without_gil_does_not_load_the_native_one(self, monkeypatch):
+        monkeypatch.delitem(sys.modules, "ms_profiler.job.recorder.native")
+        monkeypatch.setattr(sys, "abiflags", "t")
+        recorder, reason = create()
+        assert (recorder.kind, collector()) == ("python", "")
+        assert "free-threaded" in reason
+
 
 class TestSpans:
     def test_nesting(self, recorder, folder):
@@ -148,7 +155,7 @@ class TestSpans:
             (5, 0, 0),
         ]
 
-    def test_an_outer_end_abandons_what_is_inside(self, recorder, folder):
+    def test_an_outer_end_abandons_the_spans_inside(self, recorder, folder):
         recorder.open(str(folder))
         name = recorder.intern("x")
         outer, middle, inner = (recorder.begin(name, 1, number) for number in range(3))
@@ -165,7 +172,7 @@ class TestSpans:
         used = recorder.begin(name, 1, 1)
         recorder.end(used)
         running = recorder.begin(name, 1, 2)
-        recorder.end(used)  # stood where `running` stands now
+        recorder.end(used)  # `running` has its place now
         recorder.end(0)
         recorder.end(running + 1)
         recorder.end(2**31 - 1)
@@ -297,7 +304,7 @@ class TestEvents:
         recorder.anchor()
         recorder.close()
         store = read_store(folder)
-        assert len(store.anchors) >= 3  # at open, ours, at close
+        assert len(store.anchors) >= 3  # one each from open, from the call and from close
         offset = time.clock_gettime_ns(time.CLOCK_REALTIME) - recorder.now()
         for raw, real, half_width in store.anchors:
             assert half_width < 50_000_000

@@ -1,4 +1,4 @@
-"""Recordings are right in processes that fork, are killed, or run out of disk."""
+"""Recordings are right in processes that fork, are killed, or fill the disk."""
 
 import os
 import random
@@ -45,13 +45,13 @@ def test_fork_children_have_stores_of_their_own(kind, tmp_path):
 @pytest.mark.parametrize("kind", MAPPED)
 @pytest.mark.parametrize("seed", range(5))
 def test_a_kill_loses_nothing_that_had_ended(kind, folder, seed):
-    """Each seed kills at four random moments, which makes twenty kills."""
+    """Each seed kills four times at random moments, which makes twenty kills for each recorder."""
     wait = random.Random(seed)
     for number in range(4):
         path = folder / str(number)
         path.mkdir()
         process = start_program("recorder_kill.py", kind, path, 3)
-        reports = process.stdout.read(64)  # it runs
+        reports = process.stdout.read(64)  # by then the program records
         time.sleep(wait.uniform(0, 0.15))
         process.send_signal(signal.SIGKILL)
         reports += process.stdout.read()
@@ -70,15 +70,15 @@ def test_a_kill_loses_nothing_that_had_ended(kind, folder, seed):
 
 
 @pytest.mark.parametrize("kind", WRITTEN)
-def test_what_is_not_mapped_is_copied_while_it_runs(kind, folder):
+def test_segments_without_mapping_are_copied_while_the_job_runs(kind, folder):
     process = start_program("recorder_kill.py", kind, folder, 2)
     first = process.stdout.read(4096).decode().splitlines()[:-1]
 
     def copied():
-        os.read(process.stdout.fileno(), 1 << 20)  # let it go on
+        os.read(process.stdout.fileno(), 1 << 20)  # empties the pipe, so that the program continues
         try:
             store = read_store(folder, process.pid, killed=True)
-        except AssertionError:  # read while it is written
+        except AssertionError:  # the recorder was writing just now
             return False
         ended = {(span.name, span.arg) for span in store.spans()}
         return all((f"thread {line.split()[0]}", int(line.split()[1])) in ended for line in first)
@@ -104,7 +104,7 @@ def check_full(kind, folder, filler):
 
 @all_kinds
 def test_a_full_disk_is_no_signal(kind, mounted):
-    """Recording stops on a full disk and continues when there is room again; the program never notices."""
+    """Recording stops when the disk is full, and continues when there is room again. The program gets no signal."""
     disk = mounted("-t", "tmpfs", "-o", "size=512k", "tmpfs")
     (disk / "store").mkdir()
     filler = disk / "filler"
@@ -115,7 +115,10 @@ def test_a_full_disk_is_no_signal(kind, mounted):
 
 @pytest.mark.parametrize("kind", MAPPED)
 def test_where_mappings_cannot_be_relied_on_it_writes(kind, mounted):
-    """Network file systems are such a case; here a ramfs, which is no known file system and cannot reserve blocks."""
+    """On network file systems, mappings are unreliable.
+
+    The test uses a ramfs, which ms-profiler does not know, either.
+    """
     disk = mounted("-t", "ramfs", "ramfs")
     recorder = make(kind)
     recorder.open(str(disk), first_slots=8)
@@ -135,15 +138,17 @@ def test_a_limit_on_file_sizes_is_no_signal(kind, folder):
 
 @all_kinds
 def test_a_job_may_close_descriptors_it_does_not_know(kind, folder):
-    """Daemons close unknown descriptors; files that the job then opens under the same numbers stay untouched."""
+    """Daemons close unknown descriptors.
+
+    The recorder must not touch files that the job then opens under the same numbers.
+    """
     pid = int(run_program("recorder_close_all.py", kind, folder))
     assert len(read_store(folder, pid).spans("x")) == 20_000
 
 
 @all_kinds
 def test_memory_does_not_grow_with_the_store(kind, folder):
-    """While two million spans (64 MB) are recorded, the recorder holds some segments, and at most 32 MiB to be
-    copied."""
+    """For two million spans (64 MB), the recorder holds only some segments, and at most 32 MiB to be copied."""
     spans = 2_000_000 if kind.startswith("native") else 100_000
     growth = int(run_program("recorder_memory.py", kind, folder, spans))
     assert growth < (48 if kind in WRITTEN else 24) << 20

@@ -69,15 +69,15 @@ class TestRefusal:
         assert coarse / 2 < fine_bytes + coarse_bytes <= coarse
         assert [record.arg for record in store.named("step")] == list(range(0, 40_000, 40)), "they go on longest"
         assert store.bytes <= limit
-        # looks at the processor, one after a while, are refused, too
+        # the recorder also refuses samples of the processor, one after a while
         assert store.dropped == store.dropped_limit
         assert 0 <= store.dropped - (80_000 - (fine_bytes + coarse_bytes) // 32) < 100
-        # the beginning of the text is stored
+        # the first fine spans are stored, without a gap
         assert [record.arg for record in store.spans("fine")] == list(range(fine_bytes // 32))
 
     def test_nothing_goes_beyond_the_limit(self, recorder, folder):
         most, count = 3_000_000, 120_000
-        recorder.open(str(folder), first_slots=64, limit=most)  # the strings of other tests take a megabyte of it
+        recorder.open(str(folder), first_slots=64, limit=most)  # other tests' strings take a megabyte of it
         name = recorder.intern("step")
         recorded = [recorder.record(STEP, 1, 0, name, number, number + 1, number) for number in range(count)]
         kept = sum(recorded)
@@ -93,14 +93,14 @@ class TestRefusal:
             assert not recorder.begin(1, 1) and not list(folder.iterdir())
 
     def test_all_that_join_an_account_share_it(self, recorder, tmp_path):
-        """Recorders join one after the other, like short-lived children of a job; a closed store still counts."""
+        """The recorders join one after another, like short-lived children of a job. A closed store still counts."""
         path, limit = tmp_path / "account", 400_000
         taken = []
         for number in range(40):
             folder = tmp_path / str(number)
             folder.mkdir()
             try:
-                # the limit of a later process does not count
+                # the account keeps the limit of the first process
                 recorder.open(str(folder), first_slots=64, account=str(path), limit=limit * (number + 1))
             except OSError as error:
                 assert error.errno == errno.EDQUOT
@@ -117,7 +117,7 @@ class TestRefusal:
         assert sum(taken) + 12288 * (40 - found.refused) == found.taken
 
     def test_others_take_of_the_same_account(self, recorder, folder):
-        recorder.spend(1000)  # nothing is open, nothing is counted
+        recorder.spend(1000)  # does not count, because no store is open
         assert recorder.room() == 0
         recorder.open(str(folder), first_slots=64, limit=10_000_000)
         room = recorder.room()
@@ -161,11 +161,11 @@ class TestSegments:
         assert sum(expected[:-1]) < count + len(expected) <= sum(expected)
         assert [record.arg for record in store.records] == list(range(count))
 
-    def test_descriptors_are_not_kept(self, recorder, folder):
+    def test_descriptors_are_closed(self, recorder, folder):
         recorder.open(str(folder), first_slots=8)
         for _ in range(1000):
             recorder.end(recorder.begin(recorder.intern("x"), 1))
-        # the helper thread may just be making a segment
+        # the helper thread may be making a segment just now
         poll(lambda: not any(target.startswith(str(folder)) for target in descriptors()))
 
     def test_a_removed_directory_stops_the_recording_only(self, recorder, folder):
@@ -173,7 +173,7 @@ class TestSegments:
         name = recorder.intern("x")
         for _ in range(20):
             recorder.end(recorder.begin(name, 1))
-        while folder.exists():  # the helper thread may just be making a segment
+        while folder.exists():  # the helper thread may be making a segment just now
             shutil.rmtree(folder, ignore_errors=True)
         for number in range(5000):
             recorder.end(recorder.begin(name, 1))
@@ -247,8 +247,8 @@ class TestStrings:
             records = read_store(path).records
             assert [record.name for record in records] == ["before any store", "since the first store"]
 
-    def test_names_of_what_comes_and_goes_are_fewer(self, recorder, tmp_path):
-        """Refusals are in the store at once, because a killed process writes nothing at its end."""
+    def test_names_of_short_lived_objects_are_limited(self, recorder, tmp_path):
+        """The store has the refusals at once, because a killed process writes nothing at its end."""
         folder = tmp_path / "process_1"
         folder.mkdir()
         recorder.open(str(folder))
@@ -259,12 +259,12 @@ class TestStrings:
         recorder.close()
         store = reader.read_process(str(folder), reader.ReadCounts())
         assert (store.unnamed, recorder.stats().unnamed) == (200, 200)
-        assert "200 times" in store.info.missing[0]["why"]
+        assert "200 names were refused" in store.info.missing[0]["why"]
 
     @pytest.mark.parametrize("texts", ["many", "large"])
     @pytest.mark.parametrize("kind", KINDS)
     def test_they_are_bounded(self, kind, texts, tmp_path):
-        """An endless series of names fills neither memory nor disk, and known names stay in use."""
+        """An endless series of names fills neither memory nor disk, and known names can still be used."""
         count = {"many": 70_000, "large": 2000}[texts]
         for line in run_program("recorder_names.py", kind, tmp_path, texts).splitlines():
             kept, unnamed, dropped, size = map(int, line.split())

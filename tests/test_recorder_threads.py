@@ -1,4 +1,4 @@
-"""Threads record correctly in every recorder, also when signal handlers interrupt them."""
+"""Threads record correctly in every recorder, even if signal handlers interrupt them."""
 
 import signal
 import threading
@@ -52,8 +52,10 @@ class TestThreads:
         assert [record.name for record in store.records] == ["before", "after"]
 
     def test_names_are_cut_between_characters(self, recorder, folder):
-        """Our names are cut after 255 bytes; a name that the system cut after 15 bytes may end inside of a
-        character."""
+        """ms-profiler cuts a name after 255 bytes, between characters.
+
+        The system cuts after 15 bytes, even within a character.
+        """
         recorder.open(str(folder))
 
         def work():
@@ -95,7 +97,7 @@ class TestThreads:
         assert all(record.end <= ended for record in left)
 
     def test_it_shares_nothing_between_threads(self, recorder, folder):
-        """With many threads and small segments, every span is stored under its thread and properly nested."""
+        """With many threads and small segments, every span is stored under its own thread and properly nested."""
         recorder.open(str(folder), first_slots=8)
         count = 4000 if recorder.kind == "native" else 500
 
@@ -122,8 +124,7 @@ class TestThreads:
         assert store.dropped == 0
 
     def test_signal_handlers_may_record_too(self, recorder, folder):
-        """Signal handlers run between any two lines of Python and interrupt system calls, and their records are
-        right."""
+        """Signal handlers run between any two lines of Python, and interrupt system calls. Their records are right."""
         recorder.open(str(folder), first_slots=8)
         counts = {"job": 0, "handler": 0}
 
@@ -135,7 +136,7 @@ class TestThreads:
 
         def handle(*_):
             work("handler", counts["handler"] % 100)
-            signal.setitimer(signal.ITIMER_REAL, 0.0002)  # the next one, so that they do not pile up
+            signal.setitimer(signal.ITIMER_REAL, 0.0002)  # the next signal only now, so that none pile up
 
         before = signal.signal(signal.SIGALRM, handle)
         try:

@@ -1,4 +1,4 @@
-"""report.html: a browser shows the figures of summary.json, and no request leaves."""
+"""A browser shows the figures of summary.json in report.html, and the page makes no request."""
 
 import base64
 import hashlib
@@ -17,12 +17,12 @@ from ms_profiler.cli import main
 from ms_profiler.store.format import Category
 from store_builder import MS, folder_of, training
 
-#: name of an operator that would run in a page that takes names for markup
+#: an operator's name that would run code in a page that reads names as markup
 HOSTILE = "<img src=x onerror=document.body.dataset.harmed=1></script><script>document.body.dataset.harmed=1</script>"
 
 
 def page_of(path, *more, output=None):
-    """Return the text of the page that the command writes for results."""
+    """Run `ms-profiler report` on results, and return the text of the page."""
     options = [] if output is None else ["--output", str(output)]
     assert main(["report", str(path), *map(str, more), *options]) == 0
     return (output or folder_of(path).parent / "report.html").read_text(encoding="utf-8")
@@ -33,7 +33,7 @@ def inflated(text):
 
 
 def held_in(page):
-    """Return the data that a page holds."""
+    """Return the data that a page contains, as JSON values."""
     return json.loads(inflated(re.search(r'<script id="run" type="text/plain">([^<]*)<', page)[1]))
 
 
@@ -42,7 +42,7 @@ def runs_of(page):
 
 
 def values(page, packed):
-    """Return a packed column of a page."""
+    """Unpack a column of a page, and return its values."""
     count = packed["count"]
     if not packed["planes"]:
         return [0] * count
@@ -56,7 +56,7 @@ def values(page, packed):
 
 @pytest.fixture(scope="module")
 def result(tmp_path_factory):
-    """Return the directory of an analysed run with one name that is markup and one event of two minutes."""
+    """Return the directory of an analysed run in which one name is markup and one event takes two minutes."""
     store = training(tmp_path_factory.mktemp("report"))
     thread = store.processes[0].thread(2, "worker")
     thread.span(HOSTILE, Category.OP, 60 * MS, 61 * MS)
@@ -112,10 +112,10 @@ def test_of_a_run_with_too_many_events_the_slowest_steps_are_drawn(tmp_path, mon
     assert re.match(r"\d+ of \d+ events: those of the first and the slowest steps \(0, ", note)
 
 
-def test_it_asks_the_network_for_nothing_and_is_small(page):
+def test_it_uses_no_network_and_is_small(page):
     code = re.sub(r"<script id=.*?</script>", "", page, flags=re.DOTALL)
     assert len(code) < 1 << 20
-    # the one address is the name of a namespace or of a source, never fetched: the policy has no host at all
+    # The page's policy forbids every request. Its only addresses are names of XML namespaces and of sources.
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)[1]
     assert policy.startswith("default-src 'none'")
     assert "http" not in policy
@@ -123,7 +123,7 @@ def test_it_asks_the_network_for_nothing_and_is_small(page):
     assert HOSTILE not in page
 
 
-def test_libraries_are_what_their_checksums_say():
+def test_libraries_match_their_checksums():
     vendor = resources.files(document.__package__) / "static" / "vendor"
     listed = dict(reversed(line.split()) for line in (vendor / "SHA256SUMS").read_text().splitlines())
     there = {item.name for item in vendor.iterdir()} - {"SHA256SUMS"}
@@ -140,7 +140,7 @@ def test_two_runs_are_compared(tmp_path, result):
     assert sum(each["change_ns"] for each in causes["contributors"]) == causes["change_ns"]
 
 
-def test_an_analysis_writes_it_where_it_is_asked_to_and_renews_it(tmp_path):
+def test_an_analysis_writes_it_on_request_and_renews_it(tmp_path):
     path = training(tmp_path).write()
     page = folder_of(path).parent / "report.html"
     assert main(["analyse", str(path)]) == 0

@@ -1,4 +1,4 @@
-"""The memory of the process is sampled between steps."""
+"""The resident memory of the process is sampled between steps."""
 
 import os
 from types import SimpleNamespace
@@ -9,14 +9,14 @@ from conftest import PROGRAMS
 from ms_profiler.analysis.readers import store
 from ms_profiler.job.samplers.resident import Resident
 
-#: memory that the planted job keeps each step: 256 x 1024 floats
+#: bytes that the planted job keeps in each step: 256 x 1024 floats
 KEPT = 256 * 1024 * 4
-#: the system may put each of them on a huge page of its own
+#: bytes of a huge page; the system may put each kept tensor on a separate one
 HUGE = 2 << 20
 
 
 @pytest.mark.slow
-def test_what_a_job_keeps_is_seen_between_its_steps(job):
+def test_memory_growth_is_measured_between_steps(job):
     run = job(PROGRAMS / "planted_torch.py", "growth")
     assert run.code == 0, run.err
     recording = store.read(str(run.result))
@@ -24,7 +24,7 @@ def test_what_a_job_keeps_is_seen_between_its_steps(job):
     held = counters.filter(pl.col("name") == "host memory")["value"]
     assert held.len() >= 8
     steps = run.summary["steps"]["count"]
-    # the first look is after the first step, the last one some steps before the end
+    # the first sample comes after the first step, the last one some steps before the end
     assert KEPT * steps / 2 < held[-1] - held[0] < 1.5 * HUGE * steps
     leak = run.summary["memory_growth"]
     assert 0.8 * KEPT < leak["per_step"] < 1.2 * HUGE

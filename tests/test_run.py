@@ -18,7 +18,7 @@ CLI = "import sys; sys.path.insert(0, sys.argv.pop(1)); from ms_profiler.cli imp
 
 
 def ms_profiler(*words, variable=None, cwd=None, **extra):
-    """Run the command line of this checkout, whatever is installed."""
+    """Run the command line of this checkout, not that of an installed version; return the finished process."""
     return subprocess.run(
         [sys.executable, "-c", CLI, str(ROOT / "agent"), *map(str, words)],
         env=environment(variable, **extra),
@@ -157,7 +157,7 @@ def test_the_path_holds_our_directory_once_and_first(present, expected):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGSEGV])
-def test_the_signal_that_ended_a_job_is_told(tmp_path, number):
+def test_the_signal_that_ended_a_job_is_recorded(tmp_path, number):
     program = f"import mindspore, os; os.kill(os.getpid(), {int(number)})"
     words = ["--output-path", tmp_path, "--", sys.executable, "-c", program]
     assert ms_profiler("run", *words, PYTHONPATH=STAND_INS).returncode == -number
@@ -169,8 +169,8 @@ def test_the_signal_that_ended_a_job_is_told(tmp_path, number):
     assert f"killed by {number.name}" in ms_profiler("summary", result).stdout
 
 
-def test_a_job_that_leaves_without_python_s_exit_is_told_with_its_code(tmp_path):
-    """Also where it is no child of the watcher's but a process below the command, as ranks of a launcher are."""
+def test_a_job_that_leaves_without_python_s_exit_has_its_code_recorded(tmp_path):
+    """The watcher finds the exit code even if the job is a process below the command, as a launcher's ranks are."""
     rank = f"import mindspore, os, time; time.sleep({2 * watcher._INTERVAL}); os._exit(3)"
     below = f"import subprocess, sys; sys.exit(subprocess.run([sys.executable, '-c', {rank!r}]).returncode + 1)"
     words = ["--output-path", tmp_path, "--", sys.executable, "-c", below]
@@ -182,7 +182,7 @@ def test_a_job_that_leaves_without_python_s_exit_is_told_with_its_code(tmp_path)
     assert process["state"] == "exit code 3, without Python's exit"
 
 
-def test_a_job_that_ends_by_itself_is_told_by_no_signal(tmp_path):
+def test_a_job_that_exits_has_its_exit_code(tmp_path):
     words = ["--output-path", tmp_path, "--", sys.executable, "-c", "import mindspore, sys; sys.exit(3)"]
     assert ms_profiler("run", *words, PYTHONPATH=STAND_INS).returncode == 3
     (result,) = tmp_path.glob("*_ascend_ms")

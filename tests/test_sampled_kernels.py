@@ -1,4 +1,4 @@
-"""MindSpore's kernels are sampled with operators and modules where they cost too much."""
+"""If MindSpore's kernels cost too much, they are sampled together with operators and modules."""
 
 import importlib.util
 

@@ -1,4 +1,4 @@
-"""A budget of time limits recording: steps of a job bound by launches are sampled throughout, and totals are right."""
+"""A budget of time limits recording: a job bound by launches is sampled from begin to end, and the totals are right."""
 
 import importlib.util
 
@@ -13,9 +13,14 @@ from ms_profiler.store.format import Category
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs PyTorch")
 
 LOOP = PROGRAMS / "torch_launches.py"
-STEPS = 1500
-#: calls in a step: forward, and of the derivatives
+#: number of steps of a run. A stretch is at most half of the steps before it: 1,500 steps have 7 to 12 pairs of sampled
+#: and other steps, and a measured cost needs 8.
+STEPS = 5000
+#: number of steps of a run whose records fill the disk space
+FILLING = 1500
+#: calls of tanh in a step's forward pass; the operator of its derivative has another name
 TANH = 3 * 5
+#: calls of Sequential modules in a step
 MODULES = 1 + 5
 
 
@@ -32,7 +37,7 @@ def measures(run):
 
 
 def calls(measures, name, category=Category.OP):
-    """Return how often something was called in each step, in their order."""
+    """Return the number of calls with a name in each step, in the order of the steps."""
     spans = measures.spans.filter(
         pl.col("category") == int(category), measures.recording.names.gather(measures.spans["name"]).str.contains(name)
     )
@@ -45,12 +50,12 @@ def calls(measures, name, category=Category.OP):
     )
 
 
-def test_operators_go_on_to_the_end_in_some_steps(measures):
+def test_operators_are_sampled_up_to_the_end(measures):
     table = measures.steps.table
     assert table.height in (STEPS, STEPS - 1)
     assert table["content"].unique().sort().to_list() == ["all", "coarse"]
     assert table.head(16)["recorded"].all()
-    late = table.tail(STEPS * 3 // 5)  # a stretch is half of the steps before it, at most
+    late = table.tail(STEPS * 3 // 5)  # a stretch is at most half of the steps before it
     assert 0 < late["recorded"].sum() < late.height
     recorded = table["recorded"]
     for name, category, each in (("^aten::tanh$", Category.OP, TANH), (r"^Sequential", Category.MODULE, MODULES)):
@@ -59,7 +64,7 @@ def test_operators_go_on_to_the_end_in_some_steps(measures):
         assert found.filter(~recorded).sum() == 0, name
 
 
-def test_a_sampled_step_stands_for_its_stretch(measures):
+def test_a_sampled_step_has_the_weight_of_its_interval(measures):
     table = measures.steps.table
     weights = sampling.weights(table)
     assert weights.is_null().to_list() == (~table["recorded"]).to_list()
@@ -84,7 +89,7 @@ def test_totals_are_of_all_steps_and_say_so(run, measures):
 
 
 @pytest.mark.slow
-def test_nothing_counts_as_lost_and_no_generator_of_the_job_moved(run, launch):
+def test_no_record_counts_as_lost_and_the_jobs_generator_is_unchanged(run, launch):
     assert run.summary["completeness"]["dropped"] == 0
     assert not [entry for entry in run.summary["not_collected"] if "operators" in entry["what"]]
     assert run.out.splitlines()[1] == launch(LOOP, str(STEPS), profile=False).out.splitlines()[1]
@@ -101,12 +106,12 @@ def test_the_cost_is_measured_by_pairs(run):
 
 
 def test_disk_space_is_a_budget_too(launch):
-    """All steps would fit into the budget of time, but not onto the disk."""
-    run = launch(LOOP, str(STEPS), options={"overhead_budget": 0.9, "max_disk": 8_000_000})
+    """The records of all steps would stay within the budget of time, but exceed the disk space."""
+    run = launch(LOOP, str(FILLING), options={"overhead_budget": 0.9, "max_disk": 8_000_000})
     table = engine.measured(str(run.result)).steps.table
-    assert table.height >= STEPS - 1 and table.head(100)["recorded"].all()
-    # recorded whole it would be full after a quarter
-    early, late = (int(part["recorded"].sum()) for part in (table.head(STEPS // 2), table.tail(STEPS // 2)))
+    assert table.height >= FILLING - 1 and table.head(100)["recorded"].all()
+    # With all operators of every step, the records would reach the limit after a quarter of the run.
+    early, late = (int(part["recorded"].sum()) for part in (table.head(FILLING // 2), table.tail(FILLING // 2)))
     assert early > late > 0
     assert run.summary["completeness"]["dropped"] == 0
 
@@ -129,15 +134,16 @@ def test_a_long_loop_is_within_its_budget_and_a_change_in_it_is_found(launch, wh
     shift = run.summary["shift"]
     assert shift["step"] == pytest.approx(15_000, abs=150)
     assert [item["module"] for item in shift["modules"]] == ["Sequential.3"]
-    # counts: a processor that others use may be half as fast in another minute, and not alike for all operators
+    # Only counts are compared: while other programs run, a processor may be half as fast for some operators.
     truth, found = ({row["name"]: row["count"] for row in each.summary["top_operators"]} for each in (whole, run))
     for name, count in truth.items():
-        assert found[name] == pytest.approx(count, rel=0.01), name
+        # the bursts before and after the change may be a thousand steps away from it
+        assert found[name] == pytest.approx(count, rel=0.03), name
 
 
 @pytest.fixture(scope="module")
 def whole(launch):
-    """Return the run of the same job with every step recorded."""
+    """Return a run of the same job in which every step is recorded."""
     return launch(LOOP, "20000", "15000", options={"overhead_budget": 0}, timeout=300)
 
 
@@ -165,7 +171,7 @@ for _ in range(6):
 
 
 @pytest.mark.slow
-def test_what_workers_do_is_recorded_whatever_step_they_begin_in(job):
+def test_workers_are_recorded_in_every_step(job):
     run = job(WORKERS, options={"overhead_budget": 0.005}, env={"MS_PROFILER_RAISE": "1"})
     assert run.code == 0, run.err
     found = engine.measured(str(run.result))

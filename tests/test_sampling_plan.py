@@ -22,11 +22,11 @@ def test_a_window_is_over_after_its_time_or_its_batches(clock):
     assert plan.over(5)
 
 
-def test_pauses_grow_with_what_was_recorded(clock):
+def test_pauses_grow_with_the_recorded_time(clock):
     plan = SamplingPlan()
     pauses = []
     for _ in range(4):
-        for _ in range(2):  # short windows add up
+        for _ in range(2):  # short windows are summed up
             assert not plan.paused
             plan.begin(0)
             clock.value += WINDOW / 2

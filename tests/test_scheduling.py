@@ -1,4 +1,7 @@
-"""Time of a thread off its processor, from samples of its processor time; worked out by hand, in microseconds."""
+"""The time of a thread off its processor follows from samples of its processor time; times are in microseconds.
+
+The expected values are computed by hand.
+"""
 
 import polars as pl
 import pytest
@@ -8,7 +11,7 @@ from ms_profiler.analysis.model import tables
 
 
 def cells(*rows):
-    """Return the cells of a thread of looks: (time, event before, ran, waited)."""
+    """Return the cells of a thread with the samples (time, event before, ran, waited)."""
     scaled = [(1, 1, *(None if value is None else value * US for value in row)) for row in rows]
     return scheduling.cells(pl.DataFrame(scaled, schema=tables.LOOKS, orient="row"), 1, 1)
 
@@ -23,18 +26,18 @@ def test_time_off_the_processor_lies_in_the_gap_and_before_it_only_where_that_is
     ]
 
 
-def test_a_wait_told_late_is_shared_out_by_what_was_off():
+def test_a_wait_counted_late_is_divided_by_off_processor_time():
     found = cells((0, 0, 0, None), (1000, 0, 0, None), (4000, 1000, 0, 2000), (5000, 4000, 1000, None))
     assert shown(found) == [(0, 1000, 1000, 500), (1000, 4000, 3000, 1500), (4000, 5000, 0, 0)]
 
 
-def test_without_a_word_of_the_system_nobody_knows_what_a_thread_waited_for():
+def test_without_schedstat_the_reason_of_a_wait_is_unknown():
     assert shown(cells((0, 0, 0, None), (1000, 0, 400, None))) == [(0, 1000, 600, None)]
     assert cells((0, 0, 0, None)).is_empty() and cells().is_empty()
 
 
 def looks(*threads):
-    """Return looks at threads at the start of 10 ms and at their end: (process, thread, ran, waited)."""
+    """Return samples of threads at the begin and the end of 10 ms, from (process, thread, ran, waited)."""
     rows = [
         row
         for process, thread, ran, waited in threads
@@ -50,7 +53,7 @@ def test_the_part_of_steps_that_waited_for_a_processor():
     known = looks((1, 1, 5000, 4000), (2, 1, 1000, 2000))
     found = scheduling.crowd(known, 1, 1, DURING, 2)
     assert found.queued == pytest.approx(0.4)
-    # 6 ms of 12 ms in which they wanted a processor
+    # the other threads waited for 6 of the 12 ms in which they wanted a processor
     assert found.pressure == found.others == pytest.approx(0.5)
     assert found.busy
     half = pl.DataFrame({"start_ns": [0], "end_ns": [5000 * US]})
@@ -75,7 +78,7 @@ def test_part_of_some_times_in_which_a_thread_waited_for_a_processor():
     assert scheduling.queued(none, half) == scheduling.queued(first, half.head(0)) == 0.0
 
 
-def test_of_too_many_threads_those_with_the_most_samples_are_looked_at(monkeypatch):
+def test_of_too_many_threads_those_with_the_most_samples_are_chosen(monkeypatch):
     known = pl.concat([looks((1, 1, 5000, 0)), looks((1, 2, 5000, 0)), *[looks((1, 3, 5000, 0))] * 2])
     assert scheduling.watched(known) == [(1, 1), (1, 2), (1, 3)]
     monkeypatch.setattr(scheduling, "THREADS_MOST", 2)
@@ -86,16 +89,17 @@ def test_data_is_late_where_its_makers_wait_for_a_processor():
     def delayed(*threads):
         return scheduling.delayed(looks((1, 1, 5000, 0), *threads), 1, 1, DURING, DURING)
 
-    # of two workers one waits all the time, the other never; threads of the process itself are not asked then
+    # of two workers, one always waits, the other never does; with workers, threads of the process itself do not count
     assert delayed((1, 2, 0, 9000), (2, 1, 0, 6000), (2, 2, 0, 5000), (3, 1, 1000, 0)) == pytest.approx(0.5)
     assert delayed((1, 2, 0, 9000)) == pytest.approx(0.9)
-    # it works twice as long as the stepping thread
+    # the worker works twice as long as the stepping thread
     assert scheduling.delayed(looks((1, 1, 2000, 0), (2, 1, 4000, 6000)), 1, 1, DURING, DURING) == pytest.approx(0.5)
     assert delayed() == 0.0
 
 
 def test_a_thread_that_is_off_its_processor_nearly_all_of_a_long_time_is_asleep():
-    # from 0 to 10 ms it does not run, then it runs half of the time, then it waits for a processor, then for 1 ms only
+    # Until 10 ms, the thread does not run. Until 20 ms, it runs half of the time. Until 30 ms, it waits for a
+    # processor. Then it does not run for 1 ms.
     known = cells(
         (0, 0, 0, 0),
         (10_000, 0, 100, 0),

@@ -40,7 +40,7 @@ from ms_profiler.store.format import Category
         ("", "", None, None, Part.UNKNOWN),
     ],
 )
-def test_names_tell_primitive_module_and_part(name, primitive, module, kind, part):
+def test_names_hold_primitive_module_and_part(name, primitive, module, kind, part):
     scope = Scope.of(name)
     assert (scope.type, scope.module, scope.kind, scope.part) == (primitive, module, kind, part)
     assert scope.expanded == name.startswith("Expand/")
@@ -65,7 +65,7 @@ def test_some_primitives_occur_in_one_phase_only(primitive, phase):
 
 
 def runs(*kernels):
-    """Return (depth, scope, start, end) of kernels given as (name, start, end, step)."""
+    """Return (depth, scope, start, end) of each run of kernels (name, start, end, step) with the same scope."""
     names = list(dict.fromkeys(name for name, *_ in kernels))
     table = pl.DataFrame(
         [
@@ -78,7 +78,7 @@ def runs(*kernels):
     return scopes.runs(table, pl.DataFrame({"scope": pl.Series(scope, dtype=pl.String)})).rows()
 
 
-def test_runs_join_what_follows_in_the_same_scope():
+def test_consecutive_kernels_of_a_scope_are_one_run():
     found = runs(
         ("Default/net-Net/a-Dense/MatMul-op0", 0, 10, 0),
         ("Default/net-Net/a-Dense/BiasAdd-op0", 20, 30, 0),
@@ -115,5 +115,5 @@ def test_runs_end_with_their_step_and_do_not_overlap():
     ]
 
 
-def test_runs_of_nothing():
+def test_runs_without_kernels():
     assert runs() == [] == runs(("MatMul", 0, 10, 0))

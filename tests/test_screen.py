@@ -1,4 +1,4 @@
-"""The summary fits one screen of 80 columns and 24 lines, whatever it contains."""
+"""Every summary fits on one screen of 80 columns and 24 lines."""
 
 import copy
 import io
@@ -45,7 +45,7 @@ def test_it_has_the_finding_steps_bounds_operators_advice_and_where_to_look_next
 
 
 def longest(summary):
-    """Return a summary with more entries of each kind than a screen has room for."""
+    """Return a summary with longer and more entries of each kind than a screen has room for."""
     long = copy.deepcopy(summary)
     long["verdict"] = " ".join(["The longest finding that anybody has seen names modules and kernels;"] * 5)
     row = {"self_ms": 123456.789, "total_ms": 1234567.891, "count": 123456789, "average_ms": 12.345}
@@ -59,14 +59,14 @@ def longest(summary):
 
 
 @pytest.mark.parametrize("width", [80, 120, 200])
-def test_it_fits_whatever_there_is_to_tell(summary, width):
-    for told in (summary, longest(summary)):
-        lines = shown(told, width)
+def test_it_fits_the_screen(summary, width):
+    for content in (summary, longest(summary)):
+        lines = shown(content, width)
         assert len(lines) <= screen.LINES < 24
         assert max(map(cell_len, lines)) <= width
 
 
-def test_what_is_missing_and_how_a_process_ended_is_not_lost(summary):
+def test_missing_parts_and_the_end_of_a_process_are_shown(summary):
     long = {**longest(summary), "verdict": "Short."}
     text = "\n".join(shown(long))
     assert "1 thing is missing" in text and "killed or vanished" in text
@@ -79,15 +79,15 @@ def test_a_run_without_steps_or_operators_has_a_screen(summary):
     assert "No step was recorded." in shown(none)
 
 
-def test_what_a_step_takes_the_device_is_told_where_the_host_goes_on(summary):
+def test_the_time_on_the_device_is_shown_where_the_host_runs_ahead(summary):
     step = {"number": 0, "length_ms": 50.0}
-    told = {**summary, "device": {"form": "kineto", "time": {"total": {}, "steps": [step] * 3}}}
-    told["framework"] = {**summary["framework"], "device": "GPU"}
-    assert "On the device a step takes 50.000 ms" in " ".join(shown(told))
+    content = {**summary, "device": {"form": "kineto", "time": {"total": {}, "steps": [step] * 3}}}
+    content["framework"] = {**summary["framework"], "device": "GPU"}
+    assert "On the device a step takes 50.000 ms" in " ".join(shown(content))
     step["length_ms"] = 10.0
-    assert "On the device" not in " ".join(shown(told))
-    step["length_ms"], told["framework"]["device"] = 50.0, "CPU"
-    assert "On the device" not in " ".join(shown(told))
+    assert "On the device" not in " ".join(shown(content))
+    step["length_ms"], content["framework"]["device"] = 50.0, "CPU"
+    assert "On the device" not in " ".join(shown(content))
 
 
 def test_all_shows_the_rest(tmp_path, capsys):

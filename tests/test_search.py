@@ -1,4 +1,4 @@
-"""A tracing library is looked for in the process first, then where its vendor and PyPI put it."""
+"""The search for a tracing library begins with the process's libraries; the vendor's and PyPI's folders follow."""
 
 import re
 from dataclasses import replace
@@ -19,7 +19,7 @@ MAPS = """\
 
 @pytest.fixture
 def machine(tmp_path, monkeypatch):
-    """Return a function that adds files and loaded libraries to an empty machine."""
+    """Return a function that adds files and loaded libraries to a machine without any."""
     monkeypatch.setattr(cupti, "PLACES", replace(PLACES, usual=(str(tmp_path / "usual*"),)))
     for name in (PLACES.variable, *PLACES.homes, cupti.INJECTION):
         monkeypatch.delenv(name, raising=False)
@@ -37,7 +37,7 @@ def machine(tmp_path, monkeypatch):
     return place
 
 
-def test_what_is_mapped_is_found_once(machine):
+def test_a_mapped_library_is_found_once(machine):
     path = machine(maps=MAPS) / "maps"
     assert search.mapped(PLACES.mapped, str(path)) == ["/opt/my packages/nvidia/cuda_cupti/lib/libcupti.so.12"]
     assert search.mapped(re.compile("x"), "/nowhere") == []
@@ -87,6 +87,6 @@ def test_owners(machine, monkeypatch):
     machine()
     assert Cupti().owner(False) == owner.UNKNOWN
     monkeypatch.setitem(__import__("sys").modules, "torch", re)
-    assert Cupti().owner(True) == "PyTorch's own profiler, which keeps it once it was used"
+    assert Cupti().owner(True) == "PyTorch's own profiler, which keeps it after its first use"
     monkeypatch.setenv(cupti.INJECTION, "/opt/tool/libtool.so")
     assert Cupti().owner(True) == f"libtool.so ({cupti.INJECTION})"

@@ -19,7 +19,7 @@ from test_thinning import nested
 
 @pytest.fixture
 def small(monkeypatch):
-    """Lower the limits so that a test can reach them."""
+    """Lower the sizes of sections and of files so that a small run has several of them."""
     monkeypatch.setattr(readers_store, "MOST_SLOTS", 100)
     monkeypatch.setattr(slot_table, "BATCH", 32 * 100)
     monkeypatch.setattr(thinning.kept_steps, "__defaults__", (600,))
@@ -27,7 +27,7 @@ def small(monkeypatch):
 
 
 def operators(parent, steps=40):
-    """Write a run of PyTorch on two threads with modules and nested operators."""
+    """Write a PyTorch run on two threads with modules and nested operators."""
     store = StoreBuilder(parent, framework={"name": "torch", "version": "2.13.0", "device": "CPU"})
     process = store.process()
     threads = [process.thread(1), process.thread(2, "autograd", 4300)]
@@ -48,7 +48,7 @@ def operators(parent, steps=40):
 
 
 def files_of(path, **options):
-    """Analyse a run and return its timelines, by name, and its other files."""
+    """Analyse a run; return {name: events} of its timelines, and {name: bytes} of its other files."""
     engine.analyse([path], **options)
     files = {file.name: file.read_bytes() for file in folder_of(path).iterdir()}
     timelines = {name: json.loads(files.pop(name)) for name in sorted(files) if name.endswith("json")}
@@ -56,9 +56,9 @@ def files_of(path, **options):
 
 
 def drawn(timeline, overlap=True):
-    """Return the drawn events by time, without metadata, and on request without the lanes of the overlap analysis.
+    """Return the drawn events as sorted texts, without metadata and modules, and optionally without the overlap lanes.
 
-    Modules are left out: of a run that is too large to hold they are those of some steps.
+    Modules are left out, because the timeline of a run that is too large for memory has the modules of some steps only.
     """
     left_out = {MODULES} if overlap else {MODULES, OVERLAP}
     shown = [event for event in timeline if event["ph"] != "M" and event["pid"] not in left_out]
@@ -76,7 +76,8 @@ def test_the_files_of_a_long_timeline_hold_every_event_once(tmp_path, small, mon
     assert set(cut) == {layout.TRACE_VIEW, *(layout.trace_slice(number) for number in range(1, len(cut)))}
     assert len(cut) > 2
     assert json.loads((path / layout.SUMMARY).read_text())["coverage"]["timeline_files"] == 1
-    # of operators those of some steps alone are held, so phases say when all steps of a long run computed
+    # The analysis keeps operators of some steps only. So the overlap lanes of a long run show phases in place of
+    # operators.
     overlap = build is nested
     events = sorted(event for timeline in cut.values() for event in drawn(timeline, overlap))
     assert events == drawn(whole[layout.TRACE_VIEW], overlap)
@@ -95,7 +96,7 @@ def test_each_file_can_be_opened_alone_and_is_some_time_of_the_run(tmp_path, sma
 
 
 def test_tables_do_not_know_of_sections(tmp_path, small, monkeypatch):
-    """The first operator of a section, too, has its wait since the operator before and its module."""
+    """The first operator of a section has its module and its wait since the operator before it, too."""
     path = operators(tmp_path).write()
     _, cut = files_of(path)
     monkeypatch.setattr(readers_store, "MOST_SLOTS", 10**9)
@@ -110,8 +111,10 @@ def test_tables_do_not_know_of_sections(tmp_path, small, monkeypatch):
 
 
 def test_all_steps_of_a_run_are_measured_in_one_way(tmp_path, small, monkeypatch):
-    """All steps are measured by operators, or by phases where only some steps' operators are held; the summary says
-    which."""
+    """The analysis measures all steps by operators.
+
+    If it keeps the operators of some steps only, it measures all steps by phases. The summary says which.
+    """
     path = operators(tmp_path).write()
 
     def computed():
@@ -183,10 +186,10 @@ def test_the_summary_says_where_a_long_timeline_is(tmp_path, small, capsys):
     assert "files, each with a part of the run: trace_view.json, msprof_slice_1.json" in capsys.readouterr().out
 
 
-def test_progress_is_told_from_the_first_batch_to_the_end(tmp_path, small):
-    told = []
-    engine.analyse([nested(tmp_path).write()], progress=lambda *seen: told.append(seen))
-    shares = [share for _, share, _ in told]
+def test_progress_is_reported_from_the_first_batch_to_the_end(tmp_path, small):
+    reports = []
+    engine.analyse([nested(tmp_path).write()], progress=lambda *seen: reports.append(seen))
+    shares = [share for _, share, _ in reports]
     assert len(shares) > 20 and shares == sorted(shares)
     assert 0 < shares[0] < 0.1 and shares[-1] > 0.9
 

@@ -1,4 +1,4 @@
-"""A session does not affect the job, and leaves the right files however the job ends."""
+"""A session does not affect the job, and its files are complete however the job ends."""
 
 import json
 import os
@@ -8,10 +8,11 @@ import sys
 
 import pytest
 from conftest import PROGRAMS, environment, eventually, launcher
+from guests import OFF
 from ms_profiler.analysis.driver import engine
 
 IMPORT = "import mindspore\n"
-#: text that no file may contain, given as an argument, in the environment and in a row
+#: text that no file may contain; the job has it as an argument, in the environment and in a row of data
 CANARY = "canary-7d1f"
 TRAINS = (
     "import mindspore.dataset as ds\n"
@@ -22,7 +23,7 @@ TRAINS = (
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """Return a finished job in a folder with a module named like a library that the analysis needs."""
+    """Return a finished job that ran in a folder with a module named like a library that the analysis needs."""
     folder = tmp_path_factory.mktemp("job")
     (folder / "polars.py").write_text("raise SystemExit('the wrong polars')")
     return launcher(folder)(IMPORT + TRAINS, CANARY, env={"API_TOKEN": CANARY})
@@ -48,7 +49,7 @@ def test_only_rank_0_speaks(job):
     assert (run.result / "profiler_info_1.json").exists()
 
 
-def test_rank_that_was_not_selected_leaves_nothing(job):
+def test_a_rank_that_was_not_selected_leaves_no_file(job):
     run = job(IMPORT, options={"ranks": [1]})
     assert (run.code, run.lines, run.results) == (0, [], [])
 
@@ -76,7 +77,7 @@ def test_files_are_private_to_user_and_group(trained):
             assert os.stat(path).st_mode & 0o777 == 0o640, path
 
 
-def test_nothing_secret_is_written(trained):
+def test_no_secret_is_written(trained):
     for folder, _, files in os.walk(trained.result):
         for name in files:
             with open(os.path.join(folder, name), "rb") as stream:
@@ -94,12 +95,12 @@ EXITS = {
     "thread exits": ("import threading; t = threading.Thread(target=lambda: exit(5)); t.start(); t.join()", 0),
 }
 STATES = {"exit": "exit code 7", "exception": "exception: KeyError", "thread exits": "exit"}
-#: they run the same code of ours as another test
+#: ways to end that run as slow tests, because another test covers the same code
 VARIANTS = ("_exit", "abort", "killed", "thread exits")
 
 
 @pytest.mark.parametrize("how", [pytest.param(how, marks=[pytest.mark.slow] * (how in VARIANTS)) for how in EXITS])
-def test_exit_code_is_the_jobs_and_the_end_is_told(job, how):
+def test_exit_code_is_the_jobs_and_the_end_is_recorded(job, how):
     statement, code = EXITS[how]
     run = job(f"{IMPORT}print('trained', flush=True)\n{statement}")
     assert (run.code, run.out) == (code, "trained\n"), run.err
@@ -126,6 +127,28 @@ def test_killed_run_yields_its_steps_and_the_same_bytes_either_way(job, tmp_path
     before = {path: path.read_bytes() for path in files if "logs" not in path.parts}
     subprocess.run([*command, "analyse", str(run.result)], env=environment(), check=True, capture_output=True)
     assert {path: path.read_bytes() for path in before} == before
+
+
+MEANWHILE = """
+import os, signal
+signal.signal(signal.SIGUSR1, lambda *_: print(__import__("torch").name, flush=True))
+from ms_profiler.job import hooks
+add = hooks.Hooks.add
+def late(self, name, *rest):
+    if name == "mindspore":
+        os.kill(os.getpid(), signal.SIGUSR1)
+    return add(self, name, *rest)
+hooks.Hooks.add = late
+import mindspore
+print("trained")
+"""
+
+
+def test_a_signal_handler_imports_another_framework_while_one_is_hooked(guest):
+    (guest.folder / "torch.py").write_text("name = 'imported'")
+    process = guest.start(MEANWHILE, OFF, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    out, _ = process.communicate(timeout=60)
+    assert (process.returncode, out) == (0, b"imported\ntrained\n")
 
 
 def test_fork_child_records_beside_its_parent(job):
@@ -188,7 +211,7 @@ def test_subprocess_is_a_job_of_its_own(job, tmp_path):
 
 @pytest.mark.slow
 def test_ranks_of_one_launch_share_one_analysis(tmp_path):
-    """When both ranks have ended, only the last one starts an analysis, which covers both."""
+    """When both ranks have ended, the last one starts the only analysis, which covers both."""
     output = tmp_path / "data"
     program = "import mindspore, sys; print('up', flush=True); sys.stdin.readline()"
     options = {"start": True, "output_path": str(output)}

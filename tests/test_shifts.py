@@ -1,4 +1,4 @@
-"""The step from which on made-up steps take longer is found, and the modules that changed."""
+"""In made-up steps, the step from which on steps take longer is found, and the modules that changed."""
 
 import random
 
@@ -15,7 +15,7 @@ NO_SPANS = pl.DataFrame(schema=tables.SPANS)
 
 
 def made(lengths, recorded=lambda number: True):
-    """Return steps of these lengths."""
+    """Return steps of these lengths in ns; `recorded` says for each number whether the step is recorded fully."""
     rows, at = [], 0
     for number, length in enumerate(lengths):
         known = recorded(number)
@@ -26,7 +26,7 @@ def made(lengths, recorded=lambda number: True):
 
 
 def noisy(count, change, factor=1.2, seed=3):
-    """Return lengths that change, with noise and some far longer steps."""
+    """Return `count` lengths in ns that change at one step, with noise and some far longer steps."""
     chance = random.Random(seed)
     return [
         int(MS * (factor if number >= change else 1) * chance.gauss(1, 0.05)) * (1 + 8 * (chance.random() < 0.01))
@@ -59,10 +59,10 @@ def test_noise_is_no_change(seed):
 
 
 def flipping(count, change, factor, seed):
-    """Return steps of a processor that changes its speed by 1.7 for some hundred steps at a time, and their spans.
+    """Return steps of a processor whose speed changes by 1.7 for some hundred steps at a time, and their spans.
 
-    A step has a forward pass of 0.3, a backward pass of 0.5 and an optimizer of 0.1; at the change the forward pass
-    becomes longer by a factor.
+    A step has a forward pass of 0.3 ms, a backward pass of 0.5 ms and an optimizer of 0.1 ms. From step `change` on,
+    the forward pass is longer by `factor`.
     """
     chance, lengths, parts, fast, left = random.Random(seed), [], [], True, 300
     for number in range(count):
@@ -87,19 +87,19 @@ def flipping(count, change, factor, seed):
 @pytest.mark.parametrize("seed", range(4))
 def test_a_change_is_found_while_the_speed_of_the_processor_changes_more(factor, seed):
     steps, spans = flipping(20_000, 15_000, factor, seed)
-    assert shifts.shift(steps, None, NO_SPANS) is None  # lengths alone do not show it
+    assert shifts.shift(steps, None, NO_SPANS) is None  # the lengths alone do not show the change
     found = shifts.shift(steps, None, spans)
     assert found["step"] == pytest.approx(15_000, abs=5)
     assert found["after_ms"] / found["before_ms"] == pytest.approx(1 + 0.3 * (factor - 1), abs=0.03)
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_the_parts_of_steps_tell_no_change_where_only_the_processor_changes(seed):
-    """Only the lengths may show a change, for example where the first steps are short or long."""
+def test_parts_of_steps_show_no_change_when_only_the_processor_changes(seed):
+    """Only the lengths may show a change, for example if the first steps are short or long."""
     steps, spans = flipping(6_000, 0, 1.0, seed)
     assert shifts.shift(steps, None, spans) == shifts.shift(steps, None, NO_SPANS)
 
 
-def test_few_steps_tell_nothing():
+def test_few_steps_show_no_change():
     assert shifts.shift(made([MS] * 60 + [2 * MS] * 60), None, NO_SPANS) is None
     assert shifts.shift(made([]), None, NO_SPANS) is None

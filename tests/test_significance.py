@@ -7,7 +7,7 @@ from ms_profiler.gate import noise, significance
 
 
 def counted(base, new):
-    """Return the p of all ways to call runs new, one after the other."""
+    """Return the share of all choices of runs whose rank sum is at least that of the new runs, counted one by one."""
     runs = [*base, *new]
     ranks = [sum(other < run for other in runs) + (sum(other == run for other in runs) + 1) / 2 for run in runs]
     ways = [sum(ranks[index] for index in chosen) for chosen in combinations(range(len(runs)), len(new))]
@@ -29,7 +29,7 @@ def test_smallest_p_of_so_many_runs():
 
 
 @pytest.mark.parametrize(("base", "new"), [(4, 4), (5, 5), (4, 7)])
-def test_the_interval_is_what_the_test_does_not_refuse(base, new):
+def test_the_interval_holds_the_ratios_that_the_test_does_not_refuse(base, new):
     chance = random.Random(7)
     for _ in range(20):
         before = [chance.gauss(100, 5) for _ in range(base)]

@@ -1,4 +1,4 @@
-"""Kineto's output is suppressed while we use it, and its level is restored afterwards."""
+"""Kineto prints nothing while ms-profiler uses it, and its log level is restored afterwards."""
 
 import ctypes
 
@@ -14,7 +14,7 @@ def level(monkeypatch):
 
 
 def test_the_level_is_put_back(level):
-    assert silence.silently(lambda: level.value) > 6  # the severest there is
+    assert silence.silently(lambda: level.value) > 6  # the severest level that there is
     assert level.value == 4
 
 
@@ -24,7 +24,7 @@ def test_an_error_puts_it_back_too(level):
     assert level.value == 4
 
 
-def test_what_kineto_sets_itself_stays(level):
+def test_a_level_that_kineto_sets_itself_stays(level):
     def first_use():
         level.value = 3
 

@@ -1,4 +1,4 @@
-"""The profiler starts with the interpreter, through PYTHONPATH or installed files, beside any other start-up code."""
+"""The profiler starts with the interpreter, through PYTHONPATH or installed files, with any other start-up code."""
 
 import ast
 import json
@@ -14,7 +14,7 @@ from conftest import ROOT, environment
 
 SITE = ROOT / "sitecustomize"
 ON = '{"start": true}'
-#: Prints the traces that a start leaves, for comparison.
+#: Prints everything that a start of the profiler could change in a process, for comparison.
 SNAPSHOT = """
 import sys, os, signal, json
 fds = sorted(os.listdir("/proc/self/fd"))[:-1]
@@ -28,7 +28,7 @@ ACTIVE = "import sys; print('ms_profiler.job.bootstrap' in sys.modules)"
 
 
 def start(*args, options=ON, path=(SITE,), python=sys.executable, **extra):
-    """Run an interpreter as a user would."""
+    """Run an interpreter with the options and our start files, as a user would."""
     if path:
         extra["PYTHONPATH"] = os.pathsep.join(map(str, path))
     keywords = {"input": extra.pop("stdin")} if "stdin" in extra else {"stdin": subprocess.DEVNULL}
@@ -52,7 +52,7 @@ def outcome(done):
 def bare(tmp_path_factory):
     """Return an interpreter without our files: a virtual environment with only an empty file.
 
-    Most have such a file, and from 3.13 on the first one makes the interpreter load a codec.
+    Most environments have a .pth file. From Python 3.13 on, the first one makes the interpreter load a codec.
     """
     folder = tmp_path_factory.mktemp("bare")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
@@ -99,7 +99,7 @@ def test_unset_and_installed_nothing_is_different(bare, installed):
 # -- the variable is set
 
 
-def test_set_only_what_waits_is_imported(bare):
+def test_set_only_the_import_hook_is_imported(bare):
     without = json.loads(start("-c", SNAPSHOT, options=None, path=(), python=bare).stdout)
     ours = json.loads(start("-c", SNAPSHOT, python=bare).stdout)
     assert set(ours[0]) - set(without[0]) == {
@@ -128,7 +128,7 @@ print(sum(isinstance(finder, import_hook.Finder) for finder in sys.meta_path), l
 @pytest.mark.parametrize(
     "value", ["", "not json", "[]", "[1]", '"str"', "1e999", "{}", '{"start": 1}', '{"start":true,"zzz":"\\u0000"}']
 )
-def test_no_value_is_heard_of_before_a_framework_is(value):
+def test_no_value_is_reported_before_a_framework_is_imported(value):
     done = start("-c", "import sys; print(1); sys.exit(3)", options=value)
     assert outcome(done) == (3, "1\n", "")
 
@@ -209,12 +209,12 @@ def test_another_sitecustomize_runs_as_it_would(bare, tmp_path, form, options):
     without = start("-c", program, options=options, path=(tmp_path,), python=bare)
     ours = start("-c", program, options=options, path=(SITE, tmp_path), python=bare)
     assert outcome(ours)[:2] == outcome(without)[:2]
-    if form != "exit":  # fatal: the interpreter prints the frames it passed, and ours is one of them
+    if form != "exit":  # the interpreter then prints a traceback, in which our file has a frame
         assert ours.stderr == without.stderr
 
 
 def test_another_sitecustomize_runs_though_ours_failed(bare, tmp_path):
-    """Ours fails here because a module that it imports is broken."""
+    """Our sitecustomize fails because a module that it imports is broken."""
     (tmp_path / "sitecustomize.py").write_text("print('theirs')")
     (tmp_path / "ms_profiler").mkdir()
     (tmp_path / "ms_profiler" / "__init__.py").write_text("raise SystemExit('broken')")
@@ -235,7 +235,7 @@ def test_two_copies_of_ours_are_one(bare, tmp_path):
     assert start("-c", program, path=(SITE, tmp_path, SITE), python=bare).stdout == without
 
 
-# -- traces in the process, and invalid values
+# -- remains of an installation, and other Pythons
 
 
 @pytest.mark.parametrize("kept", [[], ["ms_profiler_start.py"]])
@@ -258,7 +258,7 @@ def test_a_broken_installation_is_harmless(bare, tmp_path):
 
 def test_the_installed_line_is_one_line():
     (line,) = (SITE / "ms_profiler.pth").read_text().splitlines()
-    assert line.startswith("import ")  # the only lines of such a file that are executed
+    assert line.startswith("import ")  # only such lines of a .pth file are executed
     module, function = (SITE / "ms_profiler.start").read_text().strip().split(":")
     tree = ast.parse((SITE / f"{module}.py").read_text())
     assert function in [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
@@ -287,7 +287,7 @@ def old_interpreters():
 
 
 def test_a_foreign_interpreter_takes_no_notice(tmp_path):
-    """The test runs with the interpreters of this machine; another test parses the files as old Python."""
+    """This test needs old interpreters on the machine; another test parses the files as old Python."""
     (tmp_path / "sitecustomize.py").write_text("print('theirs')")
     program = "import sys; print([name for name in sys.modules if 'ms_profiler' in name])"
     for python in old_interpreters():
@@ -297,7 +297,7 @@ def test_a_foreign_interpreter_takes_no_notice(tmp_path):
 
 # -- processes that are not the job
 
-#: A sitecustomize of a test: notes, when a process ends, whether ours watched in it.
+#: A sitecustomize of a test. When its process ends, it notes whether our import hook was there.
 SPY = """
 import atexit, os, sys
 def note():
@@ -310,7 +310,7 @@ atexit.register(note)
 
 @pytest.fixture
 def spied(tmp_path):
-    """Return a function that runs a program and returns its processes, each with whether we watched it."""
+    """Return a function that runs a program and returns a line per process: was our hook there, and its arguments."""
     (tmp_path / "spy").mkdir()
     (tmp_path / "spy" / "sitecustomize.py").write_text(SPY)
 
@@ -386,7 +386,7 @@ ENDINGS = {
         name: f"import os, signal; print('out', flush=True); os.kill(os.getpid(), signal.{name}); signal.pause()"
         for name in ("SIGTERM", "SIGINT", "SIGKILL", "SIGUSR1", "SIGSEGV")
     },
-    # below nohup it is ignored from the start
+    # A job below nohup ignores SIGHUP from its start, so the program sets the default again.
     "SIGHUP": (
         "import os, signal; signal.signal(signal.SIGHUP, signal.SIG_DFL); print('out', flush=True)\n"
         "os.kill(os.getpid(), signal.SIGHUP); signal.pause()"
@@ -411,7 +411,7 @@ def test_a_program_ends_as_it_would(bare, tmp_path, name):
 
     def ending(**keywords):
         done = start(program, python=bare, **keywords)
-        # addresses and process numbers differ between any two runs
+        # digits are left out: addresses and process numbers differ between any two runs
         return done.returncode, done.stdout, "".join(sign for sign in done.stderr if not sign.isdigit())
 
     without = ending(options=None, path=())

@@ -7,17 +7,17 @@ from conftest import PROGRAMS
 from test_cli import run as sql
 
 
-def _told(run):
+def _evidence(run):
     assert run.code == 0, run.err
     return next(item["evidence"] for item in run.summary["advice"] if item["cause"] == "input-bound")
 
 
 @pytest.mark.slow
-def test_the_time_of_the_workers_is_told(job):
-    told = _told(job(PROGRAMS / "slow_batches.py", "transform", "1"))
-    # eight samples of 5 ms
-    assert float(re.search(r"the worker made a batch in ([0-9.]+) ms", told)[1]) >= 40
-    assert " % of it in " not in told
+def test_the_time_of_the_workers_is_named(job):
+    found = _evidence(job(PROGRAMS / "slow_batches.py", "transform", "1"))
+    # a batch has eight samples, and each takes 5 ms
+    assert float(re.search(r"the worker made a batch in ([0-9.]+) ms", found)[1]) >= 40
+    assert " % of it in " not in found
 
 
 @pytest.mark.slow
@@ -25,12 +25,12 @@ def test_the_time_of_the_workers_is_told(job):
 @pytest.mark.parametrize("option", [{"data_process": True}, {"with_stack": "sample"}, {"with_stack": True}])
 def test_the_slow_function_of_forked_workers_is_named(job, where, slow, option):
     run = job(PROGRAMS / "slow_batches.py", where, "2", options=option)
-    words = _told(run)
-    told = re.search(r"([0-9]+) % of it in busy at \S*slow_batches.py:\d+, called from (\w+) at", words)
-    assert told, words
-    assert int(told[1]) >= 70
-    assert told[2] == slow
-    # the collation is a span of its own, inside of the fetch
+    words = _evidence(run)
+    found = re.search(r"([0-9]+) % of it in busy at \S*slow_batches.py:\d+, called from (\w+) at", words)
+    assert found, words
+    assert int(found[1]) >= 70
+    assert found[2] == slow
+    # the collation has its own span inside the fetch's span
     done = sql("sql", run.result, "select name, count(*), sum(dur) from spans where name like '% batch' group by name")
     spans = dict(re.findall(r"^ *(\w+ batch) +(\d+ +\d+)$", done.stdout, re.M))
     (fetches, fetching), (collations, collating) = (

@@ -1,4 +1,4 @@
-"""Each source is called at the step that it requested, and not when another source is due."""
+"""Each source is called at the step that it requested, even if other sources are called more often."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
@@ -7,12 +7,12 @@ from ms_profiler.job.sources import NEVER, Sources
 
 
 def guard(_: str) -> AbstractContextManager[None]:
-    """Return a context that lets no error out."""
+    """Return a context that suppresses a source's error."""
     return suppress(ZeroDivisionError)
 
 
 def every(steps: int, calls: list[int]) -> Callable[[int], tuple[int, bool]]:
-    """Return a source that notes its calls and asks for the next after so many steps."""
+    """Return a source that notes its calls and requests the next call after a number of steps."""
 
     def stepped(count: int) -> tuple[int, bool]:
         calls.append(count)
@@ -22,7 +22,7 @@ def every(steps: int, calls: list[int]) -> Callable[[int], tuple[int, bool]]:
 
 
 def run(sources: Sources, steps: int) -> None:
-    """Run steps like a session does."""
+    """Count steps and call the sources that are due, as a session does."""
     due = 0
     for count in range(1, steps + 1):
         if count >= due:
@@ -30,7 +30,7 @@ def run(sources: Sources, steps: int) -> None:
 
 
 def test_a_source_that_is_due_each_step_has_no_other_called() -> None:
-    """Ten steps call one source ten times, and one of every four steps three times."""
+    """In ten steps, one source is called ten times, and a source that wants every fourth step three times."""
     sources, often, seldom = Sources(guard), [], []  # type: ignore[var-annotated]
     sources.step += [every(1, often), every(4, seldom)]
     run(sources, 10)
@@ -39,7 +39,7 @@ def test_a_source_that_is_due_each_step_has_no_other_called() -> None:
 
 
 def test_a_source_that_fails_is_not_due_again_by_itself() -> None:
-    """A failed source is called only when all sources are; the others continue."""
+    """A source that failed is called again only when all sources are called; the others continue."""
     sources, failed, calls = Sources(guard), [], []  # type: ignore[var-annotated]
 
     def fails(count: int) -> tuple[int, bool]:
@@ -55,7 +55,7 @@ def test_a_source_that_fails_is_not_due_again_by_itself() -> None:
 
 
 def test_a_source_that_was_dropped_is_forgotten() -> None:
-    """No step is due when no source is left."""
+    """If no source is left, no step is due."""
     sources, calls = Sources(guard), []  # type: ignore[var-annotated]
     sources.step.append(every(1, calls))
     run(sources, 2)

@@ -1,4 +1,4 @@
-"""Samples of Python stacks name where the time of a job went, also if the job was killed."""
+"""Samples of Python stacks show which functions took a job's time, also if the job was killed."""
 
 import ast
 import json
@@ -28,7 +28,7 @@ MS = 1_000_000
 
 @pytest.fixture(scope="module")
 def killed(launch):
-    """Return the run of a job that kills itself, analysed."""
+    """Return the analysed run of a job that kills itself."""
     run = launch(PROGRAMS / "sampled_stacks.py", "kill", options=OPTIONS)
     assert run.code == -9 and run.out.splitlines()[0] == "0 0", run.err
     engine.analyse([run.result])
@@ -36,15 +36,15 @@ def killed(launch):
 
 
 def functions(part):
-    """Return the functions of the script that make up a part."""
+    """Return the names of the script's functions in a part of the summary."""
     named = [row["called_from"] or row for row in part["rows"]]
     return {row["function"] for row in named if row["file"].endswith("sampled_stacks.py")}
 
 
-def test_what_a_step_consists_of_is_named(killed):
-    told = killed.summary["stacks"]
-    (host,) = [part for part in told["bounds"] if part["name"] == "host"]
-    (other,) = [part for part in told["phases"] if part["name"] == "other"]
+def test_functions_of_a_step_are_named(killed):
+    sampled = killed.summary["stacks"]
+    (host,) = [part for part in sampled["bounds"] if part["name"] == "host"]
+    (other,) = [part for part in sampled["phases"] if part["name"] == "other"]
     for part in host, other:
         assert functions(part) >= PLANTED
         assert functions(part) <= {*PLANTED, "spends", "<module>"}
@@ -52,7 +52,7 @@ def test_what_a_step_consists_of_is_named(killed):
     lines = {row["function"]: source[row["line"] - 1] for row in other["rows"] if row["function"] in PLANTED}
     assert "sum(numbers)" in lines["holds_the_gil"] or "while" in lines["holds_the_gil"]
     assert "digest" in lines["lets_go_of_the_gil"] or "while" in lines["lets_go_of_the_gil"]
-    assert told["rate"] == 100 and told["late"]["max_us"] >= told["late"]["median_us"] >= 0
+    assert sampled["rate"] == 100 and sampled["late"]["max_us"] >= sampled["late"]["median_us"] >= 0
 
 
 def test_stacks_of_all_threads_of_the_job_and_none_of_ours(killed):
@@ -138,7 +138,7 @@ def test_nothing_is_sampled_while_paused_and_before_a_store_is_open(sampling):
     assert sampling.stats().records == before
 
 
-def test_a_fork_child_goes_on_without_a_sampler(sampling):
+def test_a_fork_child_has_no_sampler(sampling):
     child = os.fork()
     if child == 0:
         sampling.sample_no_stacks()
@@ -196,12 +196,12 @@ def test_the_recorder_in_python_says_that_it_samples_nothing():
 
 
 FRAMES = [
-    # node, caller, name, file, first line, line, thread
+    # columns: node, caller's node, name, file, first line, line, thread
     (1, 0, 1, 0, 0, 0, 77),
     (2, 1, 2, 5, 1, 10, 0),  # main
-    (3, 2, 3, 5, 20, 21, 0),  # a, from main
-    (4, 2, 3, 5, 20, 22, 0),  # another line of it
-    (5, 4, 4, 6, 30, 33, 0),  # b of a library
+    (3, 2, 3, 5, 20, 21, 0),  # a, called from main
+    (4, 2, 3, 5, 20, 22, 0),  # another line of a
+    (5, 4, 4, 6, 30, 33, 0),  # b, a function of a library, called from a
 ]
 NAMES = pl.Series("name", ["", "thread", "main", "a", "b", "/job/train.py", "/x/site-packages/lib.py"])
 
@@ -212,13 +212,13 @@ def frames():
 
 
 def samples(*rows):
-    """Return samples of process 9 and of nodes at milliseconds."""
+    """Return samples of process 9 from rows (node, begin in ms, end in ms, number of samples)."""
     values = [(9, node, start * MS, end * MS, count, 1) for node, start, end, count in rows]
     return pl.DataFrame(values, tables.SAMPLES, orient="row")
 
 
 class Made:
-    """The part of a recording that `Stacks` uses."""
+    """A recording with only the parts that `Stacks` uses."""
 
     def __init__(self, rows):
         self.frames, self.samples, self.names = frames(), rows, NAMES
@@ -235,8 +235,8 @@ def test_slices_nest_and_lines_of_a_function_are_one():
     stacks = made((3, 0, 0, 1), (4, 1, 1, 1), (5, 2, 3, 2), (2, 4, 4, 1), (3, 20, 20, 1))
     tree = Tree(frames(), NAMES)
     table = slices(stacks.samples, tree, MS)
-    told = [(tree.functions[place].name, depth, start // MS, end // MS) for _, place, depth, start, end in table.rows()]
-    assert told == [
+    rows = [(tree.functions[place].name, depth, start // MS, end // MS) for _, place, depth, start, end in table.rows()]
+    assert rows == [
         ("main", 0, 0, 5),
         ("a", 1, 0, 4),
         ("b", 2, 2, 4),
@@ -248,7 +248,7 @@ def test_slices_nest_and_lines_of_a_function_are_one():
     assert drawn["name"][0] == "main (train.py:1)"
 
 
-def test_what_a_part_consists_of():
+def test_functions_of_a_part():
     stacks = made((3, 0, 9, 10), (5, 10, 29, 20), (2, 30, 39, 10))
     pieces = pl.DataFrame({"part": ["host", "data"], "start_ns": [0, 30 * MS], "end_ns": [30 * MS, 99 * MS]})
     host, data = stacks.consists_of(stacks.of_thread(9, 77), pieces, "part")
@@ -260,8 +260,8 @@ def test_what_a_part_consists_of():
     assert stacks.of_thread(9, 78).is_empty() and stacks.of_thread(8, 77).is_empty()
 
 
-def test_calls_that_were_traced_before_samples_are_told_by_their_time():
-    """When another tool uses the tracing interface, stacks are sampled from that time on."""
+def test_calls_traced_before_sampling_have_their_time():
+    """If another tool takes the tracing interface, stacks are sampled from then on; traced calls keep their time."""
     stacks = made((3, 50, 89, 40))
     row = (9, 1, 1, 2, 5, 0, False, False, 0, 20 * MS)
     stacks.recording.calls = pl.DataFrame([row], tables.CALLS, orient="row")
@@ -301,5 +301,5 @@ def test_the_advice_names_the_function_of_a_job_of_mindspore(job):
 
 
 def functions_of(part):
-    """Return the functions of a part."""
+    """Return the names of the functions in a part of the summary."""
     return {row["function"] for row in part["rows"]}

@@ -6,7 +6,7 @@ import pytest
 from ms_profiler.job.samplers import statm
 
 
-def test_what_is_taken_is_held_until_it_is_given_back():
+def test_allocated_memory_counts_until_it_is_freed():
     before = statm.held()
     taken = bytearray(64 << 20)
     taken[:: 1 << 12] = b"x" * (len(taken) >> 12)
@@ -15,7 +15,7 @@ def test_what_is_taken_is_held_until_it_is_given_back():
     assert statm.held() - before < 8 << 20
 
 
-def test_what_belongs_to_files_does_not_count(tmp_path):
+def test_pages_of_files_do_not_count(tmp_path):
     path = tmp_path / "file"
     path.write_bytes(bytes(64 << 20))
     with path.open("rb") as stream, mmap.mmap(stream.fileno(), 0, prot=mmap.PROT_READ) as mapped:

@@ -21,7 +21,7 @@ def full_device():
     return {"stderr": descriptor, "after": lambda: os.close(descriptor)}
 
 
-def nobody_reads():
+def without_reader():
     descriptor = closed_pipe()
     return {"stderr": descriptor, "after": lambda: os.close(descriptor)}
 
@@ -51,7 +51,7 @@ def full_pipe(blocking):
 
 
 def limited_file(folder):
-    """Return channels with a file that has reached its limit."""
+    """Return a function that makes stderr a file that has reached the process's limit of file sizes."""
 
     def make():
         path = folder / "limited"
@@ -73,17 +73,17 @@ def limited_file(folder):
 @pytest.mark.parametrize("begins", ["", DEFAULT], ids=["python", "default"])
 @pytest.mark.parametrize(
     "channels",
-    [full_device, nobody_reads, full_pipe(True), full_pipe(False)],
+    [full_device, without_reader, full_pipe(True), full_pipe(False)],
     ids=["full", "closed", "pipe", "no wait"],
 )
-def test_a_stderr_that_takes_nothing(guest, channels, begins):
-    """Such a stderr once caused exit code 120, or a SIGPIPE before the job had begun."""
+def test_a_stderr_that_refuses_writes(guest, channels, begins):
+    """Such a stderr once made a profiled job end with code 120, or by a SIGPIPE before its own code began."""
     bare, profiled = guest.both(begins + JOB, channels)
     assert profiled == bare and bare[:2] == (0, b"trained\n")
 
 
 def test_a_file_that_has_reached_its_limit(guest, tmp_path):
-    """Only stderr is past the limit here, although the limit applies to the store as well."""
+    """The limit holds for each file of the process, also of the store, but only stderr has reached it."""
     bare, profiled = guest.both(DEFAULT + JOB, limited_file(tmp_path), {"quiet": True, "no such option": 1} | OFF)
     assert profiled == bare and bare[:2] == (0, b"trained\n")
 
@@ -97,7 +97,7 @@ def test_a_full_disk_takes_no_part_of_a_line(guest, tmp_path):
 
         def channels():
             path = disk / "err"
-            with path.open("wb", buffering=0) as stream:  # 30 bytes are left of its last page
+            with path.open("wb", buffering=0) as stream:  # leave 30 bytes of the file's last page
                 stream.write(b"x" * (4096 - 30))
             with (disk / "filler").open("wb", buffering=0) as stream:
                 try:
@@ -147,7 +147,7 @@ def test_descriptor_2_that_is_a_file_of_the_job(guest, how):
     assert profiled[:2] == bare[:2] == (0, b"mine\n\n")
 
 
-def test_what_a_script_has_put_in_place_of_stderr_is_not_ours(guest):
+def test_a_stderr_that_the_script_replaced_is_not_used(guest):
     program = (
         "import contextlib, io\nwith contextlib.redirect_stderr(io.StringIO()) as text:\n    import mindspore\n"
         "print(repr(text.getvalue()))"
@@ -175,17 +175,17 @@ def test_a_signal_of_the_job_s_own_stays_pending(guest):
         "signal.signal(signal.SIGPIPE, signal.SIG_DFL)\nsignal.raise_signal(signal.SIGPIPE)\nimport mindspore\n"
         "print(sorted(signal.sigpending()), sorted(signal.pthread_sigmask(signal.SIG_BLOCK, [])))"
     )
-    bare, profiled = guest.both(program, nobody_reads)
+    bare, profiled = guest.both(program, without_reader)
     assert profiled == bare and b"13" in bare[1]
 
 
 def test_a_terminal_that_belongs_to_another_job_does_not_stop_it(guest):
-    """With `stty tostop` a job in the background that writes to its terminal is stopped."""
+    """With `stty tostop`, a background job that writes to the terminal is stopped."""
     controller, terminal = os.openpty()
     attributes = termios.tcgetattr(terminal)
     attributes[3] |= termios.TOSTOP
     termios.tcsetattr(terminal, termios.TCSANOW, attributes)
-    # the leader of the session has the terminal, its child in a group of its own is the job in the background
+    # The session's leader has the terminal. Its child, in a group of its own, is the background job.
     program = (
         "import fcntl, os, sys, termios\nos.setsid()\nfcntl.ioctl(2, termios.TIOCSCTTY, 0)\nchild = os.fork()\n"
         "if child == 0:\n    os.setpgid(0, 0)\n    import mindspore\n    os._exit(0)\n"
@@ -200,7 +200,7 @@ def test_a_terminal_that_belongs_to_another_job_does_not_stop_it(guest):
 
 
 def test_a_long_line_is_cut_between_characters(guest):
-    """A line longer than a pipe takes at once would be cut anywhere, or mix with the output of others."""
+    """A line longer than a pipe takes in one write could be cut inside a character, or mixed with other output."""
     process = guest.start(JOB, {"\u4e2d" * 3000: 1} | OFF, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     _, err = process.communicate(timeout=60)
     assert max(map(len, err.splitlines())) <= 4096
@@ -209,7 +209,7 @@ def test_a_long_line_is_cut_between_characters(guest):
 
 @pytest.mark.slow
 def test_with_the_framework_itself(tmp_path):
-    bare, profiled = Guest(tmp_path, real=True).both(DEFAULT + JOB, nobody_reads)
+    bare, profiled = Guest(tmp_path, real=True).both(DEFAULT + JOB, without_reader)
     assert profiled == bare and bare[:2] == (0, b"trained\n")
 
 

@@ -9,7 +9,7 @@ from ms_profiler.store.format import Flag, Kind, StepSource
 
 
 class Notebook:
-    """A recorder that stores its calls."""
+    """A recorder that keeps what it is told in lists."""
 
     kind = "python"
 
@@ -139,17 +139,17 @@ def test_an_optimizer_that_is_made_late_joins_the_step(notebook):
     assert len(notebook.steps) == 12
 
 
-def test_what_a_step_is_is_told_once_however_many_optimizers_come_and_go(notebook):
-    told = []
-    steps = Steps(notebook, decided=told.append)
+def test_the_kind_of_step_is_reported_once_for_many_optimizers(notebook):
+    reported = []
+    steps = Steps(notebook, decided=reported.append)
     for number in range(100):
         steps.optimizer_made()
         steps.turn_ended(StepSource.OPTIMIZER_CYCLE, number, 10 * number)
         steps.optimizer_absorbed()
     steps.close()
     assert len(notebook.steps) == 100
-    # the run's record is written each time: 5 ms of the job
-    assert told == [StepSource.OPTIMIZER_CYCLE]
+    # each report writes the run's record, which takes 5 ms of the job's time
+    assert reported == [StepSource.OPTIMIZER_CYCLE]
 
 
 def test_another_optimizer_for_the_rest_of_the_training_begins_steps_of_its_own(notebook):
@@ -192,7 +192,7 @@ def test_train_cell_counts_when_no_optimizer_is_seen(notebook):
     assert intervals(notebook) == [(10, 15), (15, 25), (25, 35)]
 
 
-def test_dataset_counts_when_nothing_else_speaks(notebook):
+def test_the_dataset_defines_steps_without_another_source(notebook):
     steps = Steps(notebook)
     for at in (10, 20, 30, 40):
         steps.batch_began(at)
@@ -202,7 +202,7 @@ def test_dataset_counts_when_nothing_else_speaks(notebook):
     assert {step[3] for step in notebook.steps} == {StepSource.DATASET}
 
 
-def test_loop_that_begins_later_takes_over_and_numbers_go_on(notebook):
+def test_a_later_loop_takes_over_and_numbers_continue(notebook):
     steps = Steps(notebook)
     steps.optimizer_made()
     steps.began(0)
@@ -233,7 +233,7 @@ def test_another_thread_is_not_listened_to(notebook):
     assert intervals(notebook) == [(10, 20)]
 
 
-def test_schedule_pauses_and_marks_what_was_not_recorded(notebook):
+def test_schedule_pauses_and_marks_unrecorded_steps(notebook):
     steps = Steps(notebook, Schedule(wait=1, active=2, repeat=1))
     assert notebook.paused
     paused = []
@@ -247,7 +247,7 @@ def test_schedule_pauses_and_marks_what_was_not_recorded(notebook):
     assert [step[4] for step in notebook.steps] == [unrecorded, 0, 0, unrecorded, unrecorded]
 
 
-def test_nothing_known_writes_no_step(notebook):
+def test_without_a_source_no_step_is_written(notebook):
     steps = Steps(notebook)
     steps.began(0)
     steps.close()
@@ -255,7 +255,10 @@ def test_nothing_known_writes_no_step(notebook):
 
 
 def test_work_between_steps_turns_no_step_around(notebook):
-    """Only the next call of the network shows that the last one ended a step; a drain may lie between them."""
+    """A step of network calls begins with its call, even if `stepped` has done work after the call before it.
+
+    That a call ended a step is known only when the next call has begun. A begin after the work would be after that.
+    """
     notebook.now = lambda: 10**9
     steps = Steps(notebook, stepped=lambda count: True)
     for at in range(0, 400, 10):
@@ -266,7 +269,7 @@ def test_work_between_steps_turns_no_step_around(notebook):
     assert all(start < end for start, end in intervals(notebook))
 
 
-def test_a_loop_that_runs_goes_on_when_another_recording_begins(notebook):
+def test_a_running_loop_continues_when_another_recording_begins(notebook):
     steps = Steps(notebook)
     steps.loop_began()
     steps.batch_began(10)
@@ -297,11 +300,11 @@ def test_a_fork_child_is_in_no_loop_of_its_parent(notebook):
 
 
 def of(notebook, source):
-    return [(number, start, end) for number, start, end, told, _ in notebook.steps if told == source]
+    return [(number, start, end) for number, start, end, kind, _ in notebook.steps if kind == source]
 
 
 def test_optimizer_that_comes_late_is_numbered_from_its_own_first_step(notebook):
-    """Calls of a network that decided meanwhile were a rollout; the schedule begins again with the training."""
+    """Network calls that counted as steps before the training were a rollout; the schedule begins again."""
     chosen = []
     steps = Steps(notebook, Schedule(wait=1, active=1, repeat=1), decided=chosen.append)
     for at in range(0, 2000, 10):
@@ -323,7 +326,7 @@ def test_optimizer_that_comes_late_is_numbered_from_its_own_first_step(notebook)
 
 
 @pytest.mark.parametrize("first", [StepSource.DATASET, StepSource.EVALUATION_LOOP])
-def test_what_trains_revokes_an_evaluation(notebook, first):
+def test_training_revokes_steps_of_an_evaluation(notebook, first):
     steps = Steps(notebook)
     if first == StepSource.EVALUATION_LOOP:
         steps.loop_began()
@@ -342,7 +345,7 @@ def test_what_trains_revokes_an_evaluation(notebook, first):
     assert [number for number, *_ in of(notebook, StepSource.OPTIMIZER_CYCLE)] == list(range(10))
 
 
-def test_step_of_the_script_keeps_what_was_before_it(notebook):
+def test_steps_before_a_step_of_the_script_stay(notebook):
     steps = Steps(notebook)
     for at in range(0, 100, 10):
         steps.call_began(at)
@@ -371,8 +374,8 @@ def test_sequence_that_ends_before_it_repeats(notebook, calls, count):
     assert len(notebook.steps) == count
 
 
-def test_what_is_kept_while_no_cycle_is_known_has_an_end(notebook):
-    """A job whose optimizers never repeat in a fixed order does not fill its memory with batches."""
+def test_pending_batches_are_limited_while_no_cycle_is_known(notebook):
+    """If the optimizers never repeat in a fixed order, the batches do not fill the job's memory."""
     steps = Steps(notebook)
     steps.optimizer_made()
     steps.optimizer_made()
@@ -406,3 +409,148 @@ def test_an_optimizer_that_is_gone_is_not_waited_for(notebook):
     steps.began(0)
     steps.turn_ended(StepSource.OPTIMIZER_CYCLE, "second", 10)
     assert intervals(notebook) == [(0, 10)]
+
+
+def elsewhere(call, *args):
+    """Call a function on a new thread, and wait for the thread's end."""
+    thread = threading.Thread(target=call, args=args)
+    thread.start()
+    thread.join()
+
+
+def trained(steps, at, which="sgd"):
+    """Report a forward pass and an update that together take 10 ns."""
+    steps.began(at, forward=True)
+    steps.call_began(at)
+    steps.call_ended("net", at + 4)
+    steps.began(at + 5)
+    steps.turn_ended(StepSource.OPTIMIZER_CYCLE, which, at + 10)
+
+
+@pytest.mark.parametrize("ahead", [1, 3 * PENDING])
+def test_a_thread_that_trains_replaces_one_that_takes_batches_ahead(notebook, ahead):
+    """The training thread takes over even if the other thread's batches had become steps."""
+    steps = Steps(notebook)
+    steps.optimizer_made()
+    taken, go_on = threading.Event(), threading.Event()
+
+    def take():
+        for at in range(0, 2 * ahead, 2):
+            steps.batch_began(at)
+        taken.set()
+        go_on.wait()
+        steps.batch_began(5000)
+        steps.batches_ended()
+
+    thread = threading.Thread(target=take)
+    thread.start()
+    taken.wait()
+    for at in range(1000, 1060, 20):
+        trained(steps, at)
+    go_on.set()
+    thread.join()
+    trained(steps, 1060)
+    ends = [1010, 1030, 1050, 1070]
+    assert of(notebook, StepSource.OPTIMIZER_CYCLE) == list(zip(range(4), [1000, *ends], ends, strict=False))
+    assert steps.number == 4
+
+
+def test_a_thread_that_called_a_network_once_is_replaced(notebook):
+    steps = Steps(notebook)
+    elsewhere(lambda: (steps.call_began(1), steps.call_ended("net", 2)))
+    for at in range(10, 50, 20):
+        trained(steps, at)
+    assert intervals(notebook) == [(10, 20), (20, 40)]
+
+
+def test_a_thread_that_trains_is_replaced_by_another_one_only_when_it_has_ended(notebook):
+    steps = Steps(notebook)
+    steps.optimizer_made()
+    ended, go_on = threading.Event(), threading.Event()
+
+    def first():
+        trained(steps, 0)
+        ended.set()
+        go_on.wait()
+
+    thread = threading.Thread(target=first)
+    thread.start()
+    ended.wait()
+    trained(steps, 100)
+    assert intervals(notebook) == [(0, 10)]
+    go_on.set()
+    thread.join()
+    trained(steps, 200)
+    trained(steps, 300)
+    assert [end for _, end in intervals(notebook)] == [10, 210, 310]
+
+
+@pytest.mark.parametrize("count", [40, 200])
+def test_an_optimizer_for_each_parameter(notebook, count):
+    """All optimizers step in each backward pass, and this is one step of the job."""
+    steps = Steps(notebook)
+    for _ in range(count):
+        steps.optimizer_made()
+    at = 0
+    for _ in range(5):
+        steps.began(at)
+        for which in range(count):
+            at += 1
+            steps.turn_ended(StepSource.OPTIMIZER_CYCLE, which, at)
+    assert intervals(notebook) == [(count * step, count * (step + 1)) for step in range(5)]
+
+
+class Optimizer:
+    """An optimizer whose constructor was not reported: it is a copy, or it is older than the hooks."""
+
+
+def test_optimizers_that_were_never_made_are_counted_when_they_step(notebook):
+    steps = Steps(notebook)
+    first, second = Optimizer(), Optimizer()
+    steps.began(0)
+    for at in range(0, 100, 10):
+        for which, optimizer in enumerate((first, second)):
+            steps.turn_ended(StepSource.OPTIMIZER_CYCLE, which, at + 5 * which + 5, optimizer)
+    # the first optimizer's first call was a step, because no other optimizer was known
+    assert intervals(notebook) == [(0, 5), *((at - 5, at + 5) for at in range(10, 100, 10))]
+
+
+def test_an_optimizer_that_was_made_and_steps_counts_once(notebook):
+    steps = Steps(notebook)
+    optimizer = Optimizer()
+    steps.optimizer_made(optimizer)
+    steps.began(0)
+    for at in range(10, 40, 10):
+        steps.turn_ended(StepSource.OPTIMIZER_CYCLE, "sgd", at, optimizer)
+    assert steps._optimizers.count == 1 and len(notebook.steps) == 3
+
+
+def test_a_step_that_takes_all_batches_of_a_loader_begins_where_the_last_one_ended(notebook):
+    steps = Steps(notebook)
+    steps.optimizer_made()
+    for at in range(0, 300, 100):
+        for batch in range(at, at + 40, 10):
+            steps.batch_began(batch)
+            steps.began(batch + 5, forward=True)
+        steps.batch_began(at + 40)
+        steps.batches_ended()
+        steps.began(at + 50)  # the backward pass
+        steps.turn_ended(StepSource.OPTIMIZER_CYCLE, "sgd", at + 60)
+    assert intervals(notebook) == [(0, 60), (60, 160), (160, 260)]
+
+
+@pytest.mark.parametrize("left", ["nothing", "batches", "forward"])
+def test_a_step_after_the_end_of_a_loader_begins_with_its_own_work(notebook, left):
+    """This also holds if batches at the end of an epoch computed gradients that no update used."""
+    steps = Steps(notebook)
+    steps.optimizer_made()
+    trained(steps, 0)
+    if left != "nothing":
+        steps.batch_began(20)
+        steps.began(25, forward=True)
+    steps.batch_began(30)
+    steps.batches_ended()
+    if left == "batches":
+        steps.batch_began(1000)
+    trained(steps, 1000)
+    assert intervals(notebook) == [(0, 10), (1000, 1010)]

@@ -25,12 +25,12 @@ def job(tmp_path):
 
 
 def contents(files):
-    """Return the contents of a job's files by name, independent of the order in which ranks were read."""
+    """Return the contents of a job's files by name, without what depends on the order in which ranks were read."""
     found = {}
     for name, text in files.items():
         if name.endswith(".csv"):
             found[name] = sorted(csv.reader(text.splitlines()))
-        elif "matrix" in name:  # sums over ranks depend on the order in the last digit
+        elif "matrix" in name:  # the last digit of sums over ranks depends on the order
             found[name] = {group: set(steps) for group, steps in json.loads(text).items()}
         else:
             known = json.loads(text)
@@ -39,7 +39,7 @@ def contents(files):
 
 
 def facts(text):
-    """Return the JSON output about a job, without the places of its results."""
+    """Return the JSON output about a job, with names of results in place of their full paths."""
     found = json.loads(text)
     for row in found["ranks"]:
         row["directory"] = os.path.basename(row["directory"])
@@ -56,7 +56,7 @@ def test_a_job_in_a_store_is_that_of_a_directory(job, tmp_path, capsys):
         assert main(["cluster", "memory://job", "--json"]) == 0
         assert facts(capsys.readouterr().out) == here
         assert here["missing_ranks"] == [7] and [late["rank"] for late in here["late"]] == [4]
-        # the files go where the results lie
+        # the command writes its files to the store that holds the results
         there = {
             Path(path).name: store.cat_file(path).decode() for path in store.ls("/job/cluster_analysis_output", False)
         }
@@ -115,7 +115,7 @@ def test_a_job_in_s3(job, tmp_path):
         }
         folder = tmp_path / "here" / "cluster_analysis_output"
         assert contents(found) == contents({path.name: path.read_text() for path in folder.iterdir()})
-        # a timeline of results there
+        # `merge` reads results from the store, too
         done = run("merge", "s3://runs/two", "--output", tmp_path / "trace.pftrace")
         assert done.returncode == 0, done.stderr
         tracks = read(tmp_path / "trace.pftrace").tracks.values()

@@ -1,4 +1,4 @@
-"""The parts of the whole run are right, and steps do not include the calls before their work."""
+"""Each part of the whole run has its time, and a step begins with its own work, not with calls before that."""
 
 import random
 
@@ -20,8 +20,8 @@ def store(tmp_path):
     return StoreBuilder(tmp_path)
 
 
-def told(store):
-    """Return the parts of the first process by time, ms, after comparing their sum with the run's time."""
+def parts_of(store):
+    """Return (part, begin in ms, end in ms) of the first process in order; the parts have to fill the run."""
     recording = reader.read(str(store.write()))
     cut = stretches.stretches(recording)
     first = cut.filter(pl.col("process") == choose(recording).process)
@@ -40,7 +40,7 @@ def contents(store, part):
 
 
 def update(thread, number, begin, start):
-    """Record a step from `begin` on, with 10 ms of work from `start` on; return its end. All in ms."""
+    """Record a step from `begin` on with 10 ms of work from `start` on; return the step's end. All times are in ms."""
     thread.span("forward", Category.FORWARD, start * MS, (start + 4) * MS)
     thread.span("backward", Category.BACKWARD, (start + 4) * MS, (start + 8) * MS)
     thread.span("SGD.step", Category.OPTIMIZER, (start + 8) * MS, (start + 10) * MS)
@@ -66,7 +66,7 @@ def test_each_part_has_its_time(store):
     thread.span("torch.save", Category.CHECKPOINT, 74 * MS, 78 * MS)
     thread.span("kernel drain", Category.PROFILER, 78 * MS, 79 * MS)
     thread.instant("last", Category.MARKER, 90 * MS)
-    assert told(store) == [
+    assert parts_of(store) == [
         ("import", 0, 20),
         ("set-up", 20, 30),
         ("network calls", 30, 36),
@@ -98,7 +98,7 @@ def test_a_rollout_is_in_no_step_although_one_begins_where_the_last_ended(store)
                 call(thread, start + 3 * at, start + 3 * at + 1)
             start += 20
         begin = end = update(thread, number, begin, start)
-    assert told(store) == [
+    assert parts_of(store) == [
         ("network calls", 0, 13),
         ("between steps", 13, 20),
         ("steps", 20, 60),
@@ -108,14 +108,14 @@ def test_a_rollout_is_in_no_step_although_one_begins_where_the_last_ended(store)
     ]
 
 
-def test_what_every_step_begins_with_is_its_own(store):
+def test_calls_that_begin_every_step_belong_to_the_first_one_too(store):
     thread = store.process().thread()
     begin = 0
     for number in range(5):
         for at in range(2 if number else 4):
             call(thread, begin + 2 * at, begin + 2 * at + 1)
         begin = update(thread, number, begin, begin + 10)
-    assert told(store) == [("network calls", 0, 3), ("between steps", 3, 4), ("steps", 4, 100)]
+    assert parts_of(store) == [("network calls", 0, 3), ("between steps", 3, 4), ("steps", 4, 100)]
 
 
 def test_where_steps_begin_with_as_many_calls_as_their_data_asks_for_none_is_cut(store):
@@ -125,11 +125,11 @@ def test_where_steps_begin_with_as_many_calls_as_their_data_asks_for_none_is_cut
         for at in range(number + 1):
             call(thread, begin + 2 * at, begin + 2 * at + 1)
         begin = update(thread, number, begin, begin + 10)
-    assert told(store) == [("steps", 0, 100)]
+    assert parts_of(store) == [("steps", 0, 100)]
 
 
 @pytest.mark.parametrize(("others", "first"), [(1, 6), (None, 0)])
-def test_a_warm_up_is_told_where_all_other_steps_agree(store, others, first):
+def test_a_warm_up_is_found_when_all_other_steps_agree(store, others, first):
     thread = store.process().thread()
     begin = 0
     for number in range(4):
@@ -140,14 +140,14 @@ def test_a_warm_up_is_told_where_all_other_steps_agree(store, others, first):
     assert steps["start_ns"][0] == WALL_NS + (first and 10) * MS
 
 
-def test_what_the_schedule_left_out_is_not_recorded(store):
+def test_steps_outside_of_the_schedule_are_not_recorded(store):
     thread = store.process().thread()
     thread.span("import torch", Category.IMPORT, 0, 10 * MS)
     for number in range(4):
         flags = 0 if number == 2 else int(Flag.UNRECORDED)
         thread.step(number, (20 + 10 * number) * MS, (28 + 10 * number) * MS, OPTIMIZER, flags)
     thread.instant("last", Category.MARKER, 70 * MS)
-    assert told(store) == [
+    assert parts_of(store) == [
         ("import", 0, 10),
         ("not recorded", 10, 20),
         ("steps", 20, 28),
@@ -162,7 +162,7 @@ def test_what_the_schedule_left_out_is_not_recorded(store):
     assert contents(store, "steps") == {"not recorded": 24, "other": 8}
 
 
-def test_the_time_of_other_processes_is_theirs_and_each_that_steps_is_told(store):
+def test_time_is_divided_by_process_and_each_process_with_steps_is_listed(store):
     store.process(100).thread(native_tid=100).span("import torch", Category.IMPORT, 0, 200 * MS)
     for pid, count in ((200, 3), (300, 2)):
         process = store.process(pid, role="spawn")
@@ -175,14 +175,14 @@ def test_the_time_of_other_processes_is_theirs_and_each_that_steps_is_told(store
     parts = stretches.parts(stretches.stretches(recording))
     assert parts["process"].unique(maintain_order=True).to_list() == [200, 300]
     assert parts.filter(process=300)["part"].to_list() == ["set-up", "import", "set-up", "steps"]
-    assert told(store)[-1] == ("other processes", 80, 200)
+    assert parts_of(store)[-1] == ("other processes", 80, 200)
 
 
-def test_a_run_without_steps_is_told_as_far_as_it_is_known(store):
+def test_parts_of_a_run_without_steps(store):
     thread = store.process().thread()
     thread.span("import torch", Category.IMPORT, 0, 10 * MS)
     thread.instant("last", Category.MARKER, 20 * MS)
-    assert told(store) == [("import", 0, 10), ("other", 10, 20)]
+    assert parts_of(store) == [("import", 0, 10), ("other", 10, 20)]
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -201,12 +201,12 @@ def test_random_runs_add_up(store, seed):
         if generator.random() < 0.7:
             thread.step(number, begin * MS, at * MS, OPTIMIZER)
     thread.instant("last", Category.MARKER, 900 * MS)
-    assert told(store)
+    assert parts_of(store)
 
 
 def test_a_plain_training_is_all_steps(tmp_path):
     store = training(tmp_path, steps=3)
-    assert {part for part, *_ in told(store)} <= {"steps", "between steps", "after the last step", "set-up"}
+    assert {part for part, *_ in parts_of(store)} <= {"steps", "between steps", "after the last step", "set-up"}
 
 
 def test_calls_in_evaluation_mode_are_an_evaluation(store):
@@ -216,7 +216,7 @@ def test_calls_in_evaluation_mode_are_an_evaluation(store):
         name = EVALUATING if number < 3 else "forward"
         thread.span(name, Category.FORWARD, (end + 5 * number) * MS, (end + 5 * number + 2) * MS, flags=APART)
     end = update(thread, 1, end + 20, end + 20)
-    parts = [(part, round(stop - start)) for part, start, stop in told(store)]
+    parts = [(part, round(stop - start)) for part, start, stop in parts_of(store)]
     assert parts[parts.index(("evaluation", 12)) :][:3] == [
         ("evaluation", 12),
         ("between steps", 3),

@@ -1,4 +1,4 @@
-"""MindSpore's own profiler is kept from starting, or left running where the user requests that or it is better."""
+"""MindSpore's own profiler starts only if the user requests it, or if we cannot record the NPU."""
 
 import json
 import os
@@ -40,13 +40,13 @@ def start(folder, program, variable, **extra):
 
 @pytest.fixture
 def python(tmp_path):
-    """Return a function that runs a program in the test's directory."""
+    """Return a function that runs a program in the test's folder."""
     return lambda *args, **extra: start(tmp_path, *args, **extra)
 
 
 @pytest.fixture(scope="module")
 def parent(tmp_path_factory):
-    """Return the folder and the outcome of a job with a subprocess and a spawn child."""
+    """Return the folder and the finished process of a job that starts a subprocess and a spawn child."""
     folder = tmp_path_factory.mktemp("parent")
     program = """
         import multiprocessing, os, subprocess
@@ -73,7 +73,7 @@ def test_it_does_not_start_and_the_variable_is_as_it_was(parent):
 
 
 def test_a_spawn_child_starts_no_chain_of_processes(parent):
-    """At exit, MindSpore's profiler analyses in spawned processes, each of which would start the profiler again."""
+    """MindSpore's profiler analyses at exit, in spawned processes; each of these would start the profiler again."""
     folder, done = parent
     assert done.stdout.endswith("\nchild None\n0\n"), done.stderr
     assert len(list((folder / "data").iterdir())) == 1, "the child is part of its parent's run"
@@ -89,7 +89,7 @@ def test_takeover_false_leaves_it_alone(python, tmp_path):
 
 
 def test_a_spawn_child_alone_starts_no_chain_either(python, tmp_path):
-    """Here the parent never imports MindSpore, and profiling is off."""
+    """The parent never imports MindSpore, and profiling is off."""
     done = python(
         """
         import multiprocessing
@@ -108,12 +108,12 @@ def test_a_spawn_child_alone_starts_no_chain_either(python, tmp_path):
     assert not (tmp_path / "data").exists()
 
 
-# -- on a machine with an NPU, of which only the driver's files and the libraries are made up
+# -- with a made-up NPU: files like the driver's, and fake libraries
 
 
 @pytest.fixture
 def npu_job(job, ascend_fakes, tmp_path):  # noqa: F811
-    """Return a function that trains with MindSpore, with cells that launch kernels of the NPU."""
+    """Return a function that trains with MindSpore; the network's cells launch kernels of the fake NPU."""
     env = attached_to(tmp_path) | {"LD_LIBRARY_PATH": str(ascend_fakes)}
 
     def run(words):
@@ -123,7 +123,7 @@ def npu_job(job, ascend_fakes, tmp_path):  # noqa: F811
 
 
 def of_ours(run):
-    """Return the results that are our own recordings."""
+    """Return the results that our recorder wrote."""
     return [result for result in run.results if (result / "FRAMEWORK" / "run_info.json").exists()]
 
 
@@ -136,7 +136,7 @@ def test_where_ours_can_record_the_npu_mindspores_own_profiler_does_not_start(np
     assert "MatMulV2" in set(recording.device.tasks["name"])
 
 
-def test_where_it_cannot_mindspores_own_profiler_runs_and_our_spans_stand_beside_it(npu_job):
+def test_when_the_takeover_fails_mindspores_own_profiler_runs_and_our_spans_are_recorded(npu_job):
     run = npu_job("fails")
     assert run.code == 0, run.err
     (result,) = of_ours(run)
@@ -152,7 +152,7 @@ def test_where_it_cannot_mindspores_own_profiler_runs_and_our_spans_stand_beside
     )
 
 
-# -- decisions, without an import of MindSpore
+# -- how the takeover decides, without an import of MindSpore
 
 
 @pytest.fixture
@@ -165,7 +165,7 @@ def attached(tmp_path):
 
 @pytest.fixture
 def hidden(monkeypatch):
-    """Return a function that returns the value that MindSpore would see, and the reason."""
+    """Return a function that returns the variable as MindSpore sees it, and why MindSpore's profiler is left on."""
     monkeypatch.setenv("MS_PROFILER_OPTIONS", "")
     monkeypatch.delenv("RANK_ID", raising=False)
 
@@ -193,14 +193,14 @@ def test_hidden_by_default(hidden, value):
 
 
 @pytest.mark.parametrize("start", [True, False])
-def test_left_alone_if_asked_for(hidden, start):
+def test_left_alone_on_request(hidden, start):
     value = json.dumps({"start": start, "takeover": "false"})
     assert hidden(value) == (value, "takeover is false")
 
 
 @pytest.fixture
 def tried(monkeypatch):
-    """Return a function that lets the try of any interface end with a reason, and a list of those tried."""
+    """Return a function that makes all interfaces unusable, and returns the list of interfaces tried since."""
     names = []
 
     def end(why):
@@ -214,7 +214,7 @@ def tried(monkeypatch):
     return end
 
 
-def test_on_an_npu_it_goes_on_with_what_we_understood(hidden, attached, tried):
+def test_on_an_npu_mindspore_gets_the_options_as_we_parsed_them(hidden, attached, tried):
     value = '{"start": "true", "memory": true, "profiler_level": 1, "export_type": ["kineto"], "activities": "CPU"}'
     assert tried("there is none") == []
     seen, why = hidden(value, devices=attached)
@@ -227,22 +227,22 @@ def test_on_an_npu_it_goes_on_with_what_we_understood(hidden, attached, tried):
     assert shown["export_type"] == ["text"]
 
 
-@pytest.mark.parametrize(("asked", "interface"), [("l2_cache", "aclprof"), ("mstx", "msPTI")])
-def test_on_an_npu_that_ours_can_record_it_is_hidden(hidden, attached, tried, asked, interface):
-    """Only the interface that the options need is tried."""
+@pytest.mark.parametrize(("option", "interface"), [("l2_cache", "aclprof"), ("mstx", "msPTI")])
+def test_on_an_npu_that_ours_can_record_it_is_hidden(hidden, attached, tried, option, interface):
+    """We try only the interface that the options need."""
     names = tried("")
-    assert hidden(json.dumps({"start": True, asked: True}), devices=attached) == (None, "")
+    assert hidden(json.dumps({"start": True, option: True}), devices=attached) == (None, "")
     assert names == [interface]
 
 
-def test_on_an_npu_it_is_hidden_where_the_npu_is_not_asked_for(hidden, attached, tried):
+def test_on_an_npu_it_is_hidden_when_the_npu_is_not_requested(hidden, attached, tried):
     names = tried("there is none")
     assert hidden('{"start": true, "activities": ["CPU"]}', devices=attached) == (None, "")
     assert names == []
 
 
 @pytest.mark.parametrize("value", ["{}", "[1]", '{"start": false}', '{"start": true, "ranks": "3"}'])
-def test_on_an_npu_it_is_hidden_where_nothing_is_to_be_profiled(hidden, attached, value):
+def test_on_an_npu_it_is_hidden_when_profiling_is_off(hidden, attached, value):
     assert hidden(value, devices=attached) == (None, "")
 
 

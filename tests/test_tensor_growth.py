@@ -1,4 +1,4 @@
-"""Growth of the memory of tensors is found exactly, and its owner is named or not known."""
+"""The growth of the memory of tensors is found exactly; its owner is named, or reported as unknown."""
 
 import polars as pl
 import pytest
@@ -20,7 +20,7 @@ def steps():
 
 
 class Recorded:
-    """A recording with this memory at the end of each step, and more inside of it."""
+    """A recording of tensors with the given MB at the end of each step, and 50 MB more in its middle."""
 
     def __init__(self, held):
         rows = []
@@ -57,7 +57,7 @@ def test_a_plateau_is_no_leak(held):
 
 
 def blocks(*rows):
-    """Return blocks: operator, module, phase, step that took it, steps until it was released (None: never), bytes."""
+    """Return a table of blocks from rows (operator, module, phase, step, steps until its release or None, bytes)."""
     table = []
     for place, (operator, module, phase, step, until, size) in enumerate(rows):
         times = round((step + 0.5) * MS), None if until is None else round((step + until) * MS)

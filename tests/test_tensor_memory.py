@@ -1,4 +1,4 @@
-"""The memory of PyTorch's tensors on a processor: sums, peaks, owners and growth of a job with known allocations."""
+"""The summary has the right sums, peaks, owners and growth of PyTorch's memory, for a job with known allocations."""
 
 import json
 import subprocess
@@ -27,10 +27,10 @@ def known(leaking):
 
 
 def test_the_sum_at_the_end_is_that_of_the_known_tensors(leaking, known):
-    # parameters, and two moments of each of them
+    # the parameters, and the optimizer's two moments of each
     expected = 3 * known["parameters"] + known["source"] + known["kept"]
     last = leaking.summary["memory"]["last_step_end_mb"] * MB
-    # in the end of the last step there are the gradients, the batch and the loss of it, and not yet the last copy
+    # The last step ends after its update: its gradients still exist, and its copy of the source does not exist yet.
     expected += known["parameters"] - known["source"]
     assert last == pytest.approx(expected, rel=0.01)
 
@@ -56,11 +56,11 @@ def test_the_memory_at_the_peak_has_its_kinds_and_modules(leaking, known):
     assert sum(kinds.values()) == pytest.approx(found["allocated_mb"] * MB)
 
 
-def test_the_summary_tells_the_peak_in_a_line(leaking):
+def test_the_summary_has_a_line_with_the_peak(leaking):
     command = [sys.executable, "-m", "ms_profiler", "summary", str(leaking.result)]
-    told = subprocess.run(command, capture_output=True, text=True, check=True, env=environment()).stdout
+    printed = subprocess.run(command, capture_output=True, text=True, check=True, env=environment()).stdout
     peak = f"peak {leaking.summary['memory']['peak_mb']:,.2f} MB in step 11"
-    assert f"Memory of tensors: {peak}" in " ".join(told.split())
+    assert f"Memory of tensors: {peak}" in " ".join(printed.split())
 
 
 def test_each_block_has_its_operator(leaking, known):
@@ -96,7 +96,7 @@ def test_the_activations_of_the_wide_block_are_most_of_the_peak(job):
     )
     run = job(program, "plain", str(STEPS), options={"profile_memory": True})
     found = run.summary["memory"]["at_peak"]["largest"]
-    # its output and the gradient of it are of one size
+    # the block's output and the gradient of it have the same size
     assert found["module"] == "Net.blocks.3" and found["kind"] in ("activations", "temporaries")
-    # the output of the wide layer and of its tanh
+    # the output of the wide layer, and the output of the tanh behind it
     assert found["mb"] == pytest.approx(2 * 4096 * 2048 * 4 / MB, rel=0.2)

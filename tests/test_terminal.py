@@ -46,7 +46,7 @@ def test_finding_comes_first_then_where_the_time_went(summary):
     assert "4.000 ms" in backward and "40.0 %" in backward and "█" in backward
 
 
-def test_what_is_missing_is_told(summary):
+def test_missing_parts_are_shown(summary):
     summary["not_collected"] = [{"what": "kernels", "why": "no device"}]
     summary["completeness"].update(dropped=5, torn=2)
     summary["hooks"]["failed"] = {"mindspore.x": "no such thing"}
@@ -90,7 +90,7 @@ def test_tables_fit_the_terminal(summary, width):
 
 @pytest.mark.parametrize("width", [80, 100, 120, 160, 200])
 @pytest.mark.parametrize("terminal", [True, False])
-def test_long_names_lose_their_middle_and_numbers_nothing(summary, width, terminal):
+def test_long_names_lose_their_middle_and_numbers_are_whole(summary, width, terminal):
     name = (
         "void at::native::" + "kernel<c10::complex<float>, 你, at::detail::Array<char*, 3>>" * 5 + "::operator()(int)"
     )
@@ -148,12 +148,12 @@ def kernels(tmp_path):
     return json.loads((path / layout.SUMMARY).read_text())
 
 
-def test_what_kernels_take_stands_beside_what_the_host_takes_that_queues_them(summary, kernels):
+def test_the_time_of_kernels_is_beside_the_time_of_the_host(summary, kernels):
     text = shown(kernels | {"phases": summary["phases"]})
     assert "\nPhases of a step on the host, which queues kernels ahead, and the time of these kernels" in text
     lines = text.partition("Phases of a step on the host")[2].partition("What bounds")[0].splitlines()
     found = {line.split()[0]: line.split()[-2:] for line in lines if line.startswith("  ")}
-    # 10 steps of 2 ms forward, 3 ms backward, 0.5 ms optimizer
+    # each of the 10 steps has 2 ms forward, 3 ms backward and 0.5 ms in the optimizer
     assert found["forward"] == ["2.000", "ms"] and found["backward"] == ["3.000", "ms"]
     assert found["optimizer"] == ["0.500", "ms"] and found["data"][-1] == "-"
 
@@ -167,7 +167,7 @@ def test_kernels_are_shown_by_operator_and_module(kernels):
     assert "to write kernels 2 times" in text
 
 
-def test_lost_window_is_told(kernels):
+def test_a_lost_window_is_reported(kernels):
     assert "kernels of window 1, none of which could be read: from 0.150004 s to 0.251002 s" in shown(kernels)
     kernels["completeness"]["damaged_kernels"] = 3
     assert "3 kernels could not be read" in shown(kernels)

@@ -11,14 +11,14 @@ from store_builder import MS, StoreBuilder, folder_of, training
 
 @pytest.fixture
 def small(monkeypatch):
-    """Lower the limits so that a test can reach them."""
+    """Lower the limits of a long run, so that the short runs of these tests are long."""
     monkeypatch.setattr(readers_store, "MOST_SLOTS", 100)
     monkeypatch.setattr(slot_table, "BATCH", 32 * 100)
     monkeypatch.setattr(thinning.kept_steps, "__defaults__", (600,))
 
 
 def nested(parent, steps=60, seed=0):
-    """Write a run with randomly nested modules and operators, in many segments and on two threads."""
+    """Build a run with randomly nested modules and operators, in many segments and on two threads."""
     generator = random.Random(seed)
     store = StoreBuilder(parent)
     process = store.process()
@@ -62,15 +62,15 @@ def test_tables_are_those_of_the_whole_run(tmp_path, small, monkeypatch, seed):
     assert thinned["coverage"]["fine_records_kept"] < whole["coverage"]["fine_records_kept"]
     assert thinned["coverage"]["fine_records"] == whole["coverage"]["fine_records"]
     assert whole["coverage"]["detailed_steps"] is None
-    # modules show where most reads are; outside of its detailed steps, a long run keeps only the outermost ones
+    # `most` names modules, of which a long run has only the outermost ones outside its detailed steps.
     assert thinned["synchronisation"].pop("most") and whole["synchronisation"].pop("most")
-    # modules are those of the detailed steps, the heaviest, which the verdict names, too
+    # The verdict ends with the heaviest module; for a long run, this is the heaviest in its detailed steps.
     assert thinned.pop("verdict").partition(";")[0] == whole.pop("verdict").partition(";")[0]
     for key in sorted(set(whole) - {"coverage", "module_tree"}):
         assert thinned[key] == whole[key], key
 
 
-def test_steps_that_were_asked_for_are_the_ones_kept(tmp_path, small):
+def test_requested_steps_stay_detailed(tmp_path, small):
     store = nested(tmp_path)
     path = store.write()
     engine.analyse([path], step_list=[20, 21, 22])
@@ -91,8 +91,9 @@ def test_run_without_steps_keeps_its_first_part(tmp_path, small):
 
 
 def compiling(parent):
-    """Make steps of three operators; two calls of the first operator ran during a compilation, one of them on a
-    worker.
+    """Build steps that call "fused" once and "mul" twice. In the first step, both calls of "mul" run in a compilation.
+
+    Meanwhile, a worker calls "mul" once.
     """
     store = StoreBuilder(parent)
     process = store.process()
@@ -109,13 +110,13 @@ def compiling(parent):
 
 
 @pytest.mark.parametrize("limits", ["small", None])
-def test_operators_that_a_compiler_called_are_told_apart(tmp_path, request, limits):
+def test_operators_of_a_compilation_are_counted_apart(tmp_path, request, limits):
     if limits:
         request.getfixturevalue(limits)
     found = summary_of(compiling(tmp_path))
     assert (found["coverage"]["detailed_steps"] is None) == (limits is None)
     rows = {row["name"]: (row["count"], row["self_ms"]) for row in found["top_operators"]}
-    # the first "fused" waits for the compilation: 600 ms - 500 ms
+    # the first "fused" takes 600 ms, of which the compilation takes 500 ms
     assert rows == {"fused": (60, 59 * 490 + 100), "mul": (2 * 59 + 1, 59 * 110 + 10)}
     assert found["compile"]["operators"] == {"count": 2, "self_ms": 110}
 

@@ -1,4 +1,4 @@
-"""Real PyTorch jobs, profiled by the variable alone."""
+"""Real PyTorch jobs are profiled if the variable is set, without a change of the job."""
 
 import json
 import subprocess
@@ -11,7 +11,7 @@ from events import events, inside, named, of, steps
 from ms_profiler.store.format import Category, Kind, StepSource
 
 LOOPS = PROGRAMS / "torch_loops.py"
-#: kind -> steps, and the source that decides where they end
+#: kind of job -> (number of its steps, what decides where a step ends)
 EXPECTED = {
     "accumulate": (4, StepSource.OPTIMIZER_CYCLE),
     "gan": (12, StepSource.OPTIMIZER_CYCLE),
@@ -27,7 +27,7 @@ EXPECTED = {
 
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory):
-    """Return the output of each kind of job without us."""
+    """Return the output of each kind of job without the profiler."""
     done = subprocess.run(
         [sys.executable, LOOPS, "plain", *EXPECTED],
         env=environment(),
@@ -43,7 +43,7 @@ def bare(tmp_path_factory):
 
 @pytest.fixture
 def recorded(job, bare):
-    """Return a function that runs one kind of job, checks that it behaved as without us, and returns its events."""
+    """Return a function that runs a kind of job, checks that the profiler changes no output, and returns the events."""
 
     def run(kind):
         done = job(LOOPS, kind, options={"analyse": "off", "quiet": True}, env={"MS_PROFILER_RAISE": "1"})
@@ -81,16 +81,16 @@ def test_a_loop_with_workers_a_scheduler_and_an_evaluation(job, bare):
 
     found = events(run.result)
     main = [event for event in found if event.process == "job"]
-    # the evaluation is 12 calls more, and lies in no step: it ended with its batches
+    # the evaluation makes 12 further calls, which are in no step
     assert of(main, Category.MODULE) == dict.fromkeys(
         ("Net", "Net.first", "Net.second", "Net.second.0", "Net.second.1"), 24
     )
     trained = [event for event in named(main, "forward") if inside(event, steps(main))]
     assert len(named(main, "forward")) == 24 and len(trained) == 12
     assert of(main, Category.BACKWARD) == {"backward": 12}
-    # the scheduler sets the rate when it is made
+    # the scheduler also sets the rate when it is made
     assert of(main, Category.OPTIMIZER) == {"AdamW.step": 12, "zero_grad": 12, "learning rate": 13}
-    # two epochs left in the middle, and an evaluation to the end
+    # two epochs stop after 6 batches each; the evaluation takes 12 batches and finds the end
     assert of(main, Category.DATA)["wait for TensorDataset"] == 6 + 6 + 13
     assert of(main, Category.DATA)["create iterator"] == 3
     fetched = {event.process for event in found if event.name == "fetch batch"}
@@ -120,7 +120,7 @@ def test_the_step_that_makes_an_optimizers_state_for_a_checkpoint_is_none(job):
     assert of(found, Category.OPTIMIZER)["AdamW.step"] == 6
 
 
-#: several optimizers make a step in other programs, too
+#: kinds of loops that only the slow tests run
 VARIANTS = ("gan", "lbfgs", "wrapped", "recompute", "scaler")
 
 
@@ -135,24 +135,24 @@ def test_steps_of_a_loop(recorded, kind):
 
 
 def accumulated(found):
-    """Check that every batch of an accumulated step lies in the step."""
+    """Check that every batch whose gradients are accumulated lies in the step."""
     assert [sum(inside(call, [step]) for call in named(found, "backward")) for step in steps(found)] == [3] * 4
 
 
 def searched(found):
-    """Check that every pass of a line search lies in the optimizer's step."""
+    """Check that each forward pass of a line search lies in the optimizer's step."""
     assert all(inside(call, named(found, "LBFGS.step")) for call in named(found, "forward"))
 
 
 def scaled(found):
-    """Check that the skipped step counts as a step and is marked."""
+    """Check that the step whose update was skipped counts as a step, and that the skipped update is marked."""
     (skip,) = (event for event in found if event.name.startswith("optimizer step skipped"))
     assert skip.kind == Kind.INSTANT
     assert (len(named(found, "SGD.step")), len(named(found, "zero_grad"))) == (5, 6)
 
 
 def failed(found):
-    """Check that the failed call is marked, that the repeated call follows it, and that only the latter counts."""
+    """Check that the failed update is marked and that its repetition is a separate call after it."""
     calls = named(found, "SGD.step")
     assert [call.raised for call in calls] == [number == 2 for number in range(13)]
     assert not inside(calls[3], calls)
@@ -166,7 +166,7 @@ def computed_again(found):
         assert all(inside(event, backward) for event in named(found, name))
     assert not any(inside(event, backward) for event in named(found, "forward"))
     assert not any(event.raised for event in found)
-    # twice in each step, once of them in a recomputation
+    # each step calls the Sequential twice, the second time in a recomputation
     blocks = [inside(event, named(found, "recompute Sequential")) for event in named(found, "Sequential")]
     assert sorted(blocks) == [False] * 12 + [True] * 12
 
@@ -189,7 +189,8 @@ def test_every_kind_of_scheduler_is_seen_when_it_changes_rates(job):
     bare = job(RATES, profile=False)
     run = job(RATES, options={"analyse": "off", "quiet": True}, env={"MS_PROFILER_RAISE": "1"})
     assert (run.code, run.out, run.err) == (0, bare.out, bare.err)
-    # restarts when it is made and at each step, and once where the loss was no better
+    # The restarts set the rate when they are made and at each step; the other
+    # scheduler does once, when the loss is not better.
     assert of(events(run.result), Category.OPTIMIZER) == {"SGD.step": 3, "learning rate": 1 + 3 + 1}
 
 
@@ -227,7 +228,7 @@ print(*sizes)
 
 @pytest.mark.slow
 def test_names_that_a_job_makes_up_for_ever_are_left_out(job):
-    """A run with ever new modules keeps a bounded number of names; later modules have the names of their types."""
+    """A run that makes new modules all the time keeps a limited number of names; later modules have their type's."""
     run = job(EVER_NEW)
     sizes = [int(word) for word in run.out.split()]
     assert sizes[7] - sizes[3] < 8000, f"80,000 names more would take 16 MB: {sizes} kB"

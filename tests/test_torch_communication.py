@@ -1,4 +1,4 @@
-"""PyTorch's collectives between two real ranks are recorded, alone and in data-parallel training."""
+"""PyTorch's collectives between two real ranks are recorded, in direct calls and in data-parallel training."""
 
 import inspect
 import os
@@ -26,7 +26,7 @@ COMMON = [
     ("AllToAll@0", 8),
     ("Gather@0", 16),
 ]
-#: of FSDP: half of the 4 * 4 + 4 + 4 * 2 + 2 weights to all, and the gradients of all of them
+#: exchanges of FSDP in a step: each rank's half of the 4 * 4 + 4 + 4 * 2 + 2 weights, and the gradients of all weights
 SHARDED = [("AllGather@0", 60), ("ReduceScatter@0", 120)]
 
 
@@ -36,12 +36,12 @@ VARIABLES = {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
 
 
 def computed(directory):
-    """Return the results of two ranks."""
+    """Return the results that the two ranks wrote."""
     return [(directory / f"rank_{rank}").read_text() for rank in range(2)]
 
 
 def bare(directory):
-    """Run the program on two ranks, without us and without a launcher; return their results."""
+    """Run the program on two ranks, without the profiler and without a launcher; return their results."""
     directory.mkdir()
     common = VARIABLES | {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
     ranks = [
@@ -55,7 +55,7 @@ def bare(directory):
 
 
 def torchrun(directory, options):
-    """Run the program on two ranks; return their results, and stderr."""
+    """Run the program on two ranks with the profiler; return their results, and stderr."""
     directory.mkdir()
     command = [TOOLS / "torchrun", "--nproc_per_node=2", f"--master_port={free_port()}"]
     path = f"{TOOLS}{os.pathsep}{os.environ['PATH']}"
@@ -75,9 +75,9 @@ def torchrun(directory, options):
 @pytest.mark.slow
 def test_collectives_between_two_ranks(tmp_path):
     output = tmp_path / "data"
-    results, told = torchrun(tmp_path / "profiled", {"start": True, "output_path": str(output), "analyse": "off"})
+    results, err = torchrun(tmp_path / "profiled", {"start": True, "output_path": str(output), "analyse": "off"})
     assert results == bare(tmp_path / "bare")
-    assert len([line for line in told.splitlines() if line.startswith("ms-profiler: ")]) == 2, told
+    assert len([line for line in err.splitlines() if line.startswith("ms-profiler: ")]) == 2, err
 
     found = {}
     for result in output.glob("*_ascend_ms"):
@@ -92,30 +92,30 @@ def test_collectives_between_two_ranks(tmp_path):
         exchanged = [(call.name, call.arg) for call in calls if call not in work]
         message = [("Scatter@0", 32), ("Send@0", 16)] if rank == 0 else [("Scatter@0", 0), ("Receive@0", 16)]
         assert exchanged[: len(COMMON) + 2] == COMMON + message
-        # the arrival of a message is reported where the script waits for it, and ends nothing else there
+        # The script waits for a message inside its region "message"; the record of the message lies in this region.
         (around,) = named(seen, "message")
         (inside,) = (call for call in calls if around.start < call.start < around.end)
         assert inside.name == message[1][0] and inside.end < around.end
         assert [call for call in exchanged if call in SHARDED] == SHARDED * 3
         assert exchanged.count(("Barrier@0", 0)) == 1
-        assert {("Send@0", 16), ("Receive@0", 16)} <= set(exchanged)  # both in one call
+        assert {("Send@0", 16), ("Receive@0", 16)} <= set(exchanged)  # `send` and `receive` in one call
         groups = [(event.name, event.arg) for event in seen if event.name.startswith("group ")]
         assert groups == [("group 0 ranks 0,1", 2), ("group 1 ranks 0,1", 2)]
-        # of 30 weights, by the name of the replicated module
+        # the bytes of the gradients of 30 weights, with the name of the replicated module
         (told_bytes,) = (event for event in seen if event.name.startswith(GRADIENTS))
         assert (told_bytes.name, told_bytes.arg) == (f"{GRADIENTS}Sequential", 120)
-        # three steps with replicas, three with shards; the names are those of the inner modules
+        # three steps with replicas, three with shards; modules have the names of the inner modules
         assert len(steps(seen)) == 6
         modules = of(seen, Category.MODULE)
         assert (modules["DistributedDataParallel"], modules["Sequential"], modules["FSDPSequential"]) == (3, 3, 3)
-        # the exchanges of replicas during a backward pass are requested in C++, and run on threads of gloo
+        # exchanges of replicas begin in C++ during a backward pass, and run on threads of gloo
         passes = [event for event in seen if event.category == Category.BACKWARD]
         beside = [
             [call.name for call in work if around.start < call.start < around.end and call.thread != around.thread]
             for around in passes
         ]
         assert beside[:3] == [["gloo:all_reduce"]] * 3
-        # compiled code exchanges data inside of the graph, where no function of ours is called
+        # the exchanges of compiled code are inside the graph, where none of our functions is called
         assert of(seen, Category.GRAPH) == {"graph train.<locals>.<lambda>": 2}
 
 
@@ -143,11 +143,51 @@ def test_exchanges_of_replicas_are_sampled_with_operators(job):
     assert run.summary["sampling"]["sampled"] < 70
 
 
+JOINED = """
+import datetime
+import torch
+print("_c10d_functional" in vars(torch.ops))
+import torch.distributed as dist
+late = torch.library.Library("_dtensor", "FRAGMENT")
+dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+x, group = torch.ones(4), dist.group.WORLD.group_name
+own = torch.ops._c10d_functional
+print(own.wait_tensor(own.all_reduce(x, "sum", group)).tolist())
+late.define("broadcast(Tensor x, str group) -> Tensor")
+late.impl("broadcast", lambda x, group: x + 1, "CPU")
+import torch.distributed.tensor
+print(torch.ops._dtensor.broadcast(x, group).tolist())
+dist.destroy_process_group()
+dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+print(own.wait_tensor(own.all_reduce(x, "sum", group)).tolist())
+class Inherits(dist._Work): pass
+try:
+    Inherits().wait(datetime.timedelta(milliseconds=1))
+except RuntimeError as error:
+    print(type(error))
+dist.destroy_process_group()
+"""
+
+
+def test_operators_are_looked_up_when_there_is_a_group_and_those_of_later_imports_too(job):
+    """A class of the script that inherits from PyTorch's `_Work` has the `wait` of C++."""
+    bare = job(JOINED, profile=False)
+    run = job(JOINED, options={"analyse": "off", "quiet": True}, env={"MS_PROFILER_RAISE": "1"})
+    assert (run.code, run.out, run.err) == (0, bare.out, bare.err)
+    assert bare.out.startswith("False\n"), "nobody else looks them up"
+    seen = [event for event in events(run.result) if event.kind == Kind.SPAN and "@" in event.name]
+    assert [(event.name, event.arg) for event in seen] == [
+        ("AllReduce@0", 16),
+        ("Broadcast@0", 16),
+        ("AllReduce@0", 16),
+    ]
+
+
 def test_bytes_are_those_of_the_input():
     import torch
 
     class MadeUp(torch.Tensor):
-        """A tensor subclass whose code would have to run to tell its size."""
+        """A tensor subclass whose size only the script's code can compute."""
 
         @staticmethod
         def __new__(cls):
@@ -165,15 +205,28 @@ def test_bytes_are_those_of_the_input():
 
 @pytest.mark.parametrize("name", communication.KINDS)
 def test_inputs_are_parameters(name):
-    """Each named input is a parameter of its function, because an unknown name would always give zero bytes."""
+    """Each named input is a parameter of its function; with an unknown name, the bytes would always be zero."""
     import torch.distributed as dist
 
     kind, given = communication.KINDS[name]
     assert kind and (not given or given in inspect.signature(getattr(dist, name)).parameters)
 
 
+@pytest.mark.parametrize("new", [True, False])
+def test_functions_that_pytorch_compares_are_left_alone_where_the_script_may_hold_them(monkeypatch, new):
+    """A script that imported `isend` before the profiler began may pass it to PyTorch, which compares functions."""
+    import torch
+
+    monkeypatch.setattr(ranks, "_last", None)
+    monkeypatch.setattr(torch.__spec__, "_initializing", new)
+    host = SimpleNamespace(recorder=None, at_start=lambda call: None)
+    paths = {target.path for target in communication.targets(host)}
+    assert "all_reduce" in paths
+    assert paths.issuperset(communication.QUEUED) is new and paths.isdisjoint(communication.QUEUED) is not new
+
+
 class Distributed:
-    """The functions of torch.distributed that describe groups, in their form until PyTorch 2.7."""
+    """The functions of torch.distributed that describe groups, as they are until PyTorch 2.7."""
 
     whole = SimpleNamespace(group_name="0")
 
@@ -198,7 +251,7 @@ class Distributed:
         return 2
 
 
-def test_the_ranks_of_the_default_group_are_asked_for_by_the_group(monkeypatch):
+def test_the_ranks_of_the_default_group_come_from_the_group(monkeypatch):
     noted = []
     monkeypatch.setitem(sys.modules, ranks.DISTRIBUTED, Distributed)
     monkeypatch.setattr(ranks, "Notes", lambda session: SimpleNamespace(add=lambda text, number: noted.append(text)))

@@ -1,4 +1,4 @@
-"""The reason of a recompilation is recorded without the values of arguments."""
+"""The reason of a recompilation is recorded without the values of the script's arguments."""
 
 from contextlib import nullcontext
 from types import SimpleNamespace
@@ -8,7 +8,7 @@ from ms_profiler.job.frameworks.torch import closures, compilation
 
 
 @pytest.mark.parametrize(
-    ("told", "kept"),
+    ("reason", "cause"),
     [
         (
             "0/0: tensor 'x' size mismatch at index 0. expected 2, actual 3",
@@ -26,12 +26,12 @@ from ms_profiler.job.frameworks.torch import closures, compilation
         ("0/0: " + "tensor " + "x" * 900, "tensor " + "x" * 193),
     ],
 )
-def test_causes_tell_sizes_and_no_values(told, kept):
-    assert compilation.cause(told) == kept
+def test_causes_hold_sizes_and_no_values(reason, cause):
+    assert compilation.cause(reason) == cause
 
 
-class Told:
-    """A session that stores the begun and ended spans."""
+class FakeSession:
+    """A session that keeps a list of the spans that begin and end."""
 
     def __init__(self):
         self.spans = []
@@ -60,16 +60,16 @@ def lazily(name):
     [
         ((lazily("LAZY_BACKWARD"),), False, ["compile lazy backward", 1]),
         ((lazily("DYNAMO"),), True, [0]),
-        # until PyTorch 2.7 the name of the compiled code is unknown
+        # until PyTorch 2.7, callbacks have no arguments, so that the kind of compilation is unknown
         ((), False, ["compile graph", 1]),
         ((), True, [0]),
     ],
 )
 def test_callbacks_of_a_compilation_are_called_as_the_version_calls_them(monkeypatch, arguments, inside, spans):
-    session, passed = Told(), []
+    session, passed = FakeSession(), []
     compiling = compilation._Compiling()
     monkeypatch.setattr(compilation, "_compiling", compiling)
-    # that Dynamo leaves the frames alone is asked of PyTorch, which this process has no need of
+    # functions are hidden from Dynamo with functions of PyTorch, which this test does not import
     monkeypatch.setattr(closures, "unseen", lambda function: function)
     if inside:
         compiling.running.append(["function", ""])

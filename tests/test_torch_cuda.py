@@ -1,4 +1,4 @@
-"""Calls of `torch.cuda` try to attach the device at the right intervals."""
+"""Calls of `torch.cuda` look for a GPU at the right intervals."""
 
 import sys
 import types
@@ -16,12 +16,12 @@ from recorders import make
 from test_source import Session as OneSource, Tracing
 
 CALLS = 10_000
-#: final states of the interface
+#: outcomes after which no further attempt is made to attach the GPU
 FINAL = (Outcome.DONE, Outcome.OWNED, Outcome.FAILED, Outcome.MISSING, Outcome.HANGS)
 
 
 class Counted(Tracing):
-    """A device interface that counts the queries whether its device is in use."""
+    """A tracing interface that counts how often it is asked whether its device is in use."""
 
     looks = 0
 
@@ -31,7 +31,7 @@ class Counted(Tracing):
 
 
 class Looked(devices.Devices):
-    """The devices of a session, which count the attempts to attach one."""
+    """The devices of a session; they count the attempts to attach a device."""
 
     looks = 0
 
@@ -41,7 +41,7 @@ class Looked(devices.Devices):
 
 
 class Session(OneSource):
-    """A session with all devices; its errors make the test fail."""
+    """A session with all kinds of devices; an error in it fails the test."""
 
     def __init__(self, made):
         self.made = made
@@ -60,7 +60,7 @@ class Session(OneSource):
 
 @pytest.fixture
 def begin(monkeypatch):
-    """Return a function that hooks a `torch.cuda`, which counts how often it was called, for a GPU."""
+    """Return a function that makes a session with a made-up GPU and hooks a made-up `torch.cuda`, and returns both."""
     monkeypatch.delenv(DAEMON, raising=False)
     monkeypatch.setattr(devices, "INTERFACES", (Cupti, Mspti))
     for kind in (Cupti, Mspti):
@@ -86,29 +86,29 @@ def called(module):
         module._lazy_init()
 
 
-def test_a_device_that_is_not_there_is_looked_for_ever_more_seldom(begin):
+def test_checks_for_an_absent_device_become_rarer(begin):
     gpu = Counted(in_use=False)
     session, module = begin(gpu)
     called(module)
-    assert session.devices.looks == gpu.looks == CALLS.bit_length()  # at calls 1, 2, 4 ... 8192
+    assert session.devices.looks == gpu.looks == CALLS.bit_length()  # after calls 1, 2, 4 ... 8192
     gpu.in_use = True
     called(module)
-    assert (gpu.looks, gpu.asked[0]) == (CALLS.bit_length() + 1, "attach")
+    assert (gpu.looks, gpu.requests[0]) == (CALLS.bit_length() + 1, "attach")
     called(module)
     assert session.devices.looks == gpu.looks == CALLS.bit_length() + 1
     assert session.made["NPU"].looks == 0
 
 
 @pytest.mark.parametrize("outcome", FINAL, ids=lambda outcome: outcome.name)
-def test_once_the_answer_is_final_it_is_looked_for_no_more(begin, outcome):
+def test_after_a_final_answer_there_are_no_further_checks(begin, outcome):
     gpu = Counted(attach=outcome)
     session, module = begin(gpu)
     called(module)
-    assert (session.devices.looks, gpu.looks, gpu.asked[0]) == (1, 1, "attach")
+    assert (session.devices.looks, gpu.looks, gpu.requests[0]) == (1, 1, "attach")
     assert session.made["NPU"].looks == 0
 
 
-def test_without_cuda_nothing_is_looked_for_and_its_error_is_the_job_s(begin):
+def test_without_cuda_there_is_no_check_and_the_job_gets_its_error(begin):
     def initialises():
         raise AssertionError("Torch not compiled with CUDA enabled")
 
@@ -117,4 +117,4 @@ def test_without_cuda_nothing_is_looked_for_and_its_error_is_the_job_s(begin):
     for _ in range(10):
         with pytest.raises(AssertionError, match="not compiled with CUDA"):
             module._lazy_init()
-    assert (gpu.looks, gpu.asked) == (0, [])
+    assert (gpu.looks, gpu.requests) == (0, [])

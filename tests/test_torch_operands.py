@@ -1,4 +1,4 @@
-"""Kineto's arguments of operators are stored in the store's format, in every version."""
+"""What Kineto reports about operators is stored in the store's format, for every version of PyTorch."""
 
 from types import SimpleNamespace
 
@@ -9,7 +9,7 @@ from ms_profiler.store.format import OP_TIE_BITS, STRING_MAX, Category
 
 
 class Texts:
-    """A recorder that gives ids to texts."""
+    """A recorder that gives an id to each text."""
 
     def __init__(self, first=1):
         self.ids, self.first = {}, first
@@ -18,31 +18,31 @@ class Texts:
         return self.ids.setdefault(text, self.first + len(self.ids))
 
 
-def event(**told):
-    return SimpleNamespace(**{name: lambda value=value: value for name, value in told.items()})
+def event(**values):
+    return SimpleNamespace(**{name: lambda value=value: value for name, value in values.items()})
 
 
 @pytest.mark.parametrize(
-    ("told", "category"),
+    ("values", "category"),
     [
         ({"activity_type": "cpu_op"}, Category.OP),
         ({"activity_type": "user_annotation"}, Category.MARKER),
         ({"activity_type": "cuda_runtime"}, None),
-        # older versions
+        # older versions of PyTorch have no activity_type
         ({"start_thread_id": 1, "is_user_annotation": False}, Category.OP),
         ({"start_thread_id": 1, "is_user_annotation": True}, Category.MARKER),
         ({"start_thread_id": 0, "is_user_annotation": False}, None),
     ],
 )
-def test_events_of_kineto_are_told_apart_in_every_version(told, category):
-    assert operands.category(event(**told)) == category
+def test_events_of_kineto_are_classified_in_every_version(values, category):
+    assert operands.category(event(**values)) == category
 
 
 @pytest.mark.parametrize(
     ("shapes", "text"),
     [([], ""), ([[]], ";"), ([[4, 8], [8], []], "4,8;8;;"), ([[0], [1, 2, 3]], "0;1,2,3;")],
 )
-def test_texts_tell_every_input_apart(shapes, text):
+def test_texts_separate_every_input(shapes, text):
     assert text_of(shapes) == text
 
 
@@ -50,14 +50,14 @@ def test_texts_tell_every_input_apart(shapes, text):
     ("number", "forward_thread", "tie"), [(-1, 0, 0), (0, 0, 2), (0, 3, 3), (7, 1, 17), (1 << 39, 0, 0)]
 )
 def test_the_tie_lies_below_the_shapes(number, forward_thread, tie):
-    told = event(sequence_nr=number, fwd_thread_id=forward_thread, shapes=[[2], []])
+    values = event(sequence_nr=number, fwd_thread_id=forward_thread, shapes=[[2], []])
     texts = Texts(5)
-    assert Operands(texts, True).argument(told) == tie | 5 << OP_TIE_BITS
+    assert Operands(texts, True).argument(values) == tie | 5 << OP_TIE_BITS
     assert texts.ids == {"2;;": 5}
-    assert Operands(texts, False).argument(told) == tie
+    assert Operands(texts, False).argument(values) == tie
 
 
-def test_what_has_no_room_is_not_known():
+def test_shapes_beyond_the_limit_are_unknown():
     long = event(sequence_nr=0, fwd_thread_id=0, shapes=[[1]] * STRING_MAX)
     assert Operands(Texts(), True).argument(long) == 2
     assert (

@@ -24,7 +24,7 @@ STRICT = {"MS_PROFILER_RAISE": "1"}
 
 
 def run_both(job, folder, *names):
-    """Run the workloads under us and under Kineto; return the run, and for each workload the records of both."""
+    """Run the workloads with our recorder and with Kineto; return the run, and each workload's operators from both."""
     run = job(WORKLOADS, str(folder), *names, env=STRICT)
     assert run.code == 0, run.err
     assert "Leaked" not in run.err
@@ -35,18 +35,18 @@ def run_both(job, folder, *names):
 
 
 def averages(folder, name):
-    """Return calls, self and total nanoseconds of a workload's operators by torch.profiler's `key_averages`."""
+    """Return (calls, self time, total time) of a workload's operators from torch.profiler's `key_averages`, in ns."""
     rows = json.loads((folder / f"{name}.averages").read_text())
     return {key: (count, round(own * 1e3), round(total * 1e3)) for key, count, own, total, region in rows if not region}
 
 
 def figures(operators):
-    """Return calls, self and total nanoseconds of the operators in our recording."""
+    """Return (calls, self time, total time) of the operators in our recording, in ns."""
     return {row[0]: row[1:] for row in operators.select("name", "count", "self_ns", "total_ns").iter_rows()}
 
 
 def counted(measures, name):
-    """Return our recorded calls of each operator during a workload."""
+    """Return how often each operator was called during a workload, according to our recording."""
     spans, names = measures.spans, measures.recording.names
     row = names.index_of(f"ours {name}")
     start, end = spans.filter(spans["name"] == row).select("start_ns", "end_ns").row(0)
@@ -56,7 +56,7 @@ def counted(measures, name):
 
 
 def check_averages(run, folder, *names):
-    """Calls of our recording, and calls and times of a trace of the same run, are those of `key_averages`."""
+    """Check that our recording, and Kineto's trace of the same run, agree with `key_averages`."""
     measures = engine.measured(str(run.result))
     for name in names:
         truth = averages(folder, name)
@@ -77,7 +77,7 @@ def test_operators_are_those_of_kineto(job, tmp_path):
     assert thread["aten::addmm", "aten::linear"] == 20
     assert thread["Optimizer.step#SGD.step", ""] == 1
     assert len(seen["threads"][0]) == 3
-    # Kineto does not see the workers
+    # Kineto does not record the loader's workers
     own, (main,) = seen["loader"]
     workers = [counts for counts in own if counts != main]
     assert len(own) == 3
@@ -98,8 +98,110 @@ def test_operators_of_compiled_and_scripted_networks_are_those_of_kineto(job, tm
         assert len(own) == 1
 
 
+#: end a profiler inside of regions that began while it ran; a write into its freed memory ends the process
+LEFT_OPEN = """
+import torch
+from torch.profiler import ProfilerActivity, profile, record_function
+
+model = torch.nn.Sequential(*[torch.nn.Linear(8, 8) for _ in range(8)])
+def step():
+    model(torch.ones(2, 8)).sum().backward()
+for number in range(20):
+    kept = profile(activities=[ProfilerActivity.CPU])
+    kept.start()
+    regions = [record_function(f"region {each}") for each in range(50)]
+    for region in regions:
+        region.__enter__()
+    step()
+    kept.stop()
+    print(sum(event.name == "aten::addmm" for event in kept.events()), flush=True)
+    del kept
+    step()
+    for region in reversed(regions):
+        region.__exit__(None, None, None)
+    torch.ones(2).cos()
+
+# the end of the pass gives the thread back the profiler that it had at the begin
+kept = profile(activities=[ProfilerActivity.CPU])
+kept.start()
+output = model(torch.ones(2, 8, requires_grad=True))
+output.register_hook(lambda gradient: kept.stop())
+output.sum().backward()
+step()
+print("done")
+"""
+
+
+def test_a_region_may_be_open_when_its_profiler_ends(job):
+    run = job(LEFT_OPEN, options={"analyse": "off", "overhead_budget": 0}, env=STRICT)
+    assert run.code == 0, run.err
+    assert run.out.split() == ["8"] * 20 + ["done"]
+    recording = store.read(str(run.result))
+    names = Counter(recording.names.gather(recording.spans["name"]))
+    assert names["aten::cos"] == 20
+
+
+#: end a profiler inside of a call of C++ code; start and end one in a backward pass, in which steps end, too
+INSIDE = """
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+def start():
+    kept = profile(activities=[ProfilerActivity.CPU])
+    kept.start()
+    return kept
+
+def show(kept):
+    kept.stop()
+    names = [event.name for event in kept.events()]
+    print(names.count("aten::sin"), names.count("aten::cos"), torch._C._autograd._profiler_enabled(), flush=True)
+
+class Ends(torch.autograd.Function):
+    @staticmethod
+    def forward(context, value):
+        show(running.pop())
+        return value * 2
+    @staticmethod
+    def backward(context, gradient):
+        torch.ones(2).cos()
+        running.append(start())
+        torch.ones(2).sin()
+        show(running.pop())
+        return gradient
+
+running = []
+for number in range(20):
+    running.append(start())
+    [torch.ones(2).sin() for _ in range(number)]
+    output = Ends.apply(torch.ones(3, requires_grad=True)).sum()
+    if number > 9:
+        output.backward()
+        torch.ones(2).tan()
+
+weight = torch.ones(3, requires_grad=True)
+optimizer = torch.optim.SGD([weight], lr=0.1)
+weight.register_post_accumulate_grad_hook(lambda _: optimizer.step())
+for number in range(8):
+    weight.square().sum().backward()
+    running.append(start())
+    torch.ones(2).sin()
+    show(running.pop())
+"""
+
+
+def test_a_profiler_may_start_and_end_inside_of_calls_of_c_code(job):
+    options = {"analyse": "off", "overhead_budget": 0, "record_shapes": True}
+    run = job(INSIDE, options=options, env=STRICT)
+    assert run.code == 0, run.err
+    forward = "".join(f"{number} 0 False\n" + "1 0 False\n" * (number > 9) for number in range(20))
+    assert run.out == forward + "1 0 False\n" * 8
+    recording = store.read(str(run.result))
+    names = Counter(recording.names.gather(recording.spans["name"]))
+    assert (names["aten::tan"], names["aten::square"]) == (10, 8)
+
+
 @pytest.mark.slow
-def test_the_scripts_own_profilers_get_what_they_would(job):
+def test_the_scripts_own_profilers_get_their_usual_results(job):
     bare = job(PROGRAMS / "torch_own_profiler.py", profile=False)
     run = job(PROGRAMS / "torch_own_profiler.py", env=STRICT)
     assert (bare.code, run.code) == (0, 0), run.err
@@ -250,7 +352,7 @@ def test_kineto_on_demand_is_left_alone(job):
 
 
 def test_only_pytorch_is_served():
-    """The table of another library that found the variable stays unchanged."""
+    """The collector fills only PyTorch's table; another library that found the variable keeps its table unchanged."""
     table = ctypes.create_string_buffer(256)
     table[:8] = bytes([0xED, 0xAB, 0xAB, 0xEC, 0x0D, 0xEE, 0xDA, 0x30])
     table[8] = 3

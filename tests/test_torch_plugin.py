@@ -1,4 +1,4 @@
-"""PyTorch is hooked correctly in the middle of a script, and libraries that are imported later are, too."""
+"""PyTorch is hooked correctly in the middle of a script, and so are libraries that are imported later."""
 
 import sys
 import types
@@ -17,7 +17,7 @@ def test_an_npu_that_it_uses_is_named_as_mindspore_names_it(monkeypatch):
     assert PyTorch().describe()["device"] == "Ascend"
 
 
-#: the loops of two libraries as far as their hooks need them, in modules of their names
+#: the training loops of two libraries, reduced to what our hooks need; file -> text
 LIBRARIES = {
     "transformers/trainer_callback.py": """
 class CallbackHandler:
@@ -100,7 +100,7 @@ def test_hooks_in_the_middle_of_a_script(job, tmp_path):
     assert run.code == 0, run.err
     read, found_ours, losses, undone, left = run.out.splitlines()
     assert (read, found_ours) == ("True 1 1 [1.0, 1.0]", "True")
-    # two networks, each one graph
+    # each of the two networks is one graph
     assert losses.endswith('{"calls_captured": 4, "unique_graphs": 2}, 0]')
     assert (undone, left) == ("{'__call__': True, '_wrapped_call_impl': True} False", "0")
 
@@ -108,11 +108,11 @@ def test_hooks_in_the_middle_of_a_script(job, tmp_path):
     found = events(result)
     reads = ("__float__", "__bool__", "__int__", "__index__", "item", "tolist")
     assert of(found, Category.SYNC) == {f"Tensor.{name}": 1 for name in reads}
-    # a copy to where the tensor is, and one of another type, are none
+    # a copy to the tensor's own device, or to another type, is not a copy to the device
     assert [(event.name, event.arg) for event in found if event.category == Category.DATA] == [
         ("copy to the device", 3 * 4)
     ]
-    # the optimizer was made before, and its step wrapped by the scheduler
+    # the optimizer was made before the recording began, and the scheduler had wrapped its step
     assert of(found, Category.OPTIMIZER) == {"zero_grad": 1, "SGD.step": 1, "learning rate": 1}
     assert of(found, Category.BACKWARD) == {"backward": 1}
     assert of(found, Category.MODULE) == {"OptimizedModule": 2}
@@ -126,7 +126,7 @@ def test_loops_of_libraries_that_are_imported_later(job, tmp_path):
         folder = (tmp_path / name).parent
         folder.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
-        # packages, which come before the libraries themselves where those are installed
+        # the made-up packages come before the real libraries, if these are installed
         for package in [folder, *folder.parents]:
             if package.is_relative_to(tmp_path) and package != tmp_path:
                 (package / "__init__.py").touch()
@@ -135,7 +135,7 @@ def test_loops_of_libraries_that_are_imported_later(job, tmp_path):
     assert run.code == 0, run.err
     found = events(run.result)
     assert {StepSource(step.category) for step in steps(found)} == {StepSource.FRAMEWORK_LOOP}
-    # the first loop has four steps, the second three of two batches; evaluations are in none
+    # the first loop has four steps of one batch, the second has three steps of two; evaluations are in no step
     assert [sum(inside(call, [step]) for call in named(found, "forward")) for step in steps(found)] == [1] * 4 + [2] * 3
     assert of(found, Category.RUN) == {"Trainer.train": 1, "Trainer.fit": 1}
     assert of(found, Category.EVALUATION) == {"Trainer.evaluate": 1, "Trainer.validate": 1}

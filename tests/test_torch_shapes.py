@@ -1,4 +1,4 @@
-"""Shapes of PyTorch's operators are those of torch.profiler, and the operators are the same as without shapes."""
+"""Shapes of PyTorch's operators are those that torch.profiler finds, and the option changes no operator."""
 
 import importlib.util
 import json
@@ -23,7 +23,7 @@ NO_ITT = {"INTEL_LIBITTNOTIFY64": "/another.so"}
 
 
 def operators(result):
-    """Return the operators of a run with `text`, `shapes` and `step`, in order."""
+    """Return the operators of a run in order, with columns for their text, shapes and step."""
     recording = store.read(str(result))
     spans = recording.spans.filter(pl.col("category").is_in([Category.OP, Category.MARKER])).sort("start_ns")
     starts = recording.steps["end_ns"]
@@ -40,43 +40,57 @@ def operators(result):
     )
 
 
+PROGRAM = PROGRAMS / "torch_shapes.py"
+
+
 @pytest.fixture(scope="module")
-def runs(launch, tmp_path_factory):
-    """Return the records of torch.profiler, and the runs: bare, profiled without shapes, with them, and without ITT."""
+def bare(launch, tmp_path_factory):
+    """Return the run without the profiler, and the operators that torch.profiler saw in it."""
     seen = tmp_path_factory.mktemp("seen") / "seen.json"
-    program = PROGRAMS / "torch_shapes.py"
-    bare = launch(program, str(seen), profile=False)
-    assert bare.code == 0, bare.err
-    plain = launch(program, env=STRICT)
-    shaped = launch(program, options={**SHAPES, "export_type": ["text", "kineto"]}, env=STRICT)
-    without = launch(program, options=SHAPES, env=STRICT | NO_ITT)
-    theirs = [(name, text_of(shapes)) for name, shapes in json.loads(seen.read_text())]
-    return theirs, bare, plain, shaped, without
+    run = launch(PROGRAM, str(seen), profile=False)
+    assert run.code == 0, run.err
+    return run, [(name, text_of(shapes)) for name, shapes in json.loads(seen.read_text())]
+
+
+@pytest.fixture(scope="module")
+def plain(launch):
+    """Return the run without shapes."""
+    return launch(PROGRAM, env=STRICT)
+
+
+@pytest.fixture(scope="module")
+def shaped(launch):
+    """Return the run with shapes."""
+    return launch(PROGRAM, options={**SHAPES, "export_type": ["text", "kineto"]}, env=STRICT)
+
+
+@pytest.fixture(scope="module")
+def without(launch):
+    """Return the run with shapes in which another tool holds ITT."""
+    return launch(PROGRAM, options=SHAPES, env=STRICT | NO_ITT)
 
 
 @pytest.mark.slow
-def test_shapes_are_those_of_torch_profiler(runs):
-    theirs, *_, shaped, without = runs
+def test_shapes_are_those_of_torch_profiler(bare, shaped, without):
+    _, theirs = bare
     for run in (shaped, without):
         window = operators(run.result).filter(pl.col("step").is_between(2, 4), pl.col("category") == Category.OP)
-        # `events` leaves out the marks of regions
+        # `events` of torch.profiler leaves out its own marks
         ours = [row for row in window.select("text", "shapes").rows() if not row[0].startswith("profiler::")]
         assert ours == theirs
     assert ("aten::convolution", "6,1,8,8;2,1,3,3;2;;;;;;;") in theirs
 
 
 @pytest.mark.slow
-def test_the_job_is_the_same_with_shapes(runs):
-    _, bare, plain, shaped, without = runs
+def test_the_job_is_the_same_with_shapes(bare, plain, shaped, without):
     for run in (plain, shaped, without):
-        assert run.out == bare.out
+        assert run.out == bare[0].out
         assert run.err.splitlines() == [f"ms-profiler: {line}" for line in run.lines]
         assert len(run.lines) == 2
 
 
 @pytest.mark.slow
-def test_operators_are_the_same_with_shapes(runs):
-    _, _, plain, shaped, _ = runs
+def test_operators_are_the_same_with_shapes(plain, shaped):
     left, right = (operators(run.result) for run in (plain, shaped))
     columns = ["step", "thread", "category", "flags", "text", "around"]
     assert left.select(columns).rows() == right.select(columns).rows()
@@ -89,8 +103,7 @@ def test_operators_are_the_same_with_shapes(runs):
     assert gradients["ConvolutionBackward0"] == 6
 
 
-def test_every_table_has_the_shapes(runs):
-    *_, shaped, without = runs
+def test_every_table_has_the_shapes(shaped, without):
     for run in (shaped, without):
         output = run.result / "ASCEND_PROFILER_OUTPUT"
         details = rows(run.result, "operator_details")
@@ -112,8 +125,8 @@ def test_every_table_has_the_shapes(runs):
     assert {event["name"] for event in found} == {"aten::addmm"}
 
 
-def test_without_the_option_there_are_no_shapes(runs):
-    _, _, plain, _, _ = runs
+@pytest.mark.slow
+def test_without_the_option_there_are_no_shapes(plain):
     assert plain.summary["shapes"] is None
     assert not (plain.result / "ASCEND_PROFILER_OUTPUT" / "operator_details.csv").exists()
 
@@ -122,21 +135,21 @@ CUT = ["profile", "thread", "schedule", "all threads", "legacy", "itt", "fork", 
 
 
 def said(run):
-    """Return PyTorch's output, without times; Kineto's lines may be fewer, because it prints them at its first use."""
+    """Return PyTorch's lines on stderr, without their times, and without lines that Kineto prints at its first use."""
     lines = [line for line in run.err.splitlines() if not line.startswith(("ms-profiler: ", "USDT:", "ERROR:"))]
     return {re.sub(r"^\[W[\d. :]*", "", line) for line in lines}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("what", CUT)
-def test_what_needs_the_room_of_kineto_gets_it_and_no_operator_is_lost(job, what):
+def test_events_beyond_the_buffer_of_kineto_lose_no_operator(job, what):
     program = PROGRAMS / "torch_shapes_cut.py"
     bare = job(program, what, profile=False)
     run = job(program, what, options=SHAPES, env=STRICT)
     assert (bare.code, run.code) == (0, 0), run.err
     assert run.out == bare.out
     assert said(run) == said(bare)
-    if what == "loader":  # steps come from it
+    if what == "loader":  # the loader makes these steps
         return
     rows = operators(run.result)
     counted = {step: rows.filter(pl.col("step") == step, thread=rows["thread"][0]) for step in range(1, 9)}
@@ -150,6 +163,84 @@ def test_what_needs_the_room_of_kineto_gets_it_and_no_operator_is_lost(job, what
     assert len(whole) == 1
 
 
+#: train with a profiler that the script prepares some steps before it starts, and print its events
+PREPARED = """
+import sys
+from collections import Counter
+import torch
+from torch.profiler import ProfilerActivity, profile, schedule
+
+optimizer = torch.optim.SGD([torch.ones(3, requires_grad=True)], lr=0.1)
+def show(kept):
+    print(sorted(Counter(event.name for event in kept.events()).items()), flush=True)
+with profile(
+    activities=[ProfilerActivity.CPU],
+    schedule=schedule(wait=0, warmup=6, active=2, repeat=1),
+    on_trace_ready=show,
+) as kept:
+    for _ in range(int(sys.argv[1])):
+        optimizer.param_groups[0]["params"][0].square().sum().backward()
+        optimizer.step()
+        kept.step()
+for _ in range(6):
+    optimizer.param_groups[0]["params"][0].square().sum().backward()
+    optimizer.step()
+print(optimizer.param_groups[0]["params"][0].tolist())
+"""
+
+
+@pytest.mark.parametrize(
+    ("itt", "steps"),
+    [(True, 8), pytest.param(False, 8, marks=pytest.mark.slow), pytest.param(True, 5, marks=pytest.mark.slow)],
+    ids=["ITT", "no ITT", "stopped while prepared"],
+)
+def test_a_profiler_that_the_script_has_prepared_keeps_kineto(job, itt, steps):
+    bare = job(PREPARED, str(steps), profile=False)
+    options = SHAPES | {"overhead_budget": 0}
+    run = job(PREPARED, str(steps), options=options, env=STRICT | ({} if itt else NO_ITT))
+    assert (bare.code, run.code) == (0, 0), run.err
+    assert run.out == bare.out
+    assert said(run) == said(bare)
+    shaped = run.summary["shapes"]["steps"]
+    assert len(shaped) >= 3 and min(shaped) >= steps, shaped
+
+
+#: end the recording of shapes inside of regions, and begin the next one; a write into freed memory ends the process
+LEFT_OPEN = """
+import os
+import torch
+from torch.profiler import record_function
+
+weight = torch.ones(8, requires_grad=True)
+optimizer = torch.optim.SGD([weight], lr=0.1)
+def step():
+    weight.square().sum().backward()
+    optimizer.step()
+for number in range(20):
+    step()
+    step()
+    regions = [record_function(f"region {each}") for each in range(300)]
+    for region in regions:
+        region.__enter__()
+    if os.fork() == 0:
+        os._exit(0)
+    os.wait()
+    [torch.ones(3).add(each) for each in range(50)]
+    step()
+    kept = [bytearray(1 << size) for size in range(4, 20) for _ in range(20)]
+    for region in regions:
+        region.__exit__(None, None, None)
+    assert not any(map(any, kept))
+print("done")
+"""
+
+
+def test_a_region_may_be_open_when_a_recording_of_shapes_ends(job):
+    run = job(LEFT_OPEN, options=SHAPES | {"analyse": "off", "overhead_budget": 0}, env=STRICT)
+    assert (run.code, run.out) == (0, "done\n"), run.err
+    assert run.result
+
+
 @pytest.mark.slow
 def test_threads_that_end_cut_shapes_and_nothing_else(job):
     run = job(PROGRAMS / "torch_shapes_cut.py", "threads end", options=SHAPES, env=STRICT)
@@ -158,11 +249,11 @@ def test_threads_that_end_cut_shapes_and_nothing_else(job):
     rows = operators(run.result)
     assert len({tuple(sorted(rows.filter(pl.col("step") == step)["text"])) for step in range(1, 9)}) == 1
     entries = [entry for entry in run.summary["not_collected"] if entry["what"].startswith("shapes of operators from")]
-    assert ["threads that ended" in entry["why"] for entry in entries] == [True]
+    assert ["the end of a thread" in entry["why"] for entry in entries] == [True]
 
 
 @pytest.mark.slow
-def test_operators_that_a_thread_hands_on_have_shapes_too(job):
+def test_operators_of_another_thread_have_shapes_too(job):
     run = job(PROGRAMS / "torch_shapes_cut.py", "handed on", options=SHAPES, env=STRICT)
     assert run.code == 0, run.err
     rows = operators(run.result)
@@ -196,7 +287,7 @@ def test_a_run_without_steps_says_why_it_has_no_shapes(job):
     run = job("import torch\ntorch.ones(2).cos()", options=SHAPES, env=STRICT)
     assert run.code == 0, run.err
     assert [entry["why"] for entry in run.summary["not_collected"] if entry["what"] == "shapes of operators"] == [
-        "no recorded step began after 2 others"
+        "no step after the first 2 was recorded"
     ]
 
 
@@ -210,8 +301,7 @@ def test_a_schedule_decides_which_steps_have_shapes(job):
 
 
 @pytest.mark.slow
-def test_a_recording_that_is_not_held_has_the_same_shapes(runs, monkeypatch):
-    shaped = runs[3]
+def test_a_recording_that_is_not_held_has_the_same_shapes(shaped, monkeypatch):
     held = operators(shaped.result).filter(pl.col("shapes") != "")
     monkeypatch.setattr(store, "MOST_SLOTS", 100)
     recording = store.read(str(shaped.result))

@@ -1,4 +1,4 @@
-"""Steps are right in Lightning's loops, in the Trainer of transformers, and in a script's own loop with Accelerate."""
+"""Steps are right in Lightning, in transformers' Trainer, and in a script's own loop with Accelerate."""
 
 import re
 
@@ -9,7 +9,7 @@ PROGRAM = PROGRAMS / "torch_trainers.py"
 
 
 def plain(text):
-    """Return the lines that the library wrote, without their numbers: most are times."""
+    """Return the lines that the library wrote with 0 in place of each number, because most numbers are times."""
     return [re.sub(r"[-\d.]+", "0", line) for line in text.splitlines()]
 
 

@@ -1,6 +1,6 @@
-"""`make test-torch-versions` tries the right versions, finds errors, and writes its table.
+"""`make test-torch-versions` tries the right versions, finds differences, and writes its table.
 
-What it does is running what it asks pip for, which no test here can.
+The runs of real versions, which pip would install, are not tested here.
 """
 
 import json
@@ -15,8 +15,8 @@ from conftest import ROOT
 from torch_versions import Seen, minors
 from versions import BrokenError
 
-#: stand-in for a job: with the variable it prints the lines and leaves the files of the profiler, unless configured
-#: otherwise
+#: stand-in for a job; with the variable, it prints and writes what the profiler would, with the difference that its
+#: argument names
 JOB = """
 import json, os, pathlib, sys
 options = os.environ.get("MS_PROFILER_OPTIONS")
@@ -61,14 +61,14 @@ def test_a_run_that_does_the_same_is_none_to_complain_about(tmp_path):
         ("script", "the script itself ends with 4"),
     ],
 )
-def test_whatever_differs_is_told(tmp_path, changed, message):
+def test_every_difference_is_an_error(tmp_path, changed, message):
     with pytest.raises(BrokenError, match=message):
         torch_versions.both(sys.executable, tmp_path, ["-c", JOB, changed], analyse="off")
 
 
 @pytest.mark.parametrize("changed", ["", "rank_1", "logs/none_1/attempt_0/0/stdout.log"])
-def test_what_each_rank_wrote_is_compared_for_itself(tmp_path, monkeypatch, changed):
-    """Ranks that share one stdout cut each other's lines, at different places in each run."""
+def test_files_are_compared_rank_by_rank(tmp_path, monkeypatch, changed):
+    """Each rank writes its stdout to a file: on a common stdout, ranks cut each other's lines."""
 
     def both(python, folder, words, results, analyse, limit):
         assert {"--redirects=1", "--log-dir=logs"} <= set(words)
@@ -91,7 +91,7 @@ def test_what_each_rank_wrote_is_compared_for_itself(tmp_path, monkeypatch, chan
         version.ranks()
 
 
-def test_a_file_that_one_run_did_not_write_is_told(tmp_path):
+def test_a_file_that_one_run_lacks_is_an_error(tmp_path):
     (tmp_path / "bare").mkdir()
     (tmp_path / "bare" / "rank_0").touch()
     (tmp_path / "profiled").mkdir()

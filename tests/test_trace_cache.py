@@ -17,7 +17,7 @@ ARGUMENTS = ("stream", "correlation")
 
 @pytest.fixture
 def trace(tmp_path, monkeypatch):
-    """Return a cached trace with threads, flows, counters and a name that is no UTF-8 text."""
+    """Return a trace that the cache accepts, with threads, flows, counters and a name that is no UTF-8 text."""
     monkeypatch.setattr(trace_cache, "LEAST", 0)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     path = tmp_path / "a.json"
@@ -47,7 +47,7 @@ def folders(tmp_path):
     return sorted(path.name for path in tmp_path.rglob("*") if (path / "rest.json").exists())
 
 
-def test_what_is_kept_is_what_was_read(trace, tmp_path, monkeypatch):
+def test_the_cache_returns_the_tables_that_were_read(trace, tmp_path, monkeypatch):
     first = read(trace)
     assert len(folders(tmp_path)) == 1
     monkeypatch.setattr(trace_events, "read", None)  # must not be called
@@ -63,7 +63,7 @@ def test_it_is_never_stale(trace, tmp_path):
     assert "first" in read(trace).spans["name"]
     before = os.stat(trace)
     write(trace, "other")
-    # as large, and as old
+    # the new trace has the size and the time of the old one
     os.utime(trace, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert os.stat(trace).st_size == before.st_size
     assert "other" in read(trace).spans["name"]
@@ -72,7 +72,7 @@ def test_it_is_never_stale(trace, tmp_path):
     assert "third" in read(trace).spans["name"]
 
 
-def test_a_trace_that_has_just_changed_or_is_damaged_is_not_kept(trace, tmp_path):
+def test_a_trace_that_has_just_changed_or_is_damaged_is_not_cached(trace, tmp_path):
     write(trace, "young", age_s=0)
     read(trace)
     trace.write_text(trace.read_text()[:-30])
@@ -84,7 +84,7 @@ def test_a_trace_that_has_just_changed_or_is_damaged_is_not_kept(trace, tmp_path
     assert folders(tmp_path) == []
 
 
-def test_whatever_is_wrong_with_it_the_trace_is_read(trace, tmp_path):
+def test_the_trace_is_read_when_the_cache_is_damaged(trace, tmp_path):
     read(trace)
     for file in (tmp_path / "cache").rglob("*.*"):
         if file.is_file():
@@ -92,7 +92,7 @@ def test_whatever_is_wrong_with_it_the_trace_is_read(trace, tmp_path):
     assert "first" in read(trace).spans["name"]
 
 
-def test_it_lies_in_the_result_where_there_is_one_and_only_the_latest_is_kept_there(trace, tmp_path):
+def test_the_cache_is_in_the_result_and_holds_only_the_latest_version(trace, tmp_path):
     (tmp_path / "a_analysis").mkdir()
     for name in ("first", "again"):
         write(trace, name)
@@ -117,33 +117,33 @@ def test_the_cache_of_a_user_has_an_end(trace, tmp_path):
 
 
 def test_a_query_gives_the_same_a_second_time(trace, monkeypatch):
-    asked = "select name, dur from spans order by start"
-    first = query.ask([str(trace)], asked).table
+    select = "select name, dur from spans order by start"
+    first = query.ask([str(trace)], select).table
     monkeypatch.setattr(trace_events, "read", None)
-    assert_frame_equal(query.ask([str(trace)], asked).table, first)
+    assert_frame_equal(query.ask([str(trace)], select).table, first)
     assert engine.measured(str(trace)).recording.info.rank == 3
     assert foreign.read(str(trace), frozenset()).threads["thread_name"].to_list() == ["main"]
 
 
-def test_a_table_that_was_asked_for_is_measured_once(trace, tmp_path, monkeypatch):
-    asked = "select s.name, s.dur from spans s left join copies c on c.start = s.start order by s.start"
-    first = query.ask([str(trace)], asked)
-    # missing parts are reported the second time, too
+def test_a_table_is_measured_once(trace, tmp_path, monkeypatch):
+    select = "select s.name, s.dur from spans s left join copies c on c.start = s.start order by s.start"
+    first = query.ask([str(trace)], select)
+    # notes about missing parts are repeated, too
     assert first.table.height == 2 and any("copies is empty" in note for note in first.notes)
     monkeypatch.setattr(engine, "measured", None)  # must not be called
-    again = query.ask([str(trace)], asked)
+    again = query.ask([str(trace)], select)
     assert_frame_equal(again.table, first.table)
     assert again.notes == first.notes
     with pytest.raises(TypeError):
         query.ask([str(trace)], "select * from kernels")
-    # of another version of the code nothing counts
+    # a table that another version of our code stored is not used
     monkeypatch.setattr(table_cache, "_code", lambda: "other")
     with pytest.raises(TypeError):
-        query.ask([str(trace)], asked)
+        query.ask([str(trace)], select)
     assert len(list(tmp_path.rglob("table_copies*.arrow"))) == 1
 
 
-def test_a_kept_table_that_is_damaged_is_made_anew(trace, tmp_path, monkeypatch):
+def test_a_damaged_table_of_the_cache_is_made_again(trace, tmp_path, monkeypatch):
     first = query.ask([str(trace)], "select * from spans")
     for rows in tmp_path.rglob("table_spans*.arrow"):
         rows.write_bytes(rows.read_bytes()[:100])
@@ -152,7 +152,7 @@ def test_a_kept_table_that_is_damaged_is_made_anew(trace, tmp_path, monkeypatch)
     assert query.ask([str(trace)], "select name from spans").table["name"][0] == "second"
 
 
-def test_the_summary_of_what_cannot_be_written(tmp_path):
+def test_a_summary_without_write_permission(tmp_path):
     folder = tmp_path / "closed"
     folder.mkdir()
     write(folder / "a.json", "first")
@@ -164,5 +164,5 @@ def test_the_summary_of_what_cannot_be_written(tmp_path):
         [sys.executable, "-c", script, "summary", str(folder / "a.json")], capture_output=True, text=True, check=False
     )
     assert (done.returncode, "torch CPU" in done.stdout) == (0, True), done.stderr
-    assert done.stderr.strip() == f"ms-profiler: {folder}/a_analysis cannot be written, so the analysis is not kept."
+    assert done.stderr.strip() == f"ms-profiler: {folder}/a_analysis cannot be written, so the analysis is not stored."
     assert os.listdir(folder) == ["a.json"]

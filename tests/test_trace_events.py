@@ -1,6 +1,7 @@
 import gzip
 import json
 
+import polars as pl
 import pytest
 from ms_profiler.analysis.readers import trace_events, trace_text
 from ms_profiler.store.reader import ReadCounts
@@ -62,10 +63,10 @@ def test_begins_and_ends_are_paired(tmp_path):
     content = [{"ph": kind, "name": name, "pid": 1, "tid": 1, "ts": time} for kind, name, time in rows]
     events, counts = read(tmp_path, json.dumps(content))
     assert events.spans.select("name", "start_ns", "end_ns").rows() == [("outer", 1000, 10000), ("inner", 2500, 4000)]
-    assert counts.damaged_events == 1  # an end of nothing
+    assert counts.damaged_events == 1  # an end without a begin
 
 
-def test_what_begins_and_does_not_end_is_unfinished_and_ends_with_the_trace(tmp_path):
+def test_an_event_without_end_is_unfinished_and_ends_with_the_trace(tmp_path):
     rows = [("B", "outer", 1), ("B", "inner", 2.5), ("E", "", 4), ("B", "last", 8), ("B", "never", "soon")]
     content = [{"ph": kind, "name": name, "pid": 1, "tid": 1, "ts": time} for kind, name, time in rows]
     content.append({"ph": "X", "name": "other", "pid": 1, "tid": 2, "ts": 5, "dur": 4})
@@ -76,10 +77,10 @@ def test_what_begins_and_does_not_end_is_unfinished_and_ends_with_the_trace(tmp_
         ("other", 5000, 9000, False),
         ("last", 8000, 9000, True),
     ]
-    assert counts.damaged_events == 1  # one that begins at no time
+    assert counts.damaged_events == 1  # an event whose begin is no time
 
 
-def test_what_stands_whole_in_a_file_that_breaks_off_is_used(tmp_path):
+def test_complete_events_of_a_cut_file_are_read(tmp_path):
     content = json.dumps(EVENTS)
     events, counts = read(tmp_path, content[: content.index('"b"')])
     assert events.spans["name"].to_list() == ["a"]
@@ -89,18 +90,18 @@ def test_what_stands_whole_in_a_file_that_breaks_off_is_used(tmp_path):
     packed = gzip.compress(json.dumps(EVENTS * 500).encode())
     events, counts = read(tmp_path, packed[: len(packed) // 2])
     assert 0 < events.spans.height < 1000 and len(counts.damaged_files) == 2
-    # gzip's files may be put one behind the other
+    # a file may consist of several gzip files, one after the other
     events, counts = read(tmp_path, gzip.compress(b"[") + gzip.compress(json.dumps(EVENTS)[1:].encode()))
     assert events.spans.height == 2 and not counts.damaged
 
 
-def test_damage_in_between_costs_what_it_hits(tmp_path):
+def test_a_damaged_event_loses_only_itself(tmp_path):
     content = json.dumps(EVENTS).replace('"name": "a", "pid": 1', '"name": "a", "pid": ,')
     events, counts = read(tmp_path, content)
     assert events.spans["name"].to_list() == ["b"] and counts.damaged
 
 
-def test_events_that_mean_nothing_are_counted(tmp_path):
+def test_invalid_events_are_counted(tmp_path):
     good = {"ph": "X", "name": "a", "pid": 1, "tid": 1, "ts": 1, "dur": 1}
     bad = [
         3,
@@ -117,6 +118,20 @@ def test_events_that_mean_nothing_are_counted(tmp_path):
 
 
 @pytest.mark.parametrize("content", ["", "{", "[", "null", '{"traceEvents": 3}', "\x00" * 100, "[" * 100_000])
-def test_what_is_no_trace_is_empty_and_said(tmp_path, content):
+def test_a_file_that_is_no_trace_is_empty_and_reported(tmp_path, content):
     events, counts = read(tmp_path, content)
     assert events.spans.is_empty() and events.flows.is_empty() and counts.damaged_files
+
+
+def test_a_text_is_cut_after_as_many_characters_wherever_it_is(tmp_path):
+    long = "é" * (1 << 16)
+    events = [
+        {"ph": "X", "name": long + end, "pid": 1, "tid": 1, "ts": 5, "dur": 1, "args": {"x": long + end}}
+        for end in ("", "a", "b" * (1 << 17))
+    ]
+    small = [{**EVENTS[3], "ts": number} for number in range(2000)]
+    for content in (events, [*small, *events, *small]):
+        found, counts = read(tmp_path, json.dumps(content, ensure_ascii=False))
+        assert not counts.damaged
+        spans = found.spans.filter(pl.col("name") != "a")
+        assert spans["name"].to_list() == [long] * 3

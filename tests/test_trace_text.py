@@ -38,7 +38,7 @@ def read(path, content):
 
 @pytest.mark.parametrize("piece", [1, 2, 3, 7, 64, 1 << 20])
 @pytest.mark.parametrize("plain", [False, True])
-def test_where_the_pieces_end_changes_nothing(tmp_path, monkeypatch, piece, plain):
+def test_the_ends_of_pieces_do_not_change_the_result(tmp_path, monkeypatch, piece, plain):
     monkeypatch.setattr(trace_text, "_PIECE", piece)
     for content, head in (
         (json.dumps(EVENTS, ensure_ascii=plain), {}),
@@ -50,13 +50,13 @@ def test_where_the_pieces_end_changes_nothing(tmp_path, monkeypatch, piece, plai
         expected = READ if "ph" in content else []
         raw = content.encode()
         for packed in (raw, gzip.compress(raw), gzip.compress(raw[:9]) + gzip.compress(raw[9:])):
-            events, told, counts = read(tmp_path / "trace.json", packed)
-            assert (events, told, counts.damaged_files) == (expected, head, [])
+            events, found, counts = read(tmp_path / "trace.json", packed)
+            assert (events, found, counts.damaged_files) == (expected, head, [])
 
 
 @pytest.mark.parametrize("piece", [7, 64, 1 << 16])
 def test_files_of_gzip_one_behind_the_other_are_read_once_each(tmp_path, monkeypatch, piece):
-    # the last piece of a file in the pack leaves input over
+    # a piece at the end of one gzip file also holds the begin of the next
     monkeypatch.setattr(trace_text, "_PIECE", piece)
     numbers = list(range(20_000))
     raw = json.dumps(numbers).encode()
@@ -66,7 +66,7 @@ def test_files_of_gzip_one_behind_the_other_are_read_once_each(tmp_path, monkeyp
 
 
 @pytest.mark.parametrize("piece", [1, 7, 1 << 20])
-def test_what_stands_beside_the_events_of_a_file_that_breaks_off_is_known(tmp_path, monkeypatch, piece):
+def test_the_head_of_a_cut_file_is_read(tmp_path, monkeypatch, piece):
     monkeypatch.setattr(trace_text, "_PIECE", piece)
     content = json.dumps({**HEAD, "traceEvents": EVENTS})
     events, head, counts = read(tmp_path / "trace.json", content[: content.index("-12500")].encode())
@@ -129,4 +129,14 @@ def test_a_file_is_not_held_in_memory(tmp_path, packed):
     run = subprocess.run([sys.executable, "-c", MEMORY, path], capture_output=True, text=True, check=True)
     count, kilobytes = map(int, run.stdout.split())
     assert count == 20_000
-    assert kilobytes < 24 << 10  # of 82 MB
+    assert kilobytes < 24 << 10  # the text has 82 MB
+
+
+@pytest.mark.parametrize("name", ["a", "\ud800", "a" * (trace_text.TEXT + 1)])
+def test_values_are_nested_as_deeply_as_json_can_be(tmp_path, name):
+    deep = "[" * 700 + "1" + "]" * 700
+    event = {"ph": "X", "name": name, "ts": 1, "args": 0}
+    content = json.dumps({"traceEvents": [event, event]}).replace('"args": 0', f'"args": {deep}')
+    events, _, counts = read(tmp_path / "trace.json", content.encode())
+    assert not counts.damaged_files
+    assert [event["name"] for event in events] == [name.replace("\ud800", "?")[: trace_text.TEXT]] * 2

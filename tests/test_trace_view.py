@@ -67,7 +67,7 @@ def test_lanes_have_names(tmp_path):
     assert threads[host, 0] == "Steps"
 
 
-def test_every_event_stands_in_a_named_lane(tmp_path):
+def test_every_event_is_in_a_named_lane(tmp_path):
     store = training(tmp_path)
     store.process(5000, role="fork").thread().span("fetch", Category.DATA, 0, MS)
     events = events_of(store)
@@ -78,7 +78,7 @@ def test_every_event_stands_in_a_named_lane(tmp_path):
             assert (event["pid"], event["tid"]) in threads
 
 
-def test_only_calls_and_steps_are_cpu_op_and_args_tell_step_and_category(tmp_path):
+def test_only_calls_and_steps_are_cpu_op_and_args_hold_step_and_category(tmp_path):
     events = events_of(training(tmp_path, steps=3))
     calls = [event for event in events if event.get("cat") == "cpu_op"]
     assert [event["name"] for event in calls[:3]] == ["ProfilerStep#0", "ProfilerStep#1", "ProfilerStep#2"]
@@ -118,7 +118,7 @@ def test_overlap_lane_adds_up_to_the_table(tmp_path):
         assert totals[lane] == column > 0
 
 
-def test_marks_are_told(store):
+def test_flags_of_spans_are_written(store):
     process = store.process(state="running", end="")
     thread = process.thread()
     thread.span("raised", Category.DATA, 0, MS, flags=Flag.RAISED)
@@ -179,7 +179,7 @@ def test_operators_are_in_the_lane_of_their_thread_and_kernels_in_their_own(tmp_
     assert (order[1], order[2], order[3]) == (1, 2, 12)
 
 
-def test_kernels_come_back_to_the_nanosecond_with_what_is_known_of_them(tmp_path):
+def test_kernels_come_back_to_the_nanosecond_with_their_arguments(tmp_path):
     store = compiled(tmp_path, steps=2, windows=1)
     kernels = [event for event in events_of(store) if event["pid"] == 2 and event["ph"] == "X"]
     assert [event["name"] for event in kernels] == [FORWARD, BACKWARD, UPDATE] * 2
@@ -195,7 +195,7 @@ def test_kernels_come_back_to_the_nanosecond_with_what_is_known_of_them(tmp_path
     }
 
 
-def test_kernel_of_which_nothing_is_known(store):
+def test_a_kernel_without_arguments(store):
     process = store.process()
     process.thread().window(0, 0, MS, [("Mul", 1000, 1001, "")])
     process.anchor(2 * MS)

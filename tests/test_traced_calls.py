@@ -1,4 +1,4 @@
-"""Traced calls of a job are exact in each file, also if the job is killed, and do not change the job."""
+"""Traced calls are exact in each output file, also if the job is killed, and tracing does not change the job."""
 
 import csv
 import json
@@ -7,18 +7,19 @@ import sys
 import pytest
 from conftest import PROGRAMS
 from ms_profiler.analysis.driver import engine
+from ms_profiler.analysis.writers import operator_details
 from ms_profiler.job.recorder.native import NativeRecorder
 from ms_profiler.options import Options
 
 PROGRAM = PROGRAMS / "traced_calls.py"
 OPTIONS = {"with_stack": True, "overhead_budget": 0, "analyse": "off", "stack_include": ["traced_calls.py"]}
-#: of the program: in the thread, in each of five steps
+#: calls of the program's function `leaf`: in the thread, and in each of five steps
 LEAVES = 200 + 5 * 2 * 200
 
 
 @pytest.fixture(scope="module")
 def killed(launch):
-    """Return the run of a job that kills itself, analysed."""
+    """Return the analysed run of a job that kills itself."""
     run = launch(PROGRAM, "kill", options=OPTIONS)
     assert run.code == -9 and run.out.split()[0] == "done", run.err
     engine.analyse([run.result])
@@ -26,16 +27,16 @@ def killed(launch):
 
 
 def rows(run):
-    """Return the functions of the summary by name."""
+    """Return the rows of the summary's functions by name."""
     return {row["function"]: row for row in run.summary["functions"]["rows"]}
 
 
 def line(name):
-    """Return the line of the program in which a function begins."""
+    """Return the line of the program at which a function begins."""
     return 1 + next(at for at, text in enumerate(PROGRAM.read_text().splitlines()) if text.startswith(f"def {name}("))
 
 
-def test_each_call_counts_and_what_ran_at_the_kill_too(killed):
+def test_each_call_counts_even_if_it_ran_at_the_kill(killed):
     found = rows(killed)
     calls = {name: found[name]["calls"] for name in ("leaf", "inner", "step", "in_thread", "trains", "main")}
     assert calls == {"leaf": LEAVES, "inner": 1000, "step": 5, "in_thread": 1, "trains": 1, "main": 1}
@@ -80,6 +81,17 @@ def test_operators_have_the_stack_that_they_were_called_from(killed):
     assert all(stack.startswith(expected) for stack in found), found
 
 
+def test_the_stacks_of_operators_take_a_limited_space(killed, monkeypatch, tmp_path):
+    """Each stack is on its first operators, so that millions of operators with one stack do not fill the memory."""
+    monkeypatch.setattr(operator_details, "STACKS_MOST", 1)
+    engine.analyse([killed.result], output=str(tmp_path))
+    (table,) = tmp_path.rglob("operator_details.csv")
+    with table.open(newline="") as file:
+        found = [row["Call Stack"] for row in csv.DictReader(file)]
+    stacks = [stack for stack in found if stack not in ("", "N/A")]
+    assert stacks and len(stacks) == len(set(stacks)) and "N/A" in found
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("end", "code"), [("leaves", 5), ("raises", 1), ("exit", 3), ("forked", 3)])
 def test_a_job_ends_as_without(job, end, code):
@@ -94,9 +106,12 @@ def test_a_profiler_of_the_script_has_the_hook_and_stacks_are_sampled(job):
     run = job(PROGRAM, "profiled", options=OPTIONS | {"analyse": "sync"})
     assert run.code == 3, run.err
     if sys.version_info >= (3, 12):
-        return  # both are told
-    # its profile function was gone before the next step: tracing goes on
-    assert rows(run)["trains"]["calls"] == 1
+        return  # Python reports calls to both profilers
+    # the script removed its profile function before the first step, and calls are traced again in that step
+    found = rows(run)
+    assert {name: found[name]["calls"] for name in ("leaf", "step")} == {"leaf": LEAVES, "step": 5}
+    # `trains` had begun before, so only the rest of this call was traced
+    assert found["trains"]["calls"] == 0 and found["trains"]["total_us"] > found["step"]["total_us"]
 
 
 @pytest.mark.parametrize("setter", ["settrace", "setprofile"])
@@ -114,7 +129,7 @@ def test_beside_another_tool_stacks_are_sampled(tmp_path, setter):
     assert "receives calls already" in why
 
 
-def test_a_hook_that_comes_later_is_told(tmp_path):
+def test_a_later_hook_is_reported(tmp_path):
     recorder = NativeRecorder()
     recorder.open(str(tmp_path))
     before = sys.getprofile()

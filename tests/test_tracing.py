@@ -1,4 +1,4 @@
-"""Native device tracing works with a made-up CUPTI that has no device."""
+"""Native device tracing works with a fake CUPTI that has no device."""
 
 import subprocess
 
@@ -80,7 +80,7 @@ print(json.dumps([before, start, after, os.getpid(), counts()]))
     assert (copy[2], copy[3]["arg"]) == ("HtoD", 4096)
 
 
-def test_another_clock_is_fitted_and_its_uncertainty_told(run):  # noqa: F811
+def test_another_clock_is_fitted_and_its_uncertainty_reported(run):  # noqa: F811
     found, _, store = run(
         """
 gpu = traced()
@@ -114,7 +114,7 @@ print(json.dumps([before, after, counts()]))
         ("ancient", Outcome.FAILED, "libcupti.so.12 is of version 14, and 11.8 is the oldest that is known"),
     ],
 )
-def test_what_cannot_be_taken_is_left_alone(run, words, outcome, why):  # noqa: F811
+def test_a_library_in_use_or_unknown_is_left_alone(run, words, outcome, why):  # noqa: F811
     found, calls, _ = run(
         'driver(); print(json.dumps([*tracing.attach("libcupti.so.12"), tracing.record(Kinds.BASIC)[0]]))', words=words
     )
@@ -124,7 +124,7 @@ def test_what_cannot_be_taken_is_left_alone(run, words, outcome, why):  # noqa: 
 
 @pytest.mark.parametrize(("driver", "outcome"), [("12090", "before 13.0, and this one is of CUDA 12.9"), ("13000", "")])
 def test_13_2_is_not_called_beside_a_driver_it_crashes_with(run, tmp_path, driver, outcome):  # noqa: F811
-    """CUPTI 13.2 is recognised by its functions; each function of the stand-in ends the process with code 42."""
+    """The stand-in has the functions that only CUPTI 13.2 has; each of them ends the process with code 42."""
     names = ["GetVersion", "Subscribe", "Unsubscribe", "ActivityRegisterCallbacks", "ActivityEnable", "ActivityDisable"]
     names += ["ActivityGetNextRecord", "ActivityFlushAll", "ActivityGetNumDroppedRecords", "ActivityEnable_v2"]
     library = tmp_path / "libcupti.so.13"
@@ -166,7 +166,7 @@ def test_when_kernels_are_refused_nothing_is_recorded(run):  # noqa: F811
     assert [kind for name, kind in calls if name == "Enable"] == [10]
 
 
-def test_strange_records_are_counted_and_the_others_kept(run):  # noqa: F811
+def test_strange_records_are_counted_and_the_others_stored(run):  # noqa: F811
     found, _, store = run("""
 gpu = traced()
 gpu.fake_strange()
@@ -183,8 +183,8 @@ print(json.dumps(counts()))
     assert kernels == ["", "after"]
 
 
-def test_what_still_runs_at_the_end_is_waited_for(run):  # noqa: F811
-    """Running kernels are awaited if they end within half a second."""
+def test_running_kernels_are_awaited_at_the_end(run):  # noqa: F811
+    """At the end, the recorder waits half a second for running kernels."""
     found, _, store = run("""
 gpu = traced()
 gpu.fake_launch(b"behind", 7, 0, 80 * 10**6, 0)

@@ -20,11 +20,11 @@ def parts(request, tmp_path):
 
 
 def test_times_are_those_of_the_plane_that_reaches_other_ranks(parts):
-    # 5 + 8 us of copies, 4 us of waiting before the first and 2 us after it; plane 2 ran beside
+    # plane 1 copies for 5 + 8 us and waits 4 us before the first copy and 2 us after it; plane 2 ran meanwhile
     assert transfers.times(parts).rows() == [(*KEY, 13_000, 6_000, 4_000)]
 
 
-def test_packets_are_those_of_all_planes_without_what_stays_on_the_chip(parts):
+def test_packets_are_those_of_all_planes_without_copies_on_the_chip(parts):
     rows = transfers.packets(parts).sort("bytes").rows()
     assert rows == [(*KEY, "HCCS", 2_000_000, 2, 13_000), (*KEY, "HCCS", 40_000_000, 1, 10_000)]
 
@@ -38,7 +38,7 @@ def test_links_name_both_ranks(parts):
     ]
 
 
-def test_one_plane_is_the_main_one_whatever_its_number(parts):
+def test_a_single_plane_is_the_main_one(parts):
     single = parts.filter(pl.col("plane") == 2)
     assert transfers.times(single).rows() == [(*KEY, 10_000, 0, 0)]
 

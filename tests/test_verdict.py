@@ -35,7 +35,7 @@ def found(parts, table, source=StepSource.SCRIPT, steps=20, compile_ns=0, before
             "The steps are dominated by backward (48 %).",
         ),
         (
-            # the host is in the optimizer while earlier queued work is computed
+            # while the host is in the optimizer, the device computes work that was queued before
             {"computing": 0.9, "data": 0.1},
             shares(optimizer=0.56, forward=0.3, data=0.1),
             {"queued": {"forward": 0.24, "backward": 0.75, "optimizer": 0.01}},
@@ -48,7 +48,7 @@ def found(parts, table, source=StepSource.SCRIPT, steps=20, compile_ns=0, before
             "35 % of the step is spent computing, and backward has 56 % of the time of kernels.",
         ),
         (
-            # the kernels belong to a compiled graph
+            # the kernels belong to a compiled graph, which is one phase
             {"computing": 0.9, "data": 0.1},
             shares(compute=0.9, data=0.1),
             {"queued": {"forward": 0.24, "backward": 0.75, "optimizer": 0.01}},
@@ -84,7 +84,7 @@ def found(parts, table, source=StepSource.SCRIPT, steps=20, compile_ns=0, before
         ({"runnable": 0.5}, shares(forward=1.0), {}, "50 % of the step waits for a processor."),
         ({"launch": 0.7, "computing": 0.3}, shares(forward=1.0), {}, "70 % of the step goes into launching operators."),
         (
-            # of 80 % that are computing 75 % are outside of the model
+            # of the 80 % of computing, 75 are outside of the model
             {"computing": 0.8},
             shares(other=0.9, forward=0.1),
             {"within": {"computing": "other"}, "outside": 0.75},
@@ -150,5 +150,5 @@ def kernels(*rows):
         ({"unknown": 0.9}, shares(other=0.9, compute=0.1), [("Conv2D", 0.61)], "not measure."),
     ],
 )
-def test_what_leads_among_the_kernels_is_named_where_the_model_is_computed(parts, table, types, expected):
+def test_the_largest_kernel_type_is_named_when_the_model_is_computed(parts, table, types, expected):
     assert found(parts, table, kernels=kernels(*types)).sentence.endswith(expected)

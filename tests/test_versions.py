@@ -1,6 +1,6 @@
-"""`make test-versions` checks the conditions for a working version of MindSpore, and writes its table.
+"""`make test-versions` finds out whether a version of MindSpore works, and writes its table.
 
-What it does is running what it asks pip for, which no test here can.
+The runs of real versions, which pip would install, are not tested here.
 """
 
 import re
@@ -34,7 +34,7 @@ def test_interpreters_run_and_have_the_version_they_are_listed_by():
 
 
 @pytest.mark.slow
-def test_what_works_is_no_problem_and_whatever_does_not_is_one(tmp_path):
+def test_a_working_run_has_no_problem_and_each_fault_is_one(tmp_path):
     bare, profiled = versions.run(sys.executable, "graph", None), versions.run(sys.executable, "graph", tmp_path)
     summary = profiled.summary
     version, hooks, kernels = summary["framework"]["version"], summary["hooks"], summary["kernels"]
@@ -51,7 +51,7 @@ def test_what_works_is_no_problem_and_whatever_does_not_is_one(tmp_path):
     assert problems(lacking) == []
     assert versions.described(summary | lacking) == f"20 steps, no kernels: {reason['why']}"
 
-    # numbers differ from run to run, messages do not
+    # numbers in a message may differ from run to run, words may not
     warned = replace(bare, lines=("[WARNING] PI(123,7f46abe): 07:08.140 late at 0x7f00abc",))
     assert problems(before=warned, lines=("[WARNING] PI(456,7f46ace6): 03:01.7 late at 0x6f00abe",)) == []
     early = "[WARNING] PI(123,7f46abe): 07:08.140 early"

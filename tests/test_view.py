@@ -1,4 +1,4 @@
-"""The server of `ms-profiler view` answers its clients, and serves only the given results."""
+"""The server of `ms-profiler view` answers its clients, and serves only the results that it was given."""
 
 import http.client
 import signal
@@ -19,7 +19,7 @@ NAMES = [f"host_{rank}_2026010100000{rank}123_ascend_ms" for rank in range(3)]
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
-    """Return the results of two ranks of a job, and of a separate job that was not analysed."""
+    """Return a folder with the results of two ranks of one job, and of another job whose result was not analysed."""
     parent = tmp_path_factory.mktemp("data")
     for rank, name in enumerate(NAMES[:2]):
         training(parent, name=name, rank=rank, world_size=2, job="first").write()
@@ -30,7 +30,7 @@ def results(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def serving(results, tmp_path_factory):
-    """Return a server of these results."""
+    """Return a running server of these results."""
     shelf = shelves.shelf(engine.find([results]), str(tmp_path_factory.mktemp("shelf")))
     with server.Server(shelf) as found:
         thread = threading.Thread(target=found.serve_forever)
@@ -41,7 +41,7 @@ def serving(results, tmp_path_factory):
 
 
 def ask(serving, path, method="GET", **headers):
-    """Return status, headers and body of an answer to a path below the token."""
+    """Return status, headers and body of the server's answer."""
     connection = http.client.HTTPConnection("127.0.0.1", serving.server_port, timeout=60)
     connection.request(method, path, headers={"Host": f"127.0.0.1:{serving.server_port}", **headers})
     answer = connection.getresponse()
@@ -73,14 +73,14 @@ def test_a_page_may_fetch_from_its_own_server_alone(serving):
 def test_timelines_are_those_of_the_results(serving, results):
     status, _, body = ask(serving, below(serving, "run-0/timeline"))
     assert (status, body) == (200, (results / NAMES[0] / "ASCEND_PROFILER_OUTPUT" / "trace.pftrace").read_bytes())
-    # a result that was not analysed stays as it is
+    # a result that was not analysed has a timeline, and no file is added to it
     status, _, body = ask(serving, below(serving, "run-2/timeline"))
     assert status == 200 and len(body) > 1000
     assert not (results / NAMES[2] / "summary.json").exists()
     assert ask(serving, below(serving, "job-0/timeline"))[0] == 404
 
 
-def test_who_does_not_know_the_token_sees_nothing(serving):
+def test_without_the_token_no_page_is_served(serving):
     for path in ("/", "/run-0/", "/wrong/", f"/{serving.token}x/", f"/{serving.token[:-1]}/", "//", "/%00/"):
         status, _, body = ask(serving, path)
         assert status == 404 and b"doctype" not in body, path
@@ -100,7 +100,7 @@ def test_a_name_that_leads_here_is_refused(serving):
     assert ask(serving, below(serving, ""), Host=f"localhost:{serving.server_port}")[0] == 200
 
 
-def test_nothing_else_is_served_and_nothing_is_taken(serving):
+def test_no_other_path_is_served_and_no_request_is_accepted(serving):
     for path in (
         "../summary.json",
         "run-0/summary.json",

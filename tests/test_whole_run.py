@@ -1,4 +1,4 @@
-"""The summary shows the parts of the whole run."""
+"""The summary shows the parts of the whole run, and their sum is the run's time."""
 
 import json
 import os
@@ -41,21 +41,21 @@ def test_each_spawned_child_that_trains_has_its_place(job):
     assert (run.code, run.out) == (0, "0 0\n"), run.err
     summary = run.summary
     adds_up(summary)
-    told = summary["whole_run"]
-    assert [process["steps"] for process in told] == [10, 5]
+    processes = summary["whole_run"]
+    assert [process["steps"] for process in processes] == [10, 5]
     children = {row["pid"] for row in summary["run"]["processes"] if row["role"] == "spawn"}
-    assert {process["pid"] for process in told} == children
+    assert {process["pid"] for process in processes} == children
     page = subprocess.run(
         [sys.executable, "-m", "ms_profiler", "summary", str(run.result)], capture_output=True, text=True, check=True
     ).stdout
     at = page.index("Processes that have steps")
-    for process in told:
+    for process in processes:
         assert f"pid {process['pid']}" in page[at : page.index("\n\n", at)]
 
 
 @pytest.mark.parametrize(("kind", "steps"), [("rollout", 100), ("trained", 7)])
 def test_a_killed_run_adds_up(tmp_path, kind, steps):
-    """In a job killed before training, calls of the network are steps; after training began they are not."""
+    """If a job is killed before its training, calls of the network are its steps; if later, they are not."""
     output = tmp_path / "data"
     options = {"start": True, "output_path": str(output), "quiet": True}
     with subprocess.Popen(

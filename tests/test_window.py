@@ -1,4 +1,4 @@
-"""A run gets the part of a shared store that belongs to it."""
+"""If several runs share a store, each run gets the events and steps of its own time."""
 
 import polars as pl
 import pytest
@@ -11,13 +11,13 @@ LOOP = int(StepSource.FRAMEWORK_LOOP)
 
 
 def table(rows, kind):
-    """Return slots from (start, end, arg)."""
+    """Return slots from rows (start, end, arg)."""
     filled = [(start, end, arg, 1, int(kind), LOOP, 0, 1) for start, end, arg in rows]
     return pl.DataFrame(filled, schema=SLOTS, orient="row")
 
 
 def spans_of(starts, category=Category.OP):
-    """Return spans that begin at these times."""
+    """Return spans that begin at the given times."""
     return pl.DataFrame({"start_ns": starts}).with_columns(category=pl.lit(int(category), pl.UInt8))
 
 
@@ -28,7 +28,7 @@ def steps(window, marks, spans):
 
 
 MARKS = [(0, 100, 0), (100, 200, 1), (200, 300, 2), (300, 400, 3)]
-EVEN = list(range(5, 400, 10))  # ten spans a step
+EVEN = list(range(5, 400, 10))  # ten spans in each step
 
 
 def test_a_run_that_has_the_store_for_itself_keeps_everything():
@@ -47,19 +47,19 @@ def test_events_belong_to_the_run_in_which_they_began():
 @pytest.mark.parametrize(
     ("window", "expected"),
     [
-        # a callback starts it right after a step began, and stops it right before one ends
+        # the run begins just after a step's begin and ends just before a step's end, as from a callback
         (Window(start_ns=104, end_ns=297), [(1, 104, 200), (2, 200, 297)]),
-        # begun near the end of a step, and ended near the begin of another: these are not measured
+        # the run begins near a step's end and ends just after another's begin; these two steps are left out
         (Window(start_ns=185, end_ns=310), [(2, 200, 300)]),
-        # no step is complete: the fullest one shows the usual number of spans
+        # the run has no complete step, so its fullest step shows the usual number of spans
         (Window(start_ns=205, end_ns=310), [(2, 205, 300)]),
-        # the script counts from 1
+        # the script counts its steps from 1
         (Window(start_ns=100, end_ns=300, shift=1), [(2, 100, 200), (3, 200, 300)]),
-        # the step that ran at the end had not been marked when the run ended
+        # step 4 still ran when the run ended, and has no spans
         (Window(start_ns=300, end_ns=490, step=4, step_ns=400, source=LOOP), [(3, 300, 400)]),
     ],
 )
-def test_steps_are_cut_and_kept_when_half_of_a_usual_one_is_there(window, expected):
+def test_steps_are_cut_and_stay_if_half_of_a_usual_one_is_left(window, expected):
     assert steps(window, MARKS, EVEN) == expected
 
 
@@ -68,13 +68,13 @@ def test_the_step_that_runs_at_the_end_counts_with_its_spans():
     assert steps(window, MARKS, [*EVEN, *range(405, 490, 10)]) == [(3, 300, 400), (4, 400, 490)]
 
 
-def test_what_we_do_after_the_last_step_is_none():
+def test_our_work_after_the_last_step_is_no_step():
     window = Window(start_ns=250, end_ns=490, step=4, step_ns=400, source=LOOP)
     found = window.steps(table(MARKS[2:3], Kind.STEP), work(spans_of([410], Category.PROFILER), pl.Series(EVEN)))
     assert found["arg"].to_list() == [2]
 
 
-def test_what_another_run_left_out_is_a_step_of_this_one():
+def test_a_step_that_another_run_left_out_belongs_to_this_one():
     marks = table(MARKS, Kind.STEP).with_columns(flags=pl.lit(int(Flag.UNRECORDED), pl.UInt8))
     found = Window(start_ns=100, end_ns=300).steps(marks, work(spans_of(EVEN)))
     assert found["flags"].to_list() == [0, 0]

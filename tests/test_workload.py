@@ -1,4 +1,4 @@
-"""The commands accept valid workload numbers and refuse others."""
+"""The commands accept valid numbers of a workload and refuse others."""
 
 import json
 
@@ -8,7 +8,7 @@ from store_builder import write_training
 
 
 def test_numbers_reach_the_summary_and_the_terminal(tmp_path, capsys):
-    # steady steps take 10 ms
+    # each of the later steps takes 10 ms
     path = write_training(tmp_path)
     given = ["--flops-per-step", "1e10", "--peak-flops", "4e12", "--tokens-per-step", "512"]
     assert cli.main(["summary", str(path), *given]) == 0
@@ -22,5 +22,5 @@ def test_numbers_reach_the_summary_and_the_terminal(tmp_path, capsys):
 def test_a_number_that_cannot_be_is_one_line(tmp_path, capsys):
     path = write_training(tmp_path)
     assert cli.main(["analyse", str(path), "--peak-flops", "-1"]) != 0
-    told = capsys.readouterr().err
-    assert told.startswith("ms-profiler: --peak-flops is -1, but must be a positive number.") and told.count("\n") == 1
+    err = capsys.readouterr().err
+    assert err.startswith("ms-profiler: --peak-flops is -1, but must be a positive number.") and err.count("\n") == 1

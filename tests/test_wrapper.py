@@ -1,6 +1,4 @@
-"""The replacement of a function: it looks like a function, has no frame, takes no level of recursion, and is
-recorded.
-"""
+"""A function's replacement looks like the function, adds no frame and no level of recursion, and records the calls."""
 
 import copy
 import ctypes
@@ -24,7 +22,7 @@ from ms_profiler.store.format import Category
 
 @pytest.fixture(params=[NativeRecorder, PythonRecorder], ids=["native", "python"])
 def wrap(request):
-    """Return a function that wraps a function, with a list of our exceptions."""
+    """Return a function that wraps a function; its attribute `errors` lists the errors of our own code."""
     recorder, errors = request.param(), []
 
     def make(function, **settings):
@@ -114,7 +112,7 @@ def test_a_level_of_nested_calls_costs_no_level_of_recursion(wrap, monkeypatch):
             assert (deepest(Deep()) == bare) == wrap.native
 
 
-def test_no_frame_stands_around_a_call(wrap):
+def test_a_call_has_no_further_frame(wrap):
     def fails():
         raise ValueError(len(inspect.stack()))
 
@@ -127,7 +125,7 @@ def test_no_frame_stands_around_a_call(wrap):
 
 
 @pytest.mark.parametrize("where", ["before", "after", "describe"])
-def test_an_error_of_ours_is_told_and_the_call_goes_on(wrap, where):
+def test_an_error_of_ours_is_reported_and_the_call_continues(wrap, where):
     def breaks(*_):
         raise KeyError(where)
 
@@ -159,7 +157,7 @@ def test_only_the_outermost_call_of_a_kind_is_hooked(wrap):
     assert seen == [outer, outer] and set(labels) == {id(inner)}
 
 
-def test_what_it_holds_is_let_go(wrap):
+def test_the_wrapper_lets_its_function_be_collected(wrap):
     def function():
         pass
 
@@ -189,7 +187,7 @@ class Handling:
 @pytest.mark.parametrize(
     "handler", [raises, functools.partial(raises, 1), functools.partial(Handling().handle, 2), Handling()], ids=range(4)
 )
-def test_what_a_handler_of_a_signal_raises_is_the_jobs(handler):
+def test_an_exception_of_a_signal_handler_is_the_jobs(handler):
     before = signal.signal(signal.SIGUSR2, handler)
     try:
         with pytest.raises(TimeoutError) as caught:
@@ -203,17 +201,17 @@ def test_what_a_handler_of_a_signal_raises_is_the_jobs(handler):
 
 
 class TooLongError(Exception):
-    """Sent by another thread."""
+    """An exception that another thread sends."""
 
 
-def test_what_another_thread_sends_into_a_function_of_ours_is_the_jobs():
-    """CPython raises such an exception in the frame that runs, which is ours here."""
+def test_an_exception_that_another_thread_sends_is_the_jobs():
+    """CPython raises such an exception in the running frame; here this is a frame of our own code."""
     code = compile("def run():\n    while True: pass\n", guard.__file__, "exec")
     ours = {}
     exec(code, ours)
     with pytest.raises(AttributeError) as failed:
         exec(compile("None.missing", guard.__file__, "exec"))
-    assert not is_of_the_job(failed.value)  # a mistake of ours
+    assert not is_of_the_job(failed.value)  # an error of our own code
     identity = ctypes.c_ulong(threading.get_ident())
     send = ctypes.pythonapi.PyThreadState_SetAsyncExc
     threading.Timer(0.05, send, (identity, ctypes.py_object(TooLongError))).start()
@@ -221,7 +219,7 @@ def test_what_another_thread_sends_into_a_function_of_ours_is_the_jobs():
         ours["run"]()
     assert is_of_the_job(caught.value)
     with pytest.raises(TooLongError) as caught:
-        raise TooLongError  # by code of the script that a function of ours has called
+        raise TooLongError  # as the script's code does if our code has called it
     assert not is_of_the_job(caught.value)
 
 

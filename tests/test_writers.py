@@ -65,7 +65,7 @@ def test_dataset_table(tmp_path):
     ]
 
 
-def test_what_was_not_collected_gets_no_file_and_loses_an_old_one(tmp_path):
+def test_a_table_without_data_is_not_written_and_an_old_one_is_deleted(tmp_path):
     path = write_training(tmp_path)
     engine.analyse([path])
     assert (folder_of(path) / layout.DATASET).exists()
@@ -84,7 +84,7 @@ def test_kernel_details_has_the_columns_of_the_documents_and_the_module_where_it
         "Step ID,Model ID,Task ID,Stream ID,Name,Type,OP State,Accelerator Core,Start Time(us),Duration(us),"
         "Wait Time(us),Block Num,Input Shapes,Module,Module Binding"
     )
-    # a spreadsheet reads 19 digits as text only with a tab behind them
+    # with the tab behind it, a spreadsheet reads a number as text and keeps its 19 digits
     assert ",1760000000175456.789\t," in lines[1]
     rows = table(path, layout.KERNEL_DETAILS)
     assert len(rows) == 60
@@ -106,7 +106,7 @@ def test_kernel_details_has_the_columns_of_the_documents_and_the_module_where_it
         "Module Binding": "exact",
     }
     assert [row["Wait Time(us)"] for row in rows[:4]] == ["0.000", "0.000", "1000.000", "3500.000"]
-    # the first of the second window has none before it
+    # the first kernel of the second window has no kernel before it
     assert rows[30]["Step ID"] == "10" and rows[30]["Wait Time(us)"] == "0.000"
 
 
@@ -161,7 +161,7 @@ def test_api_statistic(tmp_path):
         ("optimizer", "Momentum"),
         ("primitive", "MatMul"),
     ]
-    # 2, 2 and 1 ms
+    # the calls take 2, 2 and 1 ms
     assert rows["forward", "forward"] == {
         "Device_id": "host",
         "Level": "forward",
@@ -176,12 +176,12 @@ def test_api_statistic(tmp_path):
     assert rows["module", "Net"]["Variance"] == "0.000"
 
 
-@pytest.mark.parametrize("asked", [True, False])
-def test_operator_details_only_when_shapes_were_asked_for(tmp_path, asked):
-    store = compiled(tmp_path, steps=2, windows=1, options={"record_shapes": asked})
+@pytest.mark.parametrize("shapes", [True, False])
+def test_operator_details_only_with_shapes(tmp_path, shapes):
+    store = compiled(tmp_path, steps=2, windows=1, options={"record_shapes": shapes})
     path = store.write()
     engine.analyse([path])
-    if not asked:
+    if not shapes:
         assert not (folder_of(path) / layout.OPERATOR_DETAILS).exists()
         return
     assert (
@@ -195,17 +195,17 @@ def test_operator_details_only_when_shapes_were_asked_for(tmp_path, asked):
     )
 
 
-@pytest.mark.parametrize("asked", [True, False])
-def test_operators_that_compute_where_they_are_called_are_told_by_their_times(tmp_path, asked):
+@pytest.mark.parametrize("shapes", [True, False])
+def test_synchronous_operators_have_their_times(tmp_path, shapes):
     framework = {"name": "torch", "version": "2.13.0"}
-    store = StoreBuilder(tmp_path, framework=framework, options={"record_shapes": asked})
+    store = StoreBuilder(tmp_path, framework=framework, options={"record_shapes": shapes})
     thread = store.process().thread()
     thread.span("Net.layer", Category.MODULE, 0, 10 * MS)
     thread.span("aten::linear", Category.OP, MS, 5 * MS)
     thread.span("aten::addmm", Category.OP, 2 * MS, 4 * MS)
     path = store.write()
     engine.analyse([path])
-    if not asked:
+    if not shapes:
         assert not (folder_of(path) / layout.OPERATOR_DETAILS).exists()
         return
     columns = ("Name", "Module", "Host Self Duration(us)", "Host Total Duration(us)")
@@ -288,7 +288,7 @@ def test_link_in_the_place_of_a_file_is_replaced_and_not_followed(tmp_path):
     assert target.read_text() == "keep" and not path.is_symlink()
 
 
-def test_full_disk_is_one_error_and_leaves_what_was_there(tmp_path, monkeypatch):
+def test_a_full_disk_is_one_error_and_leaves_the_old_files(tmp_path, monkeypatch):
     path = write_training(tmp_path)
     engine.analyse([path])
     before = {file: file.read_bytes() for file in folder_of(path).iterdir()}
@@ -347,7 +347,7 @@ def test_steps_not_recorded_are_in_no_table(tmp_path):
     thread = store.processes[0].thread(2, "unused", 1)
     assert thread.number == 2
     segment = store.processes[0].segments[1]
-    # the last step of the thread becomes one that the schedule left out
+    # mark the thread's last step as one that the schedule left out
     segment.slots[-2] = 4
     path = store.write()
     engine.analyse([path])

@@ -1,8 +1,8 @@
-"""Read the events of trace_view.json for tests."""
+"""Read the events of trace_view.json."""
 
 
 def nanoseconds(text):
-    """Return the nanoseconds of a text with microseconds and three decimals, without rounding."""
+    """Return the nanoseconds of a text in microseconds with three decimals, without rounding."""
     whole, dot, fraction = text.partition(".")
     assert dot and len(fraction) == 3, text
     return int(whole) * 1000 + int(fraction)

@@ -2,9 +2,9 @@
 
     python tests/torch_versions.py [VERSION ...] [--wheel DIRECTORY] [--write FILE] [--keep]
 
-Of each minor version that pip finds for the Python that runs this, the last one gets an environment of its own, into
-which our wheel goes too. On Linux PyPI's wheels are built for CUDA, whose packages of several gigabytes are left out
-(see `cuda_stand_ins`). An environment takes 3 GB while it is made, and is removed after its runs.
+The last release of each minor version that pip finds for this Python is installed in an environment of its own,
+together with our wheel. On Linux, PyPI's wheels of PyTorch are built for CUDA. CUDA's packages, several gigabytes, are
+left out (see `cuda_stand_ins`). An environment takes 3 GB while it is made, and is deleted after its runs.
 """
 
 import json
@@ -27,19 +27,21 @@ from launches import free_port
 from ms_profiler.store.format import Category, Kind
 from versions import SCHEMA, VARYING, BrokenError
 
-#: The first version that is served.
+#: The oldest version that we support.
 OLDEST = [2, 4]
-#: Packages that PyTorch needs besides CUDA.
-PURE = ("typing-extensions", "sympy", "networkx", "jinja2", "fsspec", "filelock", "setuptools", "numpy<2")
-#: Seconds for one run: Inductor compiles for 40 on a processor that others use too.
+#: Packages that PyTorch needs, without those of CUDA.
+PURE = ("typing-extensions", "sympy", "networkx", "jinja2", "fsspec", "filelock", "setuptools")
+#: NumPy 1 has no wheels for CPython 3.13 and later; older versions of PyTorch need it.
+NUMPY = "numpy<2" if sys.version_info < (3, 13) else "numpy"
+#: Limit of seconds for one run: Inductor compiles for 40 s on a busy machine.
 LIMIT = 300
 PREFIX = "ms-profiler: "
-#: What PyTorch itself adds to stderr: where a thread ends, with our hook on, while a profiler of the script's runs on
-#: all threads; and where Kineto begins and ends, or finds no driver, that of ours too.
+#: Lines that PyTorch itself adds to stderr. It warns when a thread ends with our hook on while a profiler of the script
+#: records all threads. Kineto, also when we start it, reports its begin, its end, or a missing driver.
 THEIRS = re.compile(
     r"Warning: Leaked callback handle|^USDT:.*\] profiler_(start|stop)$|^ERROR:.*\] gpuGetDeviceCount failed"
 )
-#: kinds of `torch_loops.py` beside the plain one
+#: the kinds of `torch_loops.py` without the plain one
 KINDS = ("accumulate", "gan", "lbfgs", "scaler", "failing", "wrapped", "function", "inference", "recompute")
 WORKS = ("mlp", "convolution", "custom", "loader")
 BEGIN = "<!-- torch-versions:begin -->"
@@ -55,9 +57,9 @@ class Profiled:
     """A run with the profiler that behaved as the run without it.
 
     Attributes:
-        folder: in which it ran.
+        folder: the folder in which it ran.
         result: the result directory of the run.
-        summary: of that; None where it was not analysed.
+        summary: the summary in that directory; None if the run was not analysed.
     """
 
     folder: Path
@@ -71,7 +73,7 @@ def launched(
     """Run an interpreter in a separate folder, for at most `limit` seconds, with additional variables.
 
     Raises:
-        BrokenError: it did not end.
+        BrokenError: the program did not end in time.
     """
     folder.mkdir(parents=True)
     variables = {"TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"), "GLOO_SOCKET_IFNAME": "lo"} | extra
@@ -100,19 +102,19 @@ def both(
     limit: float = LIMIT,
     **extra: str,
 ) -> list[Profiled]:
-    """Run a program without and with the profiler, check the second run, and return its results.
+    """Run a program without and with the profiler, compare the runs, and return the results of the second.
 
     Args:
-        python: of the environment.
-        folder: for what they write.
+        python: the interpreter of the environment.
+        folder: the folder for the files of both runs.
         words: the program and its arguments.
-        results: how many processes are ranks.
-        analyse: the option of that name.
+        results: the number of ranks.
+        analyse: the value of the option `analyse`.
         limit: seconds for each of the two runs.
-        extra: variables of their environment.
+        extra: further environment variables of both runs.
 
     Raises:
-        BrokenError: the second run differs; the message says in what.
+        BrokenError: the second run differs; the message names the difference.
     """
     options = {"start": True, "output_path": str(folder / "data"), "analyse": analyse, "exit_timeout": limit}
     bare = launched(python, folder / "bare", words, None, limit, **extra)
@@ -123,9 +125,9 @@ def both(
         raise BrokenError(f"exit code {profiled.returncode}: {profiled.stderr.strip()[-300:]}")
     if profiled.stdout != bare.stdout:
         raise BrokenError("another output")
-    told = [line for line in profiled.stderr.splitlines() if line.startswith(PREFIX)]
-    if len(told) != 2 or not told[0].startswith(f"{PREFIX}recording to "):
-        raise BrokenError(f"lines of ours: {told}")
+    lines = [line for line in profiled.stderr.splitlines() if line.startswith(PREFIX)]
+    if len(lines) != 2 or not lines[0].startswith(f"{PREFIX}recording to "):
+        raise BrokenError(f"lines of ours: {lines}")
     before = {VARYING.sub("", line) for line in bare.stderr.splitlines()}
     for line in profiled.stderr.splitlines():
         known = line.startswith(PREFIX) or THEIRS.search(line)
@@ -158,11 +160,11 @@ def expect_same_files(folder: Path, pattern: str) -> None:
     """Compare a file that both runs wrote.
 
     Args:
-        folder: that of `both`.
-        pattern: matches the file in the folder of each run.
+        folder: the folder that `both` was given.
+        pattern: the pattern of the file's name in the folder of each run.
 
     Raises:
-        BrokenError: they differ, or a run has not exactly one such file.
+        BrokenError: the files differ, or a run has not exactly one such file.
     """
     texts = []
     for name in ("bare", "profiled"):
@@ -173,11 +175,11 @@ def expect_same_files(folder: Path, pattern: str) -> None:
 
 
 class Version:
-    """Run the programs for a version; each method returns its result, for a cell of the table.
+    """Run the programs with one version; each public method returns the text of a cell of the table.
 
     Args:
-        python: of its environment.
-        folder: for what the runs write.
+        python: the interpreter of the version's environment.
+        folder: the folder for the files of the runs.
         limit: seconds for each run.
     """
 
@@ -185,7 +187,7 @@ class Version:
         self.python = python
         self.folder = folder
         self.limit = limit
-        #: hooks whose target this version does not have
+        #: hooks whose target does not exist in this version
         self.missing: set[str] = set()
 
     def _both(
@@ -206,7 +208,7 @@ class Version:
         return str(done.stdout.rpartition(" ")[0])
 
     def trains(self) -> str:
-        """Train with a data loader, a scheduler and an evaluation, and in all other ways that loops are written."""
+        """Train with a data loader, a scheduler and an evaluation, and with each other kind of loop."""
         (run,) = self._both("plain", [str(PROGRAMS / "torch_loops.py"), "plain"])
         steps = run.summary["steps"]
         expect("steps", (steps["count"], steps["source"]), (12, "optimizer_cycle"))
@@ -228,22 +230,21 @@ class Version:
         return f"{steps['count']} of 12 steps"
 
     def operators(self) -> str:
-        """Run the workloads twice, the second time under Kineto: both record the same operators."""
+        """Run each workload once with our recorder and once with Kineto; both record the same operators."""
         program = str(PROGRAMS / "torch_workloads.py")
         (run,) = self._both("operators", [program, ".", *WORKS])
         mine = ours(run.result)
         counts = 0
         for work in WORKS:
             own, kineto = trees(mine, f"ours {work}"), trees(theirs(run.folder / f"{work}.json"), f"theirs {work}")
-            if work == "loader":  # Kineto does not see the workers
+            if work == "loader":  # Kineto does not record the loader's workers
                 own = [counts for counts in own if counts in kineto]
             expect(f"operators of {work} that only one of us saw", _differences(own, kineto), [])
             counts = counts or sum(sum(thread.values()) for thread in own)
         return f"{run.summary['framework'].get('operators', 'none')}: {counts} a step, those of Kineto"
 
     def instead(self) -> str:
-        """Train while other tools hold ITT, then also NVTX: operators come from NVTX or Kineto, or the summary says why
-        not."""
+        """While other tools hold ITT, or ITT and NVTX, operators come from elsewhere, or the summary says why not."""
         seen = []
         for others in (("INTEL_LIBITTNOTIFY64",), ("INTEL_LIBITTNOTIFY64", "NVTX_INJECTION64_PATH")):
             found = self._without(*others)
@@ -252,7 +253,7 @@ class Version:
         return "; ".join(seen)
 
     def _without(self, *others: str) -> str:
-        """Train while another tool occupies the interfaces that these variables name."""
+        """Train while another tool holds the interfaces that these variables name."""
         name = f"without {len(others)}"
         words = [str(PROGRAMS / "torch_loops.py"), "gan"]
         (run,) = self._both(name, words, **dict.fromkeys(others, "/another.so"))
@@ -270,12 +271,12 @@ class Version:
         return f"{by}: {len(backward) / 5:g} steps"
 
     def profilers(self) -> str:
-        """Use every profiler of PyTorch in every way: each records the same as without us."""
+        """Use each profiler of PyTorch in each way; it records the same as without us."""
         self._both("profilers", [str(PROGRAMS / "torch_own_profiler.py")], analyse="off")
         return "see the same"
 
     def captures(self) -> str:
-        """Compile, export, trace, script, copy, pickle, save and load."""
+        """Compile, export, trace, script, copy, pickle, save and load; the output is the same as without us."""
         (run,) = self._both("captures", [str(PROGRAMS / "torch_captures.py"), "."], analyse="off")
         found = events(str(run.result))
         graphs = sum(of(found, Category.GRAPH).values())
@@ -285,7 +286,7 @@ class Version:
         return f"same; {graphs} runs of graphs"
 
     def inductor(self) -> str:
-        """Compile one whole graph by Inductor; the compiler's own processes leave no results."""
+        """Compile a network to one graph with Inductor; the processes of the compiler leave no results."""
         if shutil.which("g++") is None:
             return "no compiler here"
         (run,) = self._both("inductor", [str(PROGRAMS / "torch_inductor.py")])
@@ -294,10 +295,11 @@ class Version:
         return "same; 4 of 4 steps"
 
     def ranks(self) -> str:
-        """Exchange between two ranks, alone and in data-parallel training."""
+        """Exchange data between two ranks, in direct calls and in data-parallel training."""
         words = ["-m", "torch.distributed.run", "--nproc_per_node=2", f"--master_port={free_port()}"]
-        # Gloo tells every connection on stdout, in PyTorch 2.10 at least, in several writes a line: with one stdout for
-        # both ranks, two runs without the profiler differ in where their lines cut each other
+        # From PyTorch 2.10 on, if not before, Gloo prints a line about each connection in several writes. On a common
+        # stdout, the two ranks' lines would cut each other, at different places in each run. So each rank's stdout is a
+        # file.
         words += ["--redirects=1", "--log-dir=logs"]
         words += [str(PROGRAMS / "torch_ranks.py"), ".", "collectives", "replicas"]
         exchanges = []
@@ -324,8 +326,8 @@ class Seen:
 
     Attributes:
         version: the version of PyTorch.
-        cells: the cells of the table, without the version and the Python.
-        passed: whether everything was as it has to be.
+        cells: the cells of its row, without the first two, which are the version and the Python.
+        passed: whether all checks passed.
     """
 
     version: str
@@ -334,7 +336,7 @@ class Seen:
 
 
 def minors(found: list[str]) -> list[str]:
-    """Return the last of each minor version that is served, newest first; of equal ones that for processors."""
+    """Return the last release of each minor version, newest first; if there is a build for CPUs, this build."""
     last: dict[tuple[int, ...], str] = {}
     for version in found:
         number = versions.order(version)
@@ -347,12 +349,12 @@ def minors(found: list[str]) -> list[str]:
 
 
 def examine(python: str, version: str, wheel: Path, keep: bool) -> Seen:
-    """Install one version, run everything with it, and report the results."""
+    """Install one version, run all programs with it, and return the results."""
     folder = versions.PLACE / f"torch-{version}"
     cells: list[str] = []
     passed = True
     try:
-        inside = versions.install(python, wheel, folder, ["--no-deps", f"torch=={version}"], PURE)
+        inside = versions.install(python, wheel, folder, ["--no-deps", f"torch=={version}"], (*PURE, NUMPY))
         (libraries,) = folder.glob("lib/python*/site-packages/torch/lib")
         cuda_stand_ins.make(libraries)
         seen = Version(inside, folder / "runs")
@@ -382,20 +384,20 @@ def table(seen: list[Seen]) -> str:
 
 
 def main() -> int:
-    """Run the requested versions; return 1 if something was wrong, 2 if nothing could be run."""
-    asked, wheel = versions.arguments("PyTorch", str(__doc__), BEGIN, END)
+    """Try the requested versions; return 1 if a check failed, 2 if pip has none of the versions."""
+    given, wheel = versions.arguments("PyTorch", str(__doc__), BEGIN, END)
     found = versions.available(sys.executable, "torch")
-    chosen = [version for version in found if version in asked.versions] if asked.versions else minors(found)
+    chosen = [version for version in found if version in given.versions] if given.versions else minors(found)
     seen = []
     for version in sorted(chosen, key=versions.order, reverse=True):
-        seen.append(examine(sys.executable, version, wheel, asked.keep))
+        seen.append(examine(sys.executable, version, wheel, given.keep))
         print(table(seen[-1:]).splitlines()[-1], flush=True)
     if not seen:
         print("pip finds no such PyTorch for this Python", file=sys.stderr)
         return 2
     print(f"\n{table(seen)}", end="")
-    if asked.write:
-        versions.write(asked.write, table(seen), BEGIN, END)
+    if given.write:
+        versions.write(given.write, table(seen), BEGIN, END)
     return 0 if all(each.passed for each in seen) else 1
 
 

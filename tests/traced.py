@@ -1,4 +1,4 @@
-"""Run programs that are traced by the fake CUPTI or msPTI, and read their results."""
+"""Run programs whose work is traced by the fake CUPTI or msPTI, and read their results."""
 
 import json
 import subprocess
@@ -16,7 +16,7 @@ from ms_profiler.store import reader
 from ms_profiler.store.device_format import Device
 from ms_profiler.store.format import Kind
 
-#: first lines of a program: a recorder
+#: first lines of each program: they open a recorder
 HEAD = """
 import ctypes, json, os, signal, sys
 from ms_profiler.job.recorder.native import NativeRecorder
@@ -28,7 +28,7 @@ def counts():
     found = tracing.counts()
     return {name: getattr(found, name) for name in found.__dataclass_fields__}
 """
-#: with its tracing, and both fakes
+#: the next lines of a program with CUPTI: functions that load the fake libraries and begin to record
 CUPTI = """
 tracing = recorder.tracing(Source.CUPTI)
 def driver():
@@ -73,23 +73,23 @@ def traced(kinds=Kinds.BASIC):
 
 @pytest.fixture
 def run(fakes, tmp_path):  # noqa: F811
-    """Return a function that runs a program with the fakes, and returns its output as JSON and its log."""
+    """Return a function that runs a program with the fakes; it returns the JSON output, the fakes' calls, the store."""
     return runner(HEAD + CUPTI, fakes, "FAKE_CUPTI", tmp_path)
 
 
 @pytest.fixture
 def run_ascend(ascend_fakes, tmp_path):  # noqa: F811
-    """Return a function that runs a program with the fakes of CANN, like `run`."""
+    """Return a function like `run` for the fake libraries of CANN."""
     return runner(HEAD + MSPTI, ascend_fakes, "FAKE_MSPTI", tmp_path)
 
 
 def runner(head, folder, variable, tmp_path):
-    """Return a function that runs a program after a common head.
+    """Return a function that runs a head and a program.
 
     Args:
         head: the lines with which each program begins.
-        folder: the folder of the libraries.
-        variable: the variable that tells the fake which failure to show.
+        folder: the folder of the fake libraries.
+        variable: the variable with the words that make the fake fail.
         tmp_path: the directory for stores and logs.
     """
 
@@ -119,7 +119,7 @@ ANY = Wanted(pl.Series([], dtype=pl.UInt32), 0, Clock(((0, 0),), 0), 0, (0, 0), 
 
 
 def records(store):
-    """Return the raw device slots of a store in order: kind, type, name, and the three words."""
+    """Return the raw device slots of a store in order: (kind, type, name, all columns)."""
     counts = reader.ReadCounts()
     process = reader.read_process(str(store), counts)
     rows = []

@@ -1,4 +1,4 @@
-"""Compare the modules of a run's backward kernels with the truth of a twin that noted which nodes ran when."""
+"""Compare the modules of a run's backward kernels with the truth from a twin run that noted which nodes ran when."""
 
 import csv
 import json
@@ -6,13 +6,13 @@ import statistics
 from dataclasses import dataclass, field
 
 NOTHING = "N/A"
-#: program of the twin, which notes numbers
+#: type of the kernels with which the twin notes the running node
 PROBE = "Atanh"
 
 
 @dataclass
 class Verdict:
-    """Kernel time in us by binding: to the right module, to one around it, only to the network, ..."""
+    """The kernel time, in us, for each relation of the reported module to the true module."""
 
     passes: int = 0
     same: float = 0.0
@@ -29,7 +29,7 @@ class Verdict:
 
     @property
     def right(self):
-        """Return the share of the time that is bound more closely than to the whole network."""
+        """Return the share of the time that is bound correctly and more closely than to the whole network."""
         return (self.same + self.around + self.outside) / self.total
 
     def __str__(self):
@@ -38,7 +38,7 @@ class Verdict:
 
 
 def table(result):
-    """Return (start in us, duration in us, type, module) of the kernels of a run, by start."""
+    """Return (start in us, duration in us, type, module) of a run's kernels, ordered by start."""
     with open(result / "ASCEND_PROFILER_OUTPUT" / "kernel_details.csv", newline="") as stream:
         rows = csv.DictReader(stream)
         return sorted(
@@ -48,7 +48,7 @@ def table(result):
 
 
 def truths(twin, file):
-    """Return the last pass of a twin as (type, module) of its kernels."""
+    """Return (type, module) of the kernels in the last pass of a twin."""
     begin, end, nodes = json.loads(file.read_text())[-1]
     found = []
     for start, _, kind, _ in table(twin):
@@ -59,9 +59,10 @@ def truths(twin, file):
 
 
 def compare(result, truth, skip=2):
-    """Compare the passes of a run, except for the first ones, with the truth about one pass.
+    """Compare the passes of a run, without the first `skip`, with the truth about one pass.
 
-    A kernel counts as long as it usually takes at its place: on a busy machine, one may take a hundred times as long.
+    Each kernel counts with the median time of its place in the pass: on a busy machine, one may take a hundred times as
+    long.
     """
     rows, wanted, verdict = table(result), [kind for kind, _ in truth], Verdict()
     kinds, place = [row[2] for row in rows], 0

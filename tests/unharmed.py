@@ -1,4 +1,4 @@
-"""Training jobs for the tests of robustness, and the comparison of a profiled run with the bare one."""
+"""Training jobs for the tests of robustness, and the comparison of a profiled run with the run without the profiler."""
 
 import json
 import re
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ms_profiler.analysis.driver import engine
 
-#: a training of a few steps, whose last loss is printed to the bit; a test puts text before the import and at the end
+#: a short training that prints its last loss exactly; tests add statements before the import and at the end
 TRAIN = """
 import os, signal, sys, threading, time
 {before}
@@ -32,15 +32,15 @@ def training(after="", before="", steps=6):
     """Return the text of a job.
 
     Args:
-        after: what it does when it has trained; it may call `step()`.
-        before: what it does before it imports PyTorch.
+        after: statements after the training; they may call `step()`.
+        before: statements before the import of PyTorch.
         steps: the number of steps.
     """
     return TRAIN.format(before=before, after=after, steps=steps)
 
 
 def others(text):
-    """Return the lines of a text of stderr that are not ours, without addresses and process numbers.
+    """Return the lines on stderr that are not ours, with N in place of numbers and addresses.
 
     When a process crashes, `faulthandler` lists the extension modules, to which the profiler adds cffi.
     """
@@ -49,12 +49,12 @@ def others(text):
 
 
 def unharmed(run, bare):
-    """Check that exit code, stdout and the job's own part of stderr are those of the bare run."""
+    """Check that exit code, stdout and the job's own lines on stderr are those of the run without the profiler."""
     assert (run.code, run.out, others(run.err)) == (bare.code, bare.out, others(bare.err)), run.err
 
 
 def analysed(run):
-    """Return the summary of the only result of a job, which is analysed now; every file has to be readable."""
+    """Analyse the only result of a job, whose files all have to be readable, and return its summary."""
     (found,) = engine.analyse([run.result])
     assert not found.error and not found.warning, found
     return json.loads((Path(run.result) / "summary.json").read_text())

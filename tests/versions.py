@@ -2,9 +2,10 @@
 
     python tests/versions.py [VERSION ...] [--wheel DIRECTORY] [--write FILE] [--keep]
 
-For each CPython found, pip is asked which versions it can install. Each gets an environment of its own, into which our
-wheel goes too, and runs a training loop in both modes: the profiled run has to print and return the same as the other,
-say nothing but its two lines, and record every step. An environment takes 3 GB, so each is removed after its runs.
+For each CPython found, pip lists the versions that it can install. Each version is installed in an environment of its
+own, together with our wheel, and runs a training loop in both modes. The profiled run has to print and return the same
+as the run without the profiler, apart from two lines of ours, and to record every step. An environment takes 3 GB, so
+each is deleted after its runs.
 """
 
 import argparse
@@ -24,21 +25,22 @@ from conftest import PROGRAMS, ROOT, environment
 
 MINORS = (10, 11, 12, 13, 14, 15)
 MODES = ("graph", "pynative")
-#: Batches of the training loop.
+#: Number of batches in the training loop.
 STEPS = 20
-#: Seconds for one run: a start of MindSpore takes 2, and the first after an installation compiles its sources.
+#: Limit of seconds for one run: MindSpore needs 2 s to start, and its first start in an environment compiles its
+#: sources.
 LIMIT = 300
 PLACE = ROOT / ".venv-versions"
 SCHEMA = ROOT / "agent" / "ms_profiler" / "analysis" / "report" / "summary.schema.json"
 BEGIN = "<!-- versions:begin -->"
 END = "<!-- versions:end -->"
-#: Parts of a log line that differ from run to run: times, process ids, addresses.
+#: The parts of a log line that differ from run to run: times, process ids, addresses.
 VARYING = re.compile(r"\b(?:0x)?[0-9a-f]*\d[0-9a-f]*\b")
 HEADINGS = ("MindSpore", "Python", "Graph mode", "Pynative mode", "Hooks without a target in it")
 
 
 class BrokenError(Exception):
-    """A run failed its conditions; the message says which one."""
+    """A run failed a check; the message says which one."""
 
 
 @dataclass(frozen=True)
@@ -47,10 +49,10 @@ class Job:
 
     Attributes:
         code: the exit code.
-        out: the output of the run.
+        out: its stdout.
         lines: its lines on stderr, without our lines.
         ours: our lines on stderr, without their prefix.
-        summary: the summary of the profiled run; None for a bare run.
+        summary: the summary of the profiled run; None without the profiler.
     """
 
     code: int
@@ -66,10 +68,10 @@ class Seen:
 
     Attributes:
         version: the version of MindSpore.
-        python: "3.11".
-        modes: what each of MODES did, in words.
-        missing: hooks whose target this version does not have.
-        passed: whether everything was as it has to be.
+        python: the version of Python, such as "3.11".
+        modes: a text about the result in each of MODES.
+        missing: hooks whose target does not exist in this version.
+        passed: whether all checks passed.
     """
 
     version: str
@@ -80,12 +82,12 @@ class Seen:
 
 
 def interpreters() -> dict[str, str]:
-    """Return the CPythons found, "3.11" -> path: on PATH, else those of pyenv."""
+    """Return the CPythons that were found, such as {"3.11": path}; those on PATH come before those of pyenv."""
     found = {}
     for minor in MINORS:
         pyenv = sorted(Path.home().glob(f".pyenv/versions/3.{minor}.*/bin/python"))
         for path in (shutil.which(f"python3.{minor}"), *map(str, pyenv)):
-            # a shim of pyenv is there for versions that are not active, and then does not run
+            # pyenv also has shims for versions that are not active; these do not run
             if path and subprocess.run([path, "-c", "import venv, ensurepip"], capture_output=True).returncode == 0:
                 found[f"3.{minor}"] = path
                 break
@@ -93,13 +95,13 @@ def interpreters() -> dict[str, str]:
 
 
 def parsed(listing: str, major: str = "2.") -> list[str]:
-    """Return the versions in a listing of `pip index versions` that begin with `major`, newest first."""
+    """Return the versions that begin with `major` in an output of `pip index versions`, newest first."""
     match = re.search(r"^Available versions: (.+)$", listing, re.MULTILINE)
     return [version for version in match[1].split(", ") if version.startswith(major)] if match else []
 
 
 def available(python: str, package: str = "mindspore", major: str = "2.") -> list[str]:
-    """Return the versions of a package that this interpreter can install; none where pip finds none."""
+    """Return the versions of a package that this interpreter can install, or none if pip finds none."""
     command = [python, "-m", "pip", "--disable-pip-version-check", "index", "versions", package]
     return parsed(subprocess.run(command, capture_output=True, text=True).stdout, major)
 
@@ -108,13 +110,13 @@ def install(python: str, wheel: Path, folder: Path, *packages: Sequence[str]) ->
     """Make an environment with our wheel and a framework, and return its interpreter.
 
     Args:
-        python: that it is made for.
-        wheel: ours.
-        folder: where it is made.
-        packages: what each further call of pip is told to install.
+        python: the interpreter that the environment is made with.
+        wheel: our wheel.
+        folder: the folder of the environment.
+        packages: the packages to install, a sequence for each further call of pip.
 
     Raises:
-        BrokenError: pip could not.
+        BrokenError: pip failed.
     """
     shutil.rmtree(folder, ignore_errors=True)
     subprocess.run([python, "-m", "venv", folder], check=True)
@@ -129,10 +131,10 @@ def install(python: str, wheel: Path, folder: Path, *packages: Sequence[str]) ->
 
 
 def run(python: str, mode: str, output: Path | None) -> Job:
-    """Run the training loop, profiled where there is a place for the result.
+    """Run the training loop, with the profiler if there is a directory for the result.
 
     Raises:
-        BrokenError: it did not end, or left no summary.
+        BrokenError: the run did not end in time, or left no summary.
     """
     options = {"start": True, "output_path": str(output)} if output else None
     command = [python, str(PROGRAMS / "model_loop.py"), mode]
@@ -158,7 +160,7 @@ def run(python: str, mode: str, output: Path | None) -> Job:
 
 
 def problems(version: str, mode: str, bare: Job, profiled: Job) -> list[str]:
-    """Return the failed conditions, in words."""
+    """Return a text for each check that the profiled run failed."""
     summary = profiled.summary
     found = []
     if bare.code:
@@ -194,20 +196,20 @@ def _reason(summary: Any) -> str:
 
 
 def described(summary: Any) -> str:
-    """Return the records of a run, for a cell of the table."""
+    """Return the numbers of recorded steps and kernels as a text for a cell of the table."""
     kernels = _kernels(summary)
     counted = f"{kernels} kernels" if kernels else f"no kernels: {_reason(summary)}"
     return f"{summary['steps']['count']} steps, {counted}"
 
 
 def examine(name: str, python: str, version: str, wheel: Path, keep: bool) -> Seen:
-    """Install one version for one interpreter, run it in both modes, and report the results."""
+    """Install one version for one interpreter, run it in both modes, and return the results."""
     folder = PLACE / f"{version}-{name}"
     modes: list[str] = []
     missing: set[str] = set()
     passed = True
     try:
-        # numpy<2: with numpy 2 most versions print pages of warnings
+        # with NumPy 2, most versions print pages of warnings
         inside = install(python, wheel, folder, [f"mindspore=={version}", "numpy<2"])
         for mode in MODES:
             try:
@@ -228,12 +230,12 @@ def examine(name: str, python: str, version: str, wheel: Path, keep: bool) -> Se
 
 
 def order(version: str) -> list[int]:
-    """Return a key for sorting versions: 2.10.0 comes after 2.9.0."""
+    """Return a key for sorting versions, so that 2.10.0 comes after 2.9.0."""
     return [int(number) for number in re.findall(r"\d+", version)]
 
 
 def table(seen: Iterable[Seen]) -> str:
-    """Return the results as a Markdown table, newest version first, equal rows of several Pythons as one."""
+    """Return the results as a Markdown table, newest version first; Pythons with equal results share a row."""
     pythons: dict[tuple[str, ...], list[str]] = {}
     for each in sorted(seen, key=lambda each: order(each.python)):
         row = (each.version, *each.modes, listed(each.missing, "mindspore."))
@@ -243,7 +245,7 @@ def table(seen: Iterable[Seen]) -> str:
 
 
 def listed(missing: Iterable[str], prefix: str) -> str:
-    """Return names of hooks without a target for a cell of the table, without the prefix that all have."""
+    """Return the names of hooks as a text for a cell of the table, without their common prefix."""
     return ", ".join(f"`{name.removeprefix(prefix)}`" for name in missing) or "none"
 
 
@@ -257,7 +259,7 @@ def rewritten(document: str, content: str, begin: str = BEGIN, end: str = END) -
     """Return a Markdown document with the content between its two marks.
 
     Raises:
-        ValueError: the marks are not there.
+        ValueError: a mark is missing.
     """
     start = document.index(begin) + len(begin)
     return f"{document[:start]}\n{content}{document[document.index(end, start) :]}"
@@ -271,54 +273,54 @@ def write(document: Path, content: str, begin: str = BEGIN, end: str = END) -> N
     temporary.replace(document)
 
 
-def asked_for(
+def arguments_of(
     product: str, document: str, begin: str = BEGIN, end: str = END
 ) -> tuple[argparse.ArgumentParser, argparse.Namespace]:
-    """Return the versions that the command line names; exit with 2 if they cannot be tried.
+    """Return the command line's parser and its arguments; exit with 2 if the arguments contradict each other.
 
     Args:
-        product: whose versions are tried.
-        document: what the program is, on its first line.
+        product: the name of the framework.
+        document: the program's docstring; its first line describes the program.
         begin: the mark before the table in a document.
-        end: the mark behind it.
+        end: the mark after the table.
     """
     parser = argparse.ArgumentParser(description=document.splitlines()[0])
     parser.add_argument("versions", nargs="*", metavar="VERSION", help=f"only these versions of {product}")
     parser.add_argument("--wheel", type=Path, default=ROOT / "wheelhouse", help="directory that holds our wheel")
     parser.add_argument("--write", type=Path, metavar="FILE", help=f"write the table between {begin} and {end}")
     parser.add_argument("--keep", action="store_true", help=f"leave the environments in {PLACE.name}")
-    asked = parser.parse_args()
-    if asked.write and asked.versions:
+    given = parser.parse_args()
+    if given.write and given.versions:
         parser.error("the table of a document holds every version: leave out either the versions or --write")
-    return parser, asked
+    return parser, given
 
 
 def arguments(product: str, document: str, begin: str = BEGIN, end: str = END) -> tuple[argparse.Namespace, Path]:
-    """Return the versions that the command line names, as `asked_for` does, and our wheel."""
-    parser, asked = asked_for(product, document, begin, end)
-    wheels = list(asked.wheel.resolve().glob("ms_profiler-*.whl"))
+    """Return the command line's arguments and the path of our wheel; exit with 2 if there is not exactly one wheel."""
+    parser, given = arguments_of(product, document, begin, end)
+    wheels = list(given.wheel.resolve().glob("ms_profiler-*.whl"))
     if len(wheels) != 1:
-        parser.error(f"{len(wheels)} wheels of ours in {asked.wheel}: run make wheel")
-    return asked, wheels[0]
+        parser.error(f"{len(wheels)} wheels of ours in {given.wheel}: run make wheel")
+    return given, wheels[0]
 
 
 def main() -> int:
-    """Run the requested versions; return 1 if something was wrong, 2 if nothing could be run."""
-    asked, wheel = arguments("MindSpore", str(__doc__))
+    """Try the requested versions; return 1 if a check failed, 2 if pip has none of the versions."""
+    given, wheel = arguments("MindSpore", str(__doc__))
     seen = []
     for name, python in interpreters().items():
         for version in available(python):
-            if not asked.versions or version in asked.versions:
-                seen.append(examine(name, python, version, wheel, asked.keep))
+            if not given.versions or version in given.versions:
+                seen.append(examine(name, python, version, wheel, given.keep))
                 print(table(seen[-1:]).splitlines()[-1], flush=True)
     if not seen:
         print("pip finds no such MindSpore for any CPython here", file=sys.stderr)
         return 2
-    if not asked.keep:
+    if not given.keep:
         shutil.rmtree(PLACE, ignore_errors=True)
     print(f"\n{table(seen)}", end="")
-    if asked.write:
-        write(asked.write, table(seen))
+    if given.write:
+        write(given.write, table(seen))
     return 0 if all(each.passed for each in seen) else 1
 
 

@@ -1,4 +1,4 @@
-"""Read the cells of a spreadsheet's workbook, and nothing else."""
+"""Read the cells of a spreadsheet file, and nothing else of it."""
 
 import re
 import zipfile
@@ -8,7 +8,7 @@ _NAMESPACE = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
 
 
 def sheets(folder):
-    """Return {title: rows} of the one workbook below a folder; a row is a list of texts, numbers and None."""
+    """Return {title: rows} of the only workbook below a folder; a row is a list of texts, numbers and None."""
     (file,) = folder.rglob("*.xlsx")
     with zipfile.ZipFile(file) as book:
         texts = []

@@ -1,10 +1,11 @@
 """Profile a training job without editing it.
 
-The public names are resolved when they are first used: importing the package imports nothing else, not even `typing`
-(3 ms), because it happens in every job.
+Importing the package imports nothing else, not even `typing` (3 ms), because every job imports the package. A public
+name is resolved when it is first used.
 
-PYTEST_DONT_REWRITE: this package has a pytest plugin, and a job with the variable imports the package before pytest.
-Without this mark, pytest would warn about that. Where warnings are errors, the warning would end the job.
+PYTEST_DONT_REWRITE: this package has a pytest plugin. A job with MS_PROFILER_OPTIONS imports the package before pytest
+does. Without this mark, pytest would warn that it cannot rewrite the plugin's asserts. Where warnings are errors, the
+warning would end the job.
 """
 
 TYPE_CHECKING = False
@@ -42,7 +43,7 @@ __all__ = [
     "tensorboard_trace_handler",
 ]
 
-#: public name -> the module of `ms_profiler.api` that defines it; the version has a module of its own
+#: public name -> the module of `ms_profiler.api` that defines the name; `ms_profiler.version` defines the version
 _MODULES = {
     "AicoreMetrics": "choices",
     "DynamicProfilerMonitor": "dynamic_profiler_monitor",

@@ -1,19 +1,19 @@
-"""Find CANN, Ascend's toolkit: its libraries serve the job, its `msprof` the analysis.
+"""Find CANN, Ascend's toolkit: the job uses its libraries, the analysis its program `msprof`.
 
-No function here loads a library. The places are those of the toolkit's `set_env.sh` and of its installers.
+The functions search the folders that the toolkit's `set_env.sh` and its installers use. They load no library.
 """
 
 import glob
 import os
 import re
 
-#: set by `set_env.sh`, the second by that of older toolkits
+#: environment variables with a toolkit's folder; newer toolkits' `set_env.sh` sets the first, older ones' the second
 HOMES = ("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME")
 USUAL = ("/usr/local/Ascend/cann", "/usr/local/Ascend/ascend-toolkit/latest")
 TOOL = "msprof"
-#: where a toolkit has it
+#: folders of a toolkit that may contain the program `msprof`
 _TOOLS = ("bin", "tools/profiler/bin")
-#: files of a toolkit that name its version in a line of their own
+#: files of a toolkit that have a line with its version
 _VERSIONS = (
     "*-linux/ascend_toolkit_install.info",
     "ascend_toolkit_install.info",
@@ -21,19 +21,19 @@ _VERSIONS = (
     "runtime/version.info",
     "compiler/version.info",
 )
-#: folders above a library that may be that of its toolkit
+#: number of parent folders of a library in which `version` looks for the toolkit
 _ABOVE = 4
 _VERSION = re.compile(r"^version=(\S+)", re.IGNORECASE | re.MULTILINE)
 
 
 def homes() -> list[str]:
-    """Return the folders that a toolkit may be in, the environment's first."""
+    """Return the folders that may contain a toolkit; the folders from environment variables come first."""
     chosen = [path for path in map(os.environ.get, HOMES) if path]
     return list(dict.fromkeys([*chosen, *USUAL]))
 
 
 def version(path: str) -> str:
-    """Return the version of the toolkit that a file belongs to, as `CANN 8.2.RC1`; empty where nothing names it.
+    """Return the version of the toolkit that contains a file, such as `CANN 8.2.RC1`; empty if it is unknown.
 
     Args:
         path: the path of a file in the toolkit.
@@ -54,8 +54,8 @@ def version(path: str) -> str:
 
 
 def msprof() -> str:
-    """Return the path of msprof, the toolkit's reader of aclprof's files; empty where it is missing."""
-    import shutil  # 3 ms, and a job never asks
+    """Return the path of msprof, the toolkit's reader of aclprof's files; empty if it is missing."""
+    import shutil  # the import takes 3 ms, and no job needs it
 
     toolkit = [os.path.join(home, place, TOOL) for home in homes() for place in _TOOLS]
     return next(filter(None, map(shutil.which, [TOOL, *toolkit])), "")

@@ -5,7 +5,7 @@ MsProfilerError
 |-- UsageError        a command was called with unusable arguments
 |-- StateError        a profiler was called in the wrong state
 |-- StoreError        a directory holds no readable result
-|-- NotComparableError  two runs have nothing that can be compared
+|-- NotComparableError  two runs have no common quantity to compare
 `-- DependencyError   a package that this command needs is not installed
 """
 
@@ -16,8 +16,8 @@ class MsProfilerError(Exception):
     """An error with its remedy.
 
     Args:
-        message: the thing and the value, in one line.
-        remedy: the action for the user, in one line; each class has a default.
+        message: what is wrong, with the bad value, in one line.
+        remedy: advice for the user, in one line; each class has a default.
     """
 
     remedy = "The lines before this one on stderr say why."
@@ -57,7 +57,7 @@ class StoreError(MsProfilerError):
 
 
 class NotComparableError(MsProfilerError):
-    """Two runs have nothing that can be compared."""
+    """Two runs have no common quantity to compare."""
 
     remedy = "Compare runs of one job that were recorded in the same way."
     exit_code = 3

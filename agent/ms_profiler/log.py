@@ -1,8 +1,9 @@
 """Print single lines on stderr inside a job: never on stdout, without raising and without waiting.
 
 A line goes to descriptor 2 and not into the buffer of `sys.stderr`. If the interpreter could not flush that buffer at
-its end, the exit code would be 120 instead of 0. The line is written only while descriptor 2 is the same file as at the
-start; any other file belongs to the job. It is written whole or not at all, and the job gets no signal for it.
+its end, the job's exit code would be 120 instead of 0. A line is written only while descriptor 2 is the same file as at
+the start: any other file belongs to the job. A line is written whole or not at all. If the write fails, the job gets no
+signal.
 """
 
 import os
@@ -11,9 +12,9 @@ import sys
 
 PREFIX = "ms-profiler: "
 
-#: bytes that a pipe takes whole or not at all: PIPE_BUF of pipe(7)
+#: number of bytes that a pipe accepts completely or not at all: PIPE_BUF of pipe(7)
 _MOST = 4096
-#: RWF_NOWAIT of preadv2(2), for which Python has no name where it writes
+#: RWF_NOWAIT of pwritev2(2); Python defines the name for reading only
 _NO_WAIT = 8
 #: modules of programs that show `sys.stderr` and not descriptor 2: Jupyter's kernel
 _SCREENS = ("ipykernel",)
@@ -26,27 +27,28 @@ def keep_to(start: "os.stat_result | None") -> None:
     """Write to descriptor 2 only while it is the same file as at the start.
 
     Args:
-        start: that file; None where it was closed.
+        start: that file; None if descriptor 2 was closed.
     """
     global _start
     _start = start
 
 
-def _look() -> "os.stat_result | None":
+def _stderr() -> "os.stat_result | None":
     try:
         return os.fstat(2)
     except OSError:
         return None
 
 
-keep_to(_look() if sys.__stderr__ is not None else None)  # for a script that calls us; bootstrap looks earlier
+# This is the file at the import, for a script that uses the interface. `job.bootstrap` replaces it by the file at the
+# start of the process.
+keep_to(_stderr() if sys.__stderr__ is not None else None)
 
 
 def visible(text: str) -> str:
-    """Return a text with visible control characters: a name may contain commands for the terminal that shows it.
+    """Replace the control characters of a text by visible ones, because a name may contain commands for a terminal.
 
-    Characters that change the direction of the text count as control characters. Ends of lines, tabs and wide spaces
-    stay.
+    Characters that change the direction of the text are replaced, too. Ends of lines, tabs and wide spaces stay.
 
     Args:
         text: any text.
@@ -62,15 +64,15 @@ def _escape(sign: str) -> str:
 
 
 def line(message: str) -> None:
-    """Write one line to stderr, or drop it where that cannot be done at once; newlines inside become spaces."""
+    """Write one line to stderr, or drop it if the write would have to wait; newlines inside become spaces."""
     write(PREFIX + visible(" ".join(message.split("\n"))) + "\n")
 
 
 def write(text: str) -> None:
-    """Write a whole line, as `line` does.
+    """Write a complete line, as `line` does.
 
     Args:
-        text: begins with our name and ends with a newline.
+        text: the line, with the profiler's name at its begin and a newline at its end.
     """
     try:
         if type(sys.stderr).__module__.partition(".")[0] in _SCREENS:
@@ -83,7 +85,7 @@ def write(text: str) -> None:
 
 def is_open() -> bool:
     """Return whether descriptor 2 is open and still the same file as at the start."""
-    now = _look()
+    now = _stderr()
     return now is not None and _start is not None and os.path.samestat(now, _start)
 
 
@@ -96,16 +98,16 @@ def has_reader() -> bool:
 
 
 def _write(data: bytes) -> None:
-    import signal  # every framework imports it
+    import signal  # no cost: every framework imports it
 
     if not is_open():
         return
     if len(data) > _MOST:
         data = data[: _MOST - 4].decode("utf-8", "ignore").encode() + b"...\n"
-    # signals for a reader that is gone, a file at its size limit, and a terminal that now belongs to another job
+    # signals for a pipe without a reader, a file at its size limit, and a terminal that now belongs to another job
     kinds = {signal.SIGPIPE, signal.SIGXFSZ, signal.SIGTTOU}
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())  # on a line of its own, because a signal handler of the job
-    # may raise here
+    # This call only reads the mask. It stands before the `try`, because a signal handler of the job may raise here.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     try:
         signal.pthread_sigmask(signal.SIG_BLOCK, kinds)
         pending = signal.sigpending()
@@ -119,10 +121,11 @@ def _write(data: bytes) -> None:
 
 
 def _write_now(data: bytes) -> None:
-    """Write all bytes, or none where the write would have to wait.
+    """Write all bytes, or none if the write would have to wait.
 
-    A pipe accepts a line as a whole. A check before the write could be outdated at the write, so the write itself is
-    non-blocking where the kernel supports that. A file on a full disk would take a part.
+    A pipe accepts a line completely or not at all. A check before the write could be outdated at the write, so the
+    write itself is non-blocking if the kernel supports that. A file on a full disk would accept only a part, so the
+    free space is checked.
     """
     mode = os.fstat(2).st_mode
     if stat.S_ISREG(mode):

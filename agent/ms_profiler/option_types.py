@@ -1,4 +1,4 @@
-"""Kinds of option values: each checks a JSON value, describes the allowed values, and returns the resolved value."""
+"""Kinds of option values: each describes its allowed values, checks a JSON value, and returns the resolved value."""
 
 import json
 import math
@@ -14,7 +14,7 @@ SHOWN = 60
 
 
 def shown(value: Any, quote: bool = True) -> str:
-    """Return a value on one short line of printable ASCII."""
+    """Return the text of a value as one short line of printable ASCII, for messages."""
     try:
         text = json.dumps(value) if quote else value.encode("ascii", "backslashreplace").decode("ascii")
     except RecursionError:
@@ -26,18 +26,18 @@ class Kind(Protocol):
     """A kind of option values."""
 
     type: str  #: one word or two for the table of options
-    allowed: str  #: completes "must be ..."
+    allowed: str  #: the end of the message "... must be ..."
 
     def resolve(self, value: Any) -> Any:
         """Return the resolved value.
 
         Raises:
-            ValueError: the value is not allowed; its text may say more than `allowed` does.
+            ValueError: the value is not allowed.
         """
 
 
 class Bool:
-    """`true` or `false`, also as strings: MindSpore's public profiler documents write them so."""
+    """`true` or `false`, also as strings, as in MindSpore's public profiler documents."""
 
     type = "bool"
     allowed = "true or false"
@@ -72,7 +72,7 @@ class BoolOr:
 
 
 class Number:
-    """A number in a range; NaN and infinities are in none."""
+    """A number in a range; NaN and infinities are not allowed."""
 
     type = "number"
 
@@ -104,7 +104,7 @@ class Count:
 
 
 class Size:
-    """Bytes, as a number or as text with a unit: KB is 10^3 and KiB 2^10, as IEC 80000-13 has it."""
+    """Bytes, as a number or as text with a unit: KB is 10^3 and KiB 2^10, as IEC 80000-13 defines them."""
 
     type = "size"
     _UNITS = ("", "K", "M", "G", "T")
@@ -143,7 +143,7 @@ class Text:
 
     Args:
         what: meaning of the text, for messages.
-        absent: null is allowed too, for none.
+        absent: whether null is allowed, too.
     """
 
     type = "str"
@@ -153,7 +153,7 @@ class Text:
         self._absent = absent
 
     def resolve(self, value: Any) -> str | None:
-        """Return the text, or None for none."""
+        """Return the text; None for null."""
         if value is None and self._absent:
             return None
         if not isinstance(value, str) or not value.strip() or "\0" in value or len(value) > LONGEST:
@@ -162,11 +162,11 @@ class Text:
 
 
 class Choice:
-    """One of a few names, in any case, or another spelling of one.
+    """One of a few names, in upper or lower case, or another spelling of one.
 
     Args:
-        names: the names as they are written in the resolved options.
-        spellings: other values that are accepted, each with the name it means.
+        names: the names, as in the resolved options.
+        spellings: other accepted values -> the name.
     """
 
     type = "str"
@@ -190,7 +190,7 @@ class Choice:
 
 
 class Choices:
-    """A list of names; an unknown name makes the whole list invalid, as it does for MindSpore."""
+    """A list of names. One unknown name makes the whole list invalid, as in MindSpore's profiler."""
 
     type = "list"
 
@@ -200,7 +200,7 @@ class Choices:
         self.allowed = "a list of " + ", ".join(names)
 
     def resolve(self, value: Any) -> tuple[str, ...]:
-        """Return the names, each once, in the order given."""
+        """Return the names in the order given, each name once."""
         if not isinstance(value, list) or (not value and not self._empty) or len(value) > LONGEST:
             raise ValueError
         return tuple(dict.fromkeys(self._one.resolve(item) for item in value))
@@ -213,7 +213,7 @@ class Texts:
     allowed = "a list of names"
 
     def resolve(self, value: Any) -> tuple[str, ...]:
-        """Return the texts, each once, in the order given."""
+        """Return the texts in the order given, each text once."""
         if not isinstance(value, list) or len(value) > LONGEST:
             raise ValueError
         if not all(isinstance(item, str) and item for item in value):
@@ -268,10 +268,10 @@ class Ranks:
 
 
 def rank_ranges(text: str) -> Sequence[tuple[int, int]]:
-    """Return the first and last rank of each range in a text like "0-7,64".
+    """Return the ranges in a text like "0-7,64" as pairs of their first and last rank.
 
     Raises:
-        ValueError: it is not such a text.
+        ValueError: the text is not a list of ranges.
     """
     ranges = []
     for part in text.split(","):
@@ -285,15 +285,15 @@ def rank_ranges(text: str) -> Sequence[tuple[int, int]]:
 
 
 def _whole(text: str) -> int:
-    """Return a number of at most 9 ASCII digits; `int` alone takes "1_0", "+1" and other scripts' digits."""
+    """Return a number of at most 9 ASCII digits; `int` alone accepts "1_0", "+1" and digits of other scripts."""
     text = text.strip()
     if not (text.isascii() and text.isdigit() and len(text) <= 9):
         raise ValueError
     return int(text)
 
 
-#: The numbers that the variable and the old interface give to AI Core metrics: CANN's own. The file of the dynamic
-#: profiler numbers 0, 1, 4 and 5 differently.
+#: Number -> AI Core metric, as CANN, MS_PROFILER_OPTIONS and MindSpore's old interface count them. The file of the
+#: dynamic profiler gives 0, 1, 4 and 5 other meanings.
 METRIC_NUMBERS = {
     -1: "None",
     0: "ArithmeticUtilization",

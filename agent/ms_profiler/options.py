@@ -1,7 +1,7 @@
-"""The options in `MS_PROFILER_OPTIONS`: every one declared once, with its kind, default, text and old names.
+"""The options in `MS_PROFILER_OPTIONS`: each is declared once, with its kind, default, text and old names.
 
-Reading them never raises and never prints: an error becomes a line for the caller to print.
-Names and meanings are those of MindSpore's public profiler documents, old names included; all other options are ours.
+Reading the options never raises and never prints: an error becomes a line for the caller to print. Names and meanings,
+also old names, are those of MindSpore's public profiler documents. ms-profiler adds options.
 """
 
 import json
@@ -41,10 +41,10 @@ class Option:
     Attributes:
         name: its key in the JSON object.
         kind: the allowed values.
-        default: its value when absent or bad.
+        default: the value if the key is absent or its value is not allowed.
         text: its effect, for the table of options.
-        aliases: older keys for the same.
-        inert: the reason why it has no effect on a machine without an accelerator; empty when it has an effect.
+        aliases: older names of the option.
+        inert: the reason why the option has no effect on a machine without an accelerator; empty if it has an effect.
     """
 
     name: str
@@ -111,24 +111,24 @@ class Options:
         False,
         Bool(),
         "Memory of tensors after each allocation and release by the framework. On a CPU, MindSpore holds the records "
-        "in memory until the end, 40 bytes each; of PyTorch, blocks of 1,024 bytes and more are recorded one by one. "
-        "Needs activity CPU. On an NPU also copies and sets, if `ms-profiler run` starts the job.",
+        "in memory until the end, 40 bytes each; for PyTorch, blocks of 1,024 bytes and more are recorded one by one. "
+        "Needs activity CPU. On an NPU, also copies and sets, if `ms-profiler run` starts the job.",
         "memory",
     )
-    record_shapes: bool = _option(False, Bool(), "Shapes of inputs, PyTorch's in three steps; needs activity CPU.")
+    record_shapes: bool = _option(False, Bool(), "Shapes of inputs, for PyTorch in three steps; needs activity CPU.")
     with_stack: bool | str = _option(
         False,
         BoolOr("sample"),
         'Python stacks. true: trace every call of a function. "sample": sample the stacks of all threads `stack_rate` '
-        "times a second, at a cost that every job can bear. Beside a debugger or another profiler, true samples, too.",
+        "times a second, at low cost. If a debugger or another profiler runs, true also samples.",
         "host_stack",
     )
     data_process: bool = _option(
         False,
         Bool(),
-        "Queues and processor time of the operators inside a dataset pipeline, one pipeline at a time. MindSpore's own "
-        "sampler takes 50 ms of a processor a second for it. With PyTorch, stacks of a loader's workers, `stack_rate` "
-        "times a second, which name the slow transform. Waits for data are always recorded. Off under a `schedule`.",
+        "Queues and processor time of the operators inside a dataset pipeline, one pipeline at a time; MindSpore's "
+        "sampler takes 50 ms of processor time a second. With PyTorch, stacks of a loader's workers, `stack_rate` "
+        "times a second, which name the slow transform. Waits for data are always recorded. Off with a `schedule`.",
     )
     parallel_strategy: bool = _option(False, Bool(), "Groups of ranks and device meshes, as JSON.")
     l2_cache: bool = _option(False, Bool(), "Hits and misses of the L2 cache.", inert=ASCEND)
@@ -145,7 +145,7 @@ class Options:
     mstx: bool = _option(
         False,
         Bool(),
-        "Markers of `mindspore.profiler.mstx` on the device, and of MindSpore's own code.",
+        "Markers of `mindspore.profiler.mstx` on the device, and markers of MindSpore's own code.",
         inert="the script's markers are recorded in any case",
     )
     mstx_domain_include: tuple[str, ...] = _option((), Texts(), "Only markers of these domains; needs `mstx`.")
@@ -182,7 +182,7 @@ class Options:
     analyse: str = _option(
         "sync",
         Choice("sync", "async", "off"),
-        "At the end of the job: sync analyses and waits, async analyses in the background, off leaves it to you.",
+        "At the end of the job: sync analyses and waits, async analyses in the background, off does not analyse.",
     )
     exit_timeout: float = _option(
         60.0,
@@ -192,20 +192,20 @@ class Options:
     collect: str | None = _option(
         None, Text("a path or address", absent=True), "Shared place that receives a copy of the result after the job."
     )
-    takeover: bool = _option(True, Bool(), "Prevent MindSpore's own profiler from starting; false leaves it alone.")
+    takeover: bool = _option(True, Bool(), "Prevent MindSpore's own profiler from starting; false lets it start.")
     max_disk: int = _option(
         5 * 10**9, Size(10**6), "Limit of the disk space of a result; never more than a tenth of the free space."
     )
     max_memory: int = _option(
         256 * 10**6,
         Size(10**6),
-        "Limit of the memory that records take in a process. Beyond three quarters of it, modules and operators are "
-        "dropped and counted. Buffers of a GPU take up to half of it more, 8 MB at least.",
+        "Limit of the memory that records take in a process. Above three quarters of it, modules and operators are "
+        "dropped and counted. Buffers of a GPU take up to half of the limit more, at least 8 MB.",
     )
     overhead_budget: float = _option(
         0.05,
         Number(0, 1, "a share"),
-        "Share of the time that recording may cost. Where all steps cost more, steps are sampled. 0: record all steps.",
+        "Share of the time that recording may cost. If all steps cost more, only some are recorded. 0: record all.",
     )
     op_flush: int = _option(100_000, Count(1, "kernels"), "Kernels between two drains of MindSpore's buffer.")
     dynamic: str | None = _option(
@@ -222,11 +222,11 @@ class Options:
     anonymize: bool = _option(False, Bool(), "Replace the host's name, paths and names of the job's own code.")
     report: bool = _option(False, Bool(), "Also write `report.html`, a page to look at, with the analysis.")
 
-    #: names of the options that the variable holds, bad values not counted
+    #: names of the options that are set, without those whose value is not allowed
     given: frozenset[str] = frozenset()
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the resolved options by name, as JSON can hold them."""
+        """Return the resolved options by name, for JSON."""
         values = {name: getattr(self, name) for name in OPTIONS}
         return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
@@ -246,9 +246,9 @@ class Parsed:
     """The content of the variable.
 
     Attributes:
-        options: the resolved options; None when profiling is off.
-        messages: one line for each error in it.
-        takeover: False when MindSpore's own profiler must not be touched, on or off.
+        options: the resolved options; None if profiling is off.
+        messages: one line for each error in the content.
+        takeover: False if MindSpore's own profiler may start, even when profiling is off.
     """
 
     options: Options | None
@@ -257,28 +257,28 @@ class Parsed:
 
 
 def parse(text: str | None) -> Parsed:
-    """Resolve the value of the variable, whatever it is.
+    """Resolve the text of MS_PROFILER_OPTIONS, whether it is valid or not.
 
     Args:
-        text: the value; None and "" are "not set".
+        text: the content of the variable; None or "" if it is not set.
     """
     if not text:
         return Parsed(None, [])
     try:
         content = json.loads(text)
     except (ValueError, RecursionError) as reason:
-        # RecursionError: thousands of nested brackets; ValueError: also a number of more digits than int() takes
+        # RecursionError: thousands of nested brackets; ValueError: also a number of more digits than int() accepts
         return Parsed(None, [f"MS_PROFILER_OPTIONS is not JSON ({shown(str(reason), quote=False)}): profiling is off"])
     if not isinstance(content, dict):
         example = '{"start": true}'
         return Parsed(
             None, [f"MS_PROFILER_OPTIONS is {shown(content)}, not an object like {example}: profiling is off"]
         )
-    options, messages = _take(content)
+    options, messages = _resolve_all(content)
     if options.start:
         options = _consistent(options, "aicore_metrics" in content, messages)
     elif "start" in options.given:
-        messages = []  # switched off on purpose: other errors do not matter
+        messages = []  # the user switched profiling off, so errors in other options do not matter
     if len(messages) > MOST_MESSAGES:
         messages[MOST_MESSAGES:] = [f"MS_PROFILER_OPTIONS: {len(messages) - MOST_MESSAGES} more such lines left out"]
     return Parsed(options if options.start else None, messages, options.takeover)
@@ -288,10 +288,10 @@ def resolve(content: dict[str, Any]) -> tuple[Options, list[str]]:
     """Resolve the keyword arguments of a script's profiler; return the options and a line for each error.
 
     Args:
-        content: values as the variable would hold them; those that an option has anyway count as not given.
+        content: values by option name, as in MS_PROFILER_OPTIONS; default values count as not set.
     """
     given = {key: value for key, value in content.items() if not _is_default(key, value)}
-    options, messages = _take(given | {"start": True})
+    options, messages = _resolve_all(given | {"start": True})
     return _consistent(options, "aicore_metrics" in given, messages), messages
 
 
@@ -302,7 +302,7 @@ def _is_default(key: str, value: Any) -> bool:
     return bool((list(option.default) if isinstance(option.default, tuple) else option.default) == value)
 
 
-def _take(content: dict[str, Any]) -> tuple[Options, list[str]]:
+def _resolve_all(content: dict[str, Any]) -> tuple[Options, list[str]]:
     messages: list[str] = []
     values: dict[str, Any] = {}
     for key, value in content.items():
@@ -325,21 +325,21 @@ def _resolve(option: Option, key: str, value: Any, values: dict[str, Any], messa
 
 
 def _written(option: Option, value: Any) -> str:
-    """Return a resolved value as one writes it in the variable."""
+    """Return a resolved value in the form of MS_PROFILER_OPTIONS."""
     if isinstance(option.kind, Size):
         value = option.kind.text(value)
     return f"{value:g}" if isinstance(value, float) else json.dumps(value)
 
 
 def _means_on(value: Any) -> bool:
-    """Return whether a wrong value of `start` can only mean "on": a user who writes 1 expects a profile."""
+    """Return whether a value of `start` that is no boolean means "on": a user who writes 1 expects a profile."""
     if isinstance(value, str):
         return value.strip().lower() in ("1", "yes", "on")
     return isinstance(value, (int, float)) and value == 1
 
 
 def _unknown(key: str) -> str:
-    import difflib  # 4 ms, and only a typo needs it
+    import difflib  # the import takes 4 ms, and only a misspelled name needs it
 
     near = difflib.get_close_matches(key[:SHOWN], [*OPTIONS, *_ALIASES], 1)
     advice = f"; did you mean {near[0]}?" if near else "; `ms-profiler options` lists them all"
@@ -347,7 +347,7 @@ def _unknown(key: str) -> str:
 
 
 def _consistent(options: Options, old_metrics: bool, messages: list[str]) -> Options:
-    """Apply the rules between options that MindSpore's own profiler applies, with a line for each it warns of."""
+    """Apply the rules of MindSpore's profiler between options; add a message for each changed option that was set."""
     changes: dict[str, Any] = {}
 
     def change(name: str, value: Any, because: str) -> None:
@@ -357,7 +357,7 @@ def _consistent(options: Options, old_metrics: bool, messages: list[str]) -> Opt
 
     level, metrics = options.profiler_level, options.aic_metrics
     if old_metrics and metrics != "None" and "profiler_level" not in options.given:
-        # the interface that had this name had no levels; Level1 is the least that carries metrics
+        # the interface with the old name of `aic_metrics` had no levels; Level1 is the lowest level with metrics
         level = changes["profiler_level"] = "Level1"
     if level == "LevelNone" and not options.mstx:
         change("profiler_level", level := "Level0", "that needs mstx")
@@ -388,7 +388,7 @@ def unavailable_on_cpu(options: Options) -> list[tuple[str, str]]:
 
 
 def describe() -> list[tuple[str, str, str, str]]:
-    """Return the table of options: name with old names, type, default, text."""
+    """Return the rows of the table of options: name with old names, type, default, text."""
     rows = []
     for option in OPTIONS.values():
         names = ", ".join(f"`{name}`" for name in (option.name, *option.aliases))

@@ -1,3 +1,3 @@
-"""The version of this product."""
+"""The version of ms-profiler."""
 
 VERSION = "0.1.0"

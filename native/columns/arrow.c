@@ -67,7 +67,7 @@ bool msp_column_take(PyObject *capsule, char format, msp_column *column) {
     more.release(&more);
   } else {
     *column = (msp_column){.array = array};
-    if (array->release == NULL) return true; /* no rows, no array */
+    if (array->release == NULL) return true; /* a column without rows has no array */
     column->count = array->length;
     column->offset = array->offset;
     column->valid = array->null_count == 0 ? NULL : array->buffers[0];
@@ -137,8 +137,8 @@ bool msp_column_valid(msp_new_column *column, int64_t rows, uint64_t missing) {
   return true;
 }
 
-/* A table of ours: a struct array and its columns. A consumer may move a column out and release it after the
- * rest, so each column owns its buffers, and names and formats are never freed. */
+/* A new table: a struct array and its columns. A consumer may move a column out and release it after the rest, so each
+ * column owns its buffers. Names and formats are never freed. */
 
 enum { COLUMNS_MOST = 16, NULLABLE = 2 };
 
@@ -223,7 +223,7 @@ static struct schema *make_schema(const msp_new_column *columns, int count) {
   return schema;
 }
 
-/* Takes the buffers of the columns that it made, also where it fails. */
+/* Move the buffers of a column into an array. False: there is no memory, and the column still has its buffers. */
 static bool make_column(struct array *array, msp_new_column *column, int64_t rows) {
   const void **buffers = malloc(2 * sizeof *buffers);
   if (buffers == NULL) return false;

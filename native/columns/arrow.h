@@ -1,5 +1,5 @@
-/* Columns to and from Polars: the Arrow C data interface (https://arrow.apache.org/docs/format/CDataInterface.html), as
- * far as it is used, handed over in Python's capsules. Both sides look at the same memory; nothing is copied.
+/* Exchange columns with Polars in Python's capsules, by the needed parts of the Arrow C data interface
+ * (https://arrow.apache.org/docs/format/CDataInterface.html). Both sides use the same memory; nothing is copied.
  */
 #ifndef MSP_ARROW_H
 #define MSP_ARROW_H
@@ -11,21 +11,21 @@
 
 /* A column that Polars owns. */
 typedef struct {
-  const void *values;   /* the first of its rows */
-  const uint8_t *valid; /* a bit a row, from `offset`; NULL: all are */
-  int64_t offset;       /* of the first row in `valid` */
-  int64_t count;        /* rows */
-  void *array;          /* to be released */
+  const void *values;   /* value of the first row */
+  const uint8_t *valid; /* one bit for each row: whether it has a value; NULL: all have */
+  int64_t offset;       /* bit of the first row in `valid` */
+  int64_t count;        /* number of rows */
+  void *array;          /* Arrow's array, which msp_column_release releases */
 } msp_column;
 
-/* Take a column from what `Series.__arrow_c_stream__()` returned; it has to be in one piece.
+/* Take a column from the result of `Series.__arrow_c_stream__()`. The column must be in one piece.
  *
- * `format` is Arrow's letter for the type: 'l' int64, 'L' uint64, 'g' double, 'I' uint32, 'S' uint16, 'C' uint8. False:
- * an exception is set, and there is nothing to release. */
+ * `format` is Arrow's letter for the type: 'l' int64, 'L' uint64, 'g' double, 'I' uint32, 'S' uint16, 'C' uint8.
+ * Returns false with an exception set; then there is nothing to release. */
 bool msp_column_take(PyObject *capsule, char format, msp_column *column);
 void msp_column_release(msp_column *column);
 
-/* Take columns of the same length from the arguments of a function: `formats` has a letter for each. */
+/* Take columns of equal length from the arguments of a function; `formats` has the letter of each column's type. */
 bool msp_columns_take(PyObject *const *args, Py_ssize_t count, const char *formats, msp_column *columns);
 void msp_columns_release(msp_column *columns, int count);
 
@@ -35,25 +35,27 @@ static inline bool msp_column_has(const msp_column *column, int64_t row) {
   return column->valid[bit >> 3] >> (bit & 7) & 1;
 }
 
-/* A column that is ours, until Polars has it. */
+/* A new column; msp_table_give passes its memory to Polars. */
 typedef struct {
   const char *name;
   char format;
   void *values;   /* from malloc */
-  uint8_t *valid; /* from malloc, or NULL: all rows are */
+  uint8_t *valid; /* from malloc; NULL: all rows have a value */
 } msp_new_column;
 
-/* Make the memory of new columns, zero and at least one row each. False: an exception is set, and none is held. */
+/* Allocate the memory of new columns, filled with zeros. Returns false with an exception set; then no memory is
+ * allocated. */
 bool msp_columns_make(msp_new_column *columns, int count, int64_t rows);
 
-/* Make the rows null, of four or eight bytes each, that hold `missing`. False: there is no memory. */
+/* Make all rows with the value `missing` null; a value has four or eight bytes. Returns false if there is no memory. */
 bool msp_column_valid(msp_new_column *column, int64_t rows, uint64_t missing);
 
-/* Return the pair of capsules that `__arrow_c_array__` has to return: one struct array with these columns, whose memory
- * goes along. NULL: an exception is set, and the memory has been freed. */
+/* Return the pair of capsules that `__arrow_c_array__` must return: a struct array of these columns. The capsules own
+ * the memory of the columns. On failure, return NULL with an exception set, and free the memory. */
 PyObject *msp_table_give(msp_new_column *columns, int count, int64_t rows);
 
-/* As `msp_table_give` where the columns are `done`; otherwise there was no memory, and theirs is freed. */
+/* If `done`, return the result of `msp_table_give`. Otherwise there was not enough memory: free the columns, set the
+ * exception, and return NULL. */
 PyObject *msp_table_finish(msp_new_column *columns, int count, int64_t rows, bool done);
 
 #endif

@@ -1,10 +1,10 @@
-/* Facts about operators from the spans around, inside and before them. Knows nothing of Python. */
+/* The module and the wait time of operators, from the spans of their threads. Does not use Python's API. */
 #ifndef MSP_CALLS_H
 #define MSP_CALLS_H
 
 #include "nesting.h"
 
-/* Spans of threads, which are the lanes. */
+/* Spans of threads; each thread is a lane. */
 typedef struct {
   msp_spans spans;
   const uint8_t *category; /* operators, modules, and other categories, which are ignored */
@@ -13,14 +13,15 @@ typedef struct {
 
 enum { MSP_NO_NAME = UINT32_MAX, MSP_NO_WAIT = -1 };
 
-/* For each operator:
+/* Compute for each operator:
  *
- * module   the name of the innermost module around its start, MSP_NO_NAME outside of all; a module that outlives the
- * one it began in counts up to the end of that one inner    whether no other operator of its thread began in it; one
- * without duration counts as a nanosecond long wait_ns  of inner ones: since the latest end of the inner ones before it
- * in its thread, 0 for the first; MSP_NO_WAIT for others
+ * - module: the name of the innermost module around its start, MSP_NO_NAME outside of all modules. A module that ends
+ *   after the module in which it began counts up to the end of that module.
+ * - inner: whether no other operator of its thread began in it. An operator without duration counts as 1 ns long.
+ * - wait_ns: of an inner operator, the time since the latest end of earlier inner operators of its thread, 0 for the
+ *   first; MSP_NO_WAIT for other operators.
  *
- * The rows of all others are left alone. Returns false when there is no memory. */
+ * Rows of other spans are not changed. Returns false when there is no memory. */
 bool msp_calls(int64_t count, const msp_called *of, uint32_t *module, uint8_t *inner, int64_t *wait_ns);
 
 #endif

@@ -1,4 +1,4 @@
-/* The records of an accelerator's tracing in a store, as columns. Knows nothing of Python. */
+/* The records of an accelerator's tracing in a store, as columns. Does not use Python's API. */
 #ifndef MSP_DEVICE_RECORDS_H
 #define MSP_DEVICE_RECORDS_H
 
@@ -7,7 +7,7 @@
 
 #include "slots.h"
 
-/* Calls of the host, which have no part on a device. */
+/* Calls of the driver or runtime on the host. */
 typedef struct {
   int64_t *start_ns, *end_ns;
   uint32_t *name, *correlation, *native_tid;
@@ -17,7 +17,7 @@ typedef struct {
   int64_t *start_ns, *end_ns;
   uint64_t *amount;
   uint32_t *name, *detail, *correlation, *device, *stream, *context, *graph;
-  uint32_t *native_tid;   /* NULL where it is not wanted */
+  uint32_t *native_tid;   /* NULL if it is not needed */
   uint8_t *type, *source; /* MSP_DEVICE_*, MSP_DEVICE_SOURCE_* */
 } msp_device_rows;
 
@@ -30,8 +30,8 @@ typedef struct {
 void msp_device_count(const char *slots, size_t count, msp_device_counts *of);
 
 /* Fill the columns with the records among `count` slots: calls, tasks that compute or exchange data, and all others.
- * Names and times are those of `wanted`, and its bounds do not matter. Fields that a record lacks behind its first slot
- * are 0, and a second slot without a first one is nothing. */
+ * Names and times are computed with `wanted`; its bounds are ignored. If the second slot of a record is missing, its
+ * fields are 0. A second slot without a first one is ignored. */
 void msp_device_read(const char *slots, size_t count, const msp_wanted *wanted, const msp_device_calls *calls,
                      const msp_device_rows *ran, const msp_device_rows *others, msp_device_counts *at);
 

@@ -3,7 +3,8 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-/* The last of the intervals that begins at or before a time, -1 before all. Times come nearly in order. */
+/* Return the last interval that begins at or before a time; -1 if none does. `near` is tried first: the times of
+ * successive calls are mostly in order. */
 static int64_t begun(int64_t time, const int64_t *start, int64_t count, int64_t near) {
   if (near >= 0 && start[near] <= time) {
     for (int step = 0; step < 2; ++step, ++near) {
@@ -54,7 +55,7 @@ bool msp_find(int64_t count, const uint32_t *first, const uint32_t *second, int6
     size_t place = place_of(&table, known_first[row], known_second[row]);
     if (table.places[place] == 0) table.places[place] = (uint32_t)row + 1;
   }
-  for (int64_t i = 0; i < count; ++i) { /* neighbours are mostly alike */
+  for (int64_t i = 0; i < count; ++i) { /* most rows equal the row before */
     bool same = i > 0 && first[i] == first[i - 1] && second[i] == second[i - 1];
     rows[i] = same ? rows[i - 1] : table.places[place_of(&table, first[i], second[i])] - 1;
   }
@@ -62,7 +63,7 @@ bool msp_find(int64_t count, const uint32_t *first, const uint32_t *second, int6
   return true;
 }
 
-/* Multiplied so that neighbours, which keys mostly are, lie apart where the table is crowded with wrapped ones. */
+/* Most keys are consecutive numbers; the multiplication spreads them over the table. */
 static size_t place_of_key(const uint32_t *places, size_t mask, const uint32_t *known_key, uint32_t key) {
   size_t place = (size_t)((key * 0x9E3779B97F4A7C15ULL) >> 32) & mask;
   while (places[place] != 0 && known_key[places[place] - 1] != key) place = (place + 1) & mask;

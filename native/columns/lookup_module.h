@@ -11,7 +11,7 @@ PyObject *msp_py_locate(PyObject *self, PyObject *const *args, Py_ssize_t count)
 /* find(first, second, known_first, known_second) -> table of `row`, null where a pair is not known */
 PyObject *msp_py_find(PyObject *self, PyObject *const *args, Py_ssize_t count);
 
-/* latest(key, time, known_key, known_time) -> table of `row`, null where none of that key is known by then */
+/* latest(key, time, known_key, known_time) -> table of `row`, null where no row of the key is known at that time */
 PyObject *msp_py_latest(PyObject *self, PyObject *const *args, Py_ssize_t count);
 
 #endif

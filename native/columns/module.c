@@ -1,6 +1,6 @@
-/* The Python module `ms_profiler._columns`: the work of the analysis on every row, on columns of Polars.
+/* The Python module `ms_profiler._columns`: computations of the analysis on every row of Polars' columns.
  *
- * It is no part of the extension that records: a job never loads it. Other threads run while it works.
+ * It is separate from the extension that records, and a job never loads it. Its functions release the GIL.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -19,7 +19,7 @@
 #include "rows.h"
 #include "spans_module.h"
 
-enum { PARTS_MOST = 64, BLOCK = 1024, MMAPPED_FROM = 32 << 20, TRIMMED_FROM = 64 << 20 };
+enum { BLOCK = 1024, MMAPPED_FROM = 32 << 20, TRIMMED_FROM = 64 << 20 };
 
 static PyObject *py_nest(PyObject *self, PyObject *const *args, Py_ssize_t count) {
   (void)self;
@@ -58,11 +58,11 @@ static PyObject *py_inside(PyObject *self, PyObject *const *args, Py_ssize_t cou
   return result;
 }
 
-/* The parts of a row while they are in use. */
+/* The parts of the rows, with the columns and the texts that they use. */
 typedef struct {
-  msp_part parts[PARTS_MOST];
-  msp_column columns[PARTS_MOST];
-  msp_text *texts[PARTS_MOST];
+  msp_part *parts;
+  msp_column *columns;
+  msp_text **texts;
   int count;
 } row_parts;
 
@@ -71,9 +71,12 @@ static void free_parts(row_parts *of) {
     msp_column_release(&of->columns[i]);
     free(of->texts[i]);
   }
+  free(of->parts);
+  free(of->columns);
+  free(of->texts);
 }
 
-/* The bytes of texts that a list holds on to; None stands for no text. */
+/* Take the texts of a list, which keeps their bytes alive; None stands for no text. */
 static bool take_texts(PyObject *list, msp_part *part, msp_text **texts) {
   Py_ssize_t count = PyList_Size(list);
   if (count < 0) return false;
@@ -93,8 +96,8 @@ static bool take_texts(PyObject *list, msp_part *part, msp_text **texts) {
   return true;
 }
 
-/* A part is the text of each row, as bytes, or a pair: a list of texts and the column of indices, or None and a column
- * of integers, or True and a column of nanoseconds that are written as microseconds. */
+/* Take a part of all rows. It is a text, as bytes, or one of these pairs: a list of texts and a column of indices into
+ * it; None and a column of integers; True and a column of nanoseconds, which are written as microseconds. */
 static bool take_part(PyObject *object, int64_t rows, row_parts *of) {
   msp_part *part = &of->parts[of->count];
   msp_column *column = &of->columns[of->count];
@@ -127,7 +130,7 @@ static bool take_part(PyObject *object, int64_t rows, row_parts *of) {
   return true;
 }
 
-/* Where rows go: to a file, or into memory that grows. */
+/* The destination of rows: a file, or a buffer that grows. */
 typedef struct {
   char *buffer;
   size_t room, length;
@@ -137,7 +140,7 @@ typedef struct {
 
 static bool drain(row_sink *sink) {
   if ((int64_t)sink->length > sink->left) {
-    errno = EOVERFLOW; /* no write fails with it */
+    errno = EOVERFLOW; /* an error with which write(2) never fails */
     return false;
   }
   sink->left -= (int64_t)sink->length;
@@ -150,8 +153,8 @@ static bool drain(row_sink *sink) {
   return true;
 }
 
-/* Make room for `most` bytes more; a file gets what there is whenever the buffer, which stays in the processor's cache,
- * is full. False: errno says why. */
+/* Make room for `most` more bytes. For a file, a full buffer is written first, so that it stays small enough for the
+ * processor's cache. False: errno has the reason. */
 static bool make_room(row_sink *sink, size_t most) {
   if (sink->room - sink->length >= most) return true;
   if (sink->file >= 0 && !drain(sink)) return false;
@@ -174,14 +177,19 @@ static bool write_rows(const row_parts *of, int64_t rows, row_sink *sink) {
   return sink->file < 0 || drain(sink);
 }
 
-/* Take the parts, write the rows, and tell whether that went well; otherwise an exception is set. */
+/* Take the parts and write the rows. False: an exception is set. */
 static bool rows_into(row_sink *sink, PyObject *number, PyObject *list) {
   int64_t rows = PyLong_AsLongLong(number);
   Py_ssize_t parts = PyList_Size(list);
   if ((rows == -1 || parts < 0) && PyErr_Occurred()) return false;
-  if (parts > PARTS_MOST) return PyErr_Format(PyExc_ValueError, "%zd parts are too many", parts) != NULL;
-  row_parts of = {.count = 0};
-  bool done = true;
+  size_t room = (size_t)parts + 1; /* calloc may return NULL for no bytes */
+  row_parts of = {
+      .parts = calloc(room, sizeof *of.parts),
+      .columns = calloc(room, sizeof *of.columns),
+      .texts = calloc(room, sizeof *of.texts),
+  };
+  bool done = of.parts != NULL && of.columns != NULL && of.texts != NULL;
+  if (!done) PyErr_NoMemory();
   for (Py_ssize_t i = 0; i < parts && done; ++i) done = take_part(PyList_GetItem(list, i), rows, &of);
   if (done) {
     int error;
@@ -230,9 +238,9 @@ static PyMethodDef functions[] = {
     {"spans", FAST(msp_py_spans), "Decode spans; see spans_module.h."},
     {"devices", FAST(msp_py_devices), "Decode the records of a device; see spans_module.h."},
     {"order", FAST(msp_py_order), "Order spans: order(lane, start_ns, end_ns) -> table of row."},
-    {"locate", FAST(msp_py_locate), "Find the intervals that times are in; see lookup_module.h."},
-    {"find", FAST(msp_py_find), "Find pairs among those that are known; see lookup_module.h."},
-    {"latest", FAST(msp_py_latest), "Find the latest of each key before a time; see lookup_module.h."},
+    {"locate", FAST(msp_py_locate), "Find the intervals that contain times; see lookup_module.h."},
+    {"find", FAST(msp_py_find), "Find pairs among known pairs; see lookup_module.h."},
+    {"latest", FAST(msp_py_latest), "Find the latest row of a key before a time; see lookup_module.h."},
     {"calls", FAST(msp_py_calls), "Find the spans around operators; see spans_module.h."},
     {"sums", FAST(msp_py_sums), "Sum up spans; see spans_module.h."},
     {"inside", FAST(py_inside), "Sum up the time inside spans: inside(parent, start_ns, end_ns, taken) -> table."},
@@ -247,11 +255,11 @@ static struct PyModuleDef definition = {
 
 PyMODINIT_FUNC PyInit__columns(void) {
 #ifdef M_MMAP_THRESHOLD
-  /* columns of tens of millions go back to the system when they are done with: the library would raise its threshold
-   * with the first one that is freed, and keep gigabytes of a long run among memory in use. Those of a section
-   * are used again: with all of them given back, page faults are a tenth of the analysis. Of ten million events 4 MB
-   * and 16 MB take 640 thousand faults and 500 MB, these 300 thousand and 600 MB, and of fifty million 917 MB; ten
-   * million records of a device take 1.3 GB. */
+  /* With these settings, the C library returns the memory of columns with tens of millions of rows to the system when
+   * it is freed. Without them, it would raise its threshold at the first release, and hold gigabytes of a long run. The
+   * memory of smaller columns is used again: if all memory returned to the system, page faults would take a tenth of
+   * the analysis. Ten million events take 300 thousand page faults and 600 MB with these thresholds, 640 thousand and
+   * 500 MB with 4 MB and 16 MB. Fifty million events take 917 MB, ten million records of a device 1.3 GB. */
   mallopt(M_MMAP_THRESHOLD, MMAPPED_FROM);
   mallopt(M_TRIM_THRESHOLD, TRIMMED_FROM);
 #endif

@@ -1,4 +1,4 @@
-/* Find the nesting of spans from their times alone. Knows nothing of Python. */
+/* Compute the nesting of spans from their times alone. Does not use Python's API. */
 #ifndef MSP_NESTING_H
 #define MSP_NESTING_H
 
@@ -7,28 +7,32 @@
 
 enum { MSP_DEEPEST = UINT16_MAX };
 
-/* Spans of lanes: spans of one lane may contain each other. */
+/* Spans with their lanes; only spans of the same lane may contain each other. */
 typedef struct {
   const uint64_t *lane;
   const int64_t *start_ns, *end_ns;
 } msp_spans;
 
-/* Put the rows of spans into `order`: by lane and start, the longest first, otherwise in the order that they had.
- * Returns false when there is no memory. */
+/* Write the rows of spans into `order`, sorted by lane, start, and length, the longest first; equal spans stay in their
+ * order. Returns false when there is no memory. */
 bool msp_order(int64_t count, const msp_spans *of, uint32_t *order);
 
 /* Nest spans.
  *
- * order    is that of `msp_order`
- * depth    of each place in that order: spans of the lane before it that end after its start; one without duration
- *          counts as a nanosecond long. At most MSP_DEEPEST.
- * parent   of each place: the last place before it that ends after its start; UINT32_MAX where there is none.
+ * order    receives the order of `msp_order`.
+ * depth    for each place in this order: the number of earlier spans of the lane that end after its start, at most
+ *          MSP_DEEPEST. A span without duration counts as 1 ns long.
+ * parent   for each place: the last earlier place of the lane that ends after its start, UINT32_MAX if there is none.
  *
  * Returns false when there is no memory. */
 bool msp_nest(int64_t count, const msp_spans *of, uint32_t *order, uint16_t *depth, uint32_t *parent);
 
-/* Sum up the time inside each span: of each span that names it as its parent and is taken (all, where `taken` is NULL),
- * the part up to the parent's end. `parent` is UINT32_MAX where there is none. `inside` is zero to begin with. */
+/* Add the duration of each span to the `inside` of its parent; a part of the span after the parent's end does not
+ * count.
+ *
+ * parent: the place of each span's parent, UINT32_MAX if it has none.
+ * taken: 0 for each span that is not added; NULL: all are.
+ * inside: the sums; the caller sets them to 0. */
 void msp_inside(int64_t count, const uint32_t *parent, const int64_t *start_ns, const int64_t *end_ns,
                 const uint8_t *taken, int64_t *inside);
 

@@ -44,14 +44,14 @@ enum { STATE_CLEARED = 1, NEEDS_STATE = 2 };
 enum { CLOCK_REALTIME_ID = 1, CLOCK_BOOTTIME_ID = 6, CLOCK_SEQUENCE_ID = 64 };
 enum { TYPE_SLICE_BEGIN = 1, TYPE_SLICE_END = 2, TYPE_INSTANT = 3, TYPE_COUNTER = 4 };
 
-/* Bytes that the parts of a packet take at most, texts apart. */
+/* Largest numbers of bytes that the parts of a packet take, without texts. */
 enum { FIXED_MOST = 128, ARGUMENT_MOST = 96, FLOW_MOST = 12 };
 
 /* One track in the file: the lane itself, or a further track for its slices that cross. */
 typedef struct {
   uint32_t sequence;
   int64_t last_ns;
-  int64_t *ends; /* of the slices that are open */
+  int64_t *ends; /* ends of the open slices */
   size_t depth, room;
   uint8_t *known; /* a bit for each text that this sequence has written */
 } sequence;
@@ -60,10 +60,10 @@ typedef struct {
   const msp_events *events;
   msp_tracks *tracks;
   msp_output out;
-  sequence *sequences; /* of the track at work */
+  sequence *sequences; /* of the current track */
   size_t count, room;
-  size_t names;    /* where the bits of argument names begin; those of event names and categories are before */
-  size_t *strings; /* where those of the texts of each table begin */
+  size_t names;    /* first bit of argument names; the bits of event names and categories come before */
+  size_t *strings; /* first bit of the texts of each table */
   size_t bits;
   int64_t flow;
   bool out_of_range;
@@ -78,8 +78,8 @@ static uint8_t *clock_pair(uint8_t *to, uint64_t id, uint64_t time) {
   return msp_message_end(clock, to);
 }
 
-/* The packet that begins a sequence: the defaults of its events, and the state of its clock. Perfetto's own time is
- * BOOTTIME; it is set to that of the world, so that all times are nanoseconds since the epoch. */
+/* Write the packet that begins a sequence: the defaults of its events, and the state of its clock. Perfetto shows times
+ * of BOOTTIME, which is set equal to REALTIME here, so that all times are nanoseconds since the epoch. */
 static bool begin_sequence(writer *of, uint32_t id, uint64_t uuid, const msp_text *descriptor) {
   size_t extra = descriptor == NULL ? 0 : descriptor->length;
   uint8_t *to = msp_output_reserve(&of->out, 2 * FIXED_MOST + extra);
@@ -127,7 +127,7 @@ static sequence *new_sequence(writer *of, const msp_track *track) {
   return begin_sequence(of, id, uuid, crossing ? &track->descriptor : NULL) ? begins : NULL;
 }
 
-/* The begin of a packet with an event; its time may not be before that of the packet before it. */
+/* Write the begin of a packet with an event, whose time must not be earlier than that of the previous packet. */
 static inline uint8_t *event_packet(uint8_t *packet, sequence *of, int64_t time_ns) {
   uint8_t *to = msp_number(packet, PACKET_TIMESTAMP, (uint64_t)(time_ns - of->last_ns));
   of->last_ns = time_ns;
@@ -156,7 +156,8 @@ static bool end_track(writer *of) {
   return written;
 }
 
-/* The first sequence of the track in which a slice stands in all that are open. */
+/* Return the first sequence of the track in which a new slice lies inside of all open slices; if there is none, make a
+ * sequence. */
 static sequence *fitting(writer *of, const msp_track *track, int64_t start_ns, int64_t end_ns) {
   for (size_t i = 0; i < of->count; ++i) {
     sequence *here = &of->sequences[i];
@@ -180,7 +181,7 @@ static bool open_slice(sequence *on, int64_t end_ns) {
   return true;
 }
 
-/* Whether an event has an argument. */
+/* Return whether an event has an argument. */
 static inline bool has(const msp_argument *argument, int64_t row) {
   if (argument->valid != NULL) {
     int64_t bit = argument->offset + row;
@@ -200,7 +201,8 @@ typedef struct {
   const msp_text *text;
 } first_use;
 
-/* Note the texts of an event that its sequence has not written yet. Returns how many, and their length. */
+/* Collect the texts of an event that its sequence has not written yet. Returns their number, and adds the bytes that
+ * they take to `length`. */
 static size_t first_uses(const writer *of, const sequence *on, int64_t row, first_use *uses, size_t *length) {
   const msp_events *events = of->events;
   size_t count = 0;
@@ -265,7 +267,7 @@ static uint8_t *annotated(uint8_t *to, const writer *of, size_t index, int64_t r
   return msp_message_end(annotation, to);
 }
 
-/* Write the packet of an event, which is the begin of it where it is a slice. */
+/* Write the packet of an event; for a slice, the packet of its begin. */
 static bool write_event(writer *of, sequence *on, int64_t row, int64_t flows) {
   static const uint64_t types[] = {TYPE_SLICE_BEGIN, TYPE_INSTANT, TYPE_COUNTER};
   const msp_events *events = of->events;

@@ -1,8 +1,8 @@
-/* Events of a timeline as packets of Perfetto's protobuf trace, at some 50 ns an event. Knows nothing of Python.
+/* Events of a timeline as packets of Perfetto's protobuf trace, at some 50 ns an event. Does not use Python's API.
  *
  * The messages are those of protos/perfetto/trace in github.com/google/perfetto: TracePacket, TrackEvent, InternedData.
- * A track is a sequence of packets of its own, as Perfetto's own writers keep it: its first packet holds the defaults
- * of all others, times are deltas in nanoseconds, and a text is written where it is first used.
+ * Each track is a separate sequence of packets, as in Perfetto's own writers. The first packet of a sequence holds the
+ * defaults of all others, times are deltas in nanoseconds, and a text is written where it is first used.
  */
 #ifndef MSP_PERFETTO_H
 #define MSP_PERFETTO_H
@@ -14,12 +14,12 @@
 #include "protobuf.h"
 #include "rows.h"
 
-/* An event has no more arguments than these. */
+/* Largest number of arguments of an event. */
 enum { MSP_PERFETTO_ARGUMENTS_MOST = 16 };
 
 typedef enum { MSP_EVENT_SLICE, MSP_EVENT_INSTANT, MSP_EVENT_COUNTER } msp_event_kind;
 
-/* Texts that events name by their index. */
+/* Texts, which events refer to by their index. */
 typedef struct {
   const msp_text *texts;
   size_t count;
@@ -27,22 +27,22 @@ typedef struct {
 
 typedef enum { MSP_ARGUMENT_TEXT, MSP_ARGUMENT_INTEGER, MSP_ARGUMENT_TRUE } msp_argument_kind;
 
-/* An argument of events: a text, an int64, or true; an event has none where its row is null, or false. */
+/* An argument of events: a text, an int64, or true. An event whose row is null or false lacks the argument. */
 typedef struct {
   msp_argument_kind kind;
   msp_text name;
-  size_t table;         /* MSP_ARGUMENT_TEXT: of its texts */
+  size_t table;         /* MSP_ARGUMENT_TEXT: number of the table with its texts */
   const void *values;   /* uint32, int64 or uint8 */
-  const uint8_t *valid; /* a bit a row, from `offset`; NULL: all are */
+  const uint8_t *valid; /* one bit for each row, from bit `offset` on: whether it has a value; NULL: all have */
   int64_t offset;
 } msp_argument;
 
 typedef struct {
   uint64_t uuid;
-  msp_text descriptor; /* of further tracks for slices that cross: a TrackDescriptor without its uuid */
+  msp_text descriptor; /* TrackDescriptor, without its uuid, of further tracks for slices that cross */
 } msp_track;
 
-/* Events of one kind by track and start, the longest first. */
+/* Events of one kind, sorted by track, start, and length, the longest first. */
 typedef struct {
   msp_event_kind kind;
   int64_t count;
@@ -50,26 +50,26 @@ typedef struct {
   const int64_t *start_ns;
   const int64_t *end_ns;    /* MSP_EVENT_SLICE */
   const double *value;      /* MSP_EVENT_COUNTER */
-  const uint32_t *name;     /* of the first table */
-  const uint32_t *category; /* of the second table */
+  const uint32_t *name;     /* index in the first table */
+  const uint32_t *category; /* index in the second table */
   const msp_argument *arguments;
   size_t argument_count;
   const msp_text_table *tables;
   size_t table_count;
-  int64_t flow_count; /* ends of flows, by event */
+  int64_t flow_count; /* number of begins and ends of flows, sorted by event */
   const uint32_t *flow_event;
   const int64_t *flow_id;
-  const uint8_t *flow_ends; /* the flow ends here; it leaves otherwise */
+  const uint8_t *flow_ends; /* 1: the flow ends at the event; 0: it begins there */
 } msp_events;
 
 typedef struct {
   const msp_track *tracks;
   size_t count;
-  int64_t base_ns;        /* no event is earlier */
-  uint32_t sequence;      /* the first number for a sequence that is free; afterwards the next one */
-  uint64_t crossing_uuid; /* a further track for slices that cross has this number plus that of its sequence */
-  uint32_t stride;        /* from the number of a sequence to that of the next one */
-  bool further;           /* all slices go to further tracks, because unknown slices may be open */
+  int64_t base_ns;        /* a time at or before the first event */
+  uint32_t sequence;      /* first free number of a sequence; the call updates it */
+  uint64_t crossing_uuid; /* the uuid of a further track is this plus the number of its sequence */
+  uint32_t stride;        /* difference between the numbers of two successive sequences */
+  bool further;           /* all slices go to further tracks, because slices of other calls may be open */
 } msp_tracks;
 
 typedef enum {
@@ -79,7 +79,8 @@ typedef enum {
   MSP_PERFETTO_RANGE
 } msp_perfetto_result;
 
-/* Write events. A slice that crosses another one goes to the first further track of the same lane where it does not. */
+/* Write events. A slice that crosses an open one goes to the first further track of its lane on which it crosses
+ * none. */
 msp_perfetto_result msp_perfetto_write(msp_tracks *tracks, const msp_events *events, msp_sink sink, void *context);
 
 #endif

@@ -81,7 +81,7 @@ static bool take_tables(PyObject *list, call *of) {
   return true;
 }
 
-/* NULL: an exception is set. */
+/* Take a column with `rows` rows, or with any number if `rows` is negative. NULL: an exception is set. */
 static const msp_column *take_column(PyObject *object, char format, int64_t rows, call *of) {
   msp_column *column = &of->columns[of->taken];
   if (object == NULL || !msp_column_take(object, format, column)) return NULL;
@@ -91,7 +91,7 @@ static const msp_column *take_column(PyObject *object, char format, int64_t rows
   return NULL;
 }
 
-/* A column that some kinds of events have. */
+/* Take a column that only some kinds of events have; None stands for no column. */
 static bool take_if(PyObject *tuple, Py_ssize_t at, char format, call *of, const void **values) {
   PyObject *object = PyTuple_GetItem(tuple, at);
   *values = NULL;

@@ -1,5 +1,5 @@
-/* Fields of protobuf messages (protobuf.dev/programming-guides/encoding), and where whole messages are collected. Knows
- * nothing of Python.
+/* Fields of protobuf messages (protobuf.dev/programming-guides/encoding), and a buffer that collects messages. Does not
+ * use Python's API.
  */
 #ifndef MSP_PROTOBUF_H
 #define MSP_PROTOBUF_H
@@ -9,30 +9,31 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Tags of fields: their number, and how they are encoded (0 varint, 1 eight bytes, 2 bytes with their length). */
+/* Tags of fields: their number, and their encoding (0 varint, 1 eight bytes, 2 bytes after their length). */
 #define MSP_VARINT(field) ((field) << 3)
 #define MSP_FIXED64(field) ((field) << 3 | 1)
 #define MSP_BYTES(field) ((field) << 3 | 2)
 
-/* Takes bytes; false: no more are wanted. */
+/* A function that receives bytes; it returns false if it accepts no more bytes. */
 typedef bool (*msp_sink)(void *context, const uint8_t *bytes, size_t length);
 
-/* Bytes on their way to a sink. Begins as zeros but for sink and context; `bytes` is to be freed. */
+/* A buffer that collects bytes for a sink. The caller sets `sink` and `context`, all other fields to 0, and frees
+ * `bytes` at the end. */
 typedef struct {
   uint8_t *bytes;
   size_t length, room;
   msp_sink sink;
   void *context;
-  bool refused; /* by the sink */
+  bool refused; /* the sink accepts no more bytes */
 } msp_output;
 
-/* Pass the collected bytes to the sink. Returns whether it wants more. */
+/* Pass the collected bytes to the sink. Returns whether it accepts more. */
 bool msp_output_flush(msp_output *output);
 
-/* Make room for at least `most` bytes. Returns whether there is. */
+/* Make room for at least `most` bytes. Returns whether there is room. */
 bool msp_output_grow(msp_output *output, size_t most);
 
-/* Returns where at least `most` bytes can be written, or NULL. */
+/* Return a place with room for at least `most` more bytes; NULL if there is no memory. */
 static inline uint8_t *msp_output_reserve(msp_output *output, size_t most) {
   if (output->room - output->length < most && !msp_output_grow(output, most)) return NULL;
   return output->bytes + output->length;
@@ -43,7 +44,7 @@ static inline void msp_output_take(msp_output *output, const uint8_t *end) {
   output->length = (size_t)(end - output->bytes);
 }
 
-/* Each of these writes to `to` and returns the place behind the written bytes. */
+/* Each of these functions writes to `to` and returns the place after the written bytes. */
 
 static inline uint8_t *msp_varint(uint8_t *to, uint64_t value) {
   while (value >= 0x80) {
@@ -60,12 +61,13 @@ static inline uint8_t *msp_number(uint8_t *to, uint64_t tag, uint64_t value) {
 
 static inline uint8_t *msp_eight(uint8_t *to, uint64_t tag, const void *value) {
   to = msp_varint(to, tag);
-  memcpy(to, value, 8); /* little endian, as the machines are that this is built for */
+  memcpy(to, value, 8); /* little endian, as are all supported machines */
   return to + 8;
 }
 
-/* A message inside of another one: `begin` returns where its body goes, after its tag and one byte for its length;
- * `end` writes that length when the body, up to `end`, is complete, and moves the body where one byte is too few. */
+/* A message inside of another one. `msp_message_begin` returns the place of its body, after the tag and one byte for
+ * the length. `msp_message_end` is called with the end of the complete body. It writes the length, and moves the body
+ * if the length needs more than one byte. */
 static inline uint8_t *msp_message_begin(uint8_t *to, uint64_t tag) { return msp_varint(to, tag) + 1; }
 
 static inline uint8_t *msp_message_end(uint8_t *body, uint8_t *end) {

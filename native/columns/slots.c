@@ -22,9 +22,14 @@ static inline void put(msp_slot_columns to, size_t row, const msp_slot *slot, ui
   to.flags[row] = slot->flags;
 }
 
-/* Tell whether a slot is a span of the run that ends after it starts; one that goes on with the run ends there. */
+/* A slot with a later time is damaged, see LATEST_NS in store/format.py. */
+#define TIME_BITS 62
+
+/* Return whether a slot is an undamaged span that begins in the window and does not end before it starts. If it ends
+ * after the window, set its end to that of the window. */
 static inline bool is_span(msp_slot *slot, const msp_wanted *wanted) {
   if (slot->kind != MSP_KIND_OPEN && slot->kind != MSP_KIND_SPAN) return false;
+  if ((slot->start_ns | slot->end_ns) >> TIME_BITS != 0) return false;
   int64_t start = (int64_t)slot->start_ns;
   if (wanted->window_start != 0) {
     if (start < wanted->window_start) return false;

@@ -1,4 +1,4 @@
-/* The slots of a store as columns. Knows nothing of Python. */
+/* Decode the slots of a store into columns. Does not use Python's API. */
 #ifndef MSP_SLOTS_H
 #define MSP_SLOTS_H
 
@@ -13,26 +13,28 @@ typedef struct {
   uint8_t *kind, *category, *flags;
 } msp_slot_columns;
 
-/* How raw times become nanoseconds since the epoch: see analysis/clock.py. Knots are by time, one at least. */
+/* The knots for converting raw times to nanoseconds since the epoch, see analysis/model/clock.py: at least one, sorted
+ * by time. */
 typedef struct {
   const int64_t *raw, *offset;
-  const double *slope; /* from a knot to the next one */
+  const double *slope; /* slope from each knot to the next one */
   int64_t count;
 } msp_knots;
 
-/* Return a raw time as nanoseconds since the epoch. `knot` is where the last time was, at first 0: most are near. */
+/* Convert a raw time to nanoseconds since the epoch. The search for the knot begins at `knot`, which is 0 in the first
+ * call, and receives the knot that was found. */
 int64_t msp_since_epoch(const msp_knots *knots, int64_t raw, int64_t *knot);
 
-/* The selection of slots, and the meaning of their numbers. Times are raw, except for `from_ns` and `until_ns`. */
+/* Which slots to decode, and what the numbers in them mean. Times are raw, except for `from_ns` and `until_ns`. */
 typedef struct {
   const uint32_t *names; /* by id */
   size_t name_count;
-  uint32_t lost; /* name of ids that have none */
+  uint32_t lost; /* name for ids without a name */
   msp_knots knots;
-  int64_t last_ns;                  /* the end of spans that have none */
-  int64_t window_start, window_end; /* of the run; 0: no bound */
-  int64_t from_ns, until_ns;        /* spans that begin from then on, and before */
-  bool fine;                        /* fine-grained ones alone */
+  int64_t last_ns;                  /* end for spans without an end */
+  int64_t window_start, window_end; /* window of the run; 0: no bound */
+  int64_t from_ns, until_ns;        /* spans that begin at or after `from_ns` and before `until_ns` */
+  bool fine;                        /* only fine-grained spans */
 } msp_wanted;
 
 typedef struct {
@@ -42,22 +44,22 @@ typedef struct {
   uint8_t *category, *flags, *unfinished;
 } msp_span_columns;
 
-/* Fill the columns from `row` on with the spans among `count` slots that are wanted; one that ends before it starts is
- * none. The thread of a span is that of the last MSP_KIND_THREAD slot before it, and `thread` before the first one.
- * Returns the row after the last one. */
+/* Fill the columns from `row` on with the wanted spans among `count` slots, except spans that end before they start.
+ * The last MSP_KIND_THREAD slot before a span names its thread; before the first such slot, the thread is `thread`.
+ * Returns the row after the last filled one. */
 size_t msp_spans_read(const char *slots, size_t count, uint32_t *thread, const msp_wanted *wanted, msp_span_columns to,
                       size_t row);
 
-/* A summary of the fine-grained spans that are left out. Raw times; without any, INT64_MAX for the first and
- * INT64_MIN for the last ones. */
+/* A summary of the fine-grained spans that are left out. Times are raw. Without any span, the first time is INT64_MAX,
+ * and the other times are INT64_MIN. */
 typedef struct {
-  uint64_t count, lost;                     /* of these, whose name is missing */
-  int64_t first_ns, last_start_ns, last_ns; /* first and last start, last end */
+  uint64_t count, lost;                     /* number of spans, and of those without a name */
+  int64_t first_ns, last_start_ns, last_ns; /* first start, last start, last end */
 } msp_fine;
 
-/* Fill the columns from `row` on with all slots but the fine-grained spans of the window: these are added up in `fine`,
- * and the start of each one whose number there is a multiple of `every` goes to `starts`, which `start_count` numbers.
- * Returns how many rows were filled. */
+/* Fill the columns from `row` on with all slots except the fine-grained spans of the window. These are added up in
+ * `fine`, and the start of every `every`th one is appended to `starts`, which has `start_count` entries. Returns the
+ * row after the last filled one. */
 size_t msp_slots_coarse(const char *slots, size_t count, uint32_t *thread, const msp_wanted *wanted,
                         msp_slot_columns to, size_t row, msp_fine *fine, uint64_t every, int64_t *starts,
                         size_t *start_count);

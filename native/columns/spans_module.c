@@ -45,7 +45,7 @@ static bool take_wanted(PyObject *tuple, wanted_call *of) {
   return true;
 }
 
-/* Bytes that a list holds on to. */
+/* The slots of one item of a list; the list keeps their bytes alive. */
 typedef struct {
   const char *slots;
   size_t count;
@@ -113,7 +113,7 @@ PyObject *msp_py_spans(PyObject *self, PyObject *const *args, Py_ssize_t count) 
   return result;
 }
 
-/* Decode the pieces; `fine` gets a row for each. */
+/* Decode the pieces; `fine` gets a row for each piece. */
 static void read_coarse(const pieces_call *pieces, const msp_wanted *wanted, unsigned long long every,
                         msp_slot_columns to, msp_new_column *fine, int64_t *starts, size_t *rows, size_t *start_count) {
   for (Py_ssize_t i = 0; i < pieces->count; ++i) {
@@ -131,7 +131,7 @@ PyObject *msp_py_coarse(PyObject *self, PyObject *const *args, Py_ssize_t count)
   (void)self;
   if (count != 3) return PyErr_Format(PyExc_TypeError, "coarse() takes 3 arguments, not %zd", count);
   unsigned long long every = PyLong_AsUnsignedLongLong(args[2]);
-  if (every == 0 || PyErr_Occurred()) return PyErr_Format(PyExc_ValueError, "every how many spans has to be positive");
+  if (every == 0 || PyErr_Occurred()) return PyErr_Format(PyExc_ValueError, "the argument `every` has to be positive");
   wanted_call wanted = {.taken = 0};
   pieces_call pieces = {.count = 0};
   if (!take_call(args, &wanted, &pieces)) return NULL;
@@ -204,10 +204,10 @@ PyObject *msp_py_devices(PyObject *self, PyObject *const *args, Py_ssize_t count
       {"context", 'I', NULL, NULL},     {"graph", 'I', NULL, NULL},  {"amount", 'L', NULL, NULL},
       {"start_ns", 'l', NULL, NULL},    {"end_ns", 'l', NULL, NULL}, {"source", 'C', NULL, NULL},
       {"native_tid", 'I', NULL, NULL}};
-  /* the last column is not made: of a task, only the thread of its call is known */
+  /* a task has no column `native_tid`: only the thread of its call is known */
   msp_new_column of_ran[OTHER];
   memcpy(of_ran, of_others, sizeof of_ran);
-  /* counted first: the columns of a long run must have no unused room */
+  /* count first, so that the columns of a long run have no unused room */
   msp_device_counts room = {0, 0, 0};
   for (Py_ssize_t i = 0; i < pieces.count; ++i) {
     msp_device_count(pieces.pieces[i].slots, pieces.pieces[i].count, &room);
@@ -284,7 +284,7 @@ PyObject *msp_py_calls(PyObject *self, PyObject *const *args, Py_ssize_t count) 
   return result;
 }
 
-/* Sums as columns; frees them. */
+/* Return sums as columns, and free the sums. */
 static PyObject *give_sums(msp_sums *sums) {
   msp_new_column columns[] = {{"key", 'L', NULL, NULL},     {"count", 'L', NULL, NULL},  {"total_ns", 'l', NULL, NULL},
                               {"self_ns", 'l', NULL, NULL}, {"min_ns", 'l', NULL, NULL}, {"max_ns", 'l', NULL, NULL},

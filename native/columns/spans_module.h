@@ -7,14 +7,15 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-/* All take the selection of a store as (names, lost, raw, offset, slope, (last_ns, window_start, window_end, from_ns,
- * until_ns, fine)): a column of names by id, which is `lost` where there is none, and the knots of the clock.
+/* Decode slots.
  *
- * coarse(pieces, wanted, every) -> tables of slots, of sums of fine spans by piece, and of starts of some
+ * coarse(pieces, wanted, every) -> tables of slots, of sums of fine spans by piece, and of starts of some fine spans
  * spans(pieces, wanted) -> table of spans
  * devices(pieces, wanted) -> tables of calls, of tasks of a device, and of other records, see device_records.h
  *
- * `pieces` is a list of bytes, slots of a thread each unless they say otherwise. */
+ * `pieces` is a list of bytes; each piece has the slots of a segment. `wanted` is the selection, see msp_wanted:
+ * (names, lost, raw, offset, slope, (last_ns, window_start, window_end, from_ns, until_ns, fine)). `names` is a column
+ * of names by id, with `lost` for ids without a name; raw, offset and slope are the knots of the clock. */
 PyObject *msp_py_coarse(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *msp_py_spans(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *msp_py_devices(PyObject *self, PyObject *const *args, Py_ssize_t count);

@@ -1,4 +1,4 @@
-/* Sums of spans by name and category. Knows nothing of Python. */
+/* Sums of spans by name and category. Does not use Python's API. */
 #ifndef MSP_SUMS_H
 #define MSP_SUMS_H
 
@@ -10,7 +10,7 @@
 typedef struct {
   uint64_t key, count;
   int64_t total_ns, self_ns, min_ns, max_ns;
-  uint64_t squares_low, squares_high; /* of durations, 128 bits */
+  uint64_t squares_low, squares_high; /* sum of the squares of durations, 128 bits */
 } msp_sum;
 
 typedef struct {
@@ -18,12 +18,13 @@ typedef struct {
   size_t count;
 } msp_sums;
 
-/* Sum up spans by `key`: a name times 256, and a category. An operator that is the only content of an operator of the
- * same name adds only to the self time: both are one call.
+/* Sum up spans by `key`, which is 256 * name + category. If the only content of an operator is an operator of the same
+ * name, both are one call, and the inner one adds only to the self time.
  *
- * A span that is `counted` has been summed up before: only its inner spans that are not counted reduce its self time.
- * Self times are durations without the result of `msp_inside`. Without any span that is not counted, `min_ns` is
- * INT64_MAX and `max_ns` INT64_MIN. `open` tells which spans have not ended when the last one of their lane begins.
+ * A span with `counted` has been summed up before. It is not summed up again; only its inner spans without `counted`
+ * reduce its self time. Self times are durations minus the result of `msp_inside`. If all spans of a key are counted,
+ * `min_ns` is INT64_MAX and `max_ns` INT64_MIN. `open` receives whether each span ends after the start of the last span
+ * of its lane.
  *
  * Returns false when there is no memory; `to->sums` is to be freed. */
 bool msp_sum_up(int64_t count, const msp_spans *of, const uint64_t *key, const uint8_t *counted, uint8_t *open,

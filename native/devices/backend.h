@@ -1,8 +1,8 @@
-/* The adapter between a vendor's tracing interface and tracing.h: one for each interface.
+/* The functions through which tracing.h uses a vendor's tracing interface; each interface has such a set.
  *
- * No library of a vendor is loaded before `attach`, and none is called in a fork child. Callbacks of an interface come
- * on any thread, the job's own among them, with locks of the vendor's held: they may take and give buffers (buffers.h)
- * and nothing else.
+ * No library of a vendor is loaded before `attach`, and none is called in a fork child. An interface calls back on any
+ * thread, also on threads of the job, while it holds its own locks. So callbacks only request and complete buffers
+ * (buffers.h).
  */
 #ifndef MSP_DEVICES_BACKEND_H
 #define MSP_DEVICES_BACKEND_H
@@ -12,21 +12,21 @@
 
 #include "buffers.h"
 
-/* The reason why something is impossible: one line without a newline. */
+/* Room for a reason why something is impossible: one line of text without a newline. */
 typedef struct {
   char text[256];
 } msp_reason;
 
-/* The counts of records so far, by outcome. */
+/* The counts so far. */
 typedef struct {
-  uint64_t records;    /* written */
-  uint64_t refused;    /* not written: a budget, or no disk */
-  uint64_t unknown;    /* of a kind that was not requested */
-  uint64_t unfinished; /* had no end yet when they had to be taken */
-  uint64_t unreadable; /* ends of buffers that make no sense */
-  uint64_t lost;       /* thrown away, because too many waited to be read */
-  uint64_t dropped;    /* by the interface itself, by its own count */
-  uint64_t stopped;    /* times that recording was ended, because buffers did not come back */
+  uint64_t records;    /* written records */
+  uint64_t refused;    /* records that a budget or a full disk refused */
+  uint64_t unknown;    /* records of a kind that was not requested */
+  uint64_t unfinished; /* records without an end when they had to be read */
+  uint64_t unreadable; /* buffers with an invalid end */
+  uint64_t lost;       /* records that were deleted because too many waited to be read */
+  uint64_t dropped;    /* records that the interface itself dropped, as it reports */
+  uint64_t stopped;    /* number of times that recording was stopped because the interface did not return buffers */
 } msp_device_counts;
 
 typedef struct {
@@ -34,20 +34,20 @@ typedef struct {
   bool (*ready)(void);
   /* Load the library and attach the interface, without recording yet. Returns an MSP_TRACE_*. */
   int (*attach)(const char *library, msp_reason *why);
-  /* Begin to record kinds of MSP_TRACE_*, or stop (0). Returns an MSP_TRACE_*; after a failure nothing is recorded,
-   * and otherwise `why` says which kinds are left out. */
+  /* Begin to record kinds of MSP_TRACE_*, or stop (0). Returns an MSP_TRACE_*. After a failure nothing is recorded.
+   * After success `why` names the kinds that the interface refuses. */
   int (*record)(uint32_t kinds, msp_reason *why);
   /* Make the interface return buffers: those with complete records, or (everything) all of them; count dropped
    * records. */
   void (*flush)(bool everything, msp_device_counts *counts);
-  /* Read a buffer, and write its records to the store. On one thread. */
+  /* Read a buffer, and write its records to the store. Called on one thread only. */
   void (*read)(const msp_buffer *buffer, msp_device_counts *counts);
   /* Detach the interface and restore its state. */
   void (*detach)(void);
-  /* The uncertainty of the records' clock, ns; 0 if it is ours. */
+  /* Return the uncertainty of the records' times, ns; 0 if the interface reads CLOCK_MONOTONIC_RAW. */
   uint64_t (*uncertainty)(void);
   uint32_t (*version)(void);
-  /* In a fork child: make sure that it can end. NULL if nothing has to be done. */
+  /* Called in a fork child, so that the child can end. NULL if nothing has to be done. */
   void (*after_fork)(void);
 } msp_backend;
 

@@ -13,8 +13,8 @@ static struct {
   bool has_wake;
   bool woken;
   bool refusable;
-  uint32_t most;    /* buffers that are no scratch, at a time */
-  uint32_t made;    /* number of such buffers */
+  uint32_t most;    /* largest number of buffers at a time, without scratch buffers */
+  uint32_t made;    /* number of buffers, without scratch buffers */
   uint32_t scratch; /* number of scratch buffers */
   msp_buffer *empty;
   msp_buffer *out; /* buffers that are given out */

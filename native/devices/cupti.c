@@ -1,9 +1,10 @@
 /* NVIDIA's CUPTI, its activity interface as versions 11.8 to 13.5 export it.
  *
- * Facts that shape this file. Without a driver, or with a driver that lacks a function that it looks up, CUPTI 13.2
- * crashes on any call, and later versions fail on every call; so the driver comes first. CUPTI accepts activity calls
- * from tools that have not subscribed, so that two tools would overwrite each other's callbacks; so the subscription
- * comes second. Settings stay in force for the next tool, such as PyTorch's own profiler; so `detach` restores them.
+ * Facts that shape this file. Without a driver, or with a driver that lacks a function that CUPTI looks up, CUPTI 13.2
+ * crashes on any call, and later versions fail on every call. So the driver is checked first. CUPTI accepts activity
+ * calls from tools that have not subscribed, so two tools could overwrite each other's callbacks. So this code
+ * subscribes before any activity call. Settings also apply to the next tool, such as PyTorch's own profiler. So
+ * `detach` restores them.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -19,12 +20,12 @@
 #include "tracing.h"
 
 #define DRIVER "libcuda.so.1"
-#define OLDEST 18           /* 11.8, as cuptiGetVersion says it */
+#define OLDEST 18           /* CUDA 11.8, as cuptiGetVersion returns it */
 #define REFUSABLE_SINCE 27  /* older versions may crash when a buffer is refused */
 #define THREADS_BY_SYSTEM 1 /* numbers of threads are those of the operating system */
 #define THREADS_BY_DEFAULT 0
 #define PATIENCE_S 10
-#define DRIVER_OF_13 13000 /* CUDA 13.0, as cuDriverGetVersion says it */
+#define DRIVER_OF_13 13000 /* CUDA 13.0, as cuDriverGetVersion returns it */
 
 enum { SUCCESS = 0, AT_END = 12, OWNED = 39 };
 
@@ -46,9 +47,9 @@ static struct {
   int (*flush_all)(uint32_t flag);
   int (*count_dropped)(void *context, uint32_t stream, size_t *count);
 
-  pthread_mutex_t lock; /* of calls that change or flush, which come from the job and from the thread that drains */
+  pthread_mutex_t lock; /* for calls that change settings or flush, on threads of the job and on the drain thread */
   void *subscriber;
-  bool taken; /* we are the subscriber */
+  bool taken; /* this process's profiler is the subscriber */
   uint32_t version;
   uint32_t enabled[16];
   uint32_t enabled_count;
@@ -65,7 +66,7 @@ static int of_driver(const char *function) {
   *(void **)&ask = dlsym(driver, function);
   int value = 0;
   if (ask == NULL || ask(&value) != 0) value = 0;
-  dlclose(driver); /* it stays as long as the job keeps it */
+  dlclose(driver); /* the driver stays loaded as long as the job uses it */
   return value;
 }
 
@@ -80,7 +81,7 @@ static bool their_clock(uint64_t *theirs) {
 }
 
 static void request(uint8_t **memory, size_t *size, size_t *most) {
-  *most = 0; /* as many records as there is room for */
+  *most = 0; /* no limit: as many records as the buffer has room for */
   *memory = msp_buffers_request(size);
 }
 
@@ -154,8 +155,8 @@ static int load(const char *library, msp_reason *why) {
   return MSP_TRACE_DONE;
 }
 
-/* 13.2 calls itself until its stack ends, on any call, where a driver lacks a function that it looks up. A
- * function that only this version has identifies it. */
+/* Return whether this is CUPTI 13.2 with an old driver: if the driver lacks a function, this version recurses without
+ * end on any call. It is the version that has cuptiActivityEnable_v2, but no cuptiGetTimestamp_v2. */
 static bool crashes(msp_reason *why) {
   int driver = of_driver("cuDriverGetVersion");
   bool is_13_2 =
@@ -170,7 +171,7 @@ static bool crashes(msp_reason *why) {
 
 static uint64_t distance(uint64_t a, uint64_t b) { return a > b ? a - b : b - a; }
 
-/* Make CUPTI use our clock; if it refuses, take the first pair of readings of both clocks. */
+/* Make CUPTI use CLOCK_MONOTONIC_RAW; if it refuses, take the first pair of readings of both clocks. */
 static void set_clock(void) {
   uint64_t theirs = 0;
   cupti.wall_clock = !their_clock(&theirs) || distance(theirs, wall_clock()) < distance(theirs, raw_clock());
@@ -179,14 +180,14 @@ static void set_clock(void) {
   if (!cupti.own_clock) msp_match_take(&cupti.matches, their_clock);
 }
 
-static void give_back(void) {
+static void restore(void) {
   if (cupti.own_clock) cupti.register_timestamp(cupti.wall_clock ? wall_clock : raw_clock);
   if (cupti.set_thread_ids != NULL) cupti.set_thread_ids(THREADS_BY_DEFAULT);
   cupti.unsubscribe(cupti.subscriber);
   cupti.taken = false;
 }
 
-/* In the lock. */
+/* Called in the lock. */
 static int take(const char *library, msp_reason *why) {
   int outcome = load(library, why);
   if (outcome != MSP_TRACE_DONE) return outcome;
@@ -206,7 +207,7 @@ static int take(const char *library, msp_reason *why) {
   msp_buffers_open(cupti.version >= REFUSABLE_SINCE, msp_store_memory() / 2);
   result = cupti.register_callbacks(request, complete);
   if (result == SUCCESS) return MSP_TRACE_DONE;
-  give_back();
+  restore();
   return fail(why, "cuptiActivityRegisterCallbacks", result);
 }
 
@@ -217,14 +218,15 @@ static int attach(const char *library, msp_reason *why) {
   return outcome;
 }
 
-/* In the lock. */
+/* Called in the lock. */
 static void disable_all(void) {
   while (cupti.enabled_count > 0) cupti.disable(cupti.enabled[--cupti.enabled_count]);
 }
 
-/* In the lock. */
+/* Called in the lock. */
 static int enable_all(uint32_t kinds, msp_reason *why) {
-  /* kernels first: without them the others are of no use. CUPTI_KERNEL would run them one after the other. */
+  /* Kernels come first: without them, the other kinds are of no use. The kind CUPTI_KERNEL would make kernels run one
+   * after the other. */
   static const uint32_t basic[] = {CUPTI_CONCURRENT_KERNEL, CUPTI_RUNTIME,         CUPTI_MEMCPY, CUPTI_MEMSET,
                                    CUPTI_MEMCPY_PEER,       CUPTI_SYNCHRONIZATION, CUPTI_MEMORY, CUPTI_OVERHEAD};
   uint32_t wanted[sizeof basic / sizeof *basic + 2];
@@ -245,7 +247,7 @@ static int enable_all(uint32_t kinds, msp_reason *why) {
 }
 
 static int record(uint32_t kinds, msp_reason *why) {
-  /* the thread that drains may hang in the library, and this one is the job's */
+  /* do not wait: the drain thread may hang in the library with the lock, and the calling thread is the job's */
   if (!msp_lock_soon(&cupti.lock, PATIENCE_S)) return MSP_TRACE_HANGS;
   int outcome = MSP_TRACE_DONE;
   if (kinds == 0) {
@@ -261,7 +263,7 @@ static void flush(bool everything, msp_device_counts *counts) {
   pthread_mutex_lock(&cupti.lock);
   if (cupti.taken) {
     cupti.flush_all(everything ? 1 : 0);
-    size_t dropped = 0; /* since it was asked last */
+    size_t dropped = 0; /* number of records since the last call */
     if (cupti.count_dropped(NULL, 0, &dropped) == SUCCESS) counts->dropped += dropped;
     if (!cupti.own_clock) msp_match_take(&cupti.matches, their_clock);
   }
@@ -313,7 +315,7 @@ static void read_buffer(const msp_buffer *buffer, msp_device_counts *counts) {
 static void detach(void) {
   pthread_mutex_lock(&cupti.lock);
   disable_all();
-  give_back();
+  restore();
   pthread_mutex_unlock(&cupti.lock);
 }
 

@@ -60,7 +60,7 @@ typedef struct {
   uint32_t device, graph, context, stream;
 } graph_record;
 
-/* Places in all of CUPTI 11.8 to 13.5, as compiled from their headers. */
+/* Offsets in all versions from CUPTI 11.8 to 13.5, compiled from their headers. */
 _Static_assert(offsetof(kernel_record, start) == 16 && offsetof(kernel_record, device) == 40, "kernel");
 _Static_assert(offsetof(kernel_record, grid) == 52 && offsetof(kernel_record, correlation) == 92, "kernel");
 _Static_assert(offsetof(kernel_record, name) == 104 && offsetof(kernel_record, graph) == 156, "kernel");
@@ -74,7 +74,7 @@ _Static_assert(offsetof(graph_record, device) == 24 && offsetof(graph_record, st
 
 #define COUNT(table) (sizeof(table) / sizeof *(table))
 
-/* by the numbers of CUPTI's enumerations */
+/* texts for the numbers of CUPTI's enumerations */
 static const char *const copies[] = {NULL,   "HtoD", "DtoH", "HtoA", "AtoH", "AtoA",
                                      "AtoD", "DtoA", "DtoD", "HtoH", "PtoP"};
 static const char *const waits[] = {"synchronize", "event synchronize", "stream waits for event", "stream synchronize",
@@ -83,7 +83,7 @@ static const char *const memories[] = {
     "memory",       "pageable memory", "pinned memory",        "device memory",
     "array memory", "managed memory",  "static device memory", "static managed memory"};
 static const char *const operations[] = {NULL, "allocate", "release"};
-/* by the high half of the number; the low half is that of a compiler */
+/* texts for the high half of the number; the low half is the number of a compiler */
 static const char *const overheads[] = {
     "driver compiler",    "buffer flush",        "instrumentation",         "resource",      "module load",
     "lazy function load", "command buffer full", "activity buffer request", "unified memory"};

@@ -1,8 +1,8 @@
-/* CUPTI's activity records, as far as they are read, and their conversion.
+/* The used parts of CUPTI's activity records, and their conversion.
  *
- * The layouts are prefixes of the records of CUPTI 11.8 to 13.5: the fields that are used have kept their places in all
- * of these, newer ones stand behind, and the library itself says where the next record begins. Times are in whatever
- * clock the library was told to use.
+ * The layouts are prefixes of the records of CUPTI 11.8 to 13.5: in all these versions the used fields have the same
+ * offsets, and newer fields follow them. The library itself returns the begin of the next record. Times are those of
+ * the clock that the library reads.
  */
 #ifndef MSP_DEVICES_CUPTI_RECORDS_H
 #define MSP_DEVICES_CUPTI_RECORDS_H
@@ -30,7 +30,7 @@ enum {
 /* numbers of the domains of calls */
 enum { CUPTI_DOMAIN_DRIVER = 1, CUPTI_DOMAIN_RUNTIME = 2 };
 
-/* Return the name of a call by its domain and number; NULL where it has none. */
+/* A function that returns the name of a call by its domain and number; NULL if it is unknown. */
 typedef const char *(*cupti_call_name)(uint32_t domain, uint32_t number);
 
 typedef enum { CUPTI_TAKEN, CUPTI_UNKNOWN, CUPTI_UNFINISHED } cupti_outcome;

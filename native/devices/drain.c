@@ -19,10 +19,10 @@ static struct {
   const msp_backend *backend;
   bool runs;
   bool stop;
-  bool ended;               /* by `stop`; the thread itself is gone a moment later */
+  bool ended;               /* the thread has seen `stop` and is about to end */
   bool everything;          /* a flush of all buffers was requested */
-  uint64_t asked, answered; /* flushes */
-  msp_device_counts counts; /* of `read`, as of the last pass */
+  uint64_t asked, answered; /* number of requested flushes, and of finished ones */
+  msp_device_counts counts; /* counts after the last pass */
 } drain = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static uint64_t monotonic(void) { return msp_clock_read(CLOCK_MONOTONIC); }
@@ -123,7 +123,7 @@ bool msp_drain_stop(void) {
   while (!drain.ended && waited == 0) waited = pthread_cond_timedwait(&drain.answer, &drain.lock, &when);
   bool ended = drain.ended;
   pthread_mutex_unlock(&drain.lock);
-  if (!ended) return false; /* it is in the vendor's code, or writes to a disk that does not answer */
+  if (!ended) return false; /* the thread hangs in the vendor's code, or in a write to a disk that does not answer */
   pthread_join(drain.thread, NULL);
   drain.runs = false;
   return true;

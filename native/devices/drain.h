@@ -1,7 +1,7 @@
-/* The thread that reads the records of devices: once a second it makes the interface return buffers, and writes their
- * records.
+/* The drain thread, which reads the records of devices: once a second it makes the interface return buffers, and writes
+ * their records.
  *
- * So a killed job loses at most a second of its devices' records. It calls no Python and blocks all signals.
+ * So a killed job loses the records of at most one second. The thread calls no Python and blocks all signals.
  */
 #ifndef MSP_DEVICES_DRAIN_H
 #define MSP_DEVICES_DRAIN_H
@@ -10,17 +10,17 @@
 
 #include "backend.h"
 
-/* Returns false when there is no thread to be had. */
+/* Start the thread. Returns false if no thread can be started. */
 bool msp_drain_start(const msp_backend *backend);
 
-/* Make the interface return its buffers, and read them, now. Returns false if that took too long: the interface
- * hangs, and must not be called any more. */
+/* Make the interface return its buffers now, and read them. Returns false if that takes too long: the interface hangs,
+ * and must not be called any more. */
 bool msp_drain_flush(bool everything);
 
-/* End the thread. Returns false when it does not end in time: it hangs, as above. */
+/* End the thread. Returns false if it does not end in time: the interface hangs, as above. */
 bool msp_drain_stop(void);
 
-/* Since the thread that was started first for the interface of the last one. */
+/* Copy the counts; they are reset when the thread is started for another interface. */
 void msp_drain_counts(msp_device_counts *counts);
 
 void msp_drain_after_fork(void);

@@ -1,7 +1,7 @@
-/* Open ranges of markers, because an interface reports begin and end separately; and the names of markers that a stream
- * reports later by their numbers only.
+/* Two lists: open ranges of markers, because an interface reports begin and end separately; and the names of markers
+ * that a stream reports later by their numbers only.
  *
- * One thread at a time. The number of entries is bounded; the oldest is dropped first.
+ * Used by one thread at a time. The number of entries is bounded; the oldest entry is dropped first.
  */
 #ifndef MSP_DEVICES_MARKERS_H
 #define MSP_DEVICES_MARKERS_H
@@ -19,10 +19,10 @@ typedef struct {
 } msp_marker_name;
 
 typedef struct {
-  msp_device_record open[MSP_MARKERS_MOST]; /* by begin */
+  msp_device_record open[MSP_MARKERS_MOST]; /* sorted by begin */
   uint32_t count;
-  msp_marker_name names[MSP_MARKERS_NAMED]; /* the last ones, in a ring */
-  uint32_t named;
+  msp_marker_name names[MSP_MARKERS_NAMED]; /* ring of the last names */
+  uint32_t named;                           /* number of names so far */
 } msp_markers;
 
 void msp_markers_clear(msp_markers *markers);
@@ -30,14 +30,14 @@ void msp_markers_clear(msp_markers *markers);
 /* Store the names of a marker of the host that a stream will report, too. */
 void msp_markers_name(msp_markers *markers, const msp_device_record *host);
 
-/* Give a marker of a stream the names that the host has for its number, if they are known. */
+/* Set the names of a stream's marker to those of the host's marker with the same number, if they are known. */
 void msp_markers_find(const msp_markers *markers, msp_device_record *stream);
 
-/* Store a range that begins; its number is `correlation`, among those of the host (which have a thread) and of devices.
- */
+/* Store a range that begins. Its number is `correlation`; ranges of the host, which have a thread, and ranges of
+ * devices are numbered separately. */
 void msp_markers_begin(msp_markers *markers, const msp_device_record *begin);
 
-/* Give the end of a range its begin and names. Returns false if the begin is unknown. */
+/* Complete the record of a range's end by its begin and names. Returns false if the begin is unknown. */
 bool msp_markers_end(msp_markers *markers, msp_device_record *end);
 
 #endif

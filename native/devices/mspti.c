@@ -5,14 +5,15 @@
  * and a process has only one. Some kinds are refused, depending on the version and on LD_PRELOAD; so each kind is
  * tried. A buffer that is not full comes back only by msptiActivityFlushAll.
  *
- * A process that is forked after the subscription does not end: exit() hangs or crashes in destructors of the library.
- * (Seen with the library itself, built from its public source; after the subscription was given back a child ends as it
- * should.) To unsubscribe before each fork and subscribe again would call the library while the job holds locks, lose
- * its records, and make every fork wait for its threads to end. So the child leaves without these destructors: it
- * registers a function at the fork, which runs first in exit(), flushes C's streams, and ends the process with its own
- * status. (A function of the parent would run after destructors of objects that the library makes later.) Python's
- * atexit callbacks have run by then, and its streams are flushed; only destructors of libraries are skipped.
- * Children that leave by _exit() or exec, as those of multiprocessing and of subprocess do, notice nothing.
+ * A child that is forked after the subscription does not end: exit() hangs or crashes in destructors of the library.
+ * (Seen with the library itself, built from its public source. After the subscription was given back, a child ends as
+ * it should.) One could unsubscribe before each fork and subscribe again. But that would call the library while the job
+ * holds locks, lose the library's records, and make every fork wait until the library's threads end. So the child ends
+ * without these destructors: it registers a function at the fork, which runs first in exit(), flushes C's streams, and
+ * ends the process with its own status. (A function that the parent registers would run after the destructors of
+ * objects that the library makes later.) Python's atexit callbacks have run by then, and Python's streams are flushed;
+ * only destructors of libraries are skipped. Children that end by _exit() or exec, as those of multiprocessing and of
+ * subprocess do, notice nothing.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -48,14 +49,14 @@ static struct {
   int (*disable)(int kind);
   int (*flush_all)(uint32_t flag);
 
-  pthread_mutex_t lock; /* of calls that change or flush, which come from the job and from the thread that drains */
+  pthread_mutex_t lock; /* for calls that change settings or flush, on threads of the job and on the drain thread */
   void *subscriber;
-  bool taken; /* we are the subscriber */
+  bool taken; /* this process's profiler is the subscriber */
   bool was_taken;
-  bool forked; /* from a process that was the subscriber: nothing of the library works here */
+  bool forked; /* this is a fork child of a process that had subscribed: the library does not work here */
   int enabled[16];
   uint32_t enabled_count;
-  /* used only by the thread that drains, once it exists */
+  /* used only by the drain thread, once it exists */
   msp_matches matches;
   msp_markers markers;
   uint64_t uncertainty_ns; /* atomic */
@@ -65,7 +66,7 @@ static bool ready(void) {
   if (mspti.forked) return false;
   void *runtime = dlopen(MSPTI_RUNTIME, RTLD_LAZY | RTLD_NOLOAD);
   if (runtime == NULL) return false;
-  dlclose(runtime); /* it stays as long as the job keeps it */
+  dlclose(runtime); /* the runtime stays loaded as long as the job uses it */
   void *driver = dlopen(MSPTI_DRIVER, RTLD_LAZY | RTLD_NOLOAD);
   if (driver == NULL) return false;
   bool found = mspti_has_devices(driver);
@@ -74,7 +75,7 @@ static bool ready(void) {
 }
 
 static void request(uint8_t **memory, size_t *size, size_t *most) {
-  *most = 0; /* as many records as there is room for */
+  *most = 0; /* no limit: as many records as the buffer has room for */
   *memory = msp_buffers_request(size);
 }
 
@@ -99,7 +100,8 @@ static bool find(void *function, const char *name) {
 static int load(const char *library, msp_reason *why) {
   if (mspti.library != NULL) return MSP_TRACE_DONE;
   if (!mspti_load_companions(library, why)) return MSP_TRACE_FAILED;
-  mspti.library = dlopen(library, RTLD_LAZY | RTLD_LOCAL); /* it has functions of the runtime's names */
+  mspti.library =
+      dlopen(library, RTLD_LAZY | RTLD_LOCAL); /* local, because the runtime has functions of the same names */
   if (mspti.library == NULL) {
     fail(why, "%s", dlerror());
     return MSP_TRACE_MISSING;
@@ -116,7 +118,7 @@ static int load(const char *library, msp_reason *why) {
   for (size_t i = 0; i < sizeof needed / sizeof *needed; ++i) {
     if (find(needed[i].function, needed[i].name)) continue;
     fail(why, "%s has no %s", library, needed[i].name);
-    mspti.library = NULL; /* it stays in the process: it may have begun threads */
+    mspti.library = NULL; /* not closed, because the library may have started threads */
     return MSP_TRACE_MISSING;
   }
   return MSP_TRACE_DONE;
@@ -127,7 +129,7 @@ static bool wall_clock(uint64_t *theirs) {
   return true;
 }
 
-/* Pair the clocks. The library itself uses a pair of readings that is up to seven seconds old, so its times are
+/* Read both clocks. The library itself uses a pair of readings that is up to seven seconds old, so its times are
  * wrong by the drift of the clocks since then. The pairs stored here reach back twice as far. */
 static void match(void) {
   msp_match_take(&mspti.matches, wall_clock);
@@ -137,12 +139,12 @@ static void match(void) {
   }
 }
 
-/* In the lock. */
+/* Called in the lock. */
 static int take(const char *library, msp_reason *why) {
   int outcome = load(library, why);
   if (outcome != MSP_TRACE_DONE) return outcome;
   bool was_taken = mspti.was_taken;
-  mspti.taken = mspti.was_taken = true; /* before: a fork may come in between */
+  mspti.taken = mspti.was_taken = true; /* before the call, because another thread may fork during it */
   int result = mspti.subscribe(&mspti.subscriber, NULL, NULL);
   if (result != SUCCESS) {
     mspti.taken = false;
@@ -153,8 +155,7 @@ static int take(const char *library, msp_reason *why) {
   mspti.matches.count = 0;
   msp_markers_clear(&mspti.markers);
   match();
-  msp_buffers_open(false,
-                   msp_store_memory() / 2); /* one that is refused costs a line of the library's log for each record */
+  msp_buffers_open(false, msp_store_memory() / 2); /* not refusable: the library would log a line for each record */
   result = mspti.register_callbacks(request, complete);
   if (result == SUCCESS) return MSP_TRACE_DONE;
   mspti.unsubscribe(mspti.subscriber);
@@ -169,22 +170,22 @@ static int attach(const char *library, msp_reason *why) {
   return outcome;
 }
 
-/* In the lock. */
+/* Called in the lock. */
 static void disable_all(void) {
   while (mspti.enabled_count > 0) mspti.disable(mspti.enabled[--mspti.enabled_count]);
 }
 
-/* In the lock. */
+/* Called in the lock. */
 static int enable_one(int kind) {
   int result = mspti.enable(kind);
   if (result == SUCCESS) mspti.enabled[mspti.enabled_count++] = kind;
   return result;
 }
 
-/* In the lock. */
+/* Called in the lock. */
 static int enable_all(uint32_t kinds, msp_reason *why) {
   static const struct {
-    int kind, otherwise; /* what else tells that */
+    int kind, otherwise; /* `otherwise`: kind with the same data in other versions, or 0 */
     uint32_t of;
     const char *name;
   } known[] = {{MSPTI_API, 0, MSP_TRACE_BASIC, "calls"},
@@ -193,7 +194,7 @@ static int enable_all(uint32_t kinds, msp_reason *why) {
                {MSPTI_MEMORY, 0, MSP_TRACE_MEMORY, "memory"},
                {MSPTI_MEMSET, 0, MSP_TRACE_MEMORY, "sets"},
                {MSPTI_MEMCPY, 0, MSP_TRACE_MEMORY, "copies"}};
-  int result = enable_one(MSPTI_KERNEL); /* without them the others are of no use */
+  int result = enable_one(MSPTI_KERNEL); /* without kernels the other kinds are of no use */
   if (result != SUCCESS) {
     return fail(why, "msptiActivityEnable answered %d for kernels%s", result,
                 result == NOT_PRELOADED ? "; start the job with `ms-profiler run`" : "");
@@ -213,7 +214,7 @@ static int enable_all(uint32_t kinds, msp_reason *why) {
 }
 
 static int record(uint32_t kinds, msp_reason *why) {
-  /* the thread that drains may hang in the library, and this one is the job's */
+  /* do not wait: the drain thread may hang in the library with the lock, and the calling thread is the job's */
   if (!msp_lock_soon(&mspti.lock, PATIENCE_S)) return MSP_TRACE_HANGS;
   int outcome = MSP_TRACE_DONE;
   if (kinds == 0) {
@@ -226,7 +227,7 @@ static int record(uint32_t kinds, msp_reason *why) {
 }
 
 static void flush(bool everything, msp_device_counts *counts) {
-  (void)everything; /* msPTI gives back all its buffers in any case, and counts nothing */
+  (void)everything; /* msPTI returns all its buffers in any case, and counts no dropped records */
   (void)counts;
   pthread_mutex_lock(&mspti.lock);
   if (mspti.taken) {
@@ -257,10 +258,10 @@ static void take_in(const void *activity, msp_device_counts *counts) {
       return;
     case MSPTI_BEGINS:
       msp_markers_begin(&mspti.markers, &record);
-      ++counts->unfinished; /* as long as it is */
+      ++counts->unfinished; /* counted until its end is reported */
       return;
     case MSPTI_ENDS:
-      if (!msp_markers_end(&mspti.markers, &record)) return; /* it began before recording did */
+      if (!msp_markers_end(&mspti.markers, &record)) return; /* the range began before recording */
       --counts->unfinished;
       write_record(&record, counts);
       return;
@@ -298,7 +299,7 @@ static void detach(void) {
 
 static uint64_t uncertainty(void) { return __atomic_load_n(&mspti.uncertainty_ns, __ATOMIC_RELAXED); }
 
-static uint32_t version(void) { return 0; /* it tells none */ }
+static uint32_t version(void) { return 0; /* the library reports none */ }
 
 static void leave(int status, void *unused) {
   (void)unused;

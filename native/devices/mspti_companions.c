@@ -10,10 +10,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define HOME "ASCEND_HOME_PATH" /* of CANN, as its set_env.sh sets it */
+#define HOME "ASCEND_HOME_PATH" /* variable with CANN's folder, which its set_env.sh sets */
 #define COUNT_DEVICES "drvGetDevNum"
 
-/* The functions that the version of July 2026 looks up; older versions need some of them. */
+/* The functions that msPTI's version of July 2026 looks up; older versions look up some of them. */
 static const struct {
   const char *library, *functions[11];
 } companions[] = {{"libascendalog.so", {"CheckLogLevelForC", "DlogInnerForC"}},
@@ -24,7 +24,7 @@ static const struct {
                   {MSPTI_RUNTIME, {"aclrtProfTrace"}}};
 
 typedef struct {
-  const char *content; /* name of the library's file; NULL where the file is not known */
+  const char *content; /* content of the library's file; NULL if it cannot be read */
   size_t size;
 } library_file;
 
@@ -45,7 +45,7 @@ static void close_file(library_file file) {
   if (file.content != NULL) munmap((void *)file.content, file.size);
 }
 
-/* The library contains the names of these functions as text. */
+/* Return whether the library looks a function up: if so, its file contains the function's name as text. */
 static bool needs(library_file file, const char *function) {
   return file.content == NULL || memmem(file.content, file.size, function, strlen(function) + 1) != NULL;
 }
@@ -71,17 +71,17 @@ static void *load(const char *name) {
 static bool check(library_file file, msp_reason *why) {
   for (size_t i = 0; i < sizeof companions / sizeof *companions; ++i) {
     const char *name = companions[i].library;
-    bool used = strcmp(name, MSPTI_RUNTIME) == 0; /* by the job: another copy would be another runtime */
+    bool used = strcmp(name, MSPTI_RUNTIME) == 0; /* the job has loaded it; another copy would be another runtime */
     void *library = used ? dlopen(name, RTLD_LAZY | RTLD_NOLOAD) : load(name);
     if (library == NULL) {
       snprintf(why->text, sizeof why->text,
-               "%s is missing, without which it would end the job; source CANN's set_env.sh (%s)", name, dlerror());
+               "%s is missing, and msPTI would end the job without it; source CANN's set_env.sh (%s)", name, dlerror());
       return false;
     }
     for (const char *const *function = companions[i].functions; *function != NULL; ++function) {
       if (dlsym(library, *function) != NULL || !needs(file, *function)) continue;
       snprintf(why->text, sizeof why->text,
-               "%s has no %s, without which it would end the job; use a driver and a CANN that belong together", name,
+               "%s has no %s, and msPTI would end the job without it; use a driver that fits this CANN", name,
                *function);
       return false;
     }

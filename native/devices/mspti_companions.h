@@ -1,5 +1,5 @@
-/* The libraries in which msPTI looks up functions. If one of these is missing when it is needed, which may be only when
- * recording starts, msPTI ends the process by an exception that cannot be caught.
+/* The libraries in which msPTI looks up functions. If such a library or function is missing when msPTI needs it, which
+ * may be only when recording starts, msPTI ends the process by an exception that cannot be caught.
  */
 #ifndef MSP_DEVICES_MSPTI_COMPANIONS_H
 #define MSP_DEVICES_MSPTI_COMPANIONS_H
@@ -14,8 +14,8 @@
 /* Return whether the loaded driver has a device. */
 bool mspti_has_devices(void *driver);
 
-/* Load these libraries, as msPTI does, and check that they have the functions that it needs; they stay loaded. Returns
- * false with a reason.
+/* Load these libraries, as msPTI does, and check that they have the functions that msPTI needs; the libraries stay
+ * loaded. Returns false with a reason on failure.
  */
 bool mspti_load_companions(const char *library, msp_reason *why);
 

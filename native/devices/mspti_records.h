@@ -1,9 +1,9 @@
-/* msPTI's activity records, as far as they are read, and their conversion.
+/* The used parts of msPTI's activity records, and their conversion.
  *
- * A record is as long as its kind is, packed and padded to 8 bytes, so that its 64-bit fields stand at multiples of 4.
- * msPTI's own function that steps from one record to the next keeps its place per thread until the end, and does not
- * advance past an unknown kind; so this code steps by itself, by this table. Times are nanoseconds of CLOCK_REALTIME.
- * Names live as long as the library.
+ * All records of a kind have the same length. They are packed and padded to 8 bytes, so that the offset of a 64-bit
+ * field is a multiple of 4. msPTI's own function for the next record stores a position for each thread, and stops at an
+ * unknown kind. So this code finds the next record by a table of lengths. Times are nanoseconds of CLOCK_REALTIME.
+ * Names are valid as long as the library is loaded.
  */
 #ifndef MSP_DEVICES_MSPTI_RECORDS_H
 #define MSP_DEVICES_MSPTI_RECORDS_H
@@ -32,13 +32,13 @@ enum {
 
 typedef enum {
   MSPTI_TAKEN,
-  MSPTI_BEGINS, /* of a range of markers: it has no end yet */
-  MSPTI_ENDS,   /* of such a range: it has neither a begin nor names */
+  MSPTI_BEGINS, /* the begin of a range of markers, without an end */
+  MSPTI_ENDS,   /* the end of such a range, without a begin and names */
   MSPTI_UNASKED,
   MSPTI_UNFINISHED,
 } mspti_outcome;
 
-/* The length of a record of a kind; 0 for an unknown kind. */
+/* Return the length of records of a kind; 0 for an unknown kind. */
 size_t mspti_size_of(uint32_t kind);
 
 /* Return whether a record is a marker of the host that a stream will report, too, by its number and without its

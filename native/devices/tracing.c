@@ -11,11 +11,11 @@
 #include "recorder.h"
 
 #define SETTLE_PAUSE_NS 5000000
-#define SETTLE_ROUNDS 100 /* half a second: longest delay of an end */
+#define SETTLE_ROUNDS 100 /* longest delay of `detach`: half a second */
 
 static struct {
-  pthread_mutex_t lock; /* one call at a time */
-  bool forked;          /* a child of a process that had attached: nothing of the vendor's works there */
+  pthread_mutex_t lock; /* held during each call of the interface */
+  bool forked;          /* this is a fork child of a process with an attached interface, which does not work here */
   bool hangs;
   bool attached;
   const msp_backend *backend; /* the interface that was attached last */
@@ -46,7 +46,7 @@ static void lock(void) {
   pthread_mutex_lock(&tracing.lock);
 }
 
-static void tell(const msp_reason *reason, char *why, uint32_t room) {
+static void copy_reason(const msp_reason *reason, char *why, uint32_t room) {
   if (room == 0) return;
   size_t length = strnlen(reason->text, room - 1);
   memcpy(why, reason->text, length);
@@ -62,7 +62,7 @@ bool msp_trace_ready(uint32_t source) {
   return backend != NULL && backend->ready();
 }
 
-/* In the lock. */
+/* Called in the lock. */
 static int hang(void) {
   __atomic_store_n(&tracing.hangs, true, __ATOMIC_RELAXED);
   return MSP_TRACE_HANGS;
@@ -77,12 +77,12 @@ static int attach(const msp_backend *backend, const char *library, msp_reason *r
     return MSP_TRACE_FAILED;
   }
   msp_recorder_when_forked(after_fork);
-  tracing.backend = backend; /* before: a fork may come in between */
+  tracing.backend = backend; /* before the call, because another thread may fork during it */
   int outcome = backend->attach(library, reason);
   if (outcome != MSP_TRACE_DONE) return outcome;
   if (!msp_drain_start(backend)) {
     backend->detach();
-    strcpy(reason->text, "there is no thread to be had");
+    strcpy(reason->text, "no thread can be started");
     return MSP_TRACE_FAILED;
   }
   tracing.attached = true;
@@ -94,7 +94,7 @@ int msp_trace_attach(uint32_t source, const char *library, char *why, uint32_t r
   lock();
   int outcome = attach(backend_of(source), library, &reason);
   pthread_mutex_unlock(&tracing.lock);
-  tell(&reason, why, room);
+  copy_reason(&reason, why, room);
   return outcome;
 }
 
@@ -109,11 +109,11 @@ int msp_trace_record(uint32_t kinds, char *why, uint32_t room) {
     if (outcome == MSP_TRACE_HANGS) hang();
   }
   pthread_mutex_unlock(&tracing.lock);
-  tell(&reason, why, room);
+  copy_reason(&reason, why, room);
   return outcome;
 }
 
-/* In the lock. */
+/* Called in the lock. */
 static int flush(bool everything) {
   if (tracing.hangs) return MSP_TRACE_HANGS;
   if (!tracing.attached) return MSP_TRACE_IDLE;
@@ -127,8 +127,8 @@ int msp_trace_flush(void) {
   return outcome;
 }
 
-/* Write all records that end soon: a device runs behind the host, and records that are read now have no end. In the
- * lock. */
+/* Flush until all given-out buffers have returned, but for half a second at most: tasks that still run on the device
+ * hold buffers back, because their records have no end yet. Called in the lock. */
 static int settle(void) {
   const struct timespec pause = {0, SETTLE_PAUSE_NS};
   int outcome = flush(false);

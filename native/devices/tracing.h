@@ -1,7 +1,8 @@
 /* Tracing of a device by its vendor's interface; all interfaces are used through these functions.
  *
- * One is attached at a time, once the job has its driver in use: an interface that is attached earlier would be
- * inherited by fork children that may use the device. Its MSP_DEVICE_SOURCE_* identifies it (device_format.h).
+ * One interface is attached at a time, and only after the job has used the device's driver. If it were attached
+ * earlier, fork children, which may use the device, would inherit it. An MSP_DEVICE_SOURCE_* identifies an interface
+ * (device_format.h).
  */
 #ifndef MSP_DEVICES_TRACING_H
 #define MSP_DEVICES_TRACING_H
@@ -10,16 +11,16 @@
 #include <stdint.h>
 
 /* cffi:begin */
-/* what became of a call */
+/* outcomes of a call */
 #define MSP_TRACE_DONE 0
-#define MSP_TRACE_IDLE 1    /* the job has no driver in use in this process */
-#define MSP_TRACE_OWNED 2   /* another tool has the interface */
-#define MSP_TRACE_FAILED 3  /* it cannot be used */
+#define MSP_TRACE_IDLE 1    /* the job does not use the driver in this process */
+#define MSP_TRACE_OWNED 2   /* another tool uses the interface */
+#define MSP_TRACE_FAILED 3  /* the interface cannot be used */
 #define MSP_TRACE_HANGS 4   /* the interface did not answer; it is never called again */
-#define MSP_TRACE_MISSING 5 /* the library cannot be loaded: another one may be */
+#define MSP_TRACE_MISSING 5 /* the library cannot be loaded; the caller may try another one */
 
-/* kinds of records besides kernels, copies, and calls of the runtime that launch them */
-#define MSP_TRACE_BASIC 1  /* these themselves */
+/* kinds of records */
+#define MSP_TRACE_BASIC 1  /* kernels, copies, and the calls of the runtime that launch them */
 #define MSP_TRACE_DRIVER 2 /* calls of the driver: compilers launch without the runtime */
 #define MSP_TRACE_GRAPHS 4 /* launches of graphs, in place of the kernels in them */
 #define MSP_TRACE_MEMORY 8 /* memory, copies and sets, where the interface reports them only on demand */
@@ -33,28 +34,28 @@ typedef struct {
   uint64_t lost;
   uint64_t dropped;
   uint64_t stopped;
-  uint64_t uncertainty_ns; /* uncertainty of the times, ns; 0 where the interface reads our clock */
+  uint64_t uncertainty_ns; /* uncertainty of the times, ns; 0 if the interface reads CLOCK_MONOTONIC_RAW */
   uint32_t version;        /* the interface's own version number */
 } msp_trace_counts;
 
-/* Tell whether the job has the driver of that interface in use in this process. Loads nothing: half a microsecond where
- * it is not loaded. */
+/* Return whether the job uses the driver of an interface in this process by now. Loads nothing, and takes half a
+ * microsecond if the driver is not loaded. */
 bool msp_trace_ready(uint32_t source);
 
-/* Take the interface that `library` has, with nothing recorded yet; `why` receives a reason of at most `room` bytes. */
+/* Attach the interface in `library` without recording yet; `why` receives a reason of at most `room` bytes. */
 int msp_trace_attach(uint32_t source, const char *library, char *why, uint32_t room);
 
-/* Record MSP_TRACE_BASIC and others from here on, or nothing more (0); on success, `why` names the kinds that are left
- * out, and why. */
+/* Record MSP_TRACE_BASIC and other kinds from now on, or stop recording (0). On success, `why` names the kinds that the
+ * interface refuses, and the reason. */
 int msp_trace_record(uint32_t kinds, char *why, uint32_t room);
 
-/* Have everything that has ended written to the store. */
+/* Write all complete records to the store. */
 int msp_trace_flush(void);
 
-/* Have everything written, and give the interface back as it was found. */
+/* Write all records, and detach the interface with its settings restored. */
 int msp_trace_detach(void);
 
-/* The counts of the interface that was attached last, in this process so far. */
+/* Copy the counts, in this process so far, of the interface that was attached last. */
 void msp_trace_count(msp_trace_counts *counts);
 /* cffi:end */
 

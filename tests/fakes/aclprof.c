@@ -1,9 +1,10 @@
-/* CANN's profiler without a device: the names of libmsprofiler.so, its order of calls, its codes, its handler for
- * SIGINT and the thread behind that, and a folder PROF_* for what a program says that the device ran.
+/* A fake of CANN's profiler, libmsprofiler.so, that needs no device. It has the library's functions, their order and
+ * their return codes, its handler of SIGINT and the thread behind the handler. It writes a folder PROF_* with the
+ * kernels that a program reports by `fake_npu_runs`.
  *
- * FAKE_ACLPROF holds what calls answer: "aclprofStart=500005 aclprofSetConfig8=100010"; aclprofCreateConfig, or
- * aclprofCreateConfig8 for some metrics alone, answers no configuration. FAKE_ACLPROF_LOG names a file that receives a
- * line a call: process, name, arguments, code.
+ * The variable FAKE_ACLPROF holds the codes that calls return, such as "aclprofStart=500005 aclprofSetConfig8=100010".
+ * With "aclprofCreateConfig=0", this call returns no configuration; "aclprofCreateConfig8=0" is for metrics 8 alone.
+ * FAKE_ACLPROF_LOG names a file to which each call adds a line: process, name, arguments, code.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -86,7 +87,7 @@ static void interrupt(int number) {
   if (write(fake.interrupted[1], "", 1) < 0) abort();
 }
 
-/* The real one ends everything two seconds after the signal. */
+/* The thread behind the handler of SIGINT. The real one ends the process two seconds after the signal. */
 static void *watch(void *unused) {
   char byte;
   while (read(fake.interrupted[0], &byte, 1) == 1) note(DONE, "interrupted");
@@ -162,7 +163,7 @@ int aclprofStop(config *made) {
   return code;
 }
 
-/* For programs: say that the device ran a kernel, `length` ns from `delay` ns after this call on. */
+/* Called by programs: report that the device ran a kernel for `length` ns, from `delay` ns after this call on. */
 void fake_npu_runs(const char *name, const char *type, uint32_t stream, uint32_t delay, uint32_t length) {
   if (!fake.started) return;
   long long launched = now();

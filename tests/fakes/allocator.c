@@ -1,4 +1,4 @@
-/* A library with an allocator, as PyTorch's: it takes blocks by posix_memalign and gives them back by free. */
+/* A library with an allocator like PyTorch's: it takes blocks with posix_memalign and releases them with free. */
 #include <stdlib.h>
 
 void *take(size_t size) {
@@ -6,7 +6,7 @@ void *take(size_t size) {
   return posix_memalign(&memory, 64, size) == 0 ? memory : NULL;
 }
 
-/* Memory that is no block of the allocator. */
+/* Return memory that is not a block of the allocator. */
 void *take_other(size_t size) { return malloc(size); }
 
 void give(void *memory) { free(memory); }

@@ -1,5 +1,6 @@
-/* Libraries of CANN and its driver without a device behind them, one for each of ALOG, PROFAPI, HAL and ACL: what msPTI
- * and a tracing tool ask of them. FAKE_NPUS is how many devices there are. OLD lacks a function.
+/* Fakes of libraries of CANN and its driver that need no device, with the functions that msPTI and a tracing tool call.
+ * One of the macros ALOG, PROFAPI, HAL and ACL chooses the library. With the macro OLD, HAL lacks a function. The
+ * variable FAKE_NPUS holds the number of devices.
  */
 #include <dlfcn.h>
 #include <stdint.h>
@@ -47,7 +48,7 @@ int drvGetDevIDs(uint32_t *devices, uint32_t count) {
   return 0;
 }
 
-/* of channels of a device, which has none */
+/* The functions for channels of a device; the fake device has no channels. */
 int prof_drv_get_channels(unsigned device, void *channels) { return device > 0 || channels == NULL; }
 int prof_drv_start(unsigned device, unsigned channel, void *what) { return device > 0 || channel > 0 || what == NULL; }
 int prof_stop(unsigned device, unsigned channel) { return device > 0 || channel > 0; }
@@ -65,12 +66,12 @@ int halProfDataFlush(unsigned device, unsigned channel, unsigned *size) {
 #endif
 
 #ifdef ACL
-/* It is linked to the driver. */
+/* Load the driver, to which the real library is linked. */
 __attribute__((constructor)) static void load(void) { dlopen("libascend_hal.so", RTLD_NOW | RTLD_GLOBAL); }
 
 int aclInit(const char *path) { return path != NULL && *path == 0; }
 
-/* Which device the calling thread uses: FAKE_ACL_DEVICE, -1 for none. */
+/* Return the calling thread's device: FAKE_ACL_DEVICE, or an error if that is -1. */
 int aclrtGetDevice(int32_t *device) {
   const char *number = getenv("FAKE_ACL_DEVICE");
   if (number != NULL && atoi(number) < 0) return NO_CONTEXT;

@@ -1,4 +1,4 @@
-/* What a program calls of the fake msPTI in place of CANN: launches, exchanges, markers, and whatever else happens. */
+/* Functions of the fake msPTI that a program calls in place of CANN: launches, exchanges, markers and others. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -9,13 +9,13 @@
 
 static uint32_t thread_id(void) { return (uint32_t)syscall(SYS_gettid); }
 
-/* In the lock. */
+/* With the lock held: add a record of a call on the host. */
 static void emit_call(const char *name, uint64_t start, uint64_t end) {
   call_activity call = {API, start, end, (uint32_t)getpid(), thread_id(), fake.correlation, name};
   fake_put(&call, sizeof call);
 }
 
-/* In the lock: when what is launched now begins on a stream. */
+/* With the lock held: occupy a stream with a task, and return when the task begins. */
 static uint64_t begin(uint32_t stream, uint64_t start_ns, uint64_t duration_ns) {
   uint64_t *busy = &fake.busy_until[stream % 256];
   if (start_ns == 0) start_ns = fake_now() + 2000;
@@ -68,8 +68,8 @@ void fake_copy(uint32_t direction, uint64_t bytes, uint32_t stream, uint64_t dur
   pthread_mutex_unlock(&fake.lock);
 }
 
-/* Mark a moment (1), a begin (2) or an end (4), and on a stream as well unless that is negative: the stream tells its
- * marker later, by its number alone, and the host has no names for an end. */
+/* Add a marker of a moment (1), a begin (2) or an end (4). Unless `stream` is negative, also add a marker of the
+ * stream, later and without names. */
 void fake_marker(uint32_t flag, uint64_t id, const char *name, const char *domain, int stream) {
   pthread_mutex_lock(&fake.lock);
   if (stream >= 0) flag <<= 3;
@@ -82,7 +82,7 @@ void fake_marker(uint32_t flag, uint64_t id, const char *name, const char *domai
   pthread_mutex_unlock(&fake.lock);
 }
 
-/* Wait until all that was launched has ended, as aclrtSynchronizeDevice. */
+/* Wait until all launched work has ended, like aclrtSynchronizeDevice. */
 void fake_synchronize(void) {
   uint64_t until = 0;
   pthread_mutex_lock(&fake.lock);
@@ -93,7 +93,7 @@ void fake_synchronize(void) {
   while (fake_now() <= until) usleep(20);
 }
 
-/* The same as a call that is told. */
+/* Wait like `fake_synchronize`, and add a record of this call. */
 void fake_wait(void) {
   uint64_t begun = fake_now();
   fake_synchronize();
@@ -103,14 +103,14 @@ void fake_wait(void) {
   pthread_mutex_unlock(&fake.lock);
 }
 
-/* Put bytes as they are into a buffer. */
+/* Put a record's bytes unchanged into a buffer. */
 void fake_emit(const void *record, size_t size) {
   pthread_mutex_lock(&fake.lock);
   fake_put(record, size);
   pthread_mutex_unlock(&fake.lock);
 }
 
-/* Ask for a buffer and give it back with nothing in it. */
+/* Request a buffer and give it back empty. */
 void fake_return_empty(void) {
   uint8_t *memory = NULL;
   size_t size = 0, most = 0;
@@ -118,7 +118,7 @@ void fake_return_empty(void) {
   if (memory != NULL) fake.complete(memory, size, 0);
 }
 
-/* Keep the current buffer when it is flushed; let it go later, from wherever that is called. */
+/* From now on keep the current buffer, even in a flush; with 0, give it back, on the thread that calls this. */
 void fake_keep(int keeps) {
   pthread_mutex_lock(&fake.lock);
   fake.keeps = keeps != 0;
@@ -130,7 +130,7 @@ void fake_keep(int keeps) {
   pthread_mutex_unlock(&fake.lock);
 }
 
-/* Until no full buffer is on its way back any more. */
+/* Wait until all full buffers have been given back. */
 void fake_settle(void) {
   for (;;) {
     pthread_mutex_lock(&fake.lock);
@@ -141,7 +141,7 @@ void fake_settle(void) {
   }
 }
 
-/* Have its clock jump, as when it is read anew. */
+/* Let the fake library's clock jump. */
 void fake_jump(int64_t nanoseconds) {
   pthread_mutex_lock(&fake.lock);
   fake.shift += nanoseconds;

@@ -1,4 +1,4 @@
-/* A driver of CUDA without a device behind it: what a tracing tool asks of libcuda.so.1. */
+/* A fake of CUDA's driver, libcuda.so.1, that needs no device, with the functions that a tracing tool calls. */
 #include <stdlib.h>
 
 #define NOT_INITIALIZED 3

@@ -1,10 +1,11 @@
-/* A CUPTI without a device: its exported names, its contract of buffers and callbacks, and records that a program asks
- * for. Sizes of records are those of version 12.8.
+/* A fake of CUPTI that needs no device. It has CUPTI's functions, hands over buffers through callbacks as CUPTI does,
+ * and makes the records that a program orders with the functions in launches.c. Records have the sizes of CUPTI 12.8.
  *
- * FAKE_CUPTI holds words for what goes wrong: "owned" (somebody has subscribed), "segfaults" (any call), "crashes"
- * (any call without a driver, as 13.2), "fails" (every call, as 13.3 without a driver), "own-clock" (ours is refused),
- * "ancient" (version 11.0), "new" (version 13.0), "no-kernels" (their kind is refused), "hangs" (a flush never
- * returns). FAKE_CUPTI_LOG names a file that receives a line a call. What a program calls is in launches.c.
+ * The variable FAKE_CUPTI holds words for failures: "owned" (another tool has subscribed), "segfaults" (each call
+ * does), "crashes" (each call without a driver does, as in 13.2), "fails" (each call does, as in 13.3 without a
+ * driver), "own-clock" (the recorder's clock is refused), "ancient" (version 11.0), "new" (version 13.0), "no-kernels"
+ * (records of kernels are refused), "hangs" (a flush never returns). FAKE_CUPTI_LOG names a file to which each call
+ * adds a line.
  */
 #include "cupti.h"
 
@@ -27,7 +28,7 @@ static bool is(const char *word) {
   return words != NULL && strstr(words, word) != NULL;
 }
 
-/* What every call does first: a line of the log, and what goes wrong with all of them. */
+/* Called first by each function: write a line of the log, and fail if all calls are to fail. */
 static int enter(const char *call, long argument) {
   const char *path = getenv("FAKE_CUPTI_LOG");
   FILE *log = path != NULL ? fopen(path, "a") : NULL;
@@ -48,7 +49,7 @@ uint64_t fake_clock(clockid_t clock) {
 
 uint64_t fake_now(void) { return fake.clock != NULL ? fake.clock() : fake_clock(CLOCK_REALTIME); }
 
-/* In the lock. */
+/* With the lock held: append the current buffer to the full ones. */
 void fake_retire(void) {
   *fake.last = fake.current;
   fake.last = &fake.current->next;
@@ -56,8 +57,7 @@ void fake_retire(void) {
   pthread_cond_signal(&fake.work);
 }
 
-/* Put a record into a buffer. In the lock, which is the kind of lock that is held while a real one asks for a buffer.
- */
+/* Put a record into a buffer. The lock is held, because the real CUPTI also requests a buffer while it holds a lock. */
 void fake_put(const void *record, size_t size, uint64_t ready_ns) {
   uint32_t kind;
   memcpy(&kind, record, sizeof kind);
@@ -85,7 +85,7 @@ static void hand_over(buffer *done) {
   free(done);
 }
 
-/* Take the first full buffer if its records have ended, or in any case. In the lock. */
+/* With the lock held: take the first full buffer; unless `everything`, only if the work of its records has ended. */
 static buffer *take_full(bool everything) {
   buffer *first = fake.full;
   if (first == NULL || fake.keeps || (!everything && first->ready_ns > fake_now())) return NULL;
@@ -94,7 +94,7 @@ static buffer *take_full(bool everything) {
   return first;
 }
 
-/* Buffers come back late, and on a thread that nobody else knows. */
+/* Give back full buffers, with a delay and on a thread of the library's own. */
 static void *work(void *unused) {
   (void)unused;
   pthread_mutex_lock(&fake.lock);
@@ -161,7 +161,7 @@ int cuptiActivityRegisterTimestampCallback(clock_function clock) {
   if (result != SUCCESS || is("own-clock")) return UNKNOWN;
   pthread_mutex_lock(&fake.lock);
   fake.clock = clock;
-  memset(fake.busy_until, 0, sizeof fake.busy_until); /* times of another clock */
+  memset(fake.busy_until, 0, sizeof fake.busy_until); /* these are times of the previous clock */
   if (fake.current != NULL) fake.current->ready_ns = 0;
   for (buffer *waiting = fake.full; waiting != NULL; waiting = waiting->next) waiting->ready_ns = 0;
   pthread_mutex_unlock(&fake.lock);
@@ -236,7 +236,7 @@ int cuptiActivityGetNextRecord(uint8_t *memory, size_t valid, void **record) {
   return SUCCESS;
 }
 
-/* What has not ended yet has no times. */
+/* Set the times of kernels that have not ended to 0. */
 static void cut(buffer *of, uint64_t now) {
   for (size_t at = 0; at < of->used; at += fake_size_of(*(uint32_t *)(void *)(of->memory + at))) {
     kernel_activity *kernel = (void *)(of->memory + at);

@@ -1,4 +1,4 @@
-/* What the two halves of the fake CUPTI share: records, callbacks, buffers. */
+/* Declarations for both files of the fake CUPTI: records, callbacks, buffers. */
 #ifndef FAKE_CUPTI_H
 #define FAKE_CUPTI_H
 
@@ -57,7 +57,7 @@ typedef struct buffer {
   struct buffer *next;
   uint8_t *memory;
   size_t size, used;
-  uint64_t ready_ns; /* when the last of its records has ended */
+  uint64_t ready_ns; /* when the work of all its records has ended */
 } buffer;
 
 typedef struct {
@@ -66,7 +66,7 @@ typedef struct {
   pthread_t worker;
   bool works, subscribed, threads_by_system;
   int flushes;
-  bool keeps; /* buffers come back only when a program lets them */
+  bool keeps; /* buffers are kept until a program has them given back */
   bool enabled[KINDS];
   request_function request;
   complete_function complete;
@@ -75,21 +75,23 @@ typedef struct {
   size_t dropped;
   buffer *current;
   buffer *full, **last;
-  uint64_t busy_until[256]; /* by stream */
+  uint64_t busy_until[256]; /* end of the last work on each stream */
 } fake_state;
 
 extern fake_state fake;
 
 uint64_t fake_clock(clockid_t clock);
 
-/* Its clock: the one it was given, or the wall's. */
+/* Return the time of the recorder's clock if there is one, else of the wall clock. */
 uint64_t fake_now(void);
 
-/* In the lock: put a record into a buffer, which comes back once it has ended; let the current buffer go. */
+/* With the lock held: put a record into a buffer, which is not given back before `ready_ns` except by force. */
 void fake_put(const void *record, size_t size, uint64_t ready_ns);
+
+/* With the lock held: append the current buffer to the full ones. */
 void fake_retire(void);
 
-/* How long a record of a kind is; 0 for what is none. */
+/* Return the size of a kind's records; 0 if there is no such kind. */
 size_t fake_size_of(uint32_t kind);
 
 #endif

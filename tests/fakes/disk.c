@@ -1,7 +1,8 @@
-/* A file system that fails below one folder, for LD_PRELOAD: after so many successful calls each call that makes,
- * grows or writes a file there fails with an error number. Stores into mapped pages are not failed.
+/* A library for LD_PRELOAD that simulates a failing file system below one folder. After a number of successful calls,
+ * each call that makes, grows or writes a file there fails. Writes into mapped pages do not fail.
  *
- * DISK_FOLDER: part of the paths concerned. DISK_ERROR: the error number. DISK_AFTER: calls that succeed first.
+ * DISK_FOLDER: a part of the paths of files whose calls fail. DISK_ERROR: the error number. DISK_AFTER: the number of
+ * calls that succeed first.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -19,7 +20,7 @@
 
 static atomic_long calls;
 
-/* Return whether a call for this path is to fail, and set errno. */
+/* Return whether a call for this path has to fail; set errno if so. */
 static int fails(const char *path) {
   const char *folder = getenv("DISK_FOLDER"), *error = getenv("DISK_ERROR"), *after = getenv("DISK_AFTER");
   if (folder == NULL || error == NULL || path == NULL || strstr(path, folder) == NULL) return 0;
@@ -77,7 +78,7 @@ int ftruncate64(int descriptor, off64_t length) {
   return fails_at(descriptor) ? -1 : REAL(ftruncate64)(descriptor, length);
 }
 
-/* These two return the error number. */
+/* The two functions for posix_fallocate return the error number itself. */
 int posix_fallocate(int descriptor, off_t from, off_t length) {
   return fails_at(descriptor) ? errno : REAL(posix_fallocate)(descriptor, from, length);
 }

@@ -1,4 +1,4 @@
-/* A host of another name, for LD_PRELOAD: $FAKE_HOST. */
+/* A library for LD_PRELOAD that changes the host's name to $FAKE_HOST. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* What a program calls of the fake CUPTI in place of CUDA: launches, copies, waits, and whatever else is to happen. */
+/* Functions of the fake CUPTI that a program calls in place of CUDA: launches, copies, waits and others. */
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -13,7 +13,7 @@ static uint32_t thread_id(void) {
   return fake.threads_by_system ? (uint32_t)syscall(SYS_gettid) : (uint32_t)(uintptr_t)pthread_self();
 }
 
-/* In the lock. */
+/* With the lock held: add a record of a call on the host. */
 static void emit_call(uint32_t kind, uint32_t number, uint64_t start, uint64_t end) {
   call_activity call = {kind, number, start, end, (uint32_t)getpid(), thread_id(), fake.correlation, 0};
   fake_put(&call, sizeof call, end);
@@ -50,7 +50,7 @@ uint32_t fake_launch(const char *name, uint32_t stream, uint64_t start_ns, uint6
   return correlation;
 }
 
-/* A call that `waits` returns when it has copied, as those of memory do that the system may move. */
+/* Add records of a copy and its call. If `waits`, return after the copy's end, as for a copy from pageable memory. */
 static uint32_t copy(uint8_t kind, uint64_t bytes, uint32_t stream, uint64_t duration_ns, bool waits) {
   pthread_mutex_lock(&fake.lock);
   uint64_t begun = fake_now();
@@ -105,7 +105,7 @@ void fake_synchronize(uint32_t stream) {
   pthread_mutex_unlock(&fake.lock);
 }
 
-/* Put a record as it is into a buffer; it is as long as its kind is. */
+/* Put a record unchanged into a buffer; it has to have the size of its kind. */
 void fake_emit(const void *record) {
   pthread_mutex_lock(&fake.lock);
   fake_put(record, fake_size_of(*(const uint32_t *)record), 0);
@@ -134,7 +134,7 @@ void fake_keep(int keeps) { fake.keeps = keeps != 0; }
 
 void fake_count_from(uint32_t correlation) { fake.correlation = correlation - 1; }
 
-/* How often buffers were asked for so far. */
+/* Return the number of flushes so far. */
 int fake_flushes(void) {
   pthread_mutex_lock(&fake.lock);
   int flushes = fake.flushes;
@@ -160,10 +160,10 @@ static void complete_any(void *context, uint32_t stream, uint8_t *memory, size_t
   (void)stream;
   (void)size;
   (void)valid;
-  thrown_away = memory; /* one of several that come at once is lost: this is a measurement */
+  thrown_away = memory; /* if several buffers come at once, all but one leak, which is enough for measurements */
 }
 
-/* Have records made for nobody, until somebody registers. */
+/* Record calls and kernels and drop the records, until a recorder registers its callbacks. */
 void fake_throw_away(void) {
   cuptiActivityRegisterCallbacks(request_any, complete_any);
   cuptiActivityEnable(5);

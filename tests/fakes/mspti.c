@@ -1,11 +1,12 @@
-/* An msPTI without a device: its 15 exported names, its contract of buffers and callbacks, and records that a program
- * asks for. Loaded without its three companions it ends the process, as the real one does; a fork child of a process
- * that has subscribed hangs when it exits, as with the real one. OLD needs less of the driver.
+/* A fake of msPTI that needs no device. It has msPTI's 15 functions, hands over buffers through callbacks as msPTI
+ * does, and makes the records that a program orders with the functions in ascend_launches.c. Like the real msPTI, it
+ * ends the process if one of the three libraries that it needs is missing, and a fork child of a process that has
+ * subscribed hangs when it exits. With the macro OLD, it needs one function less of the driver.
  *
- * FAKE_MSPTI holds words for what goes wrong: "owned" (somebody has subscribed), "fails" (the subscription), "old" (no
- * kinds from COMMUNICATION on), "no-kernels", "no-calls" (these kinds are refused), "all-preloaded" (every kind needs
- * LD_PRELOAD), "hangs" (a flush never returns). FAKE_MSPTI_LOG names a file that receives a line a call. What a program
- * calls is in ascend_launches.c.
+ * The variable FAKE_MSPTI holds words for failures: "owned" (another tool has subscribed), "fails" (the subscription
+ * does), "old" (the kinds from COMMUNICATION on are unknown), "no-kernels" and "no-calls" (these records are refused),
+ * "all-preloaded" (each kind needs LD_PRELOAD), "hangs" (a flush never returns). FAKE_MSPTI_LOG names a file to which
+ * each call adds a line.
  */
 #include "mspti.h"
 
@@ -17,7 +18,7 @@
 #include <unistd.h>
 
 fake_state fake = {.lock = PTHREAD_MUTEX_INITIALIZER, .last = &fake.first};
-static __thread bool inside; /* a callback of whoever records */
+static __thread bool inside; /* whether this thread runs a callback of the recorder */
 
 static bool is(const char *word) {
   const char *words = getenv("FAKE_MSPTI");
@@ -39,14 +40,14 @@ static void need(const char *name, const char *function) {
   abort();
 }
 
-/* As a static initialiser of the real one that throws. */
+/* Fail without the needed libraries, as the real library's static initialiser does with an exception. */
 __attribute__((constructor)) static void load(void) {
   need("libascendalog.so", "CheckLogLevelForC");
   need("libascendalog.so", "DlogInnerForC");
   need("libprofapi.so", "MsprofRegisterProfileCallback");
 }
 
-/* As its threads, and what it does with a device. */
+/* Look up the functions that the real library needs for its threads and for a device. */
 static void use_driver(void) {
   static const char *const needed[] = {"drvGetDevNum",     "drvGetDevIDs",          "halGetDeviceInfo",
                                        "halGetAPIVersion", "prof_drv_get_channels", "prof_drv_start",
@@ -59,12 +60,13 @@ static void use_driver(void) {
   need("libprofapi.so", "profSetProfCommand");
 }
 
-/* As static destructors of the real one, which wait for threads of the process that subscribed. */
+/* Hang in a fork child, as the real library's destructors do, which wait for threads of the process that subscribed. */
 __attribute__((destructor)) static void unload(void) {
   while (fake.subscriber != 0 && fake.subscriber != getpid()) pause();
 }
 
-/* What every call does first: a line of the log. None may come from a callback: a lock is held there. */
+/* Called first by each function: write a line of the log. End the process if a callback of the recorder made the
+ * call: the real library holds a lock there. */
 static void enter(const char *call, long argument) {
   if (inside) abort();
   const char *path = getenv("FAKE_MSPTI_LOG");
@@ -92,7 +94,7 @@ static void hand_over(full *done) {
   inside = false;
 }
 
-/* A full buffer comes back on a thread of its own. */
+/* Give back a full buffer, on a thread for this buffer alone. */
 static void *work(void *buffer) {
   hand_over(buffer);
   free(buffer);
@@ -102,7 +104,7 @@ static void *work(void *buffer) {
   return NULL;
 }
 
-/* In the lock. */
+/* With the lock held: have the current buffer given back. */
 static void retire(void) {
   full *done = malloc(sizeof *done);
   *done = (full){fake.current, fake.size, fake.used};
@@ -129,10 +131,10 @@ static void append(const void *record, size_t size) {
   }
   memcpy(fake.current + fake.used, record, size);
   fake.used += size;
-  if (fake.used * 5 >= fake.size * 4 && !fake.keeps) retire(); /* 80 % */
+  if (fake.used * 5 >= fake.size * 4 && !fake.keeps) retire(); /* it is 80 % full */
 }
 
-/* In the lock. */
+/* With the lock held: put the records of all work that has ended by now into buffers. */
 static void read_device(void) {
   uint64_t now = fake_now();
   for (waiting **link = &fake.first; *link != NULL;) {
@@ -233,7 +235,7 @@ int msptiActivityEnableMarkerDomain(const char *name) { return name != NULL ? SU
 
 int msptiActivityDisableMarkerDomain(const char *name) { return name != NULL ? SUCCESS : INVALID; }
 
-/* It keeps its place in the thread, until it comes to an end. */
+/* Return the next record; each thread keeps its place until the end of the buffer. */
 int msptiActivityGetNextRecord(uint8_t *memory, size_t valid, void **record) {
   static __thread size_t place;
   enter("GetNextRecord", (long)place);

@@ -1,4 +1,4 @@
-/* What the two halves of the fake msPTI share: records, callbacks, buffers. */
+/* Declarations for both files of the fake msPTI: records, callbacks, buffers. */
 #ifndef FAKE_MSPTI_H
 #define FAKE_MSPTI_H
 
@@ -74,7 +74,7 @@ _Static_assert(sizeof(hccl_activity) == 56, "sizes");
 enum { SUCCESS = 0, INVALID = 1, OWNED = 2, AT_END = 3, EMPTY = 5, NOT_PRELOADED = 6, INNER = 999 };
 enum { MARKER = 1, KERNEL, API, HCCL, MEMORY, MEMSET, MEMCPY, EXTERNAL, COMMUNICATION, KINDS = 13 };
 
-/* What has not ended on the device is not in any buffer yet. */
+/* The record of work that has not ended on the device, and so is in no buffer yet. */
 typedef struct waiting {
   struct waiting *next;
   uint64_t end;
@@ -85,32 +85,32 @@ typedef struct waiting {
 typedef struct {
   pthread_mutex_t lock;
   bool subscribed, keeps;
-  int subscriber; /* process */
+  int subscriber; /* process that subscribed, or 0 */
   int flushes, handing;
   bool enabled[KINDS];
   request_function request;
   complete_function complete;
   uint64_t correlation;
-  int64_t shift; /* of its clock */
+  int64_t shift; /* ns by which the fake library's clock differs from the wall clock */
   uint64_t dropped;
   uint8_t *current;
   size_t size, used;
   waiting *first, **last;
-  uint64_t busy_until[256]; /* by stream */
+  uint64_t busy_until[256]; /* end of the last work on each stream */
 } fake_state;
 
 extern fake_state fake;
 
-/* Its clock: the wall's, shifted. */
+/* Return the time of the fake library's clock: wall-clock time with an offset. */
 uint64_t fake_now(void);
 
-/* In the lock: put a record into a buffer; what the device has ended by now goes first. */
+/* With the lock held: put a record into a buffer, after the records of all work that the device has ended by now. */
 void fake_put(const void *record, size_t size);
 
-/* In the lock: have the device run something, which is told once it has ended. */
+/* With the lock held: let the device run a task until `end`; its record goes to a buffer after that time. */
 void fake_run(const void *record, size_t size, uint64_t end);
 
-/* How long a record of a kind is; 0 for what is none. */
+/* Return the size of a kind's records; 0 if there is no such kind. */
 size_t fake_size_of(uint32_t kind);
 
 #endif

@@ -1,8 +1,8 @@
 /* A library that pushes ranges through NVTX, as libtorch_cuda does.
  *
- * With NVTX's own header (-DREAL_NVTX) all between the calls and the injection is NVIDIA's; without it is written here:
- * at the first call the library that NVTX_INJECTION64_PATH names is loaded, and its InitializeInjectionNvtx2 called
- * with what gives the table of the functions that it may put its own into.
+ * With -DREAL_NVTX, NVIDIA's header loads the injected library. Without it, this file does the same: the first call
+ * loads the library that NVTX_INJECTION64_PATH names and calls its InitializeInjectionNvtx2. The argument of this is a
+ * function that returns the table of NVTX's functions, which the library may replace by its own.
  */
 #ifdef REAL_NVTX
 #include <nvtx3/nvToolsExt.h>

@@ -1,7 +1,7 @@
-/* A wall clock that somebody sets, for LD_PRELOAD: it goes back by a day, forth by a year and back again, in turn at
- * every so many readings. The other clocks are the system's.
+/* A library for LD_PRELOAD that sets the wall clock again and again: a day back, a year ahead, an hour back, 7 s ahead,
+ * and right. The other clocks do not change.
  *
- * CLOCK_EVERY: readings between two changes.
+ * CLOCK_EVERY: the number of readings between two changes.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -1,8 +1,10 @@
-/* Take and give blocks on many threads through a library whose imports are replaced; fork meanwhile; check the counts
- * and what was written.
+/* Allocate and free blocks on many threads through a library whose imports are replaced, and fork meanwhile; check the
+ * recorder's counts and its store.
  *
- * usage: blocks FOLDER ROUNDS SEED. Built by native/sanitize.sh with the sanitizers; returns 1 when a check fails.
- * Needs liballocator_lazy.so and liballocator_now.so, whose table of imports is read-only.
+ * usage: blocks FOLDER ROUNDS SEED
+ *
+ * native/sanitize.sh builds it with the sanitizers. A failed check aborts the program. It needs the libraries
+ * liballocator_lazy.so and liballocator_now.so; the second one's table of imports is read-only.
  */
 #include "blocks.h"
 
@@ -24,7 +26,7 @@ enum { THREADS = 4, TIMES = 4000, HELD = 50, LEAST = 1024, LEFT = 3000 };
 
 static void *(*take)(size_t), *(*take_other)(size_t);
 static void (*give)(void *);
-static void *left[THREADS]; /* blocks that another thread gives back */
+static void *left[THREADS]; /* blocks of ended threads, which the main thread frees */
 
 static uint32_t random_below(unsigned *seed, uint32_t limit) { return (uint32_t)rand_r(seed) % limit; }
 
@@ -49,7 +51,7 @@ static void fork_meanwhile(void) {
   pid_t child = fork();
   CHECK(child >= 0);
   if (child == 0) {
-    void *block = take(4096); /* no lock of a thread that the child does not have is waited for */
+    void *block = take(4096); /* the child waits for no lock of a thread that only the parent has */
     give(block);
     msp_blocks_counts counts;
     msp_blocks_count(&counts);
@@ -59,7 +61,7 @@ static void fork_meanwhile(void) {
   CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-/* Return the number of blocks that were taken, less those that were released. */
+/* Return the number of allocations in the store minus the number of releases. */
 static long read_slots(const char *folder) {
   long found = 0;
   DIR *files = opendir(folder);
@@ -96,7 +98,7 @@ static void play(const char *library, const char *folder, unsigned seed) {
   const char *why = msp_blocks_watch(library, LEAST);
   if (why != NULL) fprintf(stderr, "%s %s\n", library, why);
   CHECK(why == NULL && msp_blocks_watch(library, LEAST) == NULL);
-  give(older); /* not known */
+  give(older); /* the recorder does not know this block */
   pthread_t threads[THREADS];
   for (int i = 0; i < THREADS; ++i) {
     CHECK(pthread_create(&threads[i], NULL, work, (void *)(uintptr_t)(seed + (unsigned)i)) == 0);
@@ -130,7 +132,7 @@ int main(int argc, char **argv) {
   CHECK(argc == 4);
   CHECK(msp_recorder_init() == 0);
   CHECK(msp_blocks_watch("libnone.so", LEAST) != NULL);
-  CHECK(msp_blocks_watch("libc.so.6", LEAST) != NULL); /* it does not import what it defines */
+  CHECK(msp_blocks_watch("libc.so.6", LEAST) != NULL); /* libc does not import the functions that it defines */
   for (int round = 0; round < atoi(argv[2]); ++round) {
     static const char *const libraries[] = {"liballocator_lazy.so", "liballocator_now.so"};
     for (int i = 0; i < 2; ++i) {

@@ -1,6 +1,8 @@
-/* Call made-up functions on many threads, one at a time, while tracing begins and ends; and check what was written.
+/* Call made-up functions on many threads, one thread at a time, while tracing begins and ends; check the store.
  *
- * usage: calls FOLDER ROUNDS SEED. Built by native/sanitize.sh with the sanitizers; returns 1 when a check fails.
+ * usage: calls FOLDER ROUNDS SEED
+ *
+ * native/sanitize.sh builds it with the sanitizers. A failed check aborts the program.
  */
 #include "calls.h"
 
@@ -17,7 +19,7 @@
 
 enum { THREADS = 4, CALLS = 4000, DEEP = 40, FUNCTIONS = 6, LIMIT = 30 };
 
-static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER; /* stands for the GIL */
+static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER; /* in place of the GIL */
 static msp_callee functions[FUNCTIONS];
 static uint64_t begun;
 
@@ -51,11 +53,11 @@ static void *work(void *argument) {
       call(open[depth++], true);
     } else {
       call(open[--depth], false);
-      if (random_below(&seed, 200) == 0) call(random_below(&seed, FUNCTIONS), false); /* one that nobody began */
+      if (random_below(&seed, 200) == 0) call(random_below(&seed, FUNCTIONS), false); /* an end without a begin */
     }
     if (random_below(&seed, 500) == 0) usleep(200);
   }
-  return NULL; /* with calls that have not ended */
+  return NULL; /* some calls have not ended */
 }
 
 static uint64_t count(const char *path) {

@@ -1,4 +1,4 @@
-/* What the stress programs stop at. */
+/* The check that ends a stress program if its condition is false. */
 #ifndef CHECK_H
 #define CHECK_H
 

@@ -1,4 +1,4 @@
-/* Columns at random, for the sanitizers: what is read and written stays inside of what was asked for. */
+/* Fill and read columns of random sizes; the sanitizers check that no access is outside the columns. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -127,7 +127,7 @@ static void free_device_rows(const msp_device_rows *rows) {
   for (size_t i = 0; i < sizeof columns / sizeof *columns; ++i) free(columns[i]);
 }
 
-/* The columns have room for what was counted, and no more. */
+/* Count device records, then read them into columns that have exactly the counted size. */
 static void devices(const char *bytes, size_t count, const msp_wanted *wanted) {
   msp_device_counts most = {0, 0, 0}, at = {0, 0, 0};
   msp_device_count(bytes, count, &most);
@@ -162,7 +162,7 @@ static void nest(int64_t count) {
     require(order[i] < count, "a row that is not there");
     require((parent[i] == UINT32_MAX) == (depth[i] == 0), "a parent at the wrong depth");
     if (depth[i] == 0) continue;
-    /* these cross each other, so that a parent may have begun in more than is left at this begin */
+    /* spans may overlap without one lying inside the other, so a parent may end before its child does */
     require(parent[i] < i, "a parent that begins later");
     uint32_t row = order[i], outer = order[parent[i]];
     require(lane[row] == lane[outer] && (end[outer] > start[row] || start[outer] == start[row]),
@@ -187,7 +187,7 @@ static void rows(int64_t count) {
   uint8_t *valid = room((size_t)count / 8 + 2, 1);
   for (int64_t i = 0; i < count; ++i) {
     numbers[i] = random_below(2) ? INT64_MIN + random_below(3) : INT64_MAX - random_below(3);
-    index[i] = random_below(5); /* two of them stand for none */
+    index[i] = random_below(5); /* 3 and 4 stand for no text */
     valid[i / 8] |= (uint8_t)(random_below(2) << (i & 7));
   }
   const msp_part parts[] = {
@@ -264,7 +264,7 @@ static uint64_t varint(const uint8_t **from, const uint8_t *end) {
   return 0;
 }
 
-/* Takes whole packets, counts them, and refuses further ones when it has taken as much as it may. */
+/* The number of packets that `take_packets` has taken, and the number after which it refuses further ones. */
 typedef struct {
   int64_t packets, most;
 } counted;
@@ -330,7 +330,7 @@ static void perfetto(int64_t count) {
     counted all = {.most = INT64_MAX}, few = {.most = 1};
     require(msp_perfetto_write(&tracks, &events, take_packets, &all) == MSP_PERFETTO_DONE, "events that are refused");
     int64_t per = kind == MSP_EVENT_SLICE ? 2 : 1;
-    /* a sequence begins with one packet, or with two where what crosses stands in it */
+    /* each sequence begins with one packet, or with two if it has slices that partly overlap others */
     require(all.packets >= per * count + tracks.sequence - 100, "events that are missing");
     require(all.packets <= per * count + 2 * (tracks.sequence - 100), "events that are too many");
     if (count == 0) continue;
@@ -351,7 +351,7 @@ static void perfetto(int64_t count) {
   free(truth);
 }
 
-/* usage: columns FOLDER ROUNDS SEED; the folder is not used */
+/* usage: columns FOLDER ROUNDS SEED. FOLDER is not used. */
 int main(int count, char **arguments) {
   if (count != 4) return 2;
   state = (unsigned)atoi(arguments[3]);

@@ -1,7 +1,10 @@
-/* Hammer the tracing of devices: threads that launch on the fake CUPTI, while it is taken, flushed and given back.
+/* A stress test of device tracing: threads launch kernels on the fake CUPTI, while the recorder attaches to it, flushes
+ * it and detaches from it.
  *
- * usage: devices FOLDER ROUNDS SEED, with the fakes where the loader finds them. Built by native/sanitize.sh with the
- * sanitizers; returns 1 when a check fails.
+ * usage: devices FOLDER ROUNDS SEED
+ *
+ * The loader has to find the fake libraries. native/sanitize.sh builds it with the sanitizers. A failed check aborts
+ * the program.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -66,7 +69,7 @@ int main(int argc, char **argv) {
   for (int round = 0; round < rounds; ++round) record(&seed);
   msp_close();
   msp_trace_count(&counts);
-  /* a kernel and a call each, and a call and a wait for each stream */
+  /* each launch makes records of a kernel and a call, each synchronisation records of a call and a wait */
   CHECK(counts.records == (uint64_t)rounds * THREADS * (2 * LAUNCHES + 2));
   CHECK(counts.lost + counts.dropped + counts.refused + counts.unfinished + counts.unknown == 0);
   return 0;

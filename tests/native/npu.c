@@ -1,8 +1,10 @@
-/* Hammer the tracing of NPUs: threads that launch and mark on the fake msPTI, while it is taken, flushed and given
- * back, with records between that make no sense, and fork children that have to end.
+/* A stress test of the tracing of NPUs: threads launch kernels and set markers on the fake msPTI, while the recorder
+ * attaches to it, flushes it and detaches from it. Senseless records come in between, and fork children have to end.
  *
- * usage: npu FOLDER ROUNDS SEED, with the fakes where the loader finds them. Built by native/sanitize.sh with the
- * sanitizers; returns 1 when a check fails.
+ * usage: npu FOLDER ROUNDS SEED
+ *
+ * The loader has to find the fake libraries. native/sanitize.sh builds it with the sanitizers. A failed check aborts
+ * the program.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -45,7 +47,7 @@ static void *work(void *stream) {
   return NULL;
 }
 
-/* Records of every kind and of none, with any numbers, and no texts. */
+/* Emit records of random kinds, some of which do not exist, with random numbers and without texts. */
 static void emit_strange(unsigned *seed) {
   for (int i = 0; i < STRANGE; ++i) {
     uint32_t record[18] = {(uint32_t)rand_r(seed) % 14};
@@ -55,7 +57,7 @@ static void emit_strange(unsigned *seed) {
   }
 }
 
-/* A child that leaves as programs do ends, though the library's destructors hang in it. */
+/* Check that a fork child ends with `exit`, although msPTI's destructors hang in it. */
 static void fork_child(void) {
   pid_t child = fork();
   CHECK(child >= 0);
@@ -105,7 +107,7 @@ int main(int argc, char **argv) {
   for (int round = 0; round < rounds; ++round) record(&seed, false);
   msp_trace_counts counts = {0};
   msp_trace_count(&counts);
-  /* a kernel, a call and a range each */
+  /* each launch makes records of a kernel, a call and a range */
   CHECK(counts.records == (uint64_t)rounds * THREADS * LAUNCHES * 3);
   CHECK(counts.lost + counts.dropped + counts.refused + counts.unfinished + counts.unknown + counts.unreadable == 0);
   for (int round = 0; round < rounds; ++round) record(&seed, true);

@@ -1,6 +1,9 @@
-/* Look at made-up stacks from many threads, one at a time, while one writes them; and check what was written.
+/* Sample made-up stacks on many threads, one thread at a time, while another thread writes the samples; check the
+ * store.
  *
- * usage: stacks FOLDER ROUNDS SEED. Built by native/sanitize.sh with the sanitizers; returns 1 when a check fails.
+ * usage: stacks FOLDER ROUNDS SEED
+ *
+ * native/sanitize.sh builds it with the sanitizers. A failed check aborts the program.
  */
 #include "stacks.h"
 
@@ -21,7 +24,7 @@
 enum { THREADS = 4, LOOKS = 3000, NODES_MOST = 1 << 18 };
 #define PERIOD_NS 1000000u
 
-static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER; /* stands for the GIL */
+static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER; /* in place of the GIL */
 static bool stop;
 static uint64_t looks, refused;
 
@@ -29,15 +32,15 @@ static uint32_t random_below(unsigned *seed, uint32_t limit) { return (uint32_t)
 
 static uint32_t name(const char *text) { return msp_intern(text, strlen(text), MSP_OURS, 0); }
 
-/* In the turn. */
+/* With `turn` held: take a sample of a random stack. */
 static void look(unsigned *seed, uint32_t number) {
-  msp_function told = {name("a function"), name("a_file.py"), random_below(seed, 10)};
+  msp_function names = {name("a function"), name("a_file.py"), random_below(seed, 10)};
   uint32_t thread = msp_stacks_thread(number, random_below(seed, 3), name("a thread"));
   uint32_t node = thread;
   for (uint32_t depth = random_below(seed, 6) + 1; depth > 0 && node != 0; --depth) {
     uint32_t function = random_below(seed, 8) + 1, place = random_below(seed, 20), caller = node;
     node = msp_stacks_at(caller, function, place);
-    if (node == 0) node = msp_stacks_add(caller, function, place, place / 4, &told);
+    if (node == 0) node = msp_stacks_add(caller, function, place, place / 4, &names);
   }
   ++looks;
   if (node == 0) {
@@ -72,7 +75,7 @@ static void *writes(void *unused) {
   return NULL;
 }
 
-/* Every sample names a node that is there, and so does every node. */
+/* Check that each sample's node, and each node's caller, was written before. */
 static void check_file(const char *path, bool *known, uint64_t *samples) {
   static msp_slot slots[1 << 17];
   int descriptor = open(path, O_RDONLY);
@@ -112,7 +115,7 @@ int main(int argc, char **argv) {
     pthread_join(writer, NULL);
     CHECK(msp_close() == 0);
     uint64_t samples = 0;
-    for (uint32_t file = 0; file < 64; ++file) { /* in the order of their making, which is that of one thread here */
+    for (uint32_t file = 0; file < 64; ++file) { /* in the order in which the writing thread made them */
       snprintf(path, sizeof path, "%s/%06u.seg", folder, file);
       if (access(path, R_OK) == 0) check_file(path, known, &samples);
     }

@@ -1,6 +1,9 @@
-/* Hammer the recorder from many threads while sessions are opened, closed and forked, and check what was written.
+/* A stress test of the recorder: many threads record, while the process opens and closes sessions and forks; check the
+ * stores.
  *
- * usage: stress FOLDER ROUNDS SEED. Built by native/sanitize.sh with the sanitizers; returns 1 when a check fails.
+ * usage: stress FOLDER ROUNDS SEED
+ *
+ * native/sanitize.sh builds it with the sanitizers. A failed check aborts the program.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -23,21 +26,21 @@
 #include "strings.h"
 #include "writer.h"
 
-/* In a fork child of many threads the sanitizers' own locks may be held for ever. */
+/* With sanitizers, a fork child may wait for ever for a lock of a sanitizer that another thread held. */
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 #define CHILD_RECORDS false
 #else
 #define CHILD_RECORDS true
 #endif
 
-/* ThreadSanitizer takes the child of a bare system call for its parent. */
+/* ThreadSanitizer does not notice a fork that is a bare system call, and takes the child for the parent. */
 #if defined(__SANITIZE_THREAD__)
 #define BARE_FORKS false
 #else
 #define BARE_FORKS true
 #endif
 
-/* qemu's own locks may be held for ever in a fork child of many threads. */
+/* With qemu, a fork child may wait for ever for a lock of qemu that another thread held. */
 #if defined(EMULATED)
 #define FORKS false
 #else
@@ -81,10 +84,10 @@ static void nest(unsigned *seed, int depth) {
       break;
     }
     case 3:
-      msp_end(token + 1, 0); /* nobody's */
+      msp_end(token + 1, 0); /* the token of no span */
       break;
     case 4:
-      return; /* an outer end, or the thread's, abandons it */
+      return; /* this span ends with an outer span or with the thread */
     default:
       break;
   }
@@ -99,7 +102,7 @@ static void *work(void *argument) {
   return NULL;
 }
 
-/* Keep THREADS threads running; each ends soon and is followed by another. */
+/* Run one thread after the other; each ends soon. */
 static void *employ(void *argument) {
   unsigned seed = (unsigned)(uintptr_t)argument;
   while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
@@ -121,7 +124,7 @@ static uint64_t check_file(const char *path) {
   const msp_segment_header *header = memory;
   const msp_slot *slots = (const msp_slot *)(header + 1);
   CHECK(header->magic == MSP_MAGIC);
-  uint64_t capacity = ((uint64_t)info.st_size - MSP_HEADER_SIZE) / MSP_SLOT_SIZE; /* a close cuts off what is unused */
+  uint64_t capacity = ((uint64_t)info.st_size - MSP_HEADER_SIZE) / MSP_SLOT_SIZE; /* a close cuts off unused slots */
   CHECK(capacity <= header->capacity && (uint64_t)info.st_size == MSP_HEADER_SIZE + capacity * MSP_SLOT_SIZE);
   uint64_t events = 0, at = 0;
   for (; at < capacity && slots[at].kind != 0; at += 1u + slots[at].extra) {
@@ -130,7 +133,7 @@ static uint64_t check_file(const char *path) {
     CHECK(slots[at].kind <= MSP_KIND_PROCESSOR);
     CHECK(slots[at].kind != MSP_KIND_SPAN || slots[at].end_ns >= slots[at].start_ns);
     CHECK(at > 0 || control || slots[at].kind == MSP_KIND_THREAD);
-    /* what the recorder writes of a thread by itself is no record of the job's */
+    /* slots that the recorder writes about a thread by itself do not count as records of the job */
     events += !control && slots[at].kind != MSP_KIND_THREAD && slots[at].kind != MSP_KIND_PROCESSOR;
   }
   CHECK(at <= capacity);
@@ -139,7 +142,7 @@ static uint64_t check_file(const char *path) {
   return events;
 }
 
-/* Read the store and remove it; return its events. */
+/* Check the store's files and remove them; return the number of events. */
 static uint64_t check_store(const char *folder) {
   DIR *directory = opendir(folder);
   CHECK(directory != NULL);
@@ -169,7 +172,7 @@ static void fork_children(const char *root, unsigned *seed, uint32_t token) {
   CHECK(child >= 0);
   if (child == 0) {
     if (bare) {
-      /* libc's own state was not prepared for this fork, so only what must be inert is tried */
+      /* libc was not prepared for this fork, so the child only checks that it does not record */
       _exit(msp_begin(1, 1, 0) != 0);
     }
     CHECK(msp_begin(1, 1, 0) == 0);
@@ -193,7 +196,8 @@ static void session(const char *root, unsigned round, unsigned *seed, bool last)
   make_folder(folder, sizeof folder, root, "session", round);
   uint64_t limit = limits[random_below(seed, 4)];
   uint32_t flags = random_below(seed, 2) ? MSP_OPEN_WRITTEN : 0;
-  snprintf(account, sizeof account, "%s/account%u", root, round / 2); /* two share one; the second may have no room */
+  /* Two sessions share an account; the second may find no room. */
+  snprintf(account, sizeof account, "%s/account%u", root, round / 2);
   int error = msp_open(folder, 8u << random_below(seed, 6), account, limit, UINT64_MAX, flags);
   CHECK(error == 0 || error == EDQUOT);
   if (error != 0) CHECK(msp_open(folder, 8, "", UINT64_MAX, UINT64_MAX, flags) == 0);
@@ -229,7 +233,7 @@ int main(int count, char **arguments) {
   __atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
   for (int i = 0; i < THREADS; ++i) pthread_join(employers[i], NULL);
   msp_close();
-  /* nobody wrote beside this close, so the account and the files have to agree */
+  /* no thread recorded during this close, so the counts and the files have to agree */
   msp_stats stats;
   msp_get_stats(&stats);
   char folder[4096];

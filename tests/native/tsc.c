@@ -1,7 +1,9 @@
-/* Check the clock that threads compute from the time-stamp counter against the one of the kernel.
+/* Compare the clock that threads compute from the time-stamp counter with the kernel's clock.
  *
- * usage: tsc follow MILLISECONDS | clock MILLISECONDS | made-up. Returns 1 when a check fails, 77 when the counter
- * cannot be relied on here. Built by tests/test_tsc.py and, with the sanitizers, by native/sanitize.sh.
+ * usage: tsc follow MILLISECONDS | clock MILLISECONDS | made-up
+ *
+ * It returns 1 if a check fails, and 77 if this machine's counter is unreliable. tests/test_tsc.py builds it, and
+ * native/sanitize.sh builds it with the sanitizers.
  */
 #include "tsc.h"
 
@@ -12,7 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* What a pair may be wrong by, half of 600 ticks at 2 GHz, and what two of them 20 ms apart do to the rate. */
+/* DEVIATION_MOST, in ns, allows for the error of a pair of readings, half of 600 ticks at 2 GHz, and for the error
+ * of the rate from two pairs 20 ms apart. */
 enum { THREADS = 3, DEVIATION_MOST = 170 };
 
 #define CHECK(condition)                                                  \
@@ -24,10 +27,10 @@ enum { THREADS = 3, DEVIATION_MOST = 170 };
   } while (0)
 
 typedef struct {
-  uint64_t until_ns; /* when to stop */
+  uint64_t until_ns; /* when the comparison ends */
   uint64_t readings;
-  uint64_t followed; /* of them, computed */
-  uint64_t furthest; /* ns that one was outside of the readings of the clock around it */
+  uint64_t followed; /* readings that were computed from the counter */
+  uint64_t furthest; /* most ns by which a reading was outside the two readings of the clock around it */
 } watch;
 
 static void compare(watch *seen, msp_tsc *tsc) {
@@ -51,7 +54,7 @@ static void *watched(void *argument) {
   return NULL;
 }
 
-/* Compare on several threads, and on those of a fork child, whose memory may hold what another thread had begun. */
+/* Compare on several threads, and in a fork child, where a thread's state may be half-written. */
 static int compare_all(uint64_t ns, bool follows) {
   watch seen[THREADS];
   pthread_t threads[THREADS];
@@ -76,16 +79,17 @@ static int compare_all(uint64_t ns, bool follows) {
     printf("%llu readings, %llu computed, at most %llu ns outside\n", (unsigned long long)seen[i].readings,
            (unsigned long long)seen[i].followed, (unsigned long long)seen[i].furthest);
     CHECK(seen[i].furthest <= DEVIATION_MOST);
-    /* the first 20 ms are read from the clock, and one of some thousand later on */
+    /* all readings of the first 20 ms come from the clock, and later one of some thousand does */
     CHECK(follows ? seen[i].followed > seen[i].readings / 2 : seen[i].followed == 0);
   }
   CHECK(msp_tsc_trusted() == follows);
   return 0;
 }
 
-/* A machine that is made up, with half a nanosecond a tick: begin a line where it is, `ms` after the last one. */
+/* The readings of a made-up machine, whose counter has two ticks per ns. */
 static msp_tsc_pair place = {5000000000u, 7000000000u, 100, 1ull << 62};
 
+/* Let `ms` pass on the made-up machine, begin a line of the computed clock there, and return its time. */
 static uint64_t later(msp_tsc *tsc, uint64_t ms) {
   place.ticks += 2000000 * ms;
   place.ns += 1000000 * ms;
@@ -94,25 +98,25 @@ static uint64_t later(msp_tsc *tsc, uint64_t ms) {
 
 static int make_up(void) {
   msp_tsc tsc = {0};
-  CHECK(later(&tsc, 0) == place.ns && tsc.length == 0); /* the machine slept since msp_tsc_init: measure anew */
+  CHECK(later(&tsc, 0) == place.ns && tsc.length == 0); /* the machine slept after msp_tsc_init: measure anew */
   CHECK(later(&tsc, 19) == place.ns && tsc.length == 0);
   place.slept += 3000000000u;
   place.ticks += 6000000000u;
-  CHECK(later(&tsc, 30) == place.ns && tsc.length == 0); /* and anew */
+  CHECK(later(&tsc, 30) == place.ns && tsc.length == 0); /* it slept again: measure anew */
   CHECK(later(&tsc, 20) == place.ns);
   CHECK(tsc.length == 2000000 && tsc.rate == 1u << 31 && tsc.ticks == place.ticks && tsc.ns == place.ns);
-  place.width = 700; /* interrupted between the readings: no line for now */
+  place.width = 700; /* an interrupt between the two readings of a pair: no computed clock for now */
   CHECK(later(&tsc, 1) == place.ns && tsc.length == 0);
   place.width = 100;
   CHECK(later(&tsc, 1) == place.ns && tsc.length != 0);
-  place.ns -= 30; /* half of what pairs are wide: a thread's time stands still instead of going back */
+  place.ns -= 30; /* the clock is 30 ns back: a thread's time stands still instead of going back, too */
   uint64_t last = msp_tsc_not_before(&tsc, place.ns + 30);
   CHECK(later(&tsc, 0) == last && tsc.ns == last - 30);
-  place.ticks += 3600 * 2000000000ull; /* suspended: the clock did not run */
+  place.ticks += 3600 * 2000000000ull; /* the machine was suspended, and the clock did not run */
   CHECK(later(&tsc, 2) == place.ns && tsc.ns == place.ns && msp_tsc_trusted());
-  place.ticks = 1000; /* and then the counter began anew */
+  place.ticks = 1000; /* the counter began anew */
   CHECK(later(&tsc, 2) == place.ns && tsc.ticks == place.ticks && msp_tsc_trusted());
-  place.ticks += 4000; /* 2 us that the clock does not know of */
+  place.ticks += 4000; /* the counter is 2 us ahead of the clock */
   CHECK(later(&tsc, 1) == place.ns);
   CHECK(!msp_tsc_trusted() && tsc.length == 0);
   uint64_t before = msp_now();

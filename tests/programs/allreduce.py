@@ -1,7 +1,7 @@
-"""Data-parallel training, and every collective there is; to be started by msrun with two workers.
+"""Train data-parallel, and call every collective of MindSpore; msrun starts this program with two workers.
 
-Collectives without a CPU kernel in MindSpore are called with the device part replaced. The printed numbers can be
-computed by hand, without rounding.
+MindSpore has no CPU kernel for some collectives. The program calls them with a stand-in for the device part. The
+printed numbers can be computed by hand, without rounding.
 """
 
 import mindspore as ms
@@ -37,7 +37,7 @@ for _ in range(4):
 
 
 def replaced(calls):
-    """Call each with an executor that gives back its first tensor, and print which are refused."""
+    """Call functions with an executor that returns its first tensor; print the functions that fail."""
     import mindspore.ops.auto_generate.gen_ops_prim as generated
     import mindspore.ops.primitive as primitive
 

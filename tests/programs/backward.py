@@ -1,7 +1,7 @@
 """Train a network whose backward kernels have a shape or type that identifies their module. usage: backward.py STEPS
 
-Every module has a width or an activation of its own, and a dense layer's name ends with its width. Each step adds up
-the gradients of two passes, and runs the network in between; the second pass is over two forward passes.
+Every module has its own width or activation. The name of a dense layer ends with its width. Each step adds up the
+gradients of two backward passes, and runs the network once between them. The second pass covers two forward passes.
 """
 
 import sys

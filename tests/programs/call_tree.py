@@ -1,10 +1,10 @@
-"""Make known calls of Python functions, while the extension at a path given traces them, and print what the store has.
+"""Call Python functions in a known way while the extension traces them, and print the calls in the store.
 
     python call_tree.py EXTENSION STORE CASE
 
-It needs no package but the one that the extension was made with, so that any CPython can run it. A line of the output
-is a call: its thread, depth, function and flags; calls are by their threads and begins. The first line has what was
-dropped.
+EXTENSION is the path of the extension. Any CPython that has cffi can run the program. The first line of the output has
+the number of dropped records. Each further line is a call: its thread, depth, function and flags. The lines are sorted
+by thread and begin of the call.
 """
 
 import asyncio
@@ -189,7 +189,7 @@ CASES = {
 
 
 def read(folder):
-    """Return names by id, and calls: thread, start, end, name, flags."""
+    """Read the segments; return the names by id, and the calls: thread, start, end, name, flags, file."""
     names, calls = {0: ""}, []
     for path in sorted(glob.glob(os.path.join(folder, "*.seg"))):
         with open(path, "rb") as file:
@@ -205,13 +205,13 @@ def read(folder):
                 at += SLOT.size * extra
             elif kind == 8:
                 thread = arg
-            elif kind == 15 and end:  # what began and has no end yet comes again when it has
+            elif kind == 15 and end:  # a call without an end comes again, with its end, later in the file
                 calls.append((arg & LINE or thread, start, end, name, flags, arg >> 44))
     return names, calls
 
 
 def tree(calls):
-    """Yield depth and call in the order of begins; calls are written in that of their ends."""
+    """Yield the depth and the fields of each call in the order of begins; the store has the order of ends."""
     stack = []
     calls.reverse()
     for thread, start, end, *rest in sorted(calls, key=lambda call: (call[0], call[1], -call[2])):
@@ -227,7 +227,7 @@ def main():
     folder, case, c_calls = sys.argv[2], sys.argv[3], len(sys.argv) > 4
     if case == "greenlets":
         import greenlet  # noqa: F401 - as a job that uses them has done
-    assert native.lib.msp_open(os.fsencode(folder), 64, b"", 2**64 - 1, 2**64 - 1, 0) == 0
+    extension.open_store(native, folder, 64)
     release, switch, disable = extension.register(native, c_calls)
     assert native.trace_calls(0.0, 0, c_calls, (), (), switch, disable)
     if release is None:

@@ -1,4 +1,4 @@
-"""Everything that reads, captures or copies the functions we stand in for; each result printed to the bit."""
+"""Read, compile and copy the functions that ms-profiler replaces, in every way; print each result to the bit."""
 
 import copy
 import inspect
@@ -10,7 +10,7 @@ from mindspore import Parameter, Tensor, mint, nn, ops
 
 ms.set_seed(1)
 ms.set_device("CPU")
-# with these numbers the last bits of a gradient tell whether it was compiled
+# with these numbers, the last bits of a gradient differ between a compiled function and an uncompiled one
 x = Tensor(np.random.RandomState(0).randn(3, 3).astype(np.float32))
 y = Tensor(np.random.RandomState(1).randn(3, 3).astype(np.float32))
 

@@ -1,4 +1,4 @@
-"""Train, then fork children that train, some at a time, and leave by os._exit. usage: children, steps"""
+"""Train, then fork children that train, four at a time, and end by os._exit. usage: children.py CHILDREN STEPS"""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""Train for some steps, as it always did or with one thing planted that makes steps longer.
+"""Train for some steps, either unchanged or with one planted change that makes the steps longer.
 
 usage: compared.py torch|mindspore none|layer|data|sync|recompile|copy|renamed [STEPS]
 """
@@ -9,11 +9,11 @@ import time
 FRAMEWORK, PLANTED = sys.argv[1:3]
 STEPS = int(sys.argv[3]) if len(sys.argv) > 3 else 40
 WIDTH, HIDDEN, BATCH = 128, 512, 64
-#: the block that is slower, and how often it computes what it needs once
+#: number of the slower block, and how often this block repeats its computation
 SLOW, AGAIN = 2, 12
-#: seconds that the dataset takes longer for a batch
+#: seconds by which the dataset takes longer for each batch
 LONGER = 0.02
-#: values that are read in a step
+#: number of values that each step reads with PyTorch
 READ = 2_000
 
 

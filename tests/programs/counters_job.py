@@ -1,16 +1,16 @@
-"""A training loop of MindSpore on the processor that has a made-up NPU in use beside it.
+"""Train with MindSpore on the processor beside a made-up NPU that is in use.
 
 usage: counters_job.py MODE [STEPS]
 
-Where MindSpore is asked on which device it runs, by the profiler alone,
-it says Ascend. What the NPU runs is exact: in each step a kernel of 100 us on stream 2, 200 us after its launch, one of
-50 us 150 us later, and an exchange of 80 us on stream 3 that begins with that one.
+When ms-profiler asks MindSpore for the device target, the answer is Ascend. In each step the NPU runs this work: a
+kernel of 100 us on stream 2, which begins 200 us after its launch; a kernel of 50 us, which begins 350 us after its
+launch; and an exchange of 80 us on stream 3, which begins with the second kernel.
 
 plain        train
 unused       train without a thread that has the NPU in use
 killed       after the last step the process ends by SIGKILL
 fork         after the last step a child records and ends
-interrupted  after the last step Ctrl-C is pressed, which MindSpore has a handler of its own for
+interrupted  after the last step Ctrl-C is pressed; MindSpore has a handler of its own for it
 """
 
 import ctypes
@@ -48,7 +48,7 @@ def launch(name, kind, stream, after, length):
 
 
 class Block(nn.Cell):
-    """What launches."""
+    """Launch the kernels and the exchange of a step, and return the input."""
 
     def construct(self, x):
         launch(b"MatMul1", b"MatMul", 2, 200, 100)
@@ -99,7 +99,7 @@ for _ in range(STEPS):
 if MODE == "killed":
     os.kill(os.getpid(), signal.SIGKILL)
 if MODE == "fork":
-    # one that leaves by exit dies in MindSpore's own end, profiled or not
+    # a child that ends by sys.exit would crash in MindSpore's own exit, with ms-profiler and without
     child = multiprocessing.get_context("fork").Process(target=record)
     child.start()
     child.join()

@@ -1,11 +1,11 @@
-"""Custom loops over six batches; what each computed is printed on a line of its own. usage: custom_loop.py KIND...
+"""Run custom loops over six batches; print each loop's result on a separate line. usage: custom_loop.py KIND...
 
 plain       value_and_grad and one optimizer
-accumulate  gradients of three batches make one step
-two         two optimizers, the first called twice a step
+accumulate  the gradients of three batches make one step
+two         two optimizers, the first of which runs twice in each step
 jit         the whole step in one @jit function
 cell        TrainOneStepCell in graph mode
-batches     no training at all, only a loop over a dataset
+batches     a loop over a dataset, without training
 """
 
 import sys
@@ -32,7 +32,7 @@ def batches():
 
 
 def loop(kind):
-    """Train, and return the losses, or the final parameters."""
+    """Run a kind of loop; return its losses, or the sums of the final parameters or of the batches."""
     ms.set_seed(7)
     ms.set_context(mode=ms.GRAPH_MODE if kind == "cell" else ms.PYNATIVE_MODE)
     data = ds.GeneratorDataset(batches, ["x", "y"], shuffle=False).create_tuple_iterator()

@@ -1,7 +1,7 @@
-"""Read damaged copies of files, and print a line of JSON for each that ends otherwise than it may.
+"""Read damaged copies of files, and print a line of JSON for each copy whose reading ends in a forbidden way.
 
-It may end with a result or with one error of ours, within seconds and without much memory.
-usage: damaged_results.py READER SEED FIRST COUNT SECONDS SOURCE...
+Reading may end with a result or with one error of ms-profiler, within some seconds and with limited memory. usage:
+damaged_results.py READER SEED FIRST COUNT SECONDS SOURCE...
 """
 
 import contextlib
@@ -25,27 +25,27 @@ from ms_profiler.gate import baseline, document, history, sides, text
 from ms_profiler.gate.decide import Rules
 from ms_profiler.job.control.dynamic_file import DynamicFile
 
-#: bytes that the whole process may address: threads of Polars reserve much of it
+#: bytes of address space that the process may use; Polars' threads reserve much of it without using it
 MEMORY = 6 << 30
 
 
 class TooLongError(BaseException):
-    """A reader takes too long; a class that nothing of ours catches."""
+    """Say that a reader takes too long; no handler of ms-profiler catches this class."""
 
 
 class OddError(Exception):
-    """A reader answers something that a user should not see."""
+    """Say that a reader's answer contains a text that a user should not see."""
 
 
 def result(path, number, source):
-    """Analyse a result or a trace."""
+    """Analyse a damaged result or trace; fail if a warning has several lines."""
     done = engine.analyse([path], forms=["db"] if number % 5 == 0 else [])
     if any("\n" in each.warning for each in done):
         raise OddError(done[0].warning)
 
 
 def baseline_file(path, number, source):
-    """Gate the run of a whole baseline against a damaged one."""
+    """Compare the run of an undamaged baseline with a damaged baseline, and format the verdict."""
     run = baseline.read(str(source)).typical
     gated = sides.gate_stored(baseline.read(str(path)), [run] * 4, Rules())
     content = document.of(gated.decision, 0, gated.why())
@@ -54,14 +54,14 @@ def baseline_file(path, number, source):
 
 
 def history_file(path, number, source):
-    """Find the changes of a damaged history."""
+    """Find the changes in a damaged history."""
     if lines := history.read(str(path)):
         for change in history.changes(lines):
             json.dumps([change.metric, change.label, change.place, change.ratio, change.p], allow_nan=False)
 
 
 def option_text(path, number, source):
-    """Resolve a damaged value of the variable, which nothing refuses."""
+    """Parse a damaged value of the variable; parsing must not raise, and its messages must be short lines."""
     content = path.read_bytes().decode("utf-8", "surrogateescape")
     parsed = options.parse(content)
     if odd := [line for line in parsed.messages if "\n" in line or len(line) > 1000]:
@@ -71,7 +71,7 @@ def option_text(path, number, source):
 
 
 def dynamic_file(path, number, source):
-    """Read a damaged file of the option `dynamic`; a ValueError is what its caller expects."""
+    """Read a damaged file of the option `dynamic`; the job expects either values or a ValueError."""
     try:
         DynamicFile(str(path), {}, 0).look()
     except ValueError as error:
@@ -79,7 +79,7 @@ def dynamic_file(path, number, source):
 
 
 def command(*words):
-    """Return a reader that runs a command of ours."""
+    """Return a reader that runs a command of ms-profiler on the damaged copy."""
 
     def run(path, number, source):
         out, err = io.StringIO(), io.StringIO()
@@ -113,7 +113,7 @@ def late(*_):
 
 
 def keep(seed, number, source):
-    """Keep the damaged copy in $KEEP, for whoever looks into it."""
+    """Make a damaged copy again and keep it in the directory $KEEP, for inspection."""
     kept = Path(os.environ["KEEP"]) / str(number)
     shutil.rmtree(kept, ignore_errors=True)
     kept.mkdir(parents=True)
@@ -121,7 +121,7 @@ def keep(seed, number, source):
 
 
 def main(reader, seed, first, count, seconds, *names):
-    """Read as many damaged copies as are asked for."""
+    """Read the damaged copies from number `first` on; allow `seconds` seconds for each of them."""
     sources = [Path(name) for name in names]
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     signal.signal(signal.SIGALRM, late)
@@ -130,7 +130,7 @@ def main(reader, seed, first, count, seconds, *names):
         with tempfile.TemporaryDirectory() as folder:
             source = sources[number % len(sources)]
             target = Path(folder) / source.name
-            told = damage(random.Random(f"{seed} {number}"), source, target)
+            damage_done = damage(random.Random(f"{seed} {number}"), source, target)
             signal.alarm(int(seconds))
             try:
                 READERS[reader](target, number, source)
@@ -138,11 +138,18 @@ def main(reader, seed, first, count, seconds, *names):
             except MsProfilerError as error:
                 ended["error"] += 1
                 if "\n" in str(error):
-                    print(json.dumps({"number": number, "told": told, "source": str(source), "error": str(error)}))
+                    print(
+                        json.dumps(
+                            {"number": number, "damage_done": damage_done, "source": str(source), "error": str(error)}
+                        )
+                    )
             except BaseException:  # noqa: BLE001 - of Rust, too
                 signal.alarm(0)
                 text_of = traceback.format_exc()
-                print(json.dumps({"number": number, "told": told, "source": str(source), "error": text_of}), flush=True)
+                print(
+                    json.dumps({"number": number, "damage_done": damage_done, "source": str(source), "error": text_of}),
+                    flush=True,
+                )
                 if os.environ.get("KEEP"):
                     keep(seed, number, source)
             finally:

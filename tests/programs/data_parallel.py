@@ -1,4 +1,4 @@
-"""Data-parallel training, to be started by msrun. usage: data_parallel.py graph|pynative STEPS"""
+"""Train data-parallel; msrun starts this program. usage: data_parallel.py graph|pynative STEPS"""
 
 import sys
 

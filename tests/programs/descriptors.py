@@ -1,6 +1,7 @@
-"""Train, and in the middle close all descriptors that are not known, as daemons do. usage: framework, folder
+"""Train, and close all descriptors above 2 in the middle, as daemons do. usage: descriptors.py FRAMEWORK FOLDER
 
-The files that the job opens then get the numbers of those closed; they are written and closed when all else has ended.
+The job then opens files, which get the numbers of the closed descriptors. It writes to these files and closes them
+after all other exit functions.
 """
 
 import atexit
@@ -16,7 +17,7 @@ streams = []
 
 
 def finish():
-    """Run after every exit function of a framework or a profiler."""
+    """Write the end of each file and close it, after every exit function of a framework or the profiler."""
     for stream in streams:
         stream.write("end")
         stream.close()
@@ -55,7 +56,7 @@ def step_of_mindspore():
 
 
 def opened():
-    """Return the open descriptors, without the numbers of pipes and sockets."""
+    """Return the targets of the open descriptors, sorted; a pipe or a socket appears without its number."""
     with os.scandir("/proc/self/fd") as entries:
         return sorted(os.readlink(entry.path).partition(":")[0] for entry in entries)
 

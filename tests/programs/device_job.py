@@ -1,9 +1,10 @@
-"""A training loop on the processor whose operators launch kernels of a made-up GPU.
+"""Train with PyTorch on the processor with operators that launch kernels of a made-up GPU.
 
 usage: device_job.py MODE [STEPS]
 
-The launched work is exact: in each step a block computes forward (kernels of 100 and 50 us) and its gradient (70 us);
-an exchange of 120 us begins on another stream 10 us before the end of that.
+The times of the launched work are exact. In each step, the forward pass launches kernels of 100 and 50 us, and the
+backward pass a kernel of 70 us. An exchange of 120 us begins on another stream 10 us before the end of the backward
+kernel.
 """
 
 import ctypes
@@ -15,7 +16,7 @@ import time
 MODE = sys.argv[1]
 STEPS = int(sys.argv[2]) if len(sys.argv) > 2 else 3
 US = 1000
-#: of the streams
+#: numbers of the streams
 COMPUTE, EXCHANGE = 7, 20
 NAMES = {
     "gemm": b"_Z4gemmPfi",
@@ -38,7 +39,7 @@ gpu.fake_copy_and_wait.argtypes = [ctypes.c_uint8, ctypes.c_uint64, ctypes.c_uin
 
 def launch(name, stream, start, microseconds, driver=False):
     if MODE == "lagging":
-        start = max(start, gpu.fake_now()) + 20000 * US  # long after its step on the host
+        start = max(start, gpu.fake_now()) + 20000 * US  # long after the step has ended on the host
     gpu.fake_launch(NAMES[name], stream, start, microseconds * US, driver)
 
 
@@ -62,7 +63,7 @@ def backward(x):
 
 
 def reduce(x):
-    # from 10 us before the end of the backward kernel on
+    # the exchange begins 10 us before the end of the backward kernel
     gpu.fake_launch(NAMES["nccl"], EXCHANGE, gpu.fake_busy_until(COMPUTE) - 10 * US, 120 * US, 0)
     return x.clone()
 
@@ -73,7 +74,7 @@ for function in (forward, backward, reduce):
 
 
 class Doubled(torch.autograd.Function):
-    """Twice its input, by the GPU."""
+    """Double the input, with operators that launch kernels."""
 
     @staticmethod
     def forward(ctx, x):
@@ -85,7 +86,7 @@ class Doubled(torch.autograd.Function):
 
 
 class Block(torch.nn.Module):
-    """What launches."""
+    """A block that launches kernels in both passes."""
 
     def forward(self, x):
         return Doubled.apply(x)
@@ -104,7 +105,7 @@ class Net(torch.nn.Module):
 
 
 def prepare_lazily():
-    """Let PyTorch initialise CUDA as a build with CUDA does."""
+    """Make `torch.cuda` initialise the made-up driver lazily, as a build of PyTorch with CUDA does."""
     torch._C._cuda_getDeviceCount = lambda: 1
     torch._C._cuda_init = lambda: driver.cuInit(0)
     torch.cuda._cudart = object()
@@ -120,7 +121,7 @@ def step(model, optimizer):
 
 
 def bound():
-    """Sleep, wait for a kernel, wait for a copy behind another one, and compute, each for a time of its own."""
+    """Sleep, wait for a kernel, wait for a copy behind a kernel, and compute, each for a different time."""
     time.sleep(0.02)
     launch("gemm", COMPUTE, 0, 30_000)
     gpu.fake_synchronize(COMPUTE)
@@ -132,7 +133,7 @@ def bound():
 
 
 def profiled(model):
-    """Use PyTorch's own profiler, which takes CUPTI for itself, and in one mode keeps it as Kineto does."""
+    """Use PyTorch's own profiler, which subscribes to CUPTI; in mode "kept" it stays subscribed, like Kineto."""
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as own:
         print("free" if not gpu.fake_is_subscribed() else "taken")
         gpu.fake_somebody_subscribes(1)
@@ -143,7 +144,7 @@ def profiled(model):
 
 
 def captured():
-    """Return a profiler of ours that the script starts and stops beside the variable's."""
+    """Return our profiler for the script, which starts and stops it during the variable's recording."""
     import ms_profiler
 
     handler = ms_profiler.tensorboard_trace_handler("own", analyse_flag=False)
@@ -175,7 +176,7 @@ if MODE == "wrapping":
     gpu.fake_count_from(2**32 - 3)
 model = train(STEPS)
 if MODE == "killed":
-    # what has ended is asked for once a second; when that begins again, what came before has been written
+    # CUPTI's buffers are flushed once a second; when a flush begins, the records of the flush before it are written
     before = gpu.fake_flushes()
     while gpu.fake_flushes() < before + 2:
         os.sched_yield()

@@ -1,6 +1,8 @@
-"""Train on the processor, with CUDA's driver in use where there is one; say at the end what was mapped of CUPTI.
+"""Train on the processor, using CUDA's driver if there is one; at the end write the paths of CUPTI's mapped files.
 
-usage: driver_job.py FILE, which receives the paths
+usage: driver_job.py FILE
+
+FILE receives the paths.
 """
 
 import ctypes

@@ -1,7 +1,8 @@
-"""Train with dynamic profiling; the file changes meanwhile. usage: dynamic_monitor.py model|loop NAMES
+"""Train with dynamic profiling while the job changes the file. usage: dynamic_monitor.py model|loop NAMES
 
-NAMES: whose class is used, "mindspore.profiler" or "ms_profiler". Steps 2 to 3 are asked for before, 9 to 12 after the
-sixth step, and then, too late, 5 to 6. The file is looked at once a second, so the seventh step waits for that.
+NAMES is the package whose class the job uses, "mindspore.profiler" or "ms_profiler". At first, the file requests steps
+2 to 3. After the sixth step the file requests steps 9 to 12. After step 13 it requests steps 5 to 6, which is too late.
+The profiler reads the file once a second. The job waits for that after each change.
 """
 
 import importlib
@@ -25,7 +26,7 @@ def ask(start, stop, **more):
 
 
 def change(step):
-    """Request other steps after a few steps; the next step must notice the request."""
+    """Request other steps after steps 6 and 13, and wait until the profiler reads the file again."""
     if step == 6:
         ask(9, 12, analyse_mode=0, record_shapes=True, aic_metrics=0)
     elif step == 13:

@@ -1,4 +1,4 @@
-"""Train twenty steps and know of no profiler; after the fifth wait until the file holds what another wrote there."""
+"""Train twenty steps without calling a profiler; after the fifth, wait until another process changes the file."""
 
 import pathlib
 import time

@@ -1,6 +1,6 @@
-"""Training that goes on from its last checkpoint. usage: torchrun ... elastic_torch.py FILE STEPS EVERY KILLED
+"""Train, continuing from the last checkpoint. usage: torchrun ... elastic_torch.py FILE STEPS EVERY KILLED
 
-Rank 0 saves to FILE after each EVERY steps. In its first start rank 1 is killed before step KILLED.
+Rank 0 saves a checkpoint to FILE after every EVERY steps. On the first start, rank 1 kills itself before step KILLED.
 """
 
 import os
@@ -13,9 +13,9 @@ from torch import distributed, nn
 
 
 def main(path, steps, every, killed):
-    """Train."""
+    """Train from the checkpoint, if there is one, to the last step."""
     torch.set_num_threads(1)
-    # in torchrun's store gloo may find the addresses of the start before, and fails then
+    # with torchrun's store, gloo might find the addresses of the earlier start and fail
     store = f"file://{os.getcwd()}/store_{os.environ['TORCHELASTIC_RESTART_COUNT']}"
     ranks = {"rank": int(os.environ["RANK"]), "world_size": int(os.environ["WORLD_SIZE"])}
     distributed.init_process_group("gloo", init_method=store, **ranks)

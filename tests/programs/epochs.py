@@ -1,4 +1,4 @@
-"""Train for epochs whose loaders start workers anew each time. argv: epochs, workers, batches of an epoch, processes"""
+"""Train for some epochs; each epoch's loader starts new workers. usage: epochs.py EPOCHS WORKERS BATCHES [PROCESSES]"""
 
 import multiprocessing
 import sys

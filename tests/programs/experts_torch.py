@@ -1,7 +1,7 @@
-"""A layer of experts on four ranks, one expert each. usage: torchrun ... experts_torch.py KIND RANK [STEPS]
+"""Train a layer of experts on four ranks, with one expert each. usage: torchrun ... experts_torch.py KIND RANK [STEPS]
 
-KIND is experts, or unnamed (no group tells that it shares experts). Most tokens go to the expert of RANK; -1 for an
-equal share each.
+KIND is "experts" or "unnamed". With "unnamed", no group's name says that the group shares experts. Most tokens go to
+the expert of RANK. With RANK -1, each expert gets the same number of tokens.
 """
 
 import sys
@@ -11,12 +11,12 @@ import torch
 from torch import distributed, nn
 
 FEATURES, TOKENS = 32, 64
-#: seconds that an expert needs for a token
+#: seconds that an expert needs for one token
 EACH = 0.0004
 
 
 class Exchange(torch.autograd.Function):
-    """Exchange rows with all ranks, and their gradients the other way."""
+    """Send rows to all ranks in the forward pass, and send their gradients back in the backward pass."""
 
     @staticmethod
     def forward(ctx, rows, sends, receives, group):
@@ -34,7 +34,7 @@ class Exchange(torch.autograd.Function):
 
 
 def computed(seconds):
-    """Compute for a while."""
+    """Compute for some seconds; return a zero that depends on the result."""
     begun = time.perf_counter()
     large = torch.full((128, 128), 0.01)
     while time.perf_counter() - begun < seconds:
@@ -43,7 +43,7 @@ def computed(seconds):
 
 
 def main(kind, busy, steps):
-    """Train."""
+    """Train with most tokens on rank `busy`."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
     distributed.init_process_group("gloo")

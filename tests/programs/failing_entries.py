@@ -1,8 +1,8 @@
-"""Train in one child after another, each of which has one entry of the extension, or one file of ours, fail.
+"""Train in one child after another; in each child, one function of the extension or one file of ms-profiler fails.
 
-The framework is imported once, unprofiled; each child begins its own session, as if it had just imported it.
-usage: failing_entries.py OUTPUT FAULT..., prints a line of JSON for each; a FAULT is raises:NAME, refuses:NAME=VALUE or
-file:PATTERN, and "bare" a child without a session.
+The program imports the framework once, unprofiled. Each child then begins its own session, as if it had just imported
+the framework. The program prints a line of JSON for each FAULT: raises:NAME, refuses:NAME=VALUE, file:PATTERN, or
+"bare" for a child without a session. usage: failing_entries.py OUTPUT FAULT...
 """
 
 import errno
@@ -26,7 +26,7 @@ OPTIONS = {
 
 
 def work():
-    """Train, and return the loss."""
+    """Train, and return the last loss as a hexadecimal number."""
     torch.manual_seed(1)
     model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
@@ -40,7 +40,7 @@ def work():
 
 
 class Library:
-    """The functions that cffi offers, one of which may fail."""
+    """Offer the functions of the cffi library; an attribute replaces the function that fails."""
 
     def __init__(self, real):
         self._real = real
@@ -50,7 +50,7 @@ class Library:
 
 
 def plant(fault, reached):
-    """Make one thing of ours fail, and note in `reached` that it was asked for."""
+    """Make one function or the writing of one file fail, and append to `reached` when that happens."""
     kind, _, name = fault.partition(":")
     if kind == "file":
 

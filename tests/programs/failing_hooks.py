@@ -1,9 +1,9 @@
-"""Train in one child after another, each of which has one hook of a framework fail.
+"""Train in one child after another; in each child, one hook of a framework fails.
 
-The hooks pass through few places of the product, which name them here: the declarations of a plugin, the application of
-each target, the functions of ours around each call, the sources of a session, and the callbacks of imports.
-usage: failing_hooks.py torch|mindspore OUTPUT FAULT..., prints a line of JSON for each. A FAULT is "bare" for a child
-without a session, "list" for a child that tells each place with the number of times it was reached, or a place.
+All hooks pass through a few places of ms-profiler: the declarations of a plugin, the application of each target, our
+functions around each call, the sources of a session, and the callbacks of imports. The name of a fault is the name of
+its place. The program prints a line of JSON for each FAULT: a place, "bare" for a child without a session, or "list"
+for a child that reports how often it reached each place. usage: failing_hooks.py torch|mindspore OUTPUT FAULT...
 """
 
 import importlib
@@ -17,11 +17,11 @@ OPTIONS = {"analyse": "off", "profile_memory": True, "record_shapes": True, "par
 
 
 class Places:
-    """The places of hooks, one of which fails.
+    """Count how often the job reaches each place of a hook, and raise an error at the planted one.
 
     Args:
-        fault: the place, or "list".
-        reached: receives an entry when that place is reached, or all places at the end.
+        fault: the name of the place, or "list" to raise no error.
+        reached: a list that receives an entry once the planted place is reached; with "list", it receives all counts.
     """
 
     def __init__(self, fault, reached):
@@ -29,11 +29,11 @@ class Places:
         self._times = Counter()
 
     def known(self, place):
-        """Note that there is a place."""
+        """Note a place that the job has not reached yet."""
         self._times[place] += 0
 
     def passed(self, place):
-        """Note that a place is reached, and fail if it is the one."""
+        """Note that the job reached a place, and raise MemoryError if it is the planted one."""
         self._times[place] += 1
         if self._fault == "list":
             self._reached[:] = [dict(self._times)]
@@ -42,7 +42,7 @@ class Places:
             raise MemoryError("planted")
 
     def failing(self, place, call):
-        """Return a function that passes through a place before it calls another one."""
+        """Return a function that passes through a place and then calls `call`."""
         self.known(place)
 
         def passing(*args, **kwargs):
@@ -55,17 +55,17 @@ class Places:
 
 
 def named(call, attribute):
-    """Return the module or the name of a function, of a method, or of an object that is called."""
+    """Return an attribute such as `__module__` of a function or method; for another object, that of its class."""
     return getattr(call, attribute, None) or getattr(type(call), attribute)
 
 
 def full(call):
-    """Return the full name of a function of ours, without the part that each object has."""
+    """Return the module and the qualified name of a function, which is the same for all objects of a class."""
     return f"{named(call, '__module__')}.{named(call, '__qualname__')}"
 
 
 def plant(fault, reached):
-    """Make one place fail."""
+    """Make one place fail in this process."""
     from ms_profiler.job.frameworks import base, import_hook
     from ms_profiler.job.recorder.native import NativeRecorder
     from ms_profiler.job.session import Session
@@ -106,7 +106,7 @@ def plant(fault, reached):
 
 
 def main(framework, folder, *faults):
-    """Run all faults."""
+    """Run a child for each fault."""
     work = importlib.import_module(f"hooked_{framework}").work
     place = os.path.join(folder, "work")
     os.makedirs(place, exist_ok=True)

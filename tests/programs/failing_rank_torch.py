@@ -1,4 +1,4 @@
-"""Training of which rank 1 fails in its first start. usage: torchrun --max-restarts=1 ... failing_rank_torch.py"""
+"""Train; rank 1 fails on its first start. usage: torchrun --max-restarts=1 ... failing_rank_torch.py"""
 
 import os
 
@@ -7,9 +7,9 @@ from torch import distributed, nn
 
 
 def main():
-    """Train."""
+    """Train for six steps."""
     torch.set_num_threads(1)
-    # in torchrun's store gloo may find the addresses of the start before, and fails then
+    # with torchrun's store, gloo might find the addresses of the earlier start and fail
     store = f"file://{os.getcwd()}/store_{os.environ['TORCHELASTIC_RESTART_COUNT']}"
     ranks = {"rank": int(os.environ["RANK"]), "world_size": int(os.environ["WORLD_SIZE"])}
     distributed.init_process_group("gloo", init_method=store, **ranks)

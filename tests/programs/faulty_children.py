@@ -1,4 +1,4 @@
-"""Run children of this process one after another, each with one fault planted, and tell what came of each."""
+"""Fork children one after another, each with one planted fault, and report how each of them ends."""
 
 import atexit
 import json
@@ -8,15 +8,15 @@ import traceback
 
 
 def each(faults, folder, options, plant, work):
-    """Run a child for each fault, and print a line of JSON for it. The child "bare" has no session.
+    """Fork a child for each fault, and print a line of JSON about it; the child "bare" has no session.
 
     Args:
-        faults: the faults.
-        folder: receives a folder for each child, with its results.
-        options: the options of the profiler but for the path.
-        plant: plants a fault in the child before its session begins; called with the fault and a list that is no longer
-            empty once the fault was reached, which may also hold what the child tells.
-        work: the work of the child; it returns what is to be compared.
+        faults: the names of the faults.
+        folder: a folder that receives one folder for each child, with its results.
+        options: the options of the profiler without `start` and `output_path`.
+        plant: a function that plants a fault in the child before its session begins. Its arguments are the fault and a
+            list. It appends to the list once the child reaches the fault. The list is part of the child's report.
+        work: the function that the child runs; its result is part of the report.
     """
     for fault in faults:
         reader, writer = os.pipe()
@@ -34,24 +34,25 @@ def each(faults, folder, options, plant, work):
         with os.fdopen(error_reader, "rb") as stream:
             err = stream.read().decode()
         with os.fdopen(reader, "rb") as stream:
-            told = stream.read()
+            sent = stream.read()
         code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-        result, error, reached = json.loads(told or b'["", "no report", []]')
-        told = {"pid": pid, "code": code, "result": result, "error": error, "reached": reached, "err": err}
-        print(json.dumps({"fault": fault} | told))
+        result, error, reached = json.loads(sent or b'["", "no report", []]')
+        sent = {"pid": pid, "code": code, "result": result, "error": error, "reached": reached, "err": err}
+        print(json.dumps({"fault": fault} | sent))
 
 
 def _child(fault, output, options, plant, work, report):
-    """Work with one fault, and write to a pipe what came of it."""
+    """Plant one fault, work, and write the result, the error and the reached faults to the pipe `report`."""
     reached, result, error = [], "", ""
-    # registered first, called last: what our own exit does is told, too
+    # The exit function that is registered first runs last, so that the report includes faults in ms-profiler's own
+    # exit.
     atexit.register(lambda: os.write(report, json.dumps([result, error, reached]).encode()))
     if fault != "bare":
         os.environ["MS_PROFILER_OPTIONS"] = json.dumps({"start": True, "output_path": output} | options)
         plant(fault, reached)
         from ms_profiler.job import bootstrap
 
-        bootstrap.activate()  # the framework is there already
+        bootstrap.activate()  # the framework is imported already
     try:
         result = work()
     except BaseException:  # noqa: BLE001 - whatever harms the job

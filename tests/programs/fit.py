@@ -1,4 +1,4 @@
-"""Model.fit over two epochs of 6 batches with evaluation and checkpoints, then Model.eval. usage: fit.py DIRECTORY"""
+"""Run Model.fit for two epochs of 6 batches with evaluation and checkpoints, then Model.eval. usage: fit.py FOLDER"""
 
 import sys
 

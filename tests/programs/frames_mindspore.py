@@ -1,4 +1,4 @@
-"""Print the frames around a job's own code: tracebacks, stacks, lines of warnings, depth of recursion."""
+"""Print what a job sees of the frames around its code: tracebacks, stacks, lines of warnings, depth of recursion."""
 
 import inspect
 import os
@@ -54,7 +54,7 @@ def fails(call):
 
 
 def deepest():
-    """Return how many nested cells can be called, to ten."""
+    """Return, to a multiple of ten, how many nested cells can be called before the recursion limit."""
     depth, net = 0, nn.Identity()
     x = ms.Tensor(np.ones(1, np.float32))
     try:
@@ -90,5 +90,5 @@ def compiled(x):
 
 
 fails(lambda: compiled(x))
-sys.setrecursionlimit(400)  # MindSpore sets 10000, and cells take seconds to nest as deep
+sys.setrecursionlimit(400)  # MindSpore sets 10000; nesting as many cells takes seconds
 print(deepest())

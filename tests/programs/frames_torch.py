@@ -1,4 +1,4 @@
-"""Print the frames around a job's own code: tracebacks, stacks, lines of warnings, depth of recursion."""
+"""Print what a job sees of the frames around its code: tracebacks, stacks, lines of warnings, depth of recursion."""
 
 import inspect
 import os
@@ -73,7 +73,7 @@ def fails(call):
 
 
 def deepest(width=1):
-    """Return how many nested modules can be called."""
+    """Return how many nested modules can be called before the recursion limit."""
     depth = 0
     net = nn.Identity()
     try:

@@ -1,6 +1,6 @@
-"""Exchanges through operators that are traced, intercepted and run. usage: functional_torch.py FILE
+"""Exchange data by functional operators that are traced, intercepted or run. usage: functional_torch.py FILE
 
-FILE receives how many exchanges there were, and whether the operators stayed what they were.
+FILE receives the results, the number of intercepted exchanges, and whether the operators are still the keys of a table.
 """
 
 import json
@@ -17,52 +17,52 @@ OPERATORS = torch.ops._c10d_functional
 
 
 class Counter(TorchDispatchMode):
-    """Count exchanges, as a script may."""
+    """Intercept operators and count the all-reduces, as a script may do."""
 
     def __init__(self):
         super().__init__()
         self.count = 0
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        """Count the call, and pass it on."""
+        """Count the operator if it is an all-reduce, and call it."""
         self.count += function is OPERATORS.all_reduce.default
         return function(*args, **(kwargs or {}))
 
 
 def reduced(x):
-    """Return a sum over all ranks."""
+    """Return twice a tensor, summed over all ranks."""
     return functional.all_reduce(x * 2, "sum", GROUP) + 0
 
 
 def main(path):
-    """Call operators in every way; eight of the calls exchange data, of 16 bytes each."""
+    """Call the operators in every way. The numbers count the calls that exchange data: eight, of 16 bytes each."""
     x = torch.ones(4)
-    told = {"plain": reduced(x).tolist()}  # 1
+    results = {"plain": reduced(x).tolist()}  # 1
     with FakeTensorMode():
         reduced(torch.ones(4))
     reduced(torch.ones(4, device="meta"))
     with Counter() as counter:
         reduced(x)  # 2
-    told["counted"] = counter.count
+    results["counted"] = counter.count
     for backend in ("eager", "aot_eager", "inductor"):
-        told[backend] = torch.compile(reduced, backend=backend, fullgraph=True)(x).tolist()  # 3, 4, 5
+        results[backend] = torch.compile(reduced, backend=backend, fullgraph=True)(x).tolist()  # 3, 4, 5
     torch.fx.experimental.proxy_tensor.make_fx(reduced, tracing_mode="fake")(x)
     wanted = torch.ones(4, requires_grad=True)
     reduced(wanted).sum().backward()  # 6, 7
-    told["gradient"] = wanted.grad.tolist()
+    results["gradient"] = wanted.grad.tolist()
     OPERATORS.all_reduce.default(x, "sum", "0")  # 8
-    told["script"] = torch.jit.script(scripted)(x).tolist()  # in C++, where no entry of Python's is
-    told["known"] = TABLE.get(OPERATORS.all_reduce) == 1 and TABLE.get(OPERATORS.all_reduce.default) == 2
+    results["script"] = torch.jit.script(scripted)(x).tolist()  # C++ calls the operator, past every Python function
+    results["known"] = TABLE.get(OPERATORS.all_reduce) == 1 and TABLE.get(OPERATORS.all_reduce.default) == 2
     distributed.all_reduce(x)
-    Path(path).write_text(json.dumps(told))
+    Path(path).write_text(json.dumps(results))
 
 
 def scripted(x: torch.Tensor) -> torch.Tensor:
-    """Return a sum over all ranks, in TorchScript."""
+    """Return the sum of a tensor over all ranks; TorchScript compiles this function."""
     return torch.ops._c10d_functional.wait_tensor(torch.ops._c10d_functional.all_reduce(x, "sum", "0"))
 
 
-#: made before the profiler sees the group
+#: made before there is a group, so before ms-profiler hooks the operators
 TABLE = {OPERATORS.all_reduce: 1, OPERATORS.all_reduce.default: 2}
 
 if __name__ == "__main__":

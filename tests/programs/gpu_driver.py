@@ -1,9 +1,10 @@
-"""Run two kernels of our own on an NVIDIA GPU by nothing but its driver; PyTorch is there only to compare.
+"""Run two kernels of our own on an NVIDIA GPU through its driver alone; PyTorch serves only for comparison.
 
 usage: gpu_driver.py STEPS [TRACE]
 
-With TRACE, PyTorch's own profiler records it, and its trace goes to that file. In each step, of 16 MB each: a set, a
-copy to the device, `fill` on both streams, `add` on the first one when both have ended, and a copy back.
+With TRACE, PyTorch's own profiler records the run and writes its trace to that file. Each step has a memory set, a copy
+to the device, the kernel `fill` on both streams, the kernel `add` on the first stream after both, and a copy back. Each
+of them handles 16 MB.
 """
 
 import ctypes
@@ -13,7 +14,7 @@ from gpu_profiled import profiled
 
 STEPS, TRACE = int(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else None
 COUNT = 1 << 22
-#: each thread has the address of its number in %rd1, or has returned where there is none
+#: In `body`, %rd1 is the address of the thread's own element. Threads beyond the last element have returned.
 KERNEL = """
 .visible .entry %(name)s(.param .u64 into, .param .u32 count, .param %(given)s) {
   .reg .pred %%p;
@@ -52,21 +53,21 @@ PTX = (
 if TRACE:
     import torch
 
-    torch.cuda.init()  # its profiler records the contexts that it knows of
+    torch.cuda.init()  # PyTorch's profiler records only contexts that PyTorch has initialised
 
 cuda = ctypes.CDLL("libcuda.so.1")
 void_p, u32 = ctypes.c_void_p, ctypes.c_uint32
 
 
 def call(name, *arguments):
-    """Call the driver, or end with what it answers."""
+    """Call a function of the driver; exit with its name and its error code if it fails."""
     result = getattr(cuda, name)(*arguments)
     if result:
         sys.exit(f"{name} answered {result}")
 
 
 def made(kind, name, *arguments):
-    """Return what a call writes to where its first argument points."""
+    """Call a function of the driver that writes a value through its first argument, a pointer; return the value."""
     value = kind()
     call(name, ctypes.byref(value), *arguments)
     return value
@@ -79,7 +80,7 @@ call("cuCtxSetCurrent", context)
 module = made(void_p, "cuModuleLoadData", ctypes.c_char_p(PTX))
 fill = made(void_p, "cuModuleGetFunction", module, b"fill")
 add = made(void_p, "cuModuleGetFunction", module, b"add")
-first, second = (made(void_p, "cuStreamCreate", u32(1)) for _ in range(2))  # without waits for the default one
+first, second = (made(void_p, "cuStreamCreate", u32(1)) for _ in range(2))  # not synchronised with the default stream
 size = ctypes.c_size_t(4 * COUNT)
 here, there = made(ctypes.c_uint64, "cuMemAlloc_v2", size), made(ctypes.c_uint64, "cuMemAlloc_v2", size)
 host = (ctypes.c_float * COUNT)()

@@ -1,4 +1,4 @@
-"""Train on an NVIDIA GPU; with a third argument under PyTorch's own profiler, whose trace goes to that file.
+"""Train on an NVIDIA GPU, profiled by ms-profiler; with TRACE, by PyTorch's own profiler, which writes its trace there.
 
 usage: gpu_job.py MODE STEPS [TRACE]
 """
@@ -50,5 +50,5 @@ def loop(after):
     print(f"{last.item():.9f}")
 
 
-# this and not the optimizer says where steps end: in a graph nobody calls one
+# `loop` marks the ends of steps itself, because a replayed graph calls no optimizer
 profiled(loop, STEPS, *sys.argv[3:])

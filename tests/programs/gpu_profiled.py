@@ -1,13 +1,13 @@
-"""One loop under PyTorch's own profiler or under ours, for programs that run on a GPU."""
+"""Run a loop under PyTorch's own profiler or under ms-profiler, for programs that run on a GPU."""
 
 
 def profiled(loop, steps, trace=None):
-    """Run a loop, which calls its argument after each step.
+    """Run a loop under one of the two profilers.
 
     Args:
-        loop: which.
-        steps: how many it has.
-        trace: file for the trace of PyTorch's own profiler; None for ours, whose result goes to "own".
+        loop: a function that runs the steps and calls its argument after each of them.
+        steps: the number of steps.
+        trace: the file for the trace of PyTorch's own profiler; with None, ms-profiler records into the folder "own".
     """
     if trace is not None:
         import torch

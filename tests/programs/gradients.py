@@ -1,4 +1,4 @@
-"""All ways to compute gradients, and recomputation. Titles are printed on lines of their own."""
+"""Compute gradients in all ways of MindSpore, with and without recomputation; print a title before each result."""
 
 import warnings
 

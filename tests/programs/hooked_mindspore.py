@@ -1,4 +1,4 @@
-"""A short training that asks for as many hooks of MindSpore as one process on a processor can."""
+"""Train shortly, reaching as many of our hooks of MindSpore as one process on a processor can."""
 
 import os
 
@@ -43,7 +43,7 @@ def doubled(x):
 
 
 def work(folder):
-    """Train, and return losses and other results."""
+    """Train, and return the losses and other results, as a job would see them."""
     ms.set_seed(1)
     ms.set_device("CPU")
     ms.set_context(mode=ms.PYNATIVE_MODE)

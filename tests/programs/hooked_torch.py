@@ -1,10 +1,11 @@
-"""A short training that asks for as many hooks of PyTorch as one process on a processor can."""
+"""Train shortly, reaching as many of our hooks of PyTorch as one process on a processor can."""
 
 import os
 import warnings
 
 import torch
 import torch._dynamo
+import torch.distributed._functional_collectives as functional
 import torch.distributed.checkpoint.state_dict
 from torch import distributed, nn
 from torch.nn.parallel import DistributedDataParallel
@@ -32,7 +33,7 @@ class Net(nn.Module):
         super().__init__()
         self.first, self.second = nn.Linear(4, 8), nn.Linear(8, 2)
 
-        self.others = (nn.ReLU(),)  # no part of it
+        self.others = (nn.ReLU(),)  # in a tuple, this module is no submodule of the network
 
     def forward(self, x):
         x = self.second(checkpoint(lambda x: self.others[0](self.first(x)), x, use_reentrant=False))
@@ -40,7 +41,7 @@ class Net(nn.Module):
 
 
 def exchanges():
-    """Return what the exchanges of a group of one rank give."""
+    """Exchange data in a group of one rank, and return the results."""
     x, parts = torch.ones(4), [torch.zeros(4)]
     distributed.all_reduce(x)
     distributed.all_gather(parts, x)
@@ -56,11 +57,12 @@ def exchanges():
             call(torch.zeros(4), x)
     distributed.new_group([0])
     distributed.init_device_mesh("cpu", (1,))
-    return x.sum().item(), parts[0].sum().item()
+    summed = functional.wait_tensor(functional.all_reduce(x, "sum", distributed.group.WORLD))
+    return x.sum().item(), parts[0].sum().item(), summed.sum().item()
 
 
 def work(folder):
-    """Train, and return losses and other results."""
+    """Train, and return the losses and other results, as a job would see them."""
     torch.manual_seed(1)
     warnings.simplefilter("ignore")
     found = []

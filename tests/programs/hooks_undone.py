@@ -1,4 +1,4 @@
-"""Hook MindSpore after its import, undo the hooks, and print every difference; then the number of hooks."""
+"""Hook MindSpore after its import; print how many attributes differ, undo the hooks, and print each difference."""
 
 import json
 import os
@@ -8,7 +8,7 @@ import mindspore  # noqa: F401 - before us
 
 
 def attributes():
-    """Return every attribute of every module and class of MindSpore, by owner."""
+    """Return the attributes of every module and class of MindSpore, by the name of the module or class."""
     found = {}
     for name, module in list(sys.modules.items()):
         if module is None or name.partition(".")[0] != "mindspore":
@@ -21,7 +21,7 @@ def attributes():
 
 
 def differences(before, after):
-    """Return what is not the same object, was removed or added; `__warningregistry__` and the like come and go."""
+    """Return (owner, name) of each attribute that was replaced, removed or added, except `__warningregistry__`."""
     return [
         (owner, key)
         for owner, names in before.items()

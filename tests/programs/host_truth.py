@@ -1,4 +1,4 @@
-"""Train a little, and tell by psutil what the process used between two moments."""
+"""Train for a short time, and print psutil's figures of this process at two moments."""
 
 import json
 import os
@@ -16,7 +16,7 @@ data = torch.randn(256, 256)
 
 
 def look() -> dict[str, float]:
-    """Return what psutil tells now."""
+    """Return the current time in ns and psutil's figures of this process."""
     times, switches, files = own.cpu_times(), own.num_ctx_switches(), own.io_counters()
     return {
         "time_ns": time.time_ns(),
@@ -28,7 +28,7 @@ def look() -> dict[str, float]:
 
 
 def train(seconds: float) -> None:
-    """Train for some time, in steps."""
+    """Train step by step for some seconds."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         model(data).sum().backward()
@@ -37,7 +37,7 @@ def train(seconds: float) -> None:
 
 train(0.5)
 first = look()
-train(0.3)  # what is counted between two samples is spread evenly
+train(0.3)  # ms-profiler spreads a count evenly between two samples, so the steady work surrounds each moment
 held = torch.ones(96 << 18)  # 96 MiB
 with open(sys.argv[1], "wb") as stream:
     stream.write(bytes(24 << 20))

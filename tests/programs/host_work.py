@@ -1,4 +1,4 @@
-"""Work of the host besides training: files, waits, batches and markers. usage: host_work.py DIRECTORY"""
+"""Do work besides training: write files, wait, make batches and set markers. usage: host_work.py DIRECTORY"""
 
 import os
 import sys

@@ -1,9 +1,9 @@
-"""A network that is only called. usage: inference.py KIND MODE
+"""Call a network without training it. usage: inference.py KIND MODE
 
-generate    ten tokens, one call each, the sequence growing
+generate    ten tokens, one call each; the sequence grows by one token each time
 predict     ten calls with the same shape, each followed by another cell
 model       ten calls of Model.predict
-loops       two networks one after the other, then a compiled function
+loops       ten calls each of two networks one after the other, then ten of a compiled function
 """
 
 import sys

@@ -1,4 +1,7 @@
-"""Train the example with a limit of 8 MB for the kernel recorder; print the process' memory in steps 10 and 40."""
+"""Train the example; print the memory in bytes by which the process grows from step 10 to step 40.
+
+usage: kernels_held.py EXAMPLE [anything]; with the second argument, the kernel recorder may hold 8 MB
+"""
 
 import runpy
 import sys

@@ -1,7 +1,7 @@
-"""Data-parallel training of which one rank is late. usage: msrun ... late_ranks_mindspore.py KIND RANK [MODE [STEPS]]
+"""Train data-parallel with one late rank. usage: msrun ... late_ranks_mindspore.py KIND RANK [MODE [STEPS]]
 
-KIND is input, computing, sleep, stop (SIGSTOP for a second in one step) or none; MODE is pynative or graph. The
-delays are 60 ms, and no shorter than a usual step, because many ranks on few processors differ by less than that.
+KIND is input, computing, sleep, stop (SIGSTOP for a second in one step) or none; MODE is pynative or graph. The rank is
+late by 60 ms or by a usual step, whichever is longer. Many ranks on few processors differ by less than that by chance.
 """
 
 import os
@@ -16,27 +16,27 @@ from mindspore import nn
 from mindspore.communication import get_rank, init
 
 FEATURES, SIZE = 64, 16
-#: seconds a step by which the rank is late, at least
+#: seconds by which the rank is late in each step, at least
 LATE = 0.06
-#: steps before that: the first one compiles, the others tell how long a step is
+#: number of steps before the first late one: the first step compiles, the others give the usual length of a step
 BEFORE = 5
-#: rows of the late rank's large operators: they take about as long as a usual step
+#: number of rows of the late rank's large matrices, whose products take about as long as a usual step
 LARGE = {"graph": 1100, "pynative": 2000}
 
 
 def stopped(seconds):
-    """Have this process stopped by a signal, and continued a while later."""
+    """Start a shell that stops this process by SIGSTOP and continues it after some seconds."""
     own = os.getpid()
     subprocess.Popen(["sh", "-c", f"kill -STOP {own}; sleep {seconds}; kill -CONT {own}"])
-    time.sleep(0.02)  # the signal comes meanwhile
+    time.sleep(0.02)  # the signal arrives during this sleep
 
 
 def main(kind, number, mode, steps):
-    """Train."""
+    """Train; with a kind other than "none", rank `number` is late."""
     ms.set_seed(7)
     ms.set_context(mode=ms.GRAPH_MODE if mode == "graph" else ms.PYNATIVE_MODE)
     ms.set_device("CPU")
-    ds.config.set_prefetch_size(1)  # compiling the first step must not be time enough to have all batches ready
+    ds.config.set_prefetch_size(1)  # with more, all batches would be ready after the first step, which compiles
     init()
     ms.set_auto_parallel_context(parallel_mode="data_parallel", gradients_mean=True)
     rank = get_rank()
@@ -44,18 +44,18 @@ def main(kind, number, mode, steps):
     took = []
 
     def usual():
-        """Return the usual length of a step, 0 before that is known."""
+        """Return the usual seconds of a step; 0 before they are known."""
         return sorted(took[1:BEFORE])[BEFORE // 2] if len(took) >= BEFORE else 0.0
 
     def batches():
         for step in range(steps):
             if late and kind == "input" and usual():
-                time.sleep(usual() + max(LATE, usual()))  # it passes beside the step before
+                time.sleep(usual() + max(LATE, usual()))  # the pipeline sleeps during the step before
             yield np.full((SIZE, FEATURES), step / steps, np.float32), np.zeros(SIZE, np.int32)
 
     data = ds.GeneratorDataset(batches, ["x", "y"], shuffle=False)
     net = nn.SequentialCell(nn.Dense(FEATURES, 128), nn.ReLU(), nn.Dense(128, 10))
-    # as many operators on all ranks, of which the late one has larger ones
+    # All ranks run the same operators. On the late rank, their matrices are larger.
     large = ms.Tensor(np.full((LARGE[mode],) * 2 if late and kind == "computing" else (2, 2), 1e-3, np.float32))
     loss_fn = nn.CrossEntropyLoss()
     optimizer = nn.Momentum(net.trainable_params(), 0.01, 0.9)

@@ -1,4 +1,4 @@
-"""Data-parallel training of which one rank is late. usage: torchrun ... late_ranks_torch.py KIND RANK [STEPS]
+"""Train data-parallel with one late rank. usage: torchrun ... late_ranks_torch.py KIND RANK [STEPS]
 
 KIND is input, computing, sleep, stop (SIGSTOP for a second in one step) or none.
 """
@@ -14,12 +14,12 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, Dataset
 
 FEATURES, SIZE = 256, 64
-#: seconds a step by which the rank is late
+#: seconds by which the rank is late in each step
 LATE = 0.06
 
 
 class Samples(Dataset):
-    """Batches, which may take a while to fetch."""
+    """Batches that each take some seconds to fetch."""
 
     def __init__(self, count, seconds):
         self.count, self.seconds = count, seconds
@@ -33,14 +33,14 @@ class Samples(Dataset):
 
 
 def stopped(seconds):
-    """Have this process stopped by a signal, and continued a while later."""
+    """Start a shell that stops this process by SIGSTOP and continues it after some seconds."""
     own = os.getpid()
     subprocess.Popen(["sh", "-c", f"kill -STOP {own}; sleep {seconds}; kill -CONT {own}"])
-    time.sleep(0.02)  # the signal comes meanwhile
+    time.sleep(0.02)  # the signal arrives during this sleep
 
 
 def main(kind, rank, steps):
-    """Train."""
+    """Train; with a kind other than "none", rank `rank` is late."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
     distributed.init_process_group("gloo")

@@ -1,7 +1,9 @@
-"""Two ranks train, of which rank 1 ends in its first start after STEPS steps. usage: torchrun ... launched_torch.py WAY
+"""Train on two ranks; on the first start, rank 1 ends after STEPS steps in a given WAY.
 
-Each rank says that it has come so far in a file `ready_RANK`, which holds its process, and goes on when there is a file
-`go`. So nothing depends on which rank is faster.
+usage: torchrun ... launched_torch.py WAY
+
+After these steps each rank writes its process id to a file `ready_RANK`, and waits for a file `go`. So the result does
+not depend on which rank is faster.
 """
 
 import os
@@ -14,11 +16,11 @@ from way_to_end import STEPS, end, ready
 
 
 def main(way):
-    """Train."""
+    """Train, and end rank 1 in the given way."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
     start = os.environ["TORCHELASTIC_RESTART_COUNT"]
-    # in torchrun's store gloo may find the addresses of the start before, and fails then
+    # with torchrun's store, gloo might find the addresses of the earlier start and fail
     store = f"file://{Path.cwd()}/store_{start}"
     ranks = {"rank": int(os.environ["RANK"]), "world_size": int(os.environ["WORLD_SIZE"])}
     distributed.init_process_group("gloo", init_method=store, **ranks)

@@ -1,6 +1,8 @@
-"""Leave the result of a run that never ran where the variable wants one; for gates, which only look at results.
+"""Write a made-up result into the directory that the variable names, without training, for a test of the gate.
 
 usage: made_job.py FACTOR|fail|hang|nothing
+
+The steps in the result are FACTOR times as long as the usual ones.
 """
 
 import json

@@ -1,7 +1,4 @@
-"""Record so many spans of a training loop, as the recorder would: operators with autograd's numbers, and counters.
-
-usage: millions.py FOLDER COUNT
-"""
+"""Record COUNT spans of a training loop with the recorder: operators with autograd's numbers, and counters."""
 
 import os
 import struct

@@ -1,4 +1,4 @@
-"""Train in ways in which steps are hard to tell; print how many the script made. usage: mindspore_steps.py MODE KIND"""
+"""Train in ways whose steps are hard to recognise; print the number of steps. usage: mindspore_steps.py MODE KIND"""
 
 import sys
 
@@ -13,7 +13,7 @@ ms.set_context(mode=ms.GRAPH_MODE if sys.argv[1] == "graph" else ms.PYNATIVE_MOD
 
 
 class Summed(nn.Cell):
-    """A network and its loss."""
+    """Return the sum of a network's outputs as a loss."""
 
     def __init__(self, network):
         super().__init__()
@@ -34,7 +34,7 @@ def trained(network):
 
 
 def updated(network, optimizer):
-    """Return what makes a step with an optimizer of its own call."""
+    """Return a function that computes a network's gradients and calls an optimizer once."""
     gradient = ms.value_and_grad(lambda x: network(x).sum(), None, network.trainable_params())
 
     def update():
@@ -44,7 +44,7 @@ def updated(network, optimizer):
 
 
 def rollout():
-    """Twice 70 calls of the network, then 5 updates."""
+    """Train as in reinforcement learning: 70 calls of the network, then 5 updates, and both again."""
     global count
     update = updated(net, nn.SGD(net.trainable_params(), 0.01))
     for _ in range(2):
@@ -56,7 +56,7 @@ def rollout():
 
 
 def evaluation_first():
-    """Model.eval, then cells that train, with an evaluation of the script's own between."""
+    """Call Model.eval, then train with a cell; the script evaluates the network itself after every three steps."""
     global count
     data = NumpySlicesDataset(np.ones((12, 8), np.float32), ["x"]).batch(4)
 
@@ -81,7 +81,7 @@ def evaluation_first():
 
 
 def cells():
-    """Two cells that train in turn, the second twice."""
+    """Train with two cells: in each step, the first is called once and the second twice."""
     global count
     first, second = trained(net), trained(critic)
     for _ in range(4):
@@ -92,7 +92,7 @@ def cells():
 
 
 def accumulate():
-    """Three gradients are one step."""
+    """Train with three gradients for each step."""
     global count
     parameters = net.trainable_params()
     optimizer = nn.Adam(parameters, 0.01)
@@ -107,7 +107,7 @@ def accumulate():
 
 
 def optimizers():
-    """Two optimizers that step together."""
+    """Train two networks in each step, each with its own optimizer."""
     global count
     updates = [updated(network, nn.SGD(network.trainable_params(), 0.01)) for network in (net, critic)]
     for _ in range(5):

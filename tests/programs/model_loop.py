@@ -1,4 +1,4 @@
-"""A dense layer trained by Model.train on 20 batches, each loss printed to the bit. usage: model_loop.py MODE..."""
+"""Train a dense layer by Model.train on 20 batches; print each loss to the bit. usage: model_loop.py MODE..."""
 
 import sys
 

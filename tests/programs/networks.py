@@ -1,4 +1,4 @@
-"""Train a network of a real shape. usage: networks.py mlp|resnet|transformer graph|pynative STEPS"""
+"""Train a network of a usual architecture. usage: networks.py mlp|resnet|transformer graph|pynative STEPS"""
 
 import sys
 

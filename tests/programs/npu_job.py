@@ -1,9 +1,10 @@
-"""A training loop of MindSpore on the processor whose cells launch kernels of a made-up NPU.
+"""Train with MindSpore on the processor with cells that launch kernels of a made-up NPU.
 
 usage: npu_job.py MODE [STEPS]
 
-The launched work is exact: in each step a block computes forward (kernels of 100 and 50 us) and its gradient (70 us);
-an exchange of 4 KB takes 120 us and begins on another stream 10 us before the end of that.
+The times of the launched work are exact. In each step, the forward pass launches kernels of 100 and 50 us, and the
+backward pass a kernel of 70 us. An exchange of 4 KB takes 120 us and begins on another stream 10 us before the end of
+the backward kernel.
 """
 
 import ctypes
@@ -15,7 +16,7 @@ import time
 MODE = sys.argv[1]
 STEPS = int(sys.argv[2]) if len(sys.argv) > 2 else 3
 US = 1000
-#: of the streams
+#: numbers of the streams
 COMPUTE, EXCHANGE = 7, 20
 TEXT, U32, U64 = ctypes.c_char_p, ctypes.c_uint32, ctypes.c_uint64
 
@@ -33,7 +34,7 @@ import numpy as np  # noqa: E402
 from mindspore import nn  # noqa: E402
 from mindspore.profiler import mstx  # noqa: E402
 
-if MODE != "bare":  # whose library must not be loaded by anybody
+if MODE != "bare":  # in mode "bare", nothing may load this library
     npu = ctypes.CDLL("libmspti.so")
     npu.fake_kernel.argtypes = [TEXT, TEXT, U32, U64, U64]
     npu.fake_exchange.argtypes = [TEXT, TEXT, U64, U32, U64, U64]
@@ -58,13 +59,13 @@ def backward():
     if MODE == "bare":
         return
     npu.fake_kernel(b"MatMulGrad", b"KERNEL_AICORE", COMPUTE, npu.fake_now() + 300 * US, 70 * US)
-    # from 10 us before the end of the gradient on
+    # the exchange begins 10 us before the end of the backward kernel
     begin = npu.fake_busy_until(COMPUTE) - 10 * US
     npu.fake_exchange(b"hcom_allReduce__868", b"hccl_world_group", 1024, EXCHANGE, begin, 120 * US)
 
 
 class Block(nn.Cell):
-    """What launches."""
+    """A block that launches kernels in both passes."""
 
     def construct(self, x):
         forward()
@@ -88,14 +89,14 @@ class Net(nn.Cell):
 
 
 def bound():
-    """Sleep, and wait for a kernel."""
+    """Sleep, and wait for a long kernel."""
     time.sleep(0.02)
     npu.fake_kernel(b"MatMulV2", b"KERNEL_AICORE", COMPUTE, 0, 30_000 * US)
     npu.fake_wait()
 
 
 def mark():
-    """Set markers from C, and one that a script sets, which msPTI sees as well."""
+    """Begin two markers from C, and one by MindSpore's function, which msPTI reports as well; return the latter."""
     npu.fake_marker(2, 1, b"tokens", b"mine", -1)
     npu.fake_marker(2, 2, b"on the stream", b"mine", COMPUTE)
     ranged = mstx.range_start("scripted", domain="mine")
@@ -134,7 +135,7 @@ if MODE == "wide":
     npu.fake_count_from(2**40 - 3)
 train(STEPS)
 if MODE == "killed":
-    # what has ended is asked for once a second; when that begins again, what came before has been written
+    # msPTI's buffers are flushed once a second; when a flush begins, the records of the flush before it are written
     before = npu.fake_flushes()
     while npu.fake_flushes() < before + 2:
         os.sched_yield()

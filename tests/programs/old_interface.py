@@ -1,6 +1,7 @@
-"""Use the older interface in every right way; print what it returns. usage: old_interface.py NAMES
+"""Use MindSpore's older profiler interface in every valid way; print the results. usage: old_interface.py NAMES
 
-NAMES: whose classes are used, "mindspore.profiler" or "ms_profiler". Results go to "by_hand", "within" and "left".
+NAMES is the package whose classes the program uses, "mindspore.profiler" or "ms_profiler". The recordings go to
+"by_hand", "within" and "left".
 """
 
 import importlib
@@ -23,7 +24,7 @@ x = ms.Tensor(np.ones([2, 3], np.float32))
 
 
 def written(folder, name):
-    """Return whether the one result in a folder has a file."""
+    """Return whether the only result in a folder contains a file."""
     (result,) = pathlib.Path(folder).glob("*_ascend_ms")
     return (result / name).exists()
 
@@ -64,10 +65,10 @@ print(written("within", "summary.json"))
 
 left = Profiler(output_path="left")
 net(x).asnumpy()
-del left  # stops
+del left  # deleting the profiler stops it
 (result,) = pathlib.Path("left").glob("*_ascend_ms")
 print(json.loads((result / "FRAMEWORK" / "run_info.json").read_text())["window"]["end_ns"] > 0)
-# MindSpore has it in another module
+# MindSpore has `analyse` in another module
 where = importlib.import_module("mindspore.profiler.profiler") if "mindspore" in sys.argv[1] else profiling
 where.analyse("left", max_process_number=1)
 print(written("left", "summary.json"))

@@ -1,4 +1,4 @@
-"""One optimizer of each family that has kernels on CPU, all of them called in every step."""
+"""Call one optimizer of each of MindSpore's families with CPU kernels, all of them in every step."""
 
 import mindspore as ms
 import numpy as np

@@ -1,4 +1,4 @@
-"""Cells with methods that report every call, and some that end the job: only MindSpore may call them."""
+"""Define cells that count the calls of their methods, or end the job at a call that MindSpore would not make."""
 
 import collections
 import gc
@@ -13,7 +13,7 @@ ms.set_seed(0)
 ms.set_device("CPU")
 ms.set_context(mode=ms.PYNATIVE_MODE)
 calls = collections.Counter()
-told = object.__getattribute__
+plain_attribute = object.__getattribute__
 
 OVERRIDES = (
     "cells",
@@ -31,17 +31,17 @@ OVERRIDES = (
     "__getattr__",
     "__getattribute__",
 )
-#: what MindSpore calls itself in each step
+#: methods that MindSpore itself calls in each step
 NEEDED = {"__bool__", "__getattribute__", "__hash__", "__eq__"} | {name for name in OVERRIDES if "_and_names" in name}
 NEEDED.add("get_parameters")
 
 
 def overriding(base, ends=False):
-    """Return a class whose methods count their calls, or end the job where MindSpore works without.
+    """Return a class whose methods count their calls; some of them may end the job.
 
     Args:
-        base: that has them.
-        ends: methods raise SystemExit once the object is armed.
+        base: the class that has the methods.
+        ends: whether a method that MindSpore does not need raises SystemExit, once the object is armed.
     """
     found = {}
     for name in OVERRIDES:
@@ -49,7 +49,12 @@ def overriding(base, ends=False):
         def method(self, *args, name=name, **kwargs):
             what = args[0] if name.startswith("__getattr") else ""
             calls[f"{base.__name__}.{name} {what}"] += 1
-            if ends and told(self, "__dict__").get("armed") and name not in NEEDED and not inside(self, what):
+            if (
+                ends
+                and plain_attribute(self, "__dict__").get("armed")
+                and name not in NEEDED
+                and not inside(self, what)
+            ):
                 print(name, what)
                 raise SystemExit(7)
             if hasattr(base, name):
@@ -64,7 +69,7 @@ def overriding(base, ends=False):
 
 
 def inside(item, what):
-    held = told(item, "__dict__")
+    held = plain_attribute(item, "__dict__")
     return any(what in (held.get(table) or ()) for table in ("_cells", "_params", "_buffers"))
 
 
@@ -104,7 +109,7 @@ for ends in (False, True):
     inner = overriding(nn.Dense, ends)(4, 2, weight_init="ones")
     cell = Around(inner)
     optimizer = OwnMomentum(list(cell.trainable_params()), 0.01)
-    told(inner, "__dict__")["armed"] = True
+    plain_attribute(inner, "__dict__")["armed"] = True
     steps(cell, optimizer)
     steps(inner, optimizer)
 
@@ -117,7 +122,7 @@ model.train(1, ds.GeneratorDataset(OwnRows(), ["x", "y"], shuffle=False).batch(2
 
 
 class Holder:
-    """Has a compiled method, and is no cell."""
+    """Have a compiled method without being a cell."""
 
     def __getattr__(self, name):
         calls[f"Holder.__getattr__ {name}"] += 1
@@ -171,5 +176,5 @@ except TypeError as reason:
 for name, count in sorted(calls.items()):
     print(name, count)
 inner = cell = optimizer = model = None
-gc.collect()  # MindSpore's __del__ would find nothing of this module at the end
+gc.collect()  # MindSpore's __del__ methods must run before this module is torn down at the exit
 print("nothing ended the job", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Classes with methods that report every call, and one that ends the job: only PyTorch may call them."""
+"""Define classes that count the calls of their methods, or end the job at a call that PyTorch would not make."""
 
 import collections
 import functools
@@ -12,7 +12,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 calls = collections.Counter()
-told = object.__getattribute__
+plain_attribute = object.__getattribute__
 
 OVERRIDES = (
     "named_modules",
@@ -35,12 +35,12 @@ OVERRIDES = (
 
 
 def overriding(base, ends=False, names=OVERRIDES):
-    """Return a class whose methods count their calls, or end the job where the base has none such or is not meant to.
+    """Return a class whose methods count their calls; some of them may end the job.
 
     Args:
-        base: that has them.
-        ends: methods raise SystemExit, but for those without which PyTorch does not work.
-        names: of the methods.
+        base: the class that has the methods.
+        ends: whether a method that PyTorch does not need raises SystemExit, once the object is armed.
+        names: names of the methods.
     """
     found = {}
     for name in names:
@@ -48,7 +48,11 @@ def overriding(base, ends=False, names=OVERRIDES):
         def method(self, *args, name=name, **kwargs):
             what = args[0] if name.startswith("__getattr") else ""
             calls[f"{base.__name__}.{name} {what}"] += 1
-            if ends and told(self, "__dict__").get("armed") and not (name == "__getattribute__" or inside(self, what)):
+            if (
+                ends
+                and plain_attribute(self, "__dict__").get("armed")
+                and not (name == "__getattribute__" or inside(self, what))
+            ):
                 print(name, what)
                 raise SystemExit(7)
             if hasattr(base, name):
@@ -63,23 +67,23 @@ def overriding(base, ends=False, names=OVERRIDES):
 
 
 def armed(kind):
-    """Return what makes an object of a class, whose methods may end the job from then on."""
+    """Return a function that makes an object of a class and arms it: from then on its methods may end the job."""
 
     def make(*args):
         made = kind(*args)
-        told(made, "__dict__")["armed"] = True
+        plain_attribute(made, "__dict__")["armed"] = True
         return made
 
     return make
 
 
 def inside(item, what):
-    held = told(item, "__dict__")
+    held = plain_attribute(item, "__dict__")
     return any(what in held.get(table, ()) for table in ("_modules", "_parameters", "_buffers"))
 
 
 def weights(item):
-    held = told(item, "__dict__")
+    held = plain_attribute(item, "__dict__")
     return [*held["_parameters"].values(), *(one for inner in held["_modules"].values() for one in weights(inner))]
 
 
@@ -89,6 +93,17 @@ class Rows(torch.utils.data.Dataset):
 
     def __getitem__(self, index):
         return torch.ones(4) * index
+
+
+class Collate:
+    """Put rows together to a batch, and count the look-ups of missing attributes."""
+
+    def __getattr__(self, name):
+        calls[f"Collate {name}"] += 1
+        raise KeyError(name) if name == "__qualname__" else AttributeError(name)
+
+    def __call__(self, items):
+        return torch.stack(items)
 
 
 def train(net, optimizer_class, loader):
@@ -106,7 +121,7 @@ def train(net, optimizer_class, loader):
 
 
 class OptimizedModule(nn.Module):
-    """Stands around another module, as one that is compiled does."""
+    """Wrap another module as torch.compile does."""
 
     def __init__(self, module):
         super().__init__()
@@ -117,7 +132,7 @@ class OptimizedModule(nn.Module):
 
 
 class Held(OptimizedModule):
-    """Holds what it stands around where it is no part of it."""
+    """Hold the wrapped module in an attribute that is no submodule."""
 
     def __init__(self, module):
         nn.Module.__init__(self)
@@ -125,15 +140,15 @@ class Held(OptimizedModule):
         self.__dict__["_orig_mod"] = module
 
 
-class Told(torch.Tensor):
+class Overridden(torch.Tensor):
     @classmethod
     def __torch_function__(cls, function, types, args=(), kwargs=None):
-        calls[f"Told {getattr(function, '__name__', function)}"] += 1
+        calls[f"Overridden {getattr(function, '__name__', function)}"] += 1
         return super().__torch_function__(function, types, args, kwargs or {})
 
     @property
     def nbytes(self):
-        calls["Told own nbytes"] += 1
+        calls["Overridden own nbytes"] += 1
         return 7
 
 
@@ -149,11 +164,11 @@ class Doubled(torch.autograd.Function):
 
 
 def doubled(steps):
-    """Train with a loss of a class of its own, through a function of its own."""
+    """Train with a tensor class and an autograd function that the script defines."""
     net = nn.Linear(4, 4)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
     for _ in range(steps):
-        Doubled.apply(net(torch.ones(2, 4).as_subclass(Told))).sum().backward()
+        Doubled.apply(net(torch.ones(2, 4).as_subclass(Overridden))).sum().backward()
         optimizer.step()
 
 
@@ -166,7 +181,8 @@ for ends in (False, True):
     Loader = overriding(torch.utils.data.DataLoader, False)
     Data = overriding(Rows, False)
     for around in (lambda net: net, OptimizedModule, Held):
-        train(around(nn.Sequential(Linear(4, 4), Linear(4, 2))), Quiet, Loader(Data(), batch_size=2))
+        loader = Loader(Data(), batch_size=2, collate_fn=Collate())
+        train(around(nn.Sequential(Linear(4, 4), Linear(4, 2))), Quiet, loader)
     x = torch.ones(2, 4, requires_grad=True)
     own = Linear(4, 4)
     for reentrant in (True, False):
@@ -199,7 +215,7 @@ class OfMeta(nn.Linear, metaclass=Meta):
 OfMeta(4, 4)(x).sum().backward()
 
 
-tensor = torch.ones(2, 4).as_subclass(Told)
+tensor = torch.ones(2, 4).as_subclass(Overridden)
 nn.Linear(4, 4)(tensor).sum().backward()
 torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
 torch.distributed.all_reduce(tensor)

@@ -1,4 +1,7 @@
-"""Use the profiler in every wrong way; print what came of each. usage: own_errors.py NAMES"""
+"""Use the profiler in every invalid way; print the result of each. usage: own_errors.py NAMES
+
+NAMES is the package whose classes the program uses, "mindspore.profiler" or "ms_profiler".
+"""
 
 import importlib
 import sys

@@ -1,4 +1,4 @@
-"""The custom loop of MindSpore's public profiler documents, which profiles from one step to another.
+"""Run the custom loop of MindSpore's public profiler documents, which starts and stops the profiler at given steps.
 
 usage: own_loop.py FIRST LAST
 """

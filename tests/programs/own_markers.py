@@ -1,6 +1,6 @@
-"""Mark moments and ranges in two domains. usage: own_markers.py NAMES
+"""Set markers of moments and ranges in two domains. usage: own_markers.py NAMES
 
-NAMES: whose functions are used, "mindspore.profiler" or "ms_profiler". Every run of a kernel is within a step.
+NAMES is the package whose functions the program uses, "mindspore.profiler" or "ms_profiler".
 """
 
 import importlib
@@ -24,7 +24,7 @@ def work():
     net(ms.Tensor(np.ones([2, 2], np.float32))).asnumpy()
     mstx.range_end(inner, domain="mine")
     mstx.range_end(outer)
-    mstx.range_end(outer)  # has ended
+    mstx.range_end(outer)  # a second end of the same range must have no effect
 
 
 work()

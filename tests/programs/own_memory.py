@@ -1,4 +1,4 @@
-"""Train eight steps, the third and fourth of which a profiler of the script wants with memory. usage: MODE"""
+"""Train eight steps; the script's own profiler records the fourth and fifth with memory. usage: own_memory.py MODE"""
 
 import sys
 

@@ -1,6 +1,6 @@
-"""Train fifteen steps, of which a profiler of the script takes two cycles of two. usage: own_profiler.py NAMES
+"""Train fifteen steps; the script's own profiler records two cycles of two steps. usage: own_profiler.py NAMES
 
-NAMES: whose classes are used, "mindspore.profiler" or "ms_profiler".
+NAMES is the package whose classes the program uses, "mindspore.profiler" or "ms_profiler".
 """
 
 import importlib

@@ -1,4 +1,4 @@
-"""Train twelve steps with profilers that overlap, and more with one that an error ends and one that nothing ends."""
+"""Train with several profilers: two that overlap, one that an error ends, and one that nothing ends."""
 
 import mindspore as ms
 import numpy as np

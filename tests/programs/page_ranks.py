@@ -1,4 +1,4 @@
-"""Train on two ranks that add gradients; what rank 1 computes takes longer, so that rank 0 waits in the exchange."""
+"""Train on two ranks that add up their gradients; rank 1 computes longer, so that rank 0 waits in the exchange."""
 
 import torch
 import torch.distributed as dist

@@ -1,6 +1,9 @@
-"""A pipeline of two stages on two data-parallel ranks each. usage: torchrun ... pipeline_torch.py KIND STAGE [STEPS]
+"""Train a pipeline of two stages with two data-parallel ranks each.
 
-KIND is blocking (send, recv), queued (batch_isend_irecv) or world (no group tells the stages). STAGE computes longer.
+usage: torchrun ... pipeline_torch.py KIND STAGE [STEPS]
+
+KIND is blocking (send, recv), queued (batch_isend_irecv) or world (no group contains the ranks of both stages). STAGE
+computes longer than the other stage.
 """
 
 import sys
@@ -11,12 +14,12 @@ from torch import distributed, nn
 from torch.distributed.device_mesh import init_device_mesh
 
 FEATURES, SIZE, PARTS = 64, 16, 3
-#: seconds a part by which the stage computes longer
+#: seconds by which the stage computes longer for each part of a batch
 LONGER = 0.03
 
 
 def computed(seconds, out):
-    """Compute for a while; return `out`."""
+    """Compute for some seconds; return `out` plus a zero that depends on the result."""
     begun = time.perf_counter()
     large = torch.full((256, 256), 0.01)
     while time.perf_counter() - begun < seconds:
@@ -25,7 +28,7 @@ def computed(seconds, out):
 
 
 class Neighbours:
-    """Exchange tensors with the rank of the other stage."""
+    """Exchange tensors with this rank's neighbour in the other stage."""
 
     def __init__(self, kind, mesh):
         self.kind = kind
@@ -52,7 +55,7 @@ class Neighbours:
 
 
 def main(kind, slow, steps):
-    """Train."""
+    """Train; stage `slow` computes longer."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
     distributed.init_process_group("gloo")

@@ -1,9 +1,9 @@
-"""Dataset pipelines of which one part is slow. usage: pipelines.py KIND
+"""Run dataset pipelines that each have one slow part. usage: pipelines.py KIND
 
-train     two epochs of a pipeline whose Map computes, then one whose consumer is slow
-source    its source sleeps
-forever   that first pipeline, until it is killed; prints "running" after some batches
-beside    pipelines that live beside one another, are built by threads, or inside others, and one left at the end
+train     two epochs of a pipeline whose Map computes, then one epoch of a pipeline whose consumer is slow
+source    a pipeline whose source sleeps
+forever   the pipeline of `train`, until the process is killed; prints "running" after some batches
+beside    several pipelines at a time: some run in threads or inside others, and one is still open at the end
 """
 
 import sys
@@ -47,7 +47,7 @@ def consume(dataset, seconds=0.0, epochs=1):
 
 
 class Source:
-    """Reads from a pipeline of its own."""
+    """Yield the batches of another pipeline."""
 
     def __iter__(self):
         yield from fast(40).create_tuple_iterator(num_epochs=1, output_numpy=True)

@@ -1,4 +1,4 @@
-"""Networks every part of which has sizes that nothing else has, for `planted_owners.py` and its first argument."""
+"""Networks in which each part has sizes that no other part has, for `planted_owners.py` and its first argument."""
 
 import importlib
 import sys
@@ -8,7 +8,7 @@ import mindspore as ms
 from mindspore import nn, ops
 
 mode = sys.argv[1]
-#: what all of a network share
+#: sizes that all cells of a network share
 BATCH, TOKENS, WIDTH, CLASSES = 4 if mode == "graph" else 64, 6, 32, 3
 planted = {}
 pairs = []
@@ -16,7 +16,7 @@ sizes = (number for number in range(37, 10_000) if number % 2 and all(number % p
 
 
 def size(path, least=0):
-    """Return a size that only this part has."""
+    """Return a size of at least `least` that no other part has, and note that it belongs to the part `path`."""
     found = next(number for number in sizes if number >= least)
     planted[found] = path
     return found
@@ -35,7 +35,7 @@ class Block(nn.Cell):
 
 
 class Chain(nn.Cell):
-    """A stem, blocks one after the other, a head."""
+    """A stem, a sequence of blocks, and a head."""
 
     def __init__(self, blocks, width=WIDTH):
         super().__init__()
@@ -74,7 +74,7 @@ class Layer(nn.Cell):
 
 
 class Step(nn.Cell):
-    """Changes the width, so that the end of a block identifies the block."""
+    """A dense layer that changes the width, so that the last layers of a block identify the block."""
 
     def __init__(self, inputs, outputs):
         super().__init__()
@@ -86,7 +86,7 @@ class Step(nn.Cell):
 
 
 class Shared(nn.Cell):
-    """Two blocks, the first of which is used again behind the second."""
+    """Two blocks; the first one runs again after the second one."""
 
     def __init__(self):
         super().__init__()
@@ -133,7 +133,7 @@ class TwoLosses(nn.Cell):
 
 
 class Residual(nn.Cell):
-    """A basic block of ResNet with a width of its own inside."""
+    """A basic block of ResNet whose inner width is different from its outer widths."""
 
     def __init__(self, inputs, outputs, inner, stride):
         super().__init__()
@@ -155,11 +155,12 @@ class ResNet(nn.Cell):
         self.stem = nn.SequentialCell(nn.Conv2d(3, 16, 3), nn.BatchNorm2d(16), nn.ReLU())
         blocks, inputs = [], 16
         for number in range(5):
-            # the second of like blocks has the width of the first outside
+            # a block with an odd number does not change the width, so it shares its outer width with the block before
+            # it
             outputs = inputs if number % 2 else size(f"blocks.{number}")
             blocks.append(Residual(inputs, outputs, size(f"blocks.{number}"), 1 if number % 2 else 2))
             if not number % 2:
-                planted[outputs] = None  # goes on into the next one
+                planted[outputs] = None  # the next block has this width, too, so the width identifies no block
             inputs = outputs
         self.blocks = nn.SequentialCell(*blocks)
         self.head = nn.Dense(inputs, CLASSES)
@@ -186,7 +187,7 @@ class Recurrent(nn.Cell):
 
 
 class Experts(nn.Cell):
-    """A mixture of experts, each of which sees everything."""
+    """A mixture of experts in which each expert computes all rows."""
 
     def __init__(self):
         super().__init__()
@@ -223,7 +224,7 @@ class Own(Block):
 
 
 class Tied(nn.Cell):
-    """The table of an embedding is the matrix of the last layer."""
+    """A network whose last layer multiplies by the table of its embedding."""
 
     def __init__(self):
         super().__init__()
@@ -240,7 +241,7 @@ class Tied(nn.Cell):
 
 
 class Inserted(nn.Cell):
-    """Layers one after the other, named as they are put in."""
+    """Layers in one sequence, and blocks that are added as attributes with other names."""
 
     def __init__(self):
         super().__init__()
@@ -277,7 +278,7 @@ def recomputed(**how):
 
 
 class Again(Chain):
-    """Blocks two of which are computed again as they are called, and a pair of blocks with one inside."""
+    """Two blocks that a call recomputes, and a recomputed pair of blocks with a recomputed block in it."""
 
     def __init__(self):
         pair = nn.SequentialCell(Block(size("blocks.2.0")), Block(size("blocks.2.1")))
@@ -296,14 +297,14 @@ def stepped():
     widths = [WIDTH, *(size(f"blocks.{number}") for number in range(4))]
     net = Chain([Step(*pair) for pair in pairwise(widths)], WIDTH)
     net.head = nn.Dense(widths[-1], CLASSES)
-    # the width of a block is also that of the operator that reads it
+    # the operator that reads a block's output has the block's width, too, so the width identifies no block
     for number, width in enumerate(widths[1:]):
         planted[width] = f"blocks.{number}" if number == 99 else None
     return net
 
 
 class Branches(nn.Cell):
-    """A network whose operators, and their number, depend on values."""
+    """A network in which values determine the operators and their number."""
 
     def __init__(self):
         super().__init__()
@@ -331,7 +332,7 @@ class Tokens(nn.Cell):
 
 
 def of_mindcv(name, kind, **sizes):
-    """Return a network of mindcv's: weights of shapes that nothing else has tell whose a kernel is."""
+    """Return a network of mindcv; a weight with a unique shape identifies the module of a kernel."""
     net = getattr(importlib.import_module(f"mindcv.models.{name}"), kind)(num_classes=CLASSES, **sizes)
     held = {}
     for weight, parameter in net.parameters_and_names():
@@ -341,7 +342,7 @@ def of_mindcv(name, kind, **sizes):
 
 
 def paired():
-    """Return one of several networks of a class, whose title stands before its parts."""
+    """Return one of two networks of the same class; the paths of its parts begin with the network's title."""
     title = ("TrainOneStepCell{}.network._backbone" if mode == "graph" else "Chain{}").format("#2" if pairs else "")
     path = title if pairs or mode != "graph" else "network._backbone"
     pairs.append(Chain([Block(size(f"{path}.blocks.{number}")) for number in range(2)]))

@@ -1,4 +1,4 @@
-"""Train with MindSpore with one thing wrong, or nothing.
+"""Train with MindSpore with one planted fault, or without a fault.
 
 usage: planted_mindspore.py input|sync|launch|recompile|growth|sleep|sleep-cell|python|garbage|checkpoint|optimizer|
        io|none|pynative|convolution
@@ -30,7 +30,7 @@ if parallel:
 
 
 class Slow(nn.Cell):
-    """A cell that sleeps."""
+    """Sleep for 0.2 s and return the input."""
 
     def construct(self, x):
         time.sleep(0.2)
@@ -38,7 +38,7 @@ class Slow(nn.Cell):
 
 
 class Whitened(nn.Optimizer):
-    """An optimizer of the script's own, which multiplies each gradient with itself before it is used."""
+    """A slow optimizer of the script, which multiplies each gradient by itself several times before its use."""
 
     def construct(self, gradients):
         for place, parameter in enumerate(self._parameters):
@@ -50,14 +50,14 @@ class Whitened(nn.Optimizer):
 
 
 class Node:
-    """Refers to itself, so that only the collector frees it."""
+    """An object that refers to itself, so that only Python's collector frees it."""
 
     def __init__(self):
         self.own, self.rest = self, [[number] for number in range(20)]
 
 
 def busy(seconds):
-    """Run Python for a while."""
+    """Run Python code for some seconds of processor time."""
     total, end = 0, time.thread_time() + seconds
     while time.thread_time() < end:
         total += sum(range(100))
@@ -65,20 +65,20 @@ def busy(seconds):
 
 
 def samples(count, seconds):
-    """Yield samples, each of which takes a while."""
+    """Yield `count` samples that take `seconds` seconds each."""
     for index in range(count):
         time.sleep(seconds)
         yield np.full(FEATURES, index / count, np.float32), np.int32(index % CLASSES)
 
 
 def batch(size):
-    """Return one batch."""
+    """Return a random batch of `size` samples with their labels."""
     x = np.random.randn(size, FEATURES).astype(np.float32)
     return ms.Tensor(x), ms.Tensor(np.random.randint(0, CLASSES, size).astype(np.int32))
 
 
 def network(width, *more):
-    """Return a network of three layers, and more at its end."""
+    """Return a network of three dense layers, followed by the given cells."""
     return nn.SequentialCell(
         nn.Dense(FEATURES, width), nn.ReLU(), nn.Dense(width, width), nn.ReLU(), nn.Dense(width, CLASSES), *more
     )
@@ -112,7 +112,7 @@ exchange = ops.AllReduce() if parallel else None
 
 @ms.jit
 def scaled(x):
-    """Compute something, compiled for each shape."""
+    """Compute something small; MindSpore compiles this function for each shape."""
     return ops.relu(x * 2.0 + 1.0)
 
 

@@ -1,4 +1,4 @@
-"""Networks whose modules are hard to tell apart by time, as functions that return a training step.
+"""Networks whose modules cannot be told apart by time, and functions that return a training step of such a network.
 
 usage: planted_networks.py NAME [STEPS]
 """
@@ -13,7 +13,7 @@ from torch.utils.checkpoint import checkpoint
 
 
 class Feed(nn.Module):
-    """Normalise, widen, narrow, drop, add."""
+    """A feed-forward block: norm, two linear layers, dropout, and the input added at the end."""
 
     def __init__(self, width, hidden):
         super().__init__()
@@ -25,7 +25,7 @@ class Feed(nn.Module):
 
 
 class Blocks(nn.Module):
-    """Like blocks of unlike widths."""
+    """A sequence of feed-forward blocks with different inner widths, and a head."""
 
     def __init__(self, hidden, width=32):
         super().__init__()
@@ -39,7 +39,7 @@ class Blocks(nn.Module):
 
 
 class Other(Blocks):
-    """The same under another name."""
+    """A network like `Blocks` with another class name."""
 
 
 class Attention(nn.Module):
@@ -66,7 +66,7 @@ class Block(nn.Module):
 
 
 class Transformer(nn.Module):
-    """Equal blocks, and a head that shares the weights of the embedding."""
+    """A transformer of equal blocks, whose head shares the weights of the embedding."""
 
     def __init__(self, count=12, again=None, frozen=0, width=32):
         super().__init__()
@@ -86,7 +86,7 @@ class Transformer(nn.Module):
 
 
 class Twice(nn.Module):
-    """One module is called twice."""
+    """A network that calls one of its modules twice."""
 
     def __init__(self):
         super().__init__()
@@ -119,7 +119,7 @@ class ResNet(nn.Module):
 
 
 class Recurrent(nn.Module):
-    """A recurrent layer, and a cell in a loop."""
+    """A network with a recurrent layer, and with a recurrent cell in a loop."""
 
     def __init__(self):
         super().__init__()
@@ -136,7 +136,7 @@ class Recurrent(nn.Module):
 
 
 class Experts(nn.Module):
-    """A gate sends each row to two of four."""
+    """A mixture of four experts, whose gate sends each row to two of them."""
 
     def __init__(self):
         super().__init__()
@@ -166,7 +166,7 @@ class Cube(torch.autograd.Function):
 
 
 class Custom(nn.Module):
-    """A function with a gradient of its own, and one that works in place."""
+    """A network with an autograd function of the script's own and with an operator that works in place."""
 
     def __init__(self):
         super().__init__()
@@ -177,7 +177,7 @@ class Custom(nn.Module):
 
 
 class Layers(nn.Module):
-    """A network of the name that it is given."""
+    """A sequence of the given layers; the name of a subclass is the name of the network."""
 
     def __init__(self, *layers):
         super().__init__()
@@ -220,7 +220,7 @@ def trained(model, x, loss=entropy, passes=1):
 
 
 def losses(shared):
-    """Return two losses, each with a backward pass of its own, of different or equal networks."""
+    """Return a step with two losses and two backward passes; with `shared`, two networks have equal layers."""
     trunk, one, two = Feed(32, 48), Blocks([64, 128]), Other([64, 128]) if shared else Judge(nn.Linear(32, 10))
 
     def step():
@@ -246,7 +246,7 @@ def adversaries():
 
 
 def taught():
-    """A like network without gradients comes between the forward and the backward pass."""
+    """Return a step in which a similar network without gradients runs between forward and backward pass."""
     model, teacher, x = Blocks([64, 128]), Teacher([64, 128]), torch.randn(16, 32)
 
     def step():
@@ -273,7 +273,7 @@ def rollouts():
 
 
 def of_timm(name, size):
-    """Return the step of a network of timm's, with any torchvision: its operators are not needed."""
+    """Return the step of a timm network, without torchvision's operators, which this network does not need."""
     sys.modules.setdefault("torchvision._meta_registrations", types.ModuleType("torchvision._meta_registrations"))
     import timm
 

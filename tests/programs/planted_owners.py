@@ -1,6 +1,6 @@
-"""Train networks whose kernels tell by shape whose they are. usage: planted_owners.py graph|pynative|jit STEPS NAME...
+"""Train networks in which shapes identify a kernel's module. usage: planted_owners.py graph|pynative|jit STEPS NAME...
 
-Every part of a network has sizes that nothing else has. Prints which part each size belongs to, as JSON.
+Each part of a network has sizes that no other part has. The program prints the path of the part for each size, as JSON.
 """
 
 import json
@@ -19,7 +19,7 @@ random = np.random.default_rng(7)
 
 
 class Loss(nn.Cell):
-    """The loss of each output."""
+    """The loss of a network with one or two outputs."""
 
     def __init__(self):
         super().__init__()
@@ -32,7 +32,7 @@ class Loss(nn.Cell):
 
 
 class Accumulate(nn.Cell):
-    """Add up the gradients of two halves of a batch before they are applied."""
+    """A training step that adds up the gradients of the two halves of a batch before the update."""
 
     def __init__(self, net, optimizer):
         super().__init__()
@@ -47,7 +47,7 @@ class Accumulate(nn.Cell):
 
 
 def made(name):
-    """Return a training step, which returns the loss."""
+    """Return a function that makes a training step of a network and returns the loss."""
     net = NETWORKS[name]()
     shape = SHAPES.get(name, (BATCH, 16))
     labels = Tensor(random.integers(0, CLASSES, shape[0]).astype(np.int32))

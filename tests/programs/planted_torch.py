@@ -1,4 +1,4 @@
-"""Train with PyTorch with one thing wrong, or nothing.
+"""Train with PyTorch with one planted fault, or without a fault.
 
 usage: planted_torch.py input|input-workers|sync|launch|recompile|growth|environment|sleep|sleep-module|python|garbage|
        checkpoint|optimizer|unfused|threads|casts|none|convolution|attention|workers
@@ -19,7 +19,7 @@ FEATURES, CLASSES = 64, 10
 
 
 class Samples(Dataset):
-    """Random samples, each of which takes a while to fetch."""
+    """Samples that take some seconds each to fetch."""
 
     def __init__(self, count, seconds):
         self.count, self.seconds = count, seconds
@@ -34,7 +34,7 @@ class Samples(Dataset):
 
 
 class Slow(nn.Module):
-    """A module that sleeps."""
+    """Sleep for 30 ms and return the input."""
 
     def forward(self, x):
         time.sleep(0.03)
@@ -42,7 +42,7 @@ class Slow(nn.Module):
 
 
 class Attention(nn.Module):
-    """A layer of a transformer and a head."""
+    """A layer of a transformer, followed by a head."""
 
     def __init__(self):
         super().__init__()
@@ -54,14 +54,14 @@ class Attention(nn.Module):
 
 
 class Node:
-    """Refers to itself, so that only the collector frees it."""
+    """An object that refers to itself, so that only Python's collector frees it."""
 
     def __init__(self):
         self.own, self.rest = self, [[number] for number in range(20)]
 
 
 def network(width, *more):
-    """Return a network of four layers, and more at its end."""
+    """Return a network of four linear layers, followed by the given modules."""
     return nn.Sequential(
         nn.Linear(FEATURES, width),
         nn.ReLU(),
@@ -75,7 +75,7 @@ def network(width, *more):
 
 
 def batch(size):
-    """Return one batch."""
+    """Return a random batch of `size` samples with their labels."""
     return torch.randn(size, FEATURES), torch.randint(CLASSES, (size,))
 
 
@@ -89,7 +89,7 @@ def train(model, optimizer, x, y):
 
 
 def busy(seconds):
-    """Run Python for a while."""
+    """Run Python code for some seconds of processor time."""
     total, end = 0, time.thread_time() + seconds
     while time.thread_time() < end:
         total += sum(range(100))
@@ -97,7 +97,7 @@ def busy(seconds):
 
 
 def ranks(kind):
-    """Train on several ranks, of which the last may be late."""
+    """Train on several ranks; with a kind of "late...", the last rank is late."""
     from torch.nn.parallel import DistributedDataParallel
 
     torch.distributed.init_process_group("gloo")
@@ -105,7 +105,7 @@ def ranks(kind):
     model = DistributedDataParallel(network(256))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     for _ in range(20):
-        x, y = batch(2048)  # of 1,024, 18 % of a step is communication, and 37 % on a busy machine
+        x, y = batch(2048)  # with 1,024 samples, exchanges take 18 % of a step, and 37 % on a busy machine
         if late and kind == "late":
             time.sleep(0.1)
         elif late and kind == "late-python":
@@ -115,7 +115,7 @@ def ranks(kind):
 
 
 def wrong(kind, model, optimizer):
-    """Train with a fault around the steps, not in the model."""
+    """Train with a planted fault in the script around the steps, not in the model."""
     x, y = batch(8)
     kept, total = [], 0.0
     if kind.startswith("input"):
@@ -165,7 +165,7 @@ def wrong(kind, model, optimizer):
 
 
 def around(kind):
-    """Train with a faulty model, with a faulty optimizer, or without a fault."""
+    """Train with a fault in the model, the optimizer or the process, or without a fault."""
     size, steps, width = 256, 20, 512
     if kind == "optimizer":
         model = nn.Sequential(nn.EmbeddingBag(200_000, 32), nn.Linear(32, CLASSES))
@@ -210,7 +210,7 @@ def around(kind):
 
 
 def main(kind):
-    """Run the job."""
+    """Run the job with the given fault."""
     torch.manual_seed(0)
     if "RANK" in os.environ:
         ranks(kind)

@@ -1,9 +1,10 @@
-"""Train a planted network, and note which node of autograd runs when, and in which cell it was made.
+"""Train a planted network, and write when each node of autograd runs and which cell made it.
 
 usage: planted_truth.py FILE STEPS NAME
 
-Everything runs as it is called. What runs nodes is told by hooks before each of them, in which cell they were made by
-the numbers that nodes of our own have where cells begin and end: truth that no profiler of any job could ask for.
+Operators run synchronously. A hook before each node notes when it runs. The program adds a numbered node at the begin
+and at the end of each cell. The nodes with numbers between those two belong to the cell. A profiler cannot add such
+nodes to a job.
 """
 
 import json
@@ -43,7 +44,7 @@ def number():
 
 
 def again(name):
-    """Note that what runs from here on in a backward pass is a part of the forward pass once more, and whose."""
+    """Note that, from now on, the backward pass recomputes the forward pass of the cell `name`."""
     if depth:
         ran.append((time.time_ns(), None, name))
 
@@ -86,7 +87,7 @@ def forward(*args, original=composite._pynative_func_grad_forward, **kwargs):
 
 
 def backward(*args, **kwargs):
-    """Note the nodes that run; of a pass inside another one, which computes a part again, the outer one goes on."""
+    """Run a backward pass and note its nodes; a pass within another one adds its nodes to the outer pass."""
     global ran, depth
     outer, ran, begin, depth = ran, [], time.time_ns(), depth + 1
     out = run(*args, **kwargs)

@@ -1,4 +1,4 @@
-"""A job of Ray with a trainer and a generator, actors that each train; the driver imports the framework first.
+"""Run a job of Ray with two actors, a trainer and a generator, that both train; the driver imports the framework first.
 
 usage: ray_actors.py [STEPS]
 """
@@ -11,10 +11,10 @@ from torch import nn
 
 
 class Worker:
-    """Something that takes steps."""
+    """An actor that trains a network."""
 
     def train(self, steps):
-        """Train, and return the process."""
+        """Train for some steps, and return the id of the actor's process."""
         import os
 
         torch.set_num_threads(1)
@@ -30,16 +30,16 @@ class Worker:
 
 @ray.remote
 class Trainer(Worker):
-    """The one that trains."""
+    """The actor that trains."""
 
 
 @ray.remote
 class Generator(Worker):
-    """The one that makes samples."""
+    """The actor that makes samples; it trains as well."""
 
 
 def main(steps):
-    """Run both actors beside each other."""
+    """Run both actors at the same time, and print the ids of their processes."""
     ray.init(num_cpus=2, include_dashboard=False, logging_level="error", log_to_driver=False)
     actors = [Trainer.options(name="trainer-0").remote(), Generator.remote()]
     print("pids", *ray.get([actor.train.remote(steps) for actor in actors]))

@@ -1,4 +1,4 @@
-"""Compile functions and cells again for every reason there is."""
+"""Make MindSpore compile functions and cells again for every reason that it has."""
 
 import mindspore as ms
 import numpy as np

@@ -1,4 +1,4 @@
-"""Record spans through the extension, fork beside its thread, and read the store. usage: record.py FOLDER"""
+"""Record spans by the extension, fork while its thread runs, and check the stored spans. usage: record.py FOLDER"""
 
 import os
 import sys
@@ -15,7 +15,7 @@ recorder.open(folder)
 name = recorder.intern("x")
 for number in range(100_000):
     recorder.end(recorder.begin(name, 1, number))
-with warnings.catch_warnings(record=True) as seen:  # from 3.12 on a fork beside another thread warns
+with warnings.catch_warnings(record=True) as seen:  # from CPython 3.12 on, Python warns of a fork while threads run
     warnings.simplefilter("always")
     child = os.fork()
     if not child:

@@ -1,4 +1,4 @@
-"""Fork by the bare system call, past every handler, and use the recorder in the children. argv: folder"""
+"""Fork by the bare system call, past every fork handler, and use the recorder in the children. argv: folder"""
 
 import ctypes
 import os
@@ -19,7 +19,7 @@ tracing = recorder.tracing(Source.CUPTI)
 
 
 def in_child(call):
-    """Run a function in a child that has called nothing of ours yet; return the child's exit status."""
+    """Run a function in a child, as the first call of the recorder there; return the child's exit status."""
     child = ctypes.CDLL(None).syscall(CLONE, signal.SIGCHLD, 0, 0, 0, 0)
     if child == 0:
         os._exit(call() is not None)

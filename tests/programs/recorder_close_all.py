@@ -1,4 +1,4 @@
-"""Close every descriptor, then open files of one's own under their numbers. argv: recorder, folder"""
+"""Record, close every descriptor, and open the job's own files under the same numbers. argv: recorder, folder"""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""Record in a parent and in fork children at the same time, each into a folder of its own.
+"""Record in a parent and in its forked children at the same time, each process into its own folder.
 
 argv: recorder, parent's folder, spans, children's folders...
 """

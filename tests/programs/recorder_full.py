@@ -1,4 +1,4 @@
-"""Record until there is no more disk, and beyond. argv: recorder, folder, a file that can be removed to make room"""
+"""Record until the disk is full, and go on recording. argv: recorder, folder, file whose removal makes room"""
 
 import errno
 import os
@@ -10,7 +10,7 @@ import time
 from recorders import make
 
 kind, folder, filler = sys.argv[1:]
-signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # Python ignores it; a job may not
+signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # Python ignores this signal, but a job may not
 if not filler:
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, resource.RLIM_INFINITY))
 recorder = make(kind)

@@ -1,4 +1,4 @@
-"""Record until killed, reporting on stdout each span that has ended.
+"""Record until the process is killed, and report each span on stdout when it has ended.
 
 argv: recorder, folder, threads
 """

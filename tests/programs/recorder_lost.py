@@ -1,4 +1,4 @@
-"""Record, and lose files or get a SIGBUS meanwhile. argv: recorder or none, folder, what happens"""
+"""Record while the store's files are truncated, or while a SIGBUS arrives. argv: recorder or none, folder, event"""
 
 import faulthandler
 import mmap
@@ -13,7 +13,7 @@ KIND, FOLDER, EVENT = sys.argv[1], Path(sys.argv[2]), sys.argv[3]
 
 
 def caught():
-    """Return whether this process has a handler of SIGBUS."""
+    """Return whether this process has a handler for SIGBUS."""
     (mask,) = (line.split()[1] for line in Path("/proc/self/status").read_text().splitlines() if "SigCgt" in line)
     return bool(int(mask, 16) >> (signal.SIGBUS - 1) & 1)
 
@@ -25,7 +25,7 @@ def truncate():
 
 
 def fault():
-    """Access a page of the job's own that is gone."""
+    """Read from a mapped file of the job that has been truncated, which raises SIGBUS."""
     path = FOLDER.parent / "own"
     path.write_bytes(bytes(1 << 16))
     with path.open("r+b") as stream:

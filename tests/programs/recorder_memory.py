@@ -1,4 +1,4 @@
-"""Record many spans and print by how many bytes the resident memory grew at most. argv: recorder, folder, spans"""
+"""Record many spans; print the largest growth of the resident memory in bytes. argv: recorder, folder, spans"""
 
 import os
 import sys

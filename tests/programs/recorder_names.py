@@ -1,4 +1,4 @@
-"""Intern more texts than a process keeps: many, or large ones. argv: recorder, folder, "many" or "large" """
+"""Intern more texts than a process can hold: many short ones or large ones. argv: recorder, folder, many|large"""
 
 import os
 import sys
@@ -12,7 +12,7 @@ for part in ("first", "second"):
     path = os.path.join(folder, part)
     os.mkdir(path)
     recorder.open(path)
-    recorder.end(recorder.begin(recorder.intern("x"), 1))  # the thread has a name too
+    recorder.end(recorder.begin(recorder.intern("x"), 1))  # the thread's name takes space, too
     ids = [recorder.intern(f"{number} {padding}") for number in range(count)]
     assert recorder.begin(ids[-1], 1) and recorder.begin(ids[0], 1)
     assert recorder.intern(f"0 {padding}") == ids[0], "what is kept stays"

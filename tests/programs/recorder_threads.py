@@ -1,5 +1,7 @@
-"""Record in many threads that live at a time, print the bytes of memory of their records, and record once more after
-their end. argv: recorder, folder, threads, spans of each, bytes of memory"""
+"""Record in many threads that live at the same time, and once more after their end; print the size of their buffers.
+
+argv: recorder, folder, number of threads, spans of each thread, limit of memory in bytes
+"""
 
 import os
 import re
@@ -14,7 +16,7 @@ THREADS, SPANS, MEMORY = map(int, sys.argv[3:])
 
 
 def mapped():
-    """Return the bytes of all files of the store that are in memory."""
+    """Return the number of bytes of the store's segments that the process has mapped."""
     maps = Path("/proc/self/maps").read_text()
     places = re.findall(rf"^(\w+)-(\w+) .*{re.escape(FOLDER)}.*\.seg$", maps, re.MULTILINE)
     return sum(int(end, 16) - int(begin, 16) for begin, end in places)

@@ -1,7 +1,8 @@
-"""Data-parallel training whose exchanges are known. usage: torchrun ... replicas_torch.py FOLDER KIND
+"""Train data-parallel, and write the exchanges of each step. usage: torchrun ... replicas_torch.py FOLDER KIND
 
-KIND is plain, buffers, unused, accumulate, subgroup, beside (the script reduces, too), hook, or two (modules).
-PyTorch's flight recorder knows every exchange: the file of each rank has operation, group and bytes of each.
+KIND is plain, buffers, unused, accumulate, subgroup, beside (the script calls all-reduces, too), hook, or two (two
+models). The exchanges come from PyTorch's flight recorder. The file of each rank has the operation, group and bytes of
+each exchange.
 """
 
 import contextlib
@@ -19,7 +20,7 @@ BYTES = {"Float": 4, "Long": 8, "Int": 4, "Half": 2, "Byte": 1, "Bool": 1}
 
 
 class Net(nn.Module):
-    """Layers, of which one is not used in every step."""
+    """A network; with `unused`, one of its layers runs only in some steps."""
 
     def __init__(self, buffers, unused):
         super().__init__()
@@ -30,13 +31,13 @@ class Net(nn.Module):
         self.last = nn.Linear(WIDTH, 10)
 
     def forward(self, x, spare):
-        """Return what the last layer does."""
+        """Return the output of the last layer; `spare` says whether the spare layer runs."""
         x = self.second(torch.relu(self.norm(self.first(x))))
         return self.last(self.spare(x) if self.spare is not None and spare else x)
 
 
 def exchanged():
-    """Return operation, group and bytes of all exchanges so far."""
+    """Return (operation, group, bytes) of each exchange so far, as PyTorch's flight recorder has it."""
     recorded = json.loads(torch._C._distributed_c10d._dump_fr_trace_json(True, False))
     found = []
     for entry in recorded.get("entries", []):
@@ -47,7 +48,7 @@ def exchanged():
 
 
 def main(folder, kind):
-    """Train."""
+    """Train, and write the exchanges of each step and the bytes of the gradients to a file in `folder`."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
     distributed.init_process_group("gloo")
@@ -65,7 +66,7 @@ def main(folder, kind):
     models = [replicated() for _ in range(2 if kind == "two" else 1)]
     optimizer = torch.optim.SGD([value for model in models for value in model.parameters()], lr=0.01)
     x = torch.randn(16, WIDTH)
-    told = []
+    by_step = []
     begin = len(exchanged())
     for step in range(STEPS):
         optimizer.zero_grad()
@@ -78,10 +79,10 @@ def main(folder, kind):
                         distributed.all_reduce(loss.detach().clone())
                     loss.backward()
         optimizer.step()
-        told.append(exchanged()[begin:])
-        begin += len(told[-1])
+        by_step.append(exchanged()[begin:])
+        begin += len(by_step[-1])
     gradients = sum(value.nbytes for model in models for value in model.parameters())
-    (Path(folder) / f"truth_{rank}.json").write_text(json.dumps({"steps": told, "gradients": gradients}))
+    (Path(folder) / f"truth_{rank}.json").write_text(json.dumps({"steps": by_step, "gradients": gradients}))
     distributed.destroy_process_group()
 
 

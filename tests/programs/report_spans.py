@@ -1,4 +1,7 @@
-"""Record spans for ever and report each one that has ended on stdout. usage: report_spans.py session|mindspore"""
+"""Record spans until the process is killed, and report each span on stdout when it has ended.
+
+usage: report_spans.py session|mindspore
+"""
 
 import itertools
 import os
@@ -10,7 +13,7 @@ from ms_profiler.job.recording import Recording
 
 
 def from_session():
-    """Use the recorder of a session that no framework opened."""
+    """Yield the number of each span, recorded through a session that no framework opened."""
     chosen = options.parse(os.environ["MS_PROFILER_OPTIONS"]).options
     identity = process.identity(os.environ)
     run = session.Session(identity)
@@ -22,7 +25,7 @@ def from_session():
 
 
 def from_mindspore():
-    """Call a new class of cell for each span."""
+    """Yield the number of each span; each is the call of a cell with a new class."""
     from mindspore import nn
 
     for number in itertools.count():

@@ -1,4 +1,4 @@
-"""Compare what we export with what MindSpore's profiler exports; print what differs, and how many schedules agree."""
+"""Compare our interface with that of MindSpore's profiler; print the differences and the number of equal schedules."""
 
 import importlib
 import inspect

@@ -1,6 +1,7 @@
-"""Train in steps that are Python, C that holds the GIL and C that lets go of it; then end as the argument says.
+"""Train in steps of three parts: Python code, C code that holds the GIL, and C code that releases the GIL.
 
-A thread waits all the time, a fork child runs Python on its own, and a program that knows nothing of us runs.
+Meanwhile a thread waits for an event, a forked child runs Python code, and the script runs a program that does not
+import ms-profiler. With the argument "kill", the process ends by SIGKILL.
 """
 
 import hashlib
@@ -14,7 +15,7 @@ import time
 import torch
 
 STEPS = 12
-#: seconds of each part of a step
+#: seconds of each of the three parts of a step
 PART = 0.03
 
 

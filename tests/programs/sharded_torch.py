@@ -1,9 +1,17 @@
-"""Training whose exchanges DTensor, shards or operators make. usage: torchrun ... sharded_torch.py FOLDER KIND
+"""Train with exchanges that DTensor, sharding or operators make. usage: torchrun ... sharded_torch.py FOLDER KIND
 
-KIND is tensor (parallel linear layers), late (these, and rank 1 sleeps in each step), both (these, with shards in a
-second dimension of the mesh), fully_shard, fsdp, functional (collectives, with gradients), or compiled. PyTorch's
-flight recorder knows every exchange: the file of each rank has operation, group and bytes of each, as in
-replicas_torch.py.
+KIND is one of these:
+
+tensor       linear layers that are divided over the ranks
+late         the same; rank 1 sleeps in each step
+both         the same layers, sharded in a second dimension of the mesh
+fully_shard  FSDP2
+fsdp         FullyShardedDataParallel
+functional   functional collectives with gradients
+compiled     a compiled layer with an all-reduce
+
+PyTorch's flight recorder knows every exchange. The program writes the operation, group and bytes of each exchange to a
+file for each rank, as replicas_torch.py does.
 """
 
 import json
@@ -20,12 +28,12 @@ from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
 STEPS, WIDTH = 6, 64
-#: seconds by which rank 1 is late
+#: seconds by which rank 1 is late in each step
 LATE = 0.1
 
 
 class Net(nn.Module):
-    """Two layers that may be divided, and a norm."""
+    """Two layers that may be divided over the ranks, and a norm."""
 
     def __init__(self):
         super().__init__()
@@ -34,7 +42,7 @@ class Net(nn.Module):
         self.norm = nn.LayerNorm(WIDTH)
 
     def forward(self, x):
-        """Return what the layers do."""
+        """Return the output of the layers."""
         return self.norm(self.second(torch.relu(self.first(x))))
 
 
@@ -44,7 +52,7 @@ def divided(mesh):
 
 
 def gathered(x, group):
-    """Exchange data with every kind of functional collective that has a gradient here."""
+    """Exchange a tensor by every kind of functional collective that has a gradient, and return the result."""
     x = functional.all_reduce(x * 2, "sum", group)
     whole = functional.all_gather_single(x, 0, group)
     part = functional.reduce_scatter_single(whole, "sum", 0, group)
@@ -52,14 +60,14 @@ def gathered(x, group):
 
 
 class Summed(nn.Module):
-    """A layer whose graph exchanges data."""
+    """A layer whose compiled graph contains an all-reduce."""
 
     def __init__(self):
         super().__init__()
         self.held = nn.Linear(WIDTH, WIDTH)
 
     def forward(self, x):
-        """Return what the layer does, with a sum over all ranks."""
+        """Return the output of the layer plus a sum over all ranks."""
         x = self.held(x)
         part = x.detach() * 2
         distributed.all_reduce(part)
@@ -67,7 +75,7 @@ class Summed(nn.Module):
 
 
 def main(folder, kind):
-    """Train."""
+    """Train, and write the exchanges of each step to a file in `folder`."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
     distributed.init_process_group("gloo")
@@ -90,7 +98,7 @@ def main(folder, kind):
         call = torch.compile(Summed(), fullgraph=True)
     optimizer = torch.optim.SGD(call.parameters(), lr=0.01)
     x = torch.randn(16, WIDTH)
-    told = []
+    by_step = []
     begin = len(exchanged())
     for _ in range(STEPS):
         optimizer.zero_grad()
@@ -98,9 +106,9 @@ def main(folder, kind):
             time.sleep(LATE)
         call(x).square().mean().backward()
         optimizer.step()
-        told.append(exchanged()[begin:])
-        begin += len(told[-1])
-    (Path(folder) / f"truth_{rank}.json").write_text(json.dumps({"steps": told}))
+        by_step.append(exchanged()[begin:])
+        begin += len(by_step[-1])
+    (Path(folder) / f"truth_{rank}.json").write_text(json.dumps({"steps": by_step}))
     distributed.destroy_process_group()
 
 

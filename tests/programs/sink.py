@@ -1,6 +1,6 @@
-"""Train as MindSpore does where a device takes many batches at a time. usage: [cpu] [device]
+"""Train as MindSpore does on a device that takes many batches at a time. usage: sink.py [cpu] [device]
 
-The device is replaced, from then on for good.
+With "device", stand-ins replace the device. They stay for the rest of the process.
 """
 
 import sys
@@ -16,7 +16,7 @@ BATCHES = 4
 
 
 class Device:
-    """What stands between `Model` and a device: gives a sink of batches at once, as the helper of a dataset does."""
+    """Stand in for the helper of a dataset: one call passes all batches of a sink to the network."""
 
     def __init__(self, network):
         self.network = network
@@ -40,7 +40,7 @@ class Device:
 
 
 class Queue:
-    """The way of a dataset to a device, that goes nowhere."""
+    """Stand in for the queue from a dataset to a device; it sends nothing."""
 
     def __init__(self, dataset, num_epochs):
         pass
@@ -50,7 +50,7 @@ class Queue:
 
 
 class Context:
-    """MindSpore's context on a machine whose device can sink."""
+    """Stand in for MindSpore's context on a machine whose device takes many batches at a time."""
 
     def get_context(self, key):
         return "Ascend" if key == "device_target" else ms.get_context(key)
@@ -60,7 +60,7 @@ class Context:
 
 
 def train(where):
-    """Train three epochs and print the final parameters."""
+    """Train three epochs on the CPU or on the stand-in, and print the final parameters."""
     ms.set_seed(3)
     net = nn.Dense(2, 2)
     model = ms.Model(net, nn.MSELoss(), nn.SGD(net.trainable_params(), 0.01))

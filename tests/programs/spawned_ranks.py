@@ -1,4 +1,4 @@
-"""Train on ranks that the script starts itself, as `torch.multiprocessing.spawn` does; the parent computes, too.
+"""Train on ranks that the script starts as `torch.multiprocessing.spawn` does; the parent process computes, too.
 
 usage: spawned_ranks.py RANKS
 """

@@ -1,4 +1,4 @@
-"""The callback of MindSpore's public profiler documents that profiles some epochs, sinking data where that can be."""
+"""Run the callback of MindSpore's public profiler documents that profiles some epochs, sinking data if possible."""
 
 import mindspore as ms
 import mindspore.dataset as ds

@@ -1,4 +1,4 @@
-"""The callback of MindSpore's public profiler documents that profiles some steps. usage: stop_at_step.py [graph]"""
+"""Run the callback of MindSpore's public profiler documents that profiles some steps. usage: stop_at_step.py [graph]"""
 
 import sys
 

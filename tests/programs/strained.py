@@ -1,6 +1,6 @@
-"""Train in steps of equal work while the machine gets in the way, in all steps from the fourth on or in some.
+"""Train in steps of equal work while the machine slows the job down, either in all steps from the fourth on or in some.
 
-Usage: strained.py balanced|neighbours|throttled|swapping all|some
+usage: strained.py balanced|neighbours|throttled|swapping all|some
 """
 
 import os
@@ -14,14 +14,14 @@ group = f"/sys/fs/cgroup/cpu/ms_profiler_test_{os.getpid()}"
 
 
 def write(path: str, text: str) -> None:
-    """Write a file of the system."""
+    """Write a text to a file of the kernel's control groups."""
     with open(path, "w", encoding="utf-8") as stream:
         stream.write(text)
 
 
 if what == "throttled":
     os.mkdir(group)
-    write(f"{group}/cpu.cfs_quota_us", "1000000")  # ten processors
+    write(f"{group}/cpu.cfs_quota_us", "1000000")  # the quota of ten processors
     write(f"{group}/cgroup.procs", str(os.getpid()))
 
 memory = f"/sys/fs/cgroup/memory/ms_profiler_test_{os.getpid()}"
@@ -40,7 +40,7 @@ held = torch.ones(100 << 20 if what == "swapping" else 1)
 
 
 def strain(on: bool) -> None:
-    """Get in the way, or out of it."""
+    """Begin or stop to slow the job down."""
     if what == "neighbours":
         for _ in range(2 * (os.cpu_count() or 1) if on else 0):
             code = "import time\nend = time.time() + 60\nwhile time.time() < end: pass"

@@ -1,4 +1,4 @@
-"""Train with PyTorch as other people write it: with one thing wrong, or nothing.
+"""Train with PyTorch in scripts like those of other people, with one planted fault or without a fault.
 
 usage: strangers_torch.py KIND, one of `KINDS`
        torchrun strangers_torch.py sleep-first|data-last|compute-last|none
@@ -38,7 +38,7 @@ class Block(nn.Module):
 
 
 class Trainer:
-    """Fit a model, and call something after each step."""
+    """Train a model, and call some callbacks after each step."""
 
     def __init__(self, *callbacks):
         self.model = nn.Sequential(nn.Linear(40, 256), *(Block(256) for _ in range(3)), nn.Linear(256, 20))
@@ -58,7 +58,7 @@ class Trainer:
 
 
 def histograms(trainer):
-    """Count the weights, in Python."""
+    """Count the values of the weights in Python."""
     for parameter in trainer.model.parameters():
         counts = {}
         for value in parameter.detach().flatten()[:8000].tolist():
@@ -66,7 +66,7 @@ def histograms(trainer):
 
 
 def save(trainer):
-    """Save every fourth step."""
+    """Save the model in every fourth step."""
     if trainer.step % 4 == 0:
         with tempfile.TemporaryDirectory() as folder:
             state = {"model": trainer.model.state_dict(), "buffer": torch.zeros(16 << 20)}
@@ -74,7 +74,7 @@ def save(trainer):
 
 
 class Text(Dataset):
-    """Texts that are cut into tokens in Python, some times over."""
+    """Texts that Python cuts into tokens, several times over."""
 
     def __init__(self, times):
         letters = random.Random(0)
@@ -92,7 +92,7 @@ class Text(Dataset):
 
 
 class Images(Dataset):
-    """Images that are turned for a while, in milliseconds of processor time."""
+    """Images that are flipped again and again for some milliseconds of processor time."""
 
     def __init__(self, milliseconds=0):
         self.seconds = milliseconds / 1000
@@ -108,7 +108,7 @@ class Images(Dataset):
 
 
 def slow_collate(items):
-    """Put a batch together, and wait."""
+    """Wait 80 ms and return a batch of the samples."""
     time.sleep(0.08)
     return torch.stack([image for image, _ in items]), torch.tensor([label for _, label in items])
 
@@ -134,7 +134,7 @@ def images(width):
 
 
 def load(model, dataset, **options):
-    """Train a model from a loader."""
+    """Train a model for one epoch from a loader."""
     optimizer = torch.optim.Adam(model.parameters())
     for x, y in DataLoader(dataset, batch_size=16, **options):
         loss = functional.cross_entropy(model(x), y)
@@ -151,7 +151,7 @@ def signals():
 
 
 def around(does, model=None):
-    """Train a model, and do something after each step."""
+    """Train a model, and call `does` with the model after each step."""
     model = model or signals()
     optimizer = torch.optim.Adam(model.parameters(), 1e-3)
     for _ in range(STEPS):
@@ -162,7 +162,7 @@ def around(does, model=None):
 
 
 def locked():
-    """Wait for a lock that another thread holds most of the time."""
+    """Train, and wait in each step for a lock that another thread holds most of the time."""
     lock, done = threading.Lock(), threading.Event()
 
     def hold():
@@ -183,7 +183,7 @@ def locked():
 
 
 def served():
-    """Send each loss to a server that takes its time."""
+    """Train, and send each loss to a server that answers after 40 ms."""
     listener = socket.create_server(("127.0.0.1", 0))
 
     def serve():
@@ -206,7 +206,7 @@ def served():
 
 
 def queued():
-    """Take batches from a thread of the script's that takes its time."""
+    """Train, and take each batch from a thread of the script, which needs 50 ms for it."""
     batches = queue.Queue(2)
 
     def make():
@@ -221,12 +221,12 @@ def queued():
 
 
 def child(_):
-    """Run another program and wait for it."""
+    """Run another program for 50 ms and wait for it."""
     subprocess.run(["sleep", "0.05"], check=True)
 
 
 def play(model):
-    """Ask an environment that waits for each action."""
+    """Choose 16 actions by the model, and wait 2 ms for the environment after each."""
     for _ in range(16):
         with torch.no_grad():
             model(torch.randn(1, 4, 64)).argmax(1)
@@ -234,7 +234,7 @@ def play(model):
 
 
 def hooked(where):
-    """Sleep in a hook of a module, or of a gradient."""
+    """Train with a hook that sleeps 50 ms in the forward pass or at a gradient."""
     model = signals()
     if where == "forward":
         model[2].register_forward_hook(lambda *_: time.sleep(0.05))
@@ -244,7 +244,7 @@ def hooked(where):
 
 
 def train(model, optimizer, batch, steps=STEPS, loss_of=functional.cross_entropy):
-    """Train a model with generated batches."""
+    """Train a model on the batches that the function `batch` returns."""
     for _ in range(steps):
         x, y = batch()
         optimizer.zero_grad()
@@ -253,7 +253,7 @@ def train(model, optimizer, batch, steps=STEPS, loss_of=functional.cross_entropy
 
 
 class Ratings(nn.Module):
-    """Two large tables."""
+    """A recommendation model with two large embedding tables."""
 
     def __init__(self):
         super().__init__()
@@ -264,7 +264,7 @@ class Ratings(nn.Module):
 
 
 class Lion(torch.optim.Optimizer):
-    """An optimizer written by hand, one parameter after the other."""
+    """An optimizer of the script's own, which updates one parameter after the other."""
 
     def __init__(self, parameters):
         super().__init__(parameters, {"lr": 1e-4})
@@ -283,12 +283,12 @@ class Lion(torch.optim.Optimizer):
 
 
 def deep():
-    """Return many small layers."""
+    """Return a network of 40 small linear layers with activations."""
     return nn.Sequential(*(layer for _ in range(40) for layer in (nn.Linear(16, 16), nn.Tanh())), nn.Linear(16, 4))
 
 
 class Scan(nn.Module):
-    """A recurrent network, as a loop over time."""
+    """A recurrent network that loops over time in Python."""
 
     def __init__(self):
         super().__init__()
@@ -302,12 +302,12 @@ class Scan(nn.Module):
 
 
 def small(size=16):
-    """Return a batch of few features and four classes."""
+    """Return a batch of `size` samples with 16 features and four classes."""
     return torch.randn(size, 16), torch.randint(4, (size,))
 
 
 def one_by_one():
-    """Read single weights in each step."""
+    """Train, and read 640 single weights in each step."""
     model = nn.Sequential(nn.Linear(16, 64), nn.ReLU(), nn.Linear(64, 4))
     optimizer, total = torch.optim.SGD(model.parameters(), 0.01), 0.0
     for _ in range(STEPS):
@@ -319,7 +319,7 @@ def one_by_one():
 
 
 def leak():
-    """Store the output of a network, with the memory held for its backward pass."""
+    """Train, and keep the output of each step, which keeps the memory of its backward pass."""
     model, kept = nn.LSTM(32, 256, batch_first=True), []
     optimizer = torch.optim.SGD(model.parameters(), 0.01)
     for _ in range(40):
@@ -347,7 +347,7 @@ class Language(nn.Module):
 
 
 def language():
-    """Train a language model with clipped gradients and a schedule."""
+    """Train a language model with clipped gradients and a schedule of the learning rate."""
     model = Language()
     optimizer = torch.optim.AdamW(model.parameters(), 3e-4)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 100)
@@ -364,7 +364,7 @@ def language():
 
 
 def adversaries():
-    """Train two networks in turn."""
+    """Train two networks against each other, alternately."""
     maker = nn.Sequential(nn.Linear(64, 512), nn.ReLU(), nn.Linear(512, 784))
     judge = nn.Sequential(nn.Linear(784, 512), nn.LeakyReLU(0.2), nn.Linear(512, 1))
     first, second = torch.optim.Adam(judge.parameters()), torch.optim.Adam(maker.parameters())
@@ -382,7 +382,7 @@ def adversaries():
 
 
 def accumulated():
-    """Train with the gradients of four batches."""
+    """Train with gradients that are accumulated over four batches."""
     model = nn.Sequential(nn.Linear(512, 1024), nn.GELU(), nn.Linear(1024, 512))
     optimizer = torch.optim.AdamW(model.parameters())
     for batch in range(4 * STEPS):
@@ -394,7 +394,7 @@ def accumulated():
 
 
 def ranks(kind):
-    """Train on several ranks, of which one may be late."""
+    """Train on two ranks; with a kind other than "none", one of them is late."""
     from torch.nn.parallel import DistributedDataParallel
 
     torch.distributed.init_process_group("gloo")
@@ -412,7 +412,14 @@ def ranks(kind):
 
 
 def of(model, make, batch, **options):
-    """Return a job that trains a model with an optimizer made from its parameters."""
+    """Return a job that trains a model.
+
+    Args:
+        model: a function that makes the model.
+        make: a function that makes the optimizer from the model's parameters.
+        batch: a function that returns a batch.
+        options: further arguments of `train`.
+    """
     return lambda: train(network := model(), make(network.parameters()), batch, **options)
 
 
@@ -443,7 +450,7 @@ KINDS = {
     "one-by-one": one_by_one,
     "leak": leak,
     "trainer": lambda: Trainer().fit(),
-    # of width 64 it is launch-bound: 75 MFLOP and 3,600 operators a step
+    # With width 64, launches would determine its time: a step has 75 MFLOP and 3,600 operators.
     "text": lambda: load(Reader(384), Text(1)),
     "loaded": lambda: load(images(48), Images(), num_workers=1),
     "language": language,

@@ -1,7 +1,9 @@
-"""Train a network whose third block is wide, with known sizes of everything; print what is known as JSON.
+"""Train a network with a wide third block and known sizes of all tensors; print the sizes as JSON.
 
-usage: tensor_memory.py MODE STEPS. In step 10 a tensor of 64 MiB lives for a moment. `leak` appends a copy of a tensor
-of 1 MiB to a list in each step; `plateau` does so up to step 12; `plain` never.
+usage: tensor_memory.py MODE STEPS
+
+In step 10 a tensor of 64 MiB lives for a moment. In mode `leak`, each step appends a copy of a tensor of 1 MiB to a
+list. In mode `plateau`, only the steps before step 12 do so. In mode `plain`, no step does.
 """
 
 import json
@@ -14,19 +16,19 @@ WIDE, NARROW, BATCH, BIG, LEAK = 2048, 128, 256, 64 << 20, 1 << 20
 
 
 class Block(nn.Module):
-    """Two layers around a wider one."""
+    """Two layers with a wider width between them."""
 
     def __init__(self, width):
         super().__init__()
         self.up, self.down = nn.Linear(NARROW, width), nn.Linear(width, NARROW)
 
     def forward(self, x):
-        """Return the input with what the layers add."""
+        """Return the sum of the input and the output of the layers."""
         return x + self.down(torch.tanh(self.up(x)))
 
 
 class Net(nn.Module):
-    """Four blocks, the third of which is wide."""
+    """Four blocks, of which block number 3 is wide."""
 
     def __init__(self):
         super().__init__()
@@ -40,7 +42,7 @@ class Net(nn.Module):
 
 
 def main():
-    """Train."""
+    """Train, and print the bytes of the parameters, the kept copies, their source and the large tensor."""
     mode, steps = sys.argv[1], int(sys.argv[2])
     torch.manual_seed(0)
     net = Net()

@@ -1,4 +1,4 @@
-"""Everything that takes the code or the objects of a script apart, and what came of it. usage: torch_captures.py DIR"""
+"""Use all parts of PyTorch that analyse a script's code or objects; print the results. usage: torch_captures.py DIR"""
 
 import copy
 import inspect
@@ -65,7 +65,7 @@ def statistics():
 
 
 def train(make, compile_step=False, **options):
-    """Train three steps, the last with another size, compiled; return losses, parameters and what Dynamo counted."""
+    """Train three compiled steps, the last with another size; print losses, parameters and Dynamo's counters."""
     torch.manual_seed(7)
     net = make()
     optimizer = torch.optim.Adam(net.parameters(), lr=0.01)
@@ -82,7 +82,7 @@ def train(make, compile_step=False, **options):
 
 
 def function(**options):
-    """Compile a function that does the whole step but the optimizer's."""
+    """Compile a function that computes the loss, train three steps with it, and print Dynamo's counters."""
     torch.manual_seed(7)
     net = Net()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
@@ -152,7 +152,7 @@ def objects():
 
 
 def warned():
-    """Warnings point at the script."""
+    """Make PyTorch warn, and print the file and the line at which each warning points: those of the script."""
     optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.1)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -1,4 +1,4 @@
-"""Train four steps, compiled by Inductor as one graph, and print losses, gradients and what Dynamo counted."""
+"""Train four steps that Inductor compiles as one graph; print losses, gradients and the counters of Dynamo."""
 
 import torch
 from torch import nn

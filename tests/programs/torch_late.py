@@ -1,4 +1,4 @@
-"""Profile from the middle of a script on, when everything is made, imported and compiled. usage: torch_late.py PATH"""
+"""Start the profiler after everything is imported, made and compiled. usage: torch_late.py PATH"""
 
 import json
 import sys
@@ -11,7 +11,7 @@ from torch._dynamo.utils import counters
 
 torch.manual_seed(7)
 torch.set_num_threads(1)
-torch.version.cuda = "13.0"  # as if this were a build for an accelerator, where reads wait
+torch.version.cuda = "13.0"  # as in a build for an accelerator, where reads wait for the device
 net = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
 optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
 scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 2)

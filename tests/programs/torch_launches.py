@@ -1,7 +1,7 @@
-"""Train a network of tiny layers, whose steps are bound by launches: torch_launches.py STEPS [STEP_OF_CHANGE].
+"""Train a network of tiny layers whose time consists of launches. usage: torch_launches.py STEPS [STEP_OF_CHANGE]
 
-From the step of the change on, the fourth layer does its work twice. Prints the seconds of all steps, and the state of
-the job's random generators.
+From the step of the change on, the fourth layer does its work twice. The program prints the seconds of all steps
+together. It also prints the next numbers of the job's random generators and the parameters.
 """
 
 import random
@@ -14,7 +14,7 @@ ROUNDS, LAYERS, SLOWER = 3, 5, 3
 
 
 class Layer(torch.nn.Module):
-    """Multiply and squash, some times."""
+    """Multiply by a weight and apply tanh, several times."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,6 +1,8 @@
-"""Train with libraries that have loops of their own; print how often an optimizer stepped.
+"""Train with libraries that have their own training loops; print how often an optimizer stepped.
 
-usage: torch_learners.py KIND, which is PPO, A2C or DQN of stable-baselines3, or skorch
+usage: torch_learners.py PPO|A2C|DQN|skorch
+
+The first three are algorithms of stable-baselines3.
 """
 
 import sys
@@ -30,7 +32,7 @@ def stable_baselines3(kind):
 
 
 def skorch():
-    """An evaluation first, three epochs of training with an evaluation each, an evaluation."""
+    """Predict, train three epochs with an evaluation after each, and predict again."""
     from skorch import NeuralNetClassifier
 
     network = nn.Sequential(nn.Linear(8, 4), nn.ReLU(), nn.Linear(4, 2), nn.Softmax(-1))

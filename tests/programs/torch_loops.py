@@ -1,4 +1,4 @@
-"""Train in the ways that scripts do, each from the same begin. usage: torch_loops.py KIND..."""
+"""Train in the ways that scripts do, each time from the same initial state. usage: torch_loops.py KIND..."""
 
 import sys
 
@@ -24,12 +24,12 @@ loss_of = nn.functional.cross_entropy
 
 
 def batches(workers=0):
-    # the seed of the workers is drawn from the generator of the main process
+    # the main process draws the seed of the workers from its own random generator
     return DataLoader(data, batch_size=4, num_workers=workers)
 
 
 def plain():
-    """12 steps, with a scheduler and an evaluation between two epochs."""
+    """Train 12 steps, with a scheduler and with an evaluation between two epochs."""
     optimizer = torch.optim.AdamW(net.parameters(), lr=0.01)
     scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 3)
     for epoch in range(2):
@@ -48,7 +48,7 @@ def plain():
 
 
 def accumulate():
-    """4 steps of 3 batches."""
+    """Train 4 steps, each with the gradients of 3 batches."""
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
     for number, (x, y) in enumerate(batches()):
         loss = loss_of(net(x), y) / 3
@@ -60,7 +60,7 @@ def accumulate():
 
 
 def gan():
-    """12 steps with two optimizers, the second of which steps twice."""
+    """Train 12 steps with two optimizers, the second of which steps twice in each."""
     critic = nn.Linear(4, 1)
     first = torch.optim.Adam(net.parameters(), lr=0.01)
     second = torch.optim.Adam(critic.parameters(), lr=0.01)
@@ -77,7 +77,7 @@ def gan():
 
 
 def lbfgs():
-    """5 steps, each of several passes."""
+    """Train 5 steps, each with several forward and backward passes."""
     optimizer = torch.optim.LBFGS(net.parameters(), max_iter=4)
     x, y = data[:16]
 
@@ -92,7 +92,7 @@ def lbfgs():
 
 
 def scaler():
-    """6 steps, of which one has gradients that are not finite; its parameters stay as they are."""
+    """Train 6 steps; one of them has gradients that are not finite, and leaves the parameters unchanged."""
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
     scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
     for number, (x, y) in enumerate(batches()):
@@ -107,7 +107,7 @@ def scaler():
 
 
 def failing():
-    """12 steps; at the third, the first call of the optimizer fails and is made again."""
+    """Train 12 steps; in the third, the optimizer's first call fails, and the script calls it again."""
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
 
     def closure():
@@ -125,7 +125,7 @@ def failing():
 
 
 def wrapped():
-    """12 steps of an optimizer that contains another one, whose class calls the step of its base."""
+    """Train 12 steps with an optimizer that calls an inner one, whose `step` calls that of its base class."""
 
     class Inner(torch.optim.SGD):
         def step(self, closure=None):
@@ -149,7 +149,7 @@ def wrapped():
 
 
 def function():
-    """12 steps without an optimizer, by autograd.grad."""
+    """Train 12 steps by autograd.grad, without an optimizer."""
     for x, y in batches():
         loss = loss_of(net(x), y)
         parameters = list(net.parameters())
@@ -160,7 +160,7 @@ def function():
 
 
 def inference():
-    """10 calls, and nothing that tells more."""
+    """Call a module 10 times, without an optimizer or a loader that would mark steps."""
     net.eval()
     with torch.no_grad():
         for _ in range(10):
@@ -168,7 +168,7 @@ def inference():
 
 
 def recompute():
-    """12 steps, in which a block of the forward pass is computed again in each of two ways."""
+    """Train 12 steps with two recomputed blocks, one for each way of recomputation."""
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
     for x, y in batches():
         optimizer.zero_grad()

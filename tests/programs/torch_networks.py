@@ -1,6 +1,8 @@
-"""Train two networks of one class in turn; print the parameters of each module, and the operations of a step.
+"""Train two networks of one class together; print the parameters of each module and the operations of a step.
 
-usage: torch_networks.py FILE, which receives {"parameters": {path: [elements, bytes]}, "flops": {pass: {path: count}}}
+usage: torch_networks.py FILE
+
+FILE receives {"parameters": {path: [elements, bytes]}, "flops": {network: [forward, backward]}}.
 """
 
 import copy
@@ -17,7 +19,7 @@ torch.manual_seed(7)
 
 
 class Block(nn.Module):
-    """A convolution, attention, and a layer that the network uses twice."""
+    """A convolution, attention, and a layer that both blocks share."""
 
     def __init__(self, width, shared):
         super().__init__()
@@ -71,7 +73,7 @@ if __name__ == "__main__":
         optimizer.step()
     truth = {"parameters": described("Net", networks[0]) | described("Net#2", networks[1]), "flops": {}}
     for name, network in zip(("Net", "Net#2"), copy.deepcopy(networks), strict=True):
-        # the counter does not know the attention that a processor has
+        # PyTorch's counter does not know the attention kernel of a CPU, so the plain implementation runs
         with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
             out = network(x).sum()
         forward = counter.get_total_flops()

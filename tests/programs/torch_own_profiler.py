@@ -1,4 +1,4 @@
-"""Use every profiler of PyTorch in every way, and print what each saw. Between them regions are marked."""
+"""Use every profiler of PyTorch in every way; print the events of each, with marked regions between them."""
 
 import json
 import threading
@@ -135,7 +135,7 @@ def on_all_threads(everywhere):
     between("stopped elsewhere")
 
 
-# older versions have not got that
+# older versions of PyTorch lack this option
 if "profile_all_threads" in torch._C._profiler._ExperimentalConfig.__init__.__doc__:
     on_all_threads(torch._C._profiler._ExperimentalConfig(profile_all_threads=True))
 

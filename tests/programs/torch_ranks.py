@@ -1,6 +1,6 @@
-"""Every collective once, then three steps of data-parallel training. usage: torchrun ... torch_ranks.py FOLDER PART...
+"""Call every collective once, then train three steps data-parallel. usage: torchrun ... torch_ranks.py FOLDER PART...
 
-Parts are collectives, replicas and shards. What came of it is in a file for each rank.
+Parts are collectives, replicas and shards. Each rank writes its results to a file in FOLDER.
 """
 
 import contextlib
@@ -16,11 +16,11 @@ from torch.nn.parallel import DistributedDataParallel
 torch.set_num_threads(1)
 torch.manual_seed(7)
 with contextlib.suppress(ValueError):
-    dist.barrier()  # there is no group yet
+    dist.barrier()  # fails, because there is no group yet
 dist.init_process_group("gloo")
 rank, world = dist.get_rank(), dist.get_world_size()
 results = []
-NEW = hasattr(dist, "all_gather_single")  # its older name is that of a function which calls it, where there are both
+NEW = hasattr(dist, "all_gather_single")  # where it exists, the older name calls it
 
 
 def collectives():
@@ -55,7 +55,7 @@ def collectives():
     results.append(received)
     dist.barrier()
     if rank:
-        dist.all_reduce(x, group=alone)  # this rank is not in the group
+        dist.all_reduce(x, group=alone)  # returns at once, because this rank is not in the group
     results.append(part)
     results.append(torch.tensor([each["rank"] for each in objects]))
 
@@ -86,13 +86,14 @@ if __name__ == "__main__":
     if "replicas" in parts:
         train(DistributedDataParallel(nn.Sequential(*layers)))
     if "shards" in parts:
-        from torch.distributed.fsdp import fully_shard  # older versions have not got that
+        from torch.distributed.fsdp import fully_shard  # older versions of PyTorch lack it
 
         train(fully_shard(nn.Sequential(*layers), mesh=dist.init_device_mesh("cpu", (world,))))
     (Path(sys.argv[1]) / f"rank_{rank}").write_text(repr([value.tolist() for value in results]))
     if tuple(map(int, torch.__version__.split(".")[:2])) < (2, 10):
-        # A group's end there keeps the interpreter's lock while it waits for its threads, and one of these may need the
-        # lock to free its last tensor: 2.4.1 hangs. Until it has had it this thread does nothing; no condition tells
-        # when. 2.10 lets go of the lock: https://github.com/pytorch/pytorch/pull/154976
+        # Before PyTorch 2.10, the end of a group keeps the interpreter's lock while it waits for its threads. One of
+        # these threads may need the lock to free its last tensor, and then the process hangs, as 2.4.1 does. The sleep
+        # gives the threads time for that; no condition shows when they are done. 2.10 releases the lock:
+        # https://github.com/pytorch/pytorch/pull/154976
         threading.Event().wait(1)
     dist.destroy_process_group()

@@ -1,6 +1,6 @@
 """Train eight steps with batches of different sizes. usage: torch_shapes.py [FILE]
 
-With FILE, torch.profiler records steps 2 to 4, and the names and shapes of the operators go there, in order.
+With FILE, torch.profiler records steps 2 to 4. FILE receives the names and shapes of their operators, in order.
 """
 
 import json
@@ -18,7 +18,7 @@ def step(number):
     loss = nn.functional.cross_entropy(output, torch.cat([y, y]))
     optimizer.zero_grad()
     loss.backward()
-    print(loss.item().hex())  # before the step ends
+    print(loss.item().hex())  # a read in the middle of the step
     optimizer.step()
 
 

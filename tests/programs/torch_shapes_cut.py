@@ -1,6 +1,6 @@
 """Train ten steps; in the fourth, do something that ends the recording of shapes. usage: torch_shapes_cut.py WHAT
 
-Prints what the script's own profilers saw, and the losses.
+The program prints the events of the script's own profilers, and the losses.
 """
 
 import json
@@ -118,7 +118,7 @@ def main(what):
     torch.set_num_threads(1)
     model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    handed_on(torch.ones(1))  # compiles
+    handed_on(torch.ones(1))  # the first call compiles the function
     for step in range(10):
         optimizer.zero_grad()
         loss = model(torch.randn(2 + step, 4)).square().mean()

@@ -1,4 +1,4 @@
-"""Two spawned children that train, the second twice as long. usage: torch_spawned.py"""
+"""Spawn two children that train, the second for twice as many steps. usage: torch_spawned.py"""
 
 import multiprocessing
 

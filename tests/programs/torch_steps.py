@@ -1,6 +1,8 @@
-"""Train in ways in which steps are hard to tell; print how many the script made. usage: torch_steps.py KIND"""
+"""Train in ways whose steps are hard to recognise; print the number of steps. usage: torch_steps.py KIND"""
 
+import queue
 import sys
+import threading
 
 import torch
 from torch import nn
@@ -22,7 +24,7 @@ def update(optimizer, loss):
 
 
 def rollout():
-    """Twice 100 calls of the network in an environment, then 8 updates."""
+    """Call the network 100 times as for an environment, make 8 updates, and do both again."""
     global count
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
     for _ in range(2):
@@ -35,7 +37,7 @@ def rollout():
 
 
 def evaluation_first():
-    """100 batches of an evaluation, then 6 updates, an evaluation, and 6 more."""
+    """Evaluate 100 batches before each 6 updates; make 12 updates."""
     global count
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
     for number in range(12):
@@ -48,7 +50,7 @@ def evaluation_first():
 
 
 def warm_up():
-    """80 calls with unused gradients, then 5 updates."""
+    """Call the network 80 times without using the gradients, then make 5 updates."""
     global count
     for _ in range(80):
         net(x)
@@ -59,7 +61,7 @@ def warm_up():
 
 
 def gan(iterations=4, critics=1):
-    """Two optimizers in turn."""
+    """Train with two optimizers; the first steps once in each iteration, the second `critics` times."""
     global count
     first = torch.optim.Adam(net.parameters())
     second = torch.optim.Adam(critic.parameters())
@@ -71,22 +73,22 @@ def gan(iterations=4, critics=1):
 
 
 def gan_once():
-    """One iteration."""
+    """Train one iteration with two optimizers."""
     gan(1)
 
 
 def gan_critics():
-    """Five steps of one for each of the other."""
+    """Train 3 iterations in which the second optimizer steps five times."""
     gan(3, 5)
 
 
 def gan_critics_once():
-    """The same, one iteration."""
+    """Train one iteration in which the second optimizer steps five times."""
     gan(1, 5)
 
 
 def together():
-    """Two optimizers that step together, one after another part of the job had one of its own."""
+    """Train with two optimizers that step together; another part of the job made an optimizer before."""
     global count
     torch.optim.SGD(net.parameters(), lr=0.1)
     optimizers = [torch.optim.SGD(part.parameters(), lr=0.1) for part in (net, critic)]
@@ -99,7 +101,7 @@ def together():
 
 
 def bare():
-    """No network: the first step begins with the first work."""
+    """Train without a network: the first step begins with the first operator."""
     global count
     weight = torch.ones(400, 400, requires_grad=True)
     optimizer = torch.optim.SGD([weight], lr=0.1)
@@ -109,13 +111,47 @@ def bare():
 
 
 def only_called():
-    """70 calls, although there is an optimizer."""
+    """Call the network 70 times, although there is an optimizer."""
     global count
     torch.optim.SGD(net.parameters(), lr=0.1)
     with torch.no_grad():
         for _ in range(70):
             net(x)
             count += 1
+
+
+def prefetched():
+    """Train on batches that a thread takes from the loader; the thread calls the network once before."""
+    global count
+    taken = queue.Queue(3)
+
+    def take():
+        with torch.no_grad():
+            net(x)
+        for batch in batches:
+            taken.put(batch)
+        taken.put(None)
+
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    thread = threading.Thread(target=take)
+    thread.start()
+    for (batch,) in iter(taken.get, None):
+        update(optimizer, net(batch).sum())
+        count += 1
+    thread.join()
+
+
+def parameters():
+    """Train with an optimizer for each of 80 parameters, which steps as soon as its parameter has a gradient."""
+    global count
+    deep = nn.Sequential(*(nn.Linear(4, 4) for _ in range(40)))
+    optimizers = {parameter: torch.optim.SGD([parameter], lr=0.01) for parameter in deep.parameters()}
+    for parameter, optimizer in optimizers.items():
+        parameter.register_post_accumulate_grad_hook(lambda _, optimizer=optimizer: optimizer.step())
+    for _ in range(5):
+        deep(torch.ones(2, 4)).sum().backward()
+        deep.zero_grad()
+        count += 1
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Train as people do who know no profiler; print how many steps the script made. usage: torch_strangers.py KIND"""
+"""Train in common loops that do not consider profilers; print the number of steps. usage: torch_strangers.py KIND"""
 
 import copy
 import sys
@@ -12,7 +12,7 @@ count = 0
 
 
 def evaluated(network, *inputs, times=10):
-    """Call a network in evaluation mode."""
+    """Call a network `times` times in evaluation mode."""
     network.eval()
     with torch.inference_mode():
         for _ in range(times):
@@ -21,7 +21,7 @@ def evaluated(network, *inputs, times=10):
 
 
 def reinforce():
-    """Play an episode of another length each time, with gradients, then update; evaluate every tenth time."""
+    """Play 30 episodes of different lengths, each followed by an update; evaluate after every tenth."""
     global count
     policy = nn.Sequential(nn.Linear(4, 32), nn.Tanh(), nn.Linear(32, 2))
     optimizer = torch.optim.Adam(policy.parameters(), 1e-2)
@@ -41,7 +41,7 @@ def reinforce():
 
 
 def teacher():
-    """Train against a copy whose weights are an average; evaluate both after each epoch."""
+    """Train, and average the weights in a copy; evaluate both networks after each epoch."""
     global count
     network = nn.Sequential(nn.Linear(16, 64), nn.ReLU(), nn.Linear(64, 4))
     average = copy.deepcopy(network).requires_grad_(False)
@@ -64,7 +64,7 @@ def teacher():
 
 
 def closure():
-    """An optimizer that calls the network several times a step; look at the error every fourth time."""
+    """Train with an optimizer that calls the network several times in a step; evaluate after every fourth step."""
     global count
     network = nn.Sequential(nn.Linear(2, 20), nn.Tanh(), nn.Linear(20, 1))
     optimizer = torch.optim.LBFGS(network.parameters(), max_iter=6, line_search_fn="strong_wolfe")
@@ -84,7 +84,7 @@ def closure():
 
 
 def alternate():
-    """Update the critic twice for each update of the actor; evaluate both every fifth time."""
+    """Update the critic twice for each update of the actor; evaluate both after every fifth step."""
     global count
     actor, critic = nn.Linear(6, 2), nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 1))
     first, second = torch.optim.SGD(actor.parameters(), 1e-3), torch.optim.Adam(critic.parameters())
@@ -107,7 +107,7 @@ def alternate():
 
 
 def leftover():
-    """Warm up, then accumulate over four batches of ten, of two losses, with what is left at the end of an epoch."""
+    """Warm up, then accumulate two losses over four batches; the last step of an epoch has only two batches."""
     global count
     body, classes, value = nn.Linear(8, 32), nn.Linear(32, 3), nn.Linear(32, 1)
     optimizer = torch.optim.SGD([each for part in (body, classes, value) for each in part.parameters()], 0.1)

@@ -1,4 +1,4 @@
-"""Train a small model through a library's own loop, with accumulation and evaluations in between; prints the loss.
+"""Train a small model by a library's own loop, with accumulated gradients and evaluations; print the loss.
 
 usage: torch_trainers.py lightning|transformers|accelerate
 """
@@ -19,7 +19,7 @@ def tensors():
 
 
 def lightning():
-    """2 epochs of 12 batches, 2 a step: 12 steps."""
+    """Train 2 epochs of 12 batches with 2 batches a step, which makes 12 steps."""
     import lightning.pytorch as library
 
     class Module(library.LightningModule):
@@ -56,7 +56,7 @@ def lightning():
 
 
 def transformers():
-    """2 epochs of 12 batches, 2 a step: 12 steps, with an evaluation after each epoch."""
+    """Train 2 epochs of 12 batches with 2 batches a step, which makes 12 steps; evaluate after each epoch."""
     import transformers as library
 
     class Model(nn.Module):
@@ -94,7 +94,7 @@ def transformers():
 
 
 def accelerate():
-    """12 batches, 3 a step: 4 steps."""
+    """Train 12 batches with 3 batches a step, which makes 4 steps."""
     from accelerate import Accelerator
 
     library = Accelerator(cpu=True, gradient_accumulation_steps=3)

@@ -1,7 +1,9 @@
-"""Run works of PyTorch twice, in regions "ours WORK" and "theirs WORK", the second time under torch.profiler.
+"""Run workloads of PyTorch twice, in regions "ours WORK" and "theirs WORK", the second time under torch.profiler.
 
-usage: torch_workloads.py FOLDER WORK ...; its traces go to FOLDER/WORK.json, its `key_averages` to
-FOLDER/WORK.averages: name, calls, self and total microseconds, whether it is a region.
+usage: torch_workloads.py FOLDER WORK ...
+
+FOLDER/WORK.json receives the trace of torch.profiler. FOLDER/WORK.averages receives its `key_averages`: name, calls,
+self and total microseconds, and whether it is a region.
 """
 
 import json
@@ -14,7 +16,7 @@ from torch import nn
 
 
 def mlp():
-    """A loop that is bound by launches."""
+    """Return a training step whose time consists of launches."""
     model = nn.Sequential(*(nn.Linear(32, 32) for _ in range(20)))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     x = torch.randn(8, 32)
@@ -28,7 +30,7 @@ def mlp():
 
 
 def transformer():
-    """Two layers of a transformer, trained by an optimizer with a state."""
+    """Return a training step of two layers of a transformer, with an optimizer that keeps a state."""
     model = nn.TransformerEncoder(nn.TransformerEncoderLayer(32, 4, 64, batch_first=True), 2)
     optimizer = torch.optim.AdamW(model.parameters())
     x = torch.randn(2, 8, 32)
@@ -42,7 +44,7 @@ def transformer():
 
 
 def lstm():
-    """A recurrent network whose gradients are clipped."""
+    """Return a training step of a recurrent network with clipped gradients."""
     model, head = nn.LSTM(16, 32, 2, batch_first=True), nn.Linear(32, 4)
     optimizer = torch.optim.SGD([*model.parameters(), *head.parameters()], lr=0.1, momentum=0.9)
     x = torch.randn(4, 6, 16)
@@ -57,7 +59,7 @@ def lstm():
 
 
 def nested():
-    """Operators that call those of their own name, alone or among others, and regions inside of operators."""
+    """Return a function with operators that call operators of their own name, and with regions inside of operators."""
 
     class Cube(torch.autograd.Function):
         @staticmethod
@@ -86,7 +88,7 @@ def nested():
 
 
 def convolution():
-    """A small network of convolutions, with a region of the user's, in evaluation too."""
+    """Return a training step of a small convolutional network with a region, followed by an evaluation."""
     model = nn.Sequential(
         nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(512, 10)
     )
@@ -108,7 +110,7 @@ def convolution():
 
 
 def compiled():
-    """A compiled network: what of it stays visible is the same for both."""
+    """Return a training step of a compiled network, whose visible operators are the same for both profilers."""
     model = torch.compile(nn.Sequential(nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 4)), backend="aot_eager")
     x = torch.randn(8, 16)
 
@@ -119,7 +121,7 @@ def compiled():
 
 
 def loader():
-    """A loop over a data loader with two workers."""
+    """Return a loop over a data loader with two workers."""
     data = torch.utils.data.TensorDataset(torch.randn(32, 8), torch.randn(32, 1))
     model = nn.Linear(8, 1)
 
@@ -131,7 +133,7 @@ def loader():
 
 
 def threads():
-    """Two threads beside the main one, with a backward pass each."""
+    """Return a function that starts two threads, each with a backward pass."""
     models = [nn.Linear(4, 4), nn.Sequential(nn.Linear(4, 4), nn.Tanh())]
 
     def work(model):
@@ -150,7 +152,7 @@ def threads():
 
 
 def scripted():
-    """A module compiled by TorchScript."""
+    """Return a function that calls a module compiled by TorchScript."""
 
     class Block(nn.Module):
         def __init__(self):
@@ -171,7 +173,7 @@ def scripted():
 
 
 def custom():
-    """An autograd function of the user's, whose backward pass marks a region and runs autograd itself."""
+    """Return a function with a custom autograd function, whose backward pass marks a region and runs autograd."""
 
     class Cube(torch.autograd.Function):
         @staticmethod
@@ -201,7 +203,7 @@ def custom():
 
 
 def collective():
-    """A sum over the ranks, of which there is one: it ends on a thread of the backend."""
+    """Return a function that sums over the one rank there is; the sum ends on a thread of the backend."""
     torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
     x = torch.ones(4)
 
@@ -225,7 +227,7 @@ def main():
             run()
         with torch.profiler.record_function(f"ours {name}"):
             run()
-        # older versions have not got that
+        # older versions of PyTorch lack this option
         everywhere = torch._C._profiler._ExperimentalConfig(profile_all_threads=True) if name == "threads" else None
         kept = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], experimental_config=everywhere)
         with kept, torch.profiler.record_function(f"theirs {name}"):

@@ -1,6 +1,6 @@
-"""Make known calls of Python functions in a job, and end it in some way.
+"""Make a known number of calls of Python functions in a job, and end the job in a given way.
 
-python traced_calls.py exit|kill|profiled|forked|leaves|raises
+usage: traced_calls.py exit|kill|profiled|forked|leaves|raises
 """
 
 import os

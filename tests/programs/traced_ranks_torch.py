@@ -1,7 +1,7 @@
-"""Data-parallel training that PyTorch's profiler records. usage: torchrun ... traced_ranks_torch.py FOLDER RANK
+"""Train data-parallel under PyTorch's profiler. usage: torchrun ... traced_ranks_torch.py FOLDER RANK
 
-FOLDER receives two traces of each rank: ten steps, and a step of the next cycle in which nothing ran. RANK waits longer
-for its input.
+FOLDER receives two traces of each rank: one of ten steps, and one of a step of the next cycle in which nothing ran.
+RANK waits longer for its input than the other ranks.
 """
 
 import sys
@@ -13,12 +13,12 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.profiler import ProfilerActivity, profile, schedule, tensorboard_trace_handler
 
 WIDTH, BATCH, STEPS = 64, 32, 14
-#: seconds a step by which the rank waits longer
+#: seconds by which the rank waits longer in each step
 LONGER = 0.06
 
 
 class Data(torch.utils.data.Dataset):
-    """Rows that one rank reads slowly."""
+    """A dataset that takes `LONGER` seconds for a batch on the slow rank."""
 
     def __init__(self, slow):
         self.slow = slow
@@ -33,7 +33,7 @@ class Data(torch.utils.data.Dataset):
 
 
 def main(folder, late):
-    """Train."""
+    """Train; rank `late` is the slow one."""
     torch.set_num_threads(1)
     distributed.init_process_group("gloo")
     rank = distributed.get_rank()

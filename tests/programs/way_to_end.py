@@ -1,4 +1,4 @@
-"""The ways in which a rank of a launcher ends, and the meeting of all ranks before that."""
+"""The ways in which a launched rank ends; before its end, all ranks wait for each other."""
 
 import ctypes
 import os
@@ -6,12 +6,12 @@ import signal
 import sys
 import threading
 
-#: steps that each rank takes before one of them ends
+#: number of steps that each rank takes before one of them ends
 STEPS = 4
 
 
 def ready(rank):
-    """Say that a rank has taken its steps, and wait until the others have, too."""
+    """Write this process's id to the file `ready_RANK`, and wait for the file `go`."""
     with open(f"told_{rank}", "w") as stream:
         stream.write(str(os.getpid()))
     os.rename(f"told_{rank}", f"ready_{rank}")
@@ -21,7 +21,7 @@ def ready(rank):
 
 
 def end(way):
-    """End this process, or never return."""
+    """End this process in the given way; with another way, never return."""
     if way == "exception":
         raise RuntimeError("planted")
     if way == "exit code":
@@ -32,5 +32,5 @@ def end(way):
         os.kill(os.getpid(), signal.SIGKILL)
     if way == "crash":
         ctypes.string_at(0)
-    while True:  # it hangs
+    while True:  # the rank hangs
         signal.pause()

@@ -12,10 +12,10 @@ from unharmed import unharmed
 
 @pytest.fixture
 def twice(tmp_path):
-    """Return a function that runs a program bare and profiled, checks that they are the same, and returns the second.
+    """Return a function that runs a program bare and profiled, compares the runs, and returns the second.
 
-    The program is a text, which becomes `job.py` in the directory of the test, or a path. `prepared` is called with
-    the directory before each run.
+    The program is either a path or a text; the fixture writes a text to `job.py` in the directory of the test. The
+    fixture calls `prepared` with the directory before each run.
     """
 
     def run(program, *args, options=None, env=None, profiled_env=None, prepared=None, **keywords):

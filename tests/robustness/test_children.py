@@ -1,11 +1,11 @@
-"""Processes that a training job starts work as without, and the records of each are its own."""
+"""Processes that a training job starts work as without the profiler, and each has its own complete records."""
 
 import json
 
 import pytest
 from unharmed import analysed, training
 
-#: forks in the middle of a step, beside threads that record and make names, from a child, and without Python's fork
+#: program that forks in the middle of a step, while threads record and make names, from a child, and past Python's fork
 FORKS = """
 import subprocess
 stop = threading.Event()
@@ -53,7 +53,7 @@ def test_forks_beside_threads_that_record(twice):
     assert [process["role"] for process in summary["run"]["processes"]].count("fork") == 7
 
 
-#: starts children in each way, and ends them in each way
+#: program that starts children in each way of multiprocessing, and ends them in each way
 POOLS = """
 import concurrent.futures, multiprocessing, os, signal, sys, time
 import torch
@@ -107,10 +107,12 @@ def test_processes_and_pools(twice, tmp_path, how):
     (worker,) = [item for item in summary["modules"] if item["name"] == "Worker"]
     assert worker["count"] == 3 * (1 + 2 + 4 + 4 + 4)
     folders = list(run.result.glob("FRAMEWORK/process_*"))
-    told = [json.loads((folder / "process_info.json").read_text())["pid"] for folder in folders]
-    assert sorted(told) == sorted(int(folder.name.partition("_")[2]) for folder in folders), "one folder a process"
+    recorded = [json.loads((folder / "process_info.json").read_text())["pid"] for folder in folders]
+    assert sorted(recorded) == sorted(int(folder.name.partition("_")[2]) for folder in folders), "one folder a process"
     states = [process["state"] for process in summary["run"]["processes"]]
     assert states.count("killed or vanished") >= 2
+    # the main process, the first child, and the workers of the pool and of the executor that were told to end
+    assert states.count("exit") >= 1 + 1 + 2 + 2, states
 
 
 LOADERS = """

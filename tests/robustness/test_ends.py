@@ -1,4 +1,4 @@
-"""A training job ends in every way as the bare run does, and its steps up to the end can be read."""
+"""A profiled training job ends like the bare one, in every way; the analysis reads its steps up to the end."""
 
 import signal
 
@@ -8,7 +8,7 @@ from unharmed import analysed, training
 ASK = "os.kill(os.getpid(), signal.{}); signal.pause()"
 HANDLER = "signal.signal(signal.SIGTERM, lambda *_: (print('handled', flush=True), sys.exit(6)))"
 
-#: text before the import of the framework, text after six steps, what the summary says of the end
+#: way -> text before the import of the framework, text after six steps, the job's end according to the summary
 WAYS = {
     "return": ("", "", "exit"),
     "sys.exit(3)": ("", "sys.exit(3)", "exit code 3"),

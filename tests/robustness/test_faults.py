@@ -1,4 +1,4 @@
-"""Every entry of the extension and every file is made to fail in turn: the job is unharmed, and is told what failed."""
+"""Every function of the extension and every file fails once: the job is unharmed, and the failure is reported."""
 
 import ast
 import json
@@ -11,7 +11,7 @@ from ms_profiler.store import layout
 
 JOB_SIDE = ROOT / "agent" / "ms_profiler"
 
-#: entries of the extension that a recorder without a device calls -> what they may answer where they cannot do it
+#: function of the extension that a recorder without a device calls -> results that mean a failure
 REFUSALS = {
     "begin": [0],
     "intern": [0],
@@ -28,7 +28,7 @@ REFUSALS = {
     "msp_metrics_read": [False],
     "msp_exit_status": [12],
 }
-#: entries that a short training on a processor does not ask for -> a test that does
+#: function of the extension that a short training on a processor does not call -> the test that calls it
 ELSEWHERE = {
     "msp_trace_ready": "test_source.py",
     "msp_trace_attach": "test_source.py",
@@ -54,8 +54,8 @@ ELSEWHERE = {
     "annotate": "test_torch_ops.py",
     "anonymize": "test_anonymize.py",
 }
-#: modules of the job's side that write files -> the files, as a pattern of their paths; or a test that writes them,
-#: where a short training does not
+#: Module of the job that writes files -> patterns of the files' paths. If a short training does not write the files,
+#: the value is the test that writes them.
 FILES = {
     "store/run_info.py": [r"run_info\.json", r"process_info\.json"],
     "job/kinship.py": [r"/announced$"],
@@ -75,7 +75,7 @@ FILES = {
 
 
 def entries():
-    """Return the names of all functions of the extension that the job calls, from its stub."""
+    """Return the names of the extension's functions that the job calls, from the extension's stub."""
     tree = ast.parse((JOB_SIDE / "_native.pyi").read_text())
     functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
     (library,) = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "_Library"]
@@ -83,7 +83,7 @@ def entries():
 
 
 def writing():
-    """Return the modules of the job's side that open files for writing or make directories."""
+    """Return the modules of the job that open files for writing or make directories, by their text."""
     found = set()
     for place in ("job", "store", "api"):
         for path in (JOB_SIDE / place).rglob("*.py"):
@@ -108,13 +108,13 @@ def test_the_lists_are_complete():
 
 
 def outcomes(folder):
-    """Return the outcome of each fault."""
+    """Run a child for each fault, and return {fault: the child's report}, with all messages under "reported"."""
     command = [sys.executable, str(PROGRAMS / "failing_entries.py"), str(folder), "bare", *FAULTS]
     done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=550, check=False)
     found = {line["fault"]: line for line in map(json.loads, done.stdout.splitlines())}
     assert done.returncode == 0 and set(found) == {"bare", *FAULTS}, done.stderr
     for line in found.values():
-        line["told"] = line["err"]
+        line["reported"] = line["err"]
         for result in (folder / str(line["pid"])).glob("*_ascend_ms"):
             for path in (layout.run_info_path(result), *result.glob("FRAMEWORK/process_*/process_info.json")):
                 try:
@@ -122,7 +122,9 @@ def outcomes(folder):
                         info = json.load(stream)
                 except OSError:
                     continue
-                line["told"] += json.dumps([info.get(key) for key in ("messages", "not_collected", "missing", "hooks")])
+                line["reported"] += json.dumps(
+                    [info.get(key) for key in ("messages", "not_collected", "missing", "hooks")]
+                )
     return found
 
 
@@ -135,6 +137,6 @@ def test_each_entry_of_the_extension_and_each_file_fails_in_turn(tmp_path):
         others = [text for text in line["err"].splitlines() if not text.startswith("ms-profiler: ")]
         assert others == bare["err"].splitlines(), line
         assert line["reached"], f"the training does not ask for {fault}"
-        # where it cannot be announced, children make results of their own
+        # if the announcement fails, no message says so: children then make results of their own
         if fault.startswith(("raises", "file")) and "announced" not in fault:
-            assert "planted" in line["told"] or "Input/output error" in line["told"], line
+            assert "planted" in line["reported"] or "Input/output error" in line["reported"], line

@@ -1,23 +1,26 @@
-"""Each reader answers damaged input with a result or one error of ours: no crash, no hang, no more memory than allowed.
+"""Each reader answers damaged input with a result or one error, and does not crash, hang or use too much memory.
 
-The mutations know the structure of what they damage: records, values of JSON, cells, rows, packed content. A seed and
-a number make each of them again: `MS_PROFILER_SEED`, and `KEEP=DIR` keeps the inputs that fail.
-MS_PROFILER_EXECUTIONS inputs are divided among the readers; `make fuzz` tries more of them than `make test-robustness`.
+The mutations know the structure of their input: records, values of JSON, cells, rows, packed content. A seed and a
+number reproduce each of them. `MS_PROFILER_SEED` sets the seed. With `KEEP=DIR`, the test copies the inputs that fail
+to that directory. The readers share `MS_PROFILER_EXECUTIONS` inputs; `make fuzz` tries more inputs than `make
+test-robustness`.
 """
 
 import os
 
 import pytest
 from damaged import small_files, sources, survives
+from recorded import recorded
 
 SEED = os.environ.get("MS_PROFILER_SEED", "20")
 EXECUTIONS = int(os.environ.get("MS_PROFILER_EXECUTIONS", "1000"))
-#: reader -> kind of its input, and its share of the executions
+#: name of the inputs -> the reader in `damaged_results.py`, and the share of these inputs in all executions
 READERS = {
-    "store": ("result", 0.15),
+    "store": ("result", 0.05),
+    "recorded": ("result", 0.25),
     "kineto": ("result", 0.15),
-    "text": ("result", 0.15),
-    "database": ("result", 0.15),
+    "text": ("result", 0.1),
+    "database": ("result", 0.1),
     "ranks": ("cluster", 0.05),
     "summary": ("summary", 0.05),
     "baseline": ("baseline", 0.1),
@@ -25,7 +28,7 @@ READERS = {
     "options": ("options", 0.1),
     "dynamic": ("dynamic", 0.05),
 }
-#: inputs of a process: a process that hangs is ended after that many times the seconds that one input may take
+#: number of inputs that one process reads; its time limit is the limit of one input times this number
 PART = 50
 PARTS = [
     (kind, first, min(PART, total - first))
@@ -42,11 +45,12 @@ def test_each_execution_is_one_of_a_reader():
 
 @pytest.fixture(scope="module")
 def inputs(tmp_path_factory):
-    """Return the undamaged inputs of each reader."""
+    """Return the undamaged inputs by their names in `READERS`."""
     folder = tmp_path_factory.mktemp("inputs")
     (folder / "results").mkdir()
     (folder / "small").mkdir()
-    found = sources(folder / "results")
+    (folder / "recorded").mkdir()
+    found = sources(folder / "results") | {"recorded": recorded(folder / "recorded")}
     ascend = found.pop("ascend")
     split = {name: [path for path in ascend if path.parent.name == name] for name in ("text", "database")}
     return found | split | small_files(folder / "small")

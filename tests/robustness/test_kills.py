@@ -1,8 +1,9 @@
 """Two hundred random SIGKILLs lose no committed record.
 
-A job reports each record on a pipe after the recorder has returned, and is killed at a random moment after its first
-report; every fourth job at a random moment from its start on. Whatever it reported has to be readable; what it had not
-reported may be there or not. The seed is part of the names of the tests: `MS_PROFILER_SEED=7 make test-robustness`.
+A job reports each record on a pipe after the recorder has returned. The test kills the job at a random moment after its
+first report. It kills every fourth job at a random moment after the job's start. Every reported record has to be
+readable; other records may be in the store or not. The seed is part of the names of the tests: `MS_PROFILER_SEED=7 make
+test-robustness`.
 """
 
 import json
@@ -23,9 +24,9 @@ from store_check import read_store
 from unharmed import training
 
 SEED = int(os.environ.get("MS_PROFILER_SEED", "20"))
-#: jobs of a kind, the time after the first report in which they are killed, s, and the time that their start takes
+#: kind of job -> number of jobs, the most seconds from the first report to the kill, seconds that the start takes
 ROUNDS = {"native": (80, 0.4, 0.3), "python": (40, 0.4, 0.3), "session": (40, 0.5, 0.5), "torch": (40, 1.0, 3.0)}
-#: rounds of a test
+#: number of jobs in one test
 PART = 20
 PARTS = [(kind, part) for kind, (rounds, *_) in ROUNDS.items() for part in range(rounds // PART)]
 
@@ -41,13 +42,13 @@ def test_there_are_two_hundred():
 
 
 def killed(command, variables, early, seconds):
-    """Run a job, kill it, and return its process id and the complete lines it had written.
+    """Run a job, kill it, and return its process id and the complete lines that it had written.
 
     Args:
-        command: of the job.
-        variables: its environment.
-        early: count the seconds from its start, and not from its first line.
-        seconds: when it is killed.
+        command: the command of the job.
+        variables: the environment of the job.
+        early: whether `seconds` count from the start of the job; without it, they count from its first line.
+        seconds: seconds until the kill.
     """
     process = subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     text = b"" if early else process.stdout.readline()
@@ -61,12 +62,12 @@ def killed(command, variables, early, seconds):
 
 
 def recorded(kind, folder, *moment):
-    """Kill a recorder, and return how many records it had reported; each of them is there."""
+    """Kill a recorder, check that its store has each record that it had reported, and return their number."""
     command = [sys.executable, str(PROGRAMS / "recorder_kill.py"), kind, str(folder), "3"]
     pid, lines = killed(command, environment(PYTHONPATH=str(TESTS)), *moment)
     if not lines:
         if any(folder.iterdir()):
-            read_process(str(folder), ReadCounts())  # killed while it began: the reader says so or finds nothing
+            read_process(str(folder), ReadCounts())  # the reader may find nothing, but it must not fail
         return 0
     store = read_store(folder, pid, killed=True)
     ended = {(span.name, span.arg) for span in store.spans()}
@@ -77,7 +78,7 @@ def recorded(kind, folder, *moment):
 
 
 def trained(kind, folder, *moment):
-    """Kill a job, and return how many spans or steps it had reported; the analysis has each of them."""
+    """Kill a job, check that the analysis has each span or step that it had reported, and return their number."""
     options = {"start": True, "output_path": str(folder), "overhead_budget": 0}
     program = [str(PROGRAMS / "report_spans.py"), "session"] if kind == "session" else ["-c", training(STEPS, steps=1)]
     _, lines = killed([sys.executable, *program], environment(options), *moment)
@@ -98,13 +99,13 @@ def trained(kind, folder, *moment):
         return len(numbers)
     events = json.loads((result / layout.OUTPUT / layout.TRACE_VIEW).read_text())
     seen = {event["name"] for event in events if event["ph"] == "X"}
-    # a process keeps 65,536 names
+    # a process can hold 65,536 names
     assert not [number for number in numbers if number < 60_000 and f"span {number}" not in seen]
     return len(numbers)
 
 
 @pytest.mark.parametrize(("kind", "part"), PARTS, ids=[f"{kind}-{part}-seed-{SEED}" for kind, part in PARTS])
-def test_what_was_committed_is_read(tmp_path, kind, part):
+def test_committed_records_are_read(tmp_path, kind, part):
     wait, (_, most, start) = random.Random(f"{SEED} {kind} {part}"), ROUNDS[kind]
     reported = []
     for number in range(PART):

@@ -1,6 +1,8 @@
-"""A rank of torchrun fails, leaves, is killed, crashes or hangs: torchrun ends as without, and the records are there.
+"""A rank of torchrun or msrun ends in some way: the launcher ends as without ms-profiler, and the records are there.
 
-Both ranks meet before rank 1 ends, so that two runs can be compared, and the watcher of `ms-profiler run` knows both.
+The ways are an exception, an exit, a kill and a crash. In other tests, the ranks hang until the launcher gets SIGTERM:
+torchrun ends its ranks, and msrun leaves its ranks behind. The ranks wait for each other before rank 1 ends. So two
+runs can be compared, and the watcher of `ms-profiler run` knows both ranks.
 """
 
 import json
@@ -16,9 +18,9 @@ from launches import TOOLS, free_port
 from ms_profiler.analysis.driver import engine
 from ms_profiler.store import layout
 
-#: steps of each rank before one of them ends, as in `way_to_end.py`
+#: number of steps of each rank before one of them ends, as in `way_to_end.py`
 STEPS = 4
-#: way in which rank 1 ends -> what the summary of its result says
+#: way in which rank 1 ends -> its end according to the summary
 WAYS = {
     "exception": "exception: RuntimeError",
     "exit code": "exit code 3",
@@ -29,7 +31,7 @@ WAYS = {
 
 
 def watched(pid):
-    """Return whether another process holds a descriptor of a process, as the watcher of `ms-profiler run` does."""
+    """Return whether another process holds a pidfd of a process, as the watcher of `ms-profiler run` does."""
     for path in Path("/proc").glob("[0-9]*/fdinfo/*"):
         try:
             if re.search(rf"^Pid:\t{pid}$", path.read_text(), re.MULTILINE):
@@ -40,13 +42,13 @@ def watched(pid):
 
 
 def launch(folder, command, profile, stop=0):
-    """Run a launcher to its end; return its exit code, and what its ranks printed.
+    """Run a launcher to its end; return its exit code, its ranks' lines, and how many ranks outlive the signal.
 
     Args:
-        folder: where it runs.
-        command: its words.
-        profile: whether it is profiled.
-        stop: a signal that the launcher gets when the ranks have met; 0 for none.
+        folder: the working directory, which must not exist yet.
+        command: the command line of the launcher.
+        profile: whether the job is profiled by `ms-profiler run`.
+        stop: a signal that the launcher gets once all ranks are ready; 0 for none.
     """
     folder.mkdir()
     if profile:
@@ -57,7 +59,7 @@ def launch(folder, command, profile, stop=0):
         launcher = subprocess.Popen(
             list(map(str, command)), env=variables, cwd=folder, stdout=log, stderr=log, start_new_session=True
         )
-    pids = []
+    pids, left = [], 0
     try:
         eventually(lambda: launcher.poll() is not None or len(list(folder.glob("ready_*"))) == 2, 120)
         assert launcher.poll() is None, (folder / "launcher.log").read_text()
@@ -68,29 +70,40 @@ def launch(folder, command, profile, stop=0):
         if stop:
             launcher.send_signal(stop)
         code = launcher.wait(120)
+        left = sum(map(runs, pids)) if stop else 0
     finally:
         for pid in (launcher.pid, *pids):
             try:
                 os.killpg(pid, signal.SIGKILL)
             except ProcessLookupError:
-                pass  # it has ended, as it should
-    printed = [path.read_text(errors="replace") for path in folder.rglob("*.log")]
-    return code, sorted(line for text in printed for line in text.splitlines() if line.startswith("rank "))
+                pass  # the process has ended already, as it should
+    eventually(lambda: not any(map(runs, pids)))
+    printed = [path.read_text(errors="replace") for path in (folder / "logs").rglob("*.log")]
+    return code, sorted(line for text in printed for line in text.splitlines() if line.startswith("rank ")), left
 
 
-def ends(folder, results):
-    """Return how each rank ended, by rank and start; the steps of each are there.
+def runs(pid):
+    """Return whether a process still runs; a zombie does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def ends(folder, results, known=True):
+    """Return how each rank ended, by (rank, start); check that each result has the rank's steps.
 
     Args:
-        folder: of the job.
-        results: the number of results that it has.
+        folder: the working directory of the job.
+        results: the expected number of results.
+        known: whether the rank itself or the watcher of `ms-profiler run` writes how the rank ends.
     """
     found = sorted((folder / "data").glob("*_ascend_ms"))
     assert len(found) == results, (folder / "launcher.log").read_text()
     states = {}
     for path in found:
-        # the watcher looks once more at its end, and that is after the launcher's
-        eventually(lambda path=path: list(path.glob("FRAMEWORK/process_*/exit_status")) or ended(path), 20)
+        # the watcher checks the processes once more when it ends, which is after the launcher's end
+        eventually(lambda path=path: not known or list(path.glob("FRAMEWORK/process_*/exit_status")) or ended(path), 20)
         (done,) = engine.analyse([path])
         assert not done.error and not done.warning, done
         summary = json.loads((path / layout.SUMMARY).read_text())
@@ -101,19 +114,19 @@ def ends(folder, results):
 
 
 def ended(path):
-    """Return whether a process wrote itself how it ended."""
+    """Return whether the process of a result itself wrote that it ended by an exception."""
     (info,) = path.glob(f"FRAMEWORK/process_*/{layout.PROCESS_INFO}")
     return json.loads(info.read_text())["end"].startswith("exception")
 
 
 def torchrun(way, restarts=0):
-    """Return the command of a job of two ranks."""
+    """Return the torchrun command of a job of two ranks, of which rank 1 ends in a way."""
     command = [TOOLS / "torchrun", "--nproc_per_node=2", f"--master_port={free_port()}", f"--max-restarts={restarts}"]
     return [*command, "--redirects=3", "--log-dir=logs", PROGRAMS / "launched_torch.py", way]
 
 
 def torch_twice(tmp_path, way, restarts=0, stop=0):
-    """Run a job of torchrun bare and profiled; return its exit code and lines."""
+    """Run a job of torchrun bare and profiled, check that both are the same, and return the result of `launch`."""
     bare = launch(tmp_path / "bare", torchrun(way, restarts), False, stop)
     assert launch(tmp_path / "profiled", torchrun(way, restarts), True, stop) == bare
     return bare
@@ -121,23 +134,54 @@ def torch_twice(tmp_path, way, restarts=0, stop=0):
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_rank_of_torchrun_ends(tmp_path, way):
-    code, lines = torch_twice(tmp_path, way)
+    code, lines, _ = torch_twice(tmp_path, way)
     assert code == 1 and len(lines) == 2 * STEPS
     states = ends(tmp_path / "profiled", 2)
     assert states[1, 0] == WAYS[way]
-    # gloo tells the other rank that its neighbour is gone, or torchrun ends it
+    # either gloo reports the lost neighbour to the other rank, or torchrun ends that rank
     assert states[0, 0].startswith(("exception: ", "exit code 1", "killed by SIGTERM")), states
 
 
 @pytest.mark.parametrize("way", ["exception", "SIGKILL"])
-def test_a_job_that_torchrun_starts_again_goes_on(tmp_path, way):
-    code, lines = torch_twice(tmp_path, way, restarts=1)
+def test_a_job_that_torchrun_restarts_continues(tmp_path, way):
+    code, lines, _ = torch_twice(tmp_path, way, restarts=1)
     assert code == 0 and len(lines) == 2 * STEPS + 2 * 2 * STEPS
     states = ends(tmp_path / "profiled", 4)
     assert (states[1, 0], states[0, 1], states[1, 1]) == (WAYS[way], "exit", "exit")
 
 
-def test_ranks_of_torchrun_hang_until_it_is_told_to_end(tmp_path):
-    _, lines = torch_twice(tmp_path, "hang", stop=signal.SIGTERM)
-    assert len(lines) == 2 * STEPS
+def test_ranks_of_torchrun_hang_until_it_gets_a_signal(tmp_path):
+    _, lines, left = torch_twice(tmp_path, "hang", stop=signal.SIGTERM)
+    assert len(lines) == 2 * STEPS and left == 0
     assert set(ends(tmp_path / "profiled", 2).values()) == {"killed by SIGTERM"}
+
+
+def msrun(way):
+    """Return the msrun command of a job of two ranks, of which rank 1 ends in a way."""
+    command = [TOOLS / "msrun", "--worker_num=2", "--local_worker_num=2", "--join=True", "--log_dir=logs"]
+    return [*command, f"--master_port={free_port()}", PROGRAMS / "launched_mindspore.py", way]
+
+
+def msrun_twice(tmp_path, way, stop=0):
+    """Run a job of msrun bare and profiled, check that both are the same, and return the result of `launch`."""
+    bare = launch(tmp_path / "bare", msrun(way), False, stop)
+    assert launch(tmp_path / "profiled", msrun(way), True, stop) == bare
+    return bare
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_rank_of_msrun_ends(tmp_path, way):
+    code, lines, _ = msrun_twice(tmp_path, way)
+    assert code != 0 and len(lines) == 2 * STEPS
+    states = ends(tmp_path / "profiled", 2)
+    assert states[1, 0] == WAYS[way]
+    # either MindSpore reports the lost neighbour to the other rank, or msrun ends that rank
+    assert states[0, 0].startswith(("exception: ", "exit code", "killed by ")), states
+
+
+def test_ranks_of_msrun_hang_and_outlive_it(tmp_path):
+    """SIGTERM ends only msrun. Its ranks run until another program kills them, after the watcher ended with msrun."""
+    code, lines, left = msrun_twice(tmp_path, "hang", stop=signal.SIGTERM)
+    assert (code, len(lines), left) == (-signal.SIGTERM, 2 * STEPS, 2)
+    states = ends(tmp_path / "profiled", 2, known=False)
+    assert states == dict.fromkeys([(0, 0), (1, 0)], "killed or vanished")

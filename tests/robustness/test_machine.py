@@ -1,4 +1,4 @@
-"""A machine that gets in the way changes nothing for a training job, and costs only what could not be written."""
+"""Faults of the machine do not change a training job, and lose only the records that could not be written."""
 
 import os
 import shutil
@@ -14,7 +14,8 @@ from unharmed import analysed, training, unharmed
 
 pytest_plugins = ["recorder_fixtures"]
 
-#: text before the import of the framework, text after six steps; the job takes a hundred more at its end
+#: Limit -> text before the import of the framework, text after six steps. The job takes a hundred more steps at its
+#: end.
 LIMITS = {
     "size of files, from the start": (
         "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))",
@@ -56,7 +57,8 @@ MORE = "\nfor number in range(100): loss = step()\nprint(loss, flush=True)"
 def test_limits_of_the_process(twice, limit, options):
     before, after = LIMITS[limit]
     run = twice(training(after + MORE, before), options=options | {"overhead_budget": 0})
-    assert run.code == 0 and "Traceback" not in run.err
+    # without free descriptors, PyTorch's own exit function prints a traceback, in the bare run as well
+    assert run.code == 0 and not any("Traceback" in line for line in run.lines)
     assert run.results, "it was profiled"
 
 
@@ -99,12 +101,12 @@ def test_names_of_ten_megabytes_and_names_that_are_no_text(twice, stacks):
     assert run.code == 0, run.err
     assert all(len(line) < 4000 for line in run.lines)
     assert analysed(run)["steps"]["count"] >= 9
-    # traced calls of the framework take more
+    # with traced calls, the calls of the framework take more space
     assert stacks is True or sum(path.stat().st_size for path in run.result.rglob("*")) < 60e6
 
 
 def test_folders_and_scripts_whose_names_are_no_text(tmp_path):
-    """A path in bytes that are no UTF-8, with a newline, a quote and a command for a terminal."""
+    """The path has bytes that are not UTF-8, a newline, quotes and a terminal's control sequence."""
     place = os.fsencode(tmp_path) + b"/\xff\xfe odd\n'\"\x1b[2J"
     os.mkdir(place)
     script = place + b"/job\xe9.py"
@@ -123,7 +125,7 @@ def test_folders_and_scripts_whose_names_are_no_text(tmp_path):
     assert len(names) == 1 and os.path.exists(place + b"/data/" + names[0] + b"/summary.json"), done.stderr
 
 
-def test_a_wall_clock_that_somebody_sets(twice, tmp_path_factory, tmp_path):
+def test_a_wall_clock_that_is_set_during_the_job(twice, tmp_path_factory, tmp_path):
     clock = build_one(tmp_path_factory.mktemp("clock"), "libwall_clock.so", ("wall_clock.c",))
     env = {"LD_PRELOAD": str(clock), "CLOCK_EVERY": "3"}
     run = twice(training("time.time(); time.sleep(0.3)" + MORE), options={"overhead_budget": 0}, env=env)
@@ -134,7 +136,7 @@ def test_a_wall_clock_that_somebody_sets(twice, tmp_path_factory, tmp_path):
 
 
 def test_a_user_without_an_entry_and_without_a_home():
-    """Containers run as users that no file of the system names."""
+    """Containers often run as a user who has no entry in /etc/passwd."""
     if os.getuid() != 0:
         pytest.skip("only root can be another user")
     try:
@@ -198,7 +200,7 @@ def test_process_1_of_a_container(tmp_path, end):
 
 @pytest.mark.parametrize("event", ["removed", "renamed", "replaced by a file", "read-only"])
 def test_a_directory_that_changes_under_the_job(twice, tmp_path, mounted, event):
-    """The output directory is a small file system of its own."""
+    """The job removes, renames or replaces its output directory, or makes the file system read-only."""
     disk = mounted("-t", "tmpfs", "-o", "size=16m", "tmpfs")
     happens = {
         "removed": "shutil.rmtree(place)",
@@ -253,7 +255,7 @@ def test_four_thousand_threads_and_a_thread_for_each_batch(twice):
 
 
 def test_no_network_and_no_proc(tmp_path):
-    """Without /proc nothing is known of the machine; without a network nothing is missing."""
+    """Without /proc, ms-profiler knows nothing of the machine. Without a network, it lacks nothing."""
     shell = f"umount -l /proc 2>/dev/null; exec {sys.executable} -c '{training()}'"
     outcomes = []
     for options in None, {"start": True, "output_path": str(tmp_path / "data"), "analyse": "off"}:

@@ -6,7 +6,7 @@ import re
 import pytest
 from conftest import PROGRAMS, launcher
 
-#: names that differ -> how, and why no script minds
+#: pattern of names that differ -> the difference, and why it does not matter to scripts
 DIFFERENT = {
     r"torch\._C\._autograd\._\w*profiler": "functions of C, here of Python; only PyTorch calls them",
     r"torch\._C\._distributed_c10d\.Work:wait": "a method of C, which is a function here",
@@ -23,7 +23,7 @@ DIFFERENT = {
 
 
 def described(folder, framework, profile):
-    """Return what a script finds under each name, and the line of the program that finds it."""
+    """Return the facts about each name of a framework, which `namespaces.py` writes with or without the profiler."""
     path = folder / f"{framework}-{profile}.json"
     run = launcher(folder)(
         PROGRAMS / "namespaces.py", framework, str(path), options={"analyse": "off"}, profile=profile, timeout=500

@@ -1,6 +1,6 @@
-"""Beside another tool a job has the same results, and both tools have theirs.
+"""Beside another tool, a profiled job has the same results, and both tools have theirs.
 
-The tools are in an environment of their own, `.venv/robustness`, which `make test-robustness` makes.
+The tools are in a separate environment, `.venv/robustness`, which `make test-robustness` makes.
 """
 
 import os
@@ -20,8 +20,10 @@ SENTRY = "import sentry_sdk; sentry_sdk.init(dsn=None, traces_sample_rate=1.0, d
 WANDB = (
     "import wandb; run = wandb.init(mode='offline', project='x', settings=wandb.Settings(console='off', silent=True))"
 )
+MLFLOW = "import mlflow; mlflow.set_tracking_uri('file:./mlruns'); mlflow.start_run(run_name='x')"
+MLFLOW_END = "[mlflow.log_metric('loss', number, step=number) for number in range(3)]; mlflow.end_run()"
 
-#: command before the script; text before the import of the framework, text after it, text at the end
+#: tool -> command before the script; text before the framework's import, text after it, text at the end of the script
 TOOLS = {
     "opentelemetry-instrument": (
         [
@@ -44,6 +46,8 @@ TOOLS = {
     "gevent": ([], GEVENT, "", ""),
     "wandb first": ([], WANDB, "", "run.log({'loss': 1}); run.finish()"),
     "wandb after": ([], "", WANDB, "run.watch(model, log_freq=1); [step() for _ in range(5)]; run.finish()"),
+    "mlflow first": ([], MLFLOW, "", MLFLOW_END),
+    "mlflow after": ([], "", MLFLOW, MLFLOW_END),
 }
 
 QUIET = {
@@ -56,12 +60,13 @@ QUIET = {
     "WANDB_SILENT": "true",
     "PYDEVD_DISABLE_FILE_VALIDATION": "1",
     "MLFLOW_ENABLE_ASYNC_LOGGING": "false",
+    "MLFLOW_ALLOW_FILE_STORE": "true",
     "GIT_PYTHON_REFRESH": "quiet",
 }
 
 
 def run(folder, tool, options):
-    """Run the job under a tool."""
+    """Run the job under a tool in a new folder, and return the finished process."""
     words, before, after, end = TOOLS[tool]
     folder.mkdir()
     script = folder / "job.py"
@@ -74,7 +79,7 @@ def run(folder, tool, options):
     )
 
 
-#: lines of the tools that come and go with the clock or the network
+#: words of lines that a tool prints only sometimes, depending on the clock or the network
 NOISE = (
     "failed to send",
     "Traceback (most recent",

@@ -1,4 +1,4 @@
-"""A secret that a job knows is in no byte that a profiled run leaves or prints."""
+"""No byte that a profiled run writes or prints contains a secret that the job knows."""
 
 import subprocess
 import sys

@@ -1,11 +1,11 @@
-"""Whatever the variable holds, a job with a framework runs as without, and a bad value costs one line."""
+"""With any value of the variable, a job runs as without ms-profiler, and a bad value costs one line."""
 
 import pytest
 from conftest import launcher
 from unharmed import training, unharmed
 
 BAD = ["not json", "[1]", '"x"', "1e999", "null", "[" * 5000, '{"start": tru', "{'start': True}", "\\udcff"]
-#: of values that are objects: how many lines they cost, and whether there is a result
+#: value that is a JSON object, or empty -> number of lines, and whether there is a result
 ODD = {
     '{"start": true, "zzz": 1}': (1, True),
     '{"start": true, "max_disk": [1]}': (1, True),
@@ -26,13 +26,13 @@ PROGRAMS = {
 
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory):
-    """Return the bare run of each program."""
+    """Return the bare run of each program, by the program's name."""
     folder = tmp_path_factory.mktemp("bare")
     return {name: launcher(folder)(program, profile=False) for name, program in PROGRAMS.items()}
 
 
 def with_value(tmp_path, bare, name, value):
-    """Run a program with a value of the variable; return our lines but those of the start and the end."""
+    """Run a program with a value of the variable, compare it with the bare run, and return the further lines."""
     value = value.encode().decode("unicode_escape") if value == "\\udcff" else value
     run = launcher(tmp_path)(PROGRAMS[name], options=value, env={"TMPDIR": str(tmp_path)})
     unharmed(run, bare[name])
@@ -40,7 +40,7 @@ def with_value(tmp_path, bare, name, value):
 
 
 @pytest.mark.parametrize("value", BAD)
-def test_a_bad_value_costs_one_line_and_nothing_else(tmp_path, bare, value):
+def test_a_bad_value_costs_one_line(tmp_path, bare, value):
     lines = with_value(tmp_path, bare, "torch", value)
     assert len(lines) == 1 and "profiling is off" in lines[0], lines
     assert not list(tmp_path.glob("*_ascend_ms")) and not (tmp_path / "data").exists()
@@ -53,9 +53,9 @@ def test_mindspore_that_fails_by_the_value_itself_is_spared(tmp_path, bare, valu
 
 
 @pytest.mark.parametrize("value", ODD, ids=[str(number) for number in range(len(ODD))])
-def test_an_odd_option_costs_a_line_and_the_profile_goes_on(tmp_path, bare, value):
+def test_an_odd_option_costs_a_line_and_profiling_continues(tmp_path, bare, value):
     most, recorded = ODD[value]
     lines = with_value(tmp_path, bare, "torch", value)
-    told = [line for line in lines if "analys" not in line]
-    assert len(told) <= most + 1 and (len(told) >= most), lines
+    messages = [line for line in lines if "analys" not in line]
+    assert len(messages) <= most + 1 and (len(messages) >= most), lines
     assert bool(list(tmp_path.glob("**/*_ascend_ms"))) == recorded

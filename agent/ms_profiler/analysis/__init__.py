@@ -1,1 +1,1 @@
-"""The analysis, which runs outside of the job: store -> tables -> metrics -> writers and report."""
+"""The analysis of a recording: store -> tables -> metrics -> writers and report. It runs outside of the job."""

@@ -1,1 +1,1 @@
-"""The interface for scripts, with MindSpore's own names; `ms_profiler` imports each lazily."""
+"""The interface for scripts, under MindSpore's own names; `ms_profiler` imports a module when it is first used."""

@@ -1,4 +1,4 @@
-"""`analyse`, as in MindSpore's public profiler documents: analyse after the job, or after it was killed."""
+"""`analyse`, as in MindSpore's public profiler documents: analyse results after the job has ended or was killed."""
 
 import os
 import subprocess
@@ -16,14 +16,14 @@ def analyse(
     step_list: Sequence[int] | None = None,
     data_simplification: bool = True,
 ) -> None:
-    """Analyse results in a fresh interpreter, and wait for it.
+    """Analyse results in a new interpreter, and wait until it ends.
 
     Args:
         profiler_path: a directory that ends with `_ascend_ms`, or one that holds such directories.
-        max_process_number: processes at most; by default half the CPUs.
+        max_process_number: largest number of processes; by default half the number of CPUs.
         pretty: indent JSON files.
         step_list: the steps to analyse, consecutive numbers; by default all.
-        data_simplification: remove intermediate files afterwards.
+        data_simplification: whether to remove intermediate files afterwards.
 
     Raises:
         UsageError: a parameter has a wrong value.
@@ -40,7 +40,7 @@ def run(
     data_simplification: bool = True,
     wait: bool = True,
 ) -> None:
-    """Analyse as `analyse` does; without `wait`, in a process that outlives this one.
+    """Analyse results as `analyse` does; without `wait`, in a process that continues after this process ends.
 
     Raises:
         UsageError: a parameter has a wrong value.
@@ -56,12 +56,12 @@ def run(
     if pretty:
         words.append("--pretty")
     words += ["--data-simplification", "true" if data_simplification else "false"]
-    # stdout belongs to the script: its reader must not find our lines there
+    # the analysis prints nothing to stdout, because stdout belongs to the script
     if not wait:
         with open(os.devnull, "wb") as nowhere:
             analyser.detach(words, nowhere.fileno())
         return
-    shown = 2 if log.is_open() else subprocess.DEVNULL  # descriptor 2 may be a file of the script's
+    shown = 2 if log.is_open() else subprocess.DEVNULL  # the script may have replaced descriptor 2 by another file
     done = subprocess.run(
         analyser.command(*words),
         env=analyser.environment(),

@@ -1,4 +1,4 @@
-"""One profiler of a script: its options, its schedule, and the results it takes, one after the other."""
+"""One profiler object of a script: its options, its schedule, and the results that it makes, one after the other."""
 
 import atexit
 import json
@@ -15,25 +15,25 @@ from ms_profiler import log, options
 from ms_profiler.api import analyse as analysis
 from ms_profiler.api.schedule import ProfilerAction
 from ms_profiler.api.trace_handler import TraceHandler
-from ms_profiler.api.transitions import DEEDS, WARNINGS
+from ms_profiler.api.transitions import EFFECTS, WARNINGS
 from ms_profiler.errors import MsProfilerError, StateError
 from ms_profiler.job import collection
 from ms_profiler.job.recording import Recording
 from ms_profiler.store.format import StepSource
 
-#: Bytes of metadata that a result carries at most, as in MindSpore's public profiler documents.
+#: Largest number of bytes of metadata in a result, as in MindSpore's public profiler documents.
 METADATA_MOST = 100 * 1024 * 1024
 
 
 class Capture:
-    """Take results.
+    """Makes the results of one profiler object.
 
     Args:
-        values: options by name, members of enumerations among the values.
+        values: the options by name; a value may be a member of an enumeration.
         schedule: maps the number of a step to an action; None records from start to stop.
-        on_trace_ready: called with `owner` after each cycle; None analyses.
-        owner: the object that the script holds.
-        forgives: warn where the documents raise, because the script ran before with a warning.
+        on_trace_ready: called with `owner` after each cycle; None to analyse the result instead.
+        owner: the profiler object that the script holds.
+        forgives: whether to warn instead of raising, as MindSpore's own classes do.
     """
 
     def __init__(
@@ -61,20 +61,20 @@ class Capture:
             warnings.warn("anonymize came too late: this process has recorded with names before", stacklevel=4)
         self.options = replace(self.options, anonymize=self._session.anonymous)
         self._recording: Recording | None = None
-        self._running = False  # the recording is active
+        self._running = False  # whether the recording is active
         self._metadata: dict[str, Any] = {}
         self._metadata_bytes = 0
         self.started = False
-        self.stopped = False  # it was started at least once
+        self.stopped = False  # whether the profiler was stopped at least once
         self.step = 0
         self.action = self._action_of(0)
-        #: result directories taken so far
+        #: result directories made so far
         self.results: list[str] = []
 
     # -- requests of a script
 
     def start(self) -> None:
-        """Begin with the action of the current step."""
+        """Start the profiler with the action that the schedule has for the current step."""
         if self.started:
             self.refuse("The profiler has already started.", "Stop it before you start it again.")
             return
@@ -86,7 +86,7 @@ class Capture:
         self.started = True
         atexit.register(_stop_at_exit, weakref.ref(self))
         self._session.steps.script_began(self._session.recorder.now(), decides=self._schedule is not None)
-        self._pass(ProfilerAction.NONE, self.action)
+        self._change(ProfilerAction.NONE, self.action)
 
     def stop(self) -> None:
         """End the recording, and call `on_trace_ready`."""
@@ -94,7 +94,7 @@ class Capture:
             self.refuse("The profiler has not been started.", "Call start() first.")
             return
         self.started, self.stopped = False, True
-        self._pass(self.action, None)
+        self._change(self.action, None)
         self._session.steps.script_ended()
 
     def next_step(self) -> None:
@@ -105,20 +105,20 @@ class Capture:
         self._session.steps.ended(StepSource.SCRIPT, self._session.recorder.now())
         self.step += 1
         before, self.action = self.action, self._action_of(self.step)
-        self._pass(before, self.action)
+        self._change(before, self.action)
 
     def refuse(self, message: str, remedy: str) -> None:
-        """Raise, or warn where the script did not fail before.
+        """Raise a `StateError`, or print it as a warning if this profiler forgives.
 
         Raises:
-            StateError: unless this profiler forgives.
+            StateError: this profiler does not forgive.
         """
         if not self._forgives:
             raise StateError(message, remedy)
         warnings.warn(f"{message} {remedy}", stacklevel=4)
 
     def add_metadata(self, key: str, value: str, is_json: bool) -> None:
-        """Add a text, or a JSON value, to every result from now on."""
+        """Add a text, or a JSON value given as text, to the metadata of every result from now on."""
         if not isinstance(key, str) or not isinstance(value, str):
             warnings.warn(f"metadata {key!r} is left out: key and value must be text", stacklevel=4)
             return
@@ -141,11 +141,11 @@ class Capture:
             self._recording.info.metadata[key] = content
 
     def analyse(self, async_mode: bool = False, **how: Any) -> None:
-        """Analyse the result taken last.
+        """Analyse the last result.
 
         Args:
-            async_mode: do not wait for the analysis.
-            how: the same as for `ms_profiler.analyse`.
+            async_mode: whether to return before the analysis ends.
+            how: further arguments of `ms_profiler.analyse`.
 
         Raises:
             StateError: there is no result yet.
@@ -161,17 +161,17 @@ class Capture:
                 raise
             log.line(str(error))
 
-    # -- the effects in the table of transitions
+    # -- the methods that `transitions.EFFECTS` names
 
-    def _pass(self, before: ProfilerAction, after: ProfilerAction | None) -> None:
+    def _change(self, before: ProfilerAction, after: ProfilerAction | None) -> None:
         warning = WARNINGS.get((before, after)) if self._schedule is not None else None
         if warning:
             warnings.warn(warning, stacklevel=5)
-        deeds = DEEDS.get((before, after), ())
-        for deed in deeds:
-            getattr(self, f"_{deed}")()
-        if deeds and after is not None:
-            # the next step begins after this work, because a step that began before its recording would be cut off
+        effects = EFFECTS.get((before, after), ())
+        for effect in effects:
+            getattr(self, f"_{effect}")()
+        if effects and after is not None:
+            # The next step begins after these effects. If it began before the recording, it would not be complete.
             self._session.steps.script_began(self._session.recorder.now(), again=True)
 
     def _make(self) -> None:
@@ -197,7 +197,7 @@ class Capture:
         self._running = False
 
     def _discard(self) -> None:
-        """Remove a directory without any records."""
+        """Remove the directory of a result without records."""
         recording, self._recording = self._recording, None
         if recording is not None:
             shutil.rmtree(recording.result, ignore_errors=True)
@@ -215,12 +215,12 @@ class Capture:
         if self._schedule is None:
             return ProfilerAction.RECORD
         action = self._schedule(step)
-        # MindSpore's own enumeration has the same values
+        # the members of MindSpore's own enumeration have the same values
         return ProfilerAction(action.value if isinstance(action, Enum) else action)
 
 
 def _plain(value: Any) -> Any:
-    """Return a value in the form that the variable has."""
+    """Turn the value of an option into the form of MS_PROFILER_OPTIONS."""
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, (list, tuple, set, frozenset)):

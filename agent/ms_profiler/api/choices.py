@@ -1,4 +1,4 @@
-"""The enumerations of MindSpore's public profiler documents; their values are those of the variable."""
+"""The enumerations of MindSpore's public profiler documents; a member's value is that in MS_PROFILER_OPTIONS."""
 
 from enum import Enum
 

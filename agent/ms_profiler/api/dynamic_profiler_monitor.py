@@ -13,18 +13,19 @@ from ms_profiler.job.control.dynamic import Dynamic
 from ms_profiler.job.control.dynamic_file import NAME, DynamicFile
 from ms_profiler.store.format import StepSource
 
-#: class -> its subclass that is also a callback of MindSpore
+#: monitor class -> its subclass that is also a `Callback` of MindSpore
 _callbacks: dict[type, type] = {}
 
 
 class DynamicProfilerMonitor:
     """Record the steps that `<cfg_path>/profiler_config.json` names while the job runs.
 
-    It is a callback for MindSpore's `Model`; a script's own loop calls `step` at the end of each step. The file is
-    checked between steps, and no process polls it. Steps count from 1, and those of a result have the same numbers.
+    The monitor is a callback for MindSpore's `Model`. A script with its own loop calls `step` at the end of each step.
+    The monitor checks the file between steps; no process polls it. Steps are counted from 1, and a result has the same
+    numbers.
 
     Args:
-        cfg_path: directory of the file, which rank 0 makes with defaults when it is missing.
+        cfg_path: the directory of the file. If the file is missing, rank 0 writes it with default values.
         output_path: directory that receives a directory `rank{rank}_start{start_step}_stop{stop_step}` for each
             recording, unless the file's `prof_path` names another.
         poll_interval: seconds between two checks of the file.
@@ -41,7 +42,7 @@ class DynamicProfilerMonitor:
         poll_interval: int = 2,
         **kwargs: Any,
     ) -> "DynamicProfilerMonitor":
-        """Return an instance that MindSpore, where it is imported, knows as a callback."""
+        """Return an instance; if MindSpore is imported, it is also an instance of MindSpore's `Callback`."""
         train = sys.modules.get("mindspore.train")
         base = getattr(train, "Callback", None)
         if base is None or issubclass(cls, base):
@@ -70,13 +71,13 @@ class DynamicProfilerMonitor:
             except OSError as reason:
                 log.line(f"cannot write {file.path}: {reason.strerror}; nothing is recorded until it is there")
         self._dynamic = Dynamic(self._session, file, os.path.abspath(output_path or "./dyn_profile_data"), os.getcwd())
-        self._steps = 0  # steps that `step` has ended
-        self._decides = False  # `step` tells the session where steps end
+        self._steps = 0  # number of calls of `step` so far
+        self._decides = False  # whether `step` reports the ends of steps to the session
         atexit.register(self._dynamic.close)
         self._dynamic.begins(1)
 
     def step_begin(self, run_context: Any) -> None:
-        """Start before the first step of MindSpore's `Model` that the file names.
+        """Start a recording if the file names the step of MindSpore's `Model` that begins.
 
         Args:
             run_context: the context that `Model` passes.
@@ -84,7 +85,7 @@ class DynamicProfilerMonitor:
         self._dynamic.begins(_number(run_context))
 
     def step_end(self, run_context: Any) -> None:
-        """Stop after the last step that the file names.
+        """Stop the recording if the step that ends is the last one that the file names.
 
         Args:
             run_context: the context that `Model` passes.
@@ -108,7 +109,7 @@ class DynamicProfilerMonitor:
             steps.script_began(now(), decides=True, again=True)
 
     def on_train_end(self, run_context: Any) -> None:
-        """Stop when `Model` has trained, if a recording is still running.
+        """Stop a recording that still runs when the training by `Model` has ended.
 
         Args:
             run_context: the context that `Model` passes.
@@ -117,7 +118,7 @@ class DynamicProfilerMonitor:
 
     @property
     def results(self) -> list[str]:
-        """Return the result directories so far, one for each request of the file."""
+        """Return the result directories made so far, one for each request in the file."""
         return list(self._dynamic.results)
 
 

@@ -9,7 +9,7 @@ from ms_profiler.api.choices import AicoreMetrics, ProfilerLevel
 
 @dataclass
 class _ExperimentalConfig:
-    """Hold options of `profile`; each is explained in the table of options under the same name."""
+    """Options of `profile`; the table of options explains each under the same name."""
 
     profiler_level: Any = ProfilerLevel.Level0
     aic_metrics: Any = AicoreMetrics.AiCoreNone
@@ -24,5 +24,5 @@ class _ExperimentalConfig:
     host_sys: Iterable[Any] | None = None
 
 
-#: names of the options it holds
+#: names of the options above
 NAMES = tuple(item.name for item in fields(_ExperimentalConfig))

@@ -1,12 +1,12 @@
-"""`install`: redirect a script's calls of MindSpore's profiler to ours, as the variable does."""
+"""`install`: redirect a script's calls of MindSpore's profiler to ms-profiler, as MS_PROFILER_OPTIONS does."""
 
 from ms_profiler.job import collection
 
 
 def install() -> None:
-    """Let `mindspore.Profiler` and `mindspore.profiler.*` act on the session of this process, on any platform.
+    """Replace `mindspore.Profiler` and the names in `mindspore.profiler` by ms-profiler's, on any platform.
 
-    May be called before or after MindSpore is imported, and more than once; names that a script imported earlier keep
-    their objects.
+    A script may call this function before or after it imports MindSpore, and more than once. Names that the script
+    imported before the call still refer to MindSpore's objects.
     """
     collection.for_script().hooks.redirect()

@@ -9,7 +9,7 @@ DEFAULT_DOMAIN = "default"
 
 
 class mstx:  # noqa: N801 - the documents' name
-    """Mark moments and ranges; without effect while nothing is recorded."""
+    """Markers for moments and ranges of a script; they have no effect while nothing is recorded."""
 
     _ranges: ClassVar[dict[int, tuple[str, int]]] = {}
     _next = 0
@@ -20,7 +20,7 @@ class mstx:  # noqa: N801 - the documents' name
 
         Args:
             message: its text.
-            stream: the stream of a device, taken for the interface's sake.
+            stream: accepted for compatibility, without effect.
             domain: the domain of the marker.
         """
         current = collection.current()
@@ -29,11 +29,11 @@ class mstx:  # noqa: N801 - the documents' name
 
     @classmethod
     def range_start(cls, message: str, stream: Any = None, domain: str = DEFAULT_DOMAIN) -> int:
-        """Begin a range, which may end on another thread; return its number, 0 while nothing is recorded.
+        """Begin a range, which may end on another thread; return the range's number, or 0 while nothing is recorded.
 
         Args:
             message: its text.
-            stream: the stream of a device, taken for the interface's sake.
+            stream: accepted for compatibility, without effect.
             domain: the domain of the marker.
         """
         current = collection.current()
@@ -46,11 +46,11 @@ class mstx:  # noqa: N801 - the documents' name
 
     @classmethod
     def range_end(cls, range_id: int, domain: str = DEFAULT_DOMAIN) -> None:
-        """End the range of that number.
+        """End a range.
 
         Args:
             range_id: the number that `range_start` returned.
-            domain: the domain of the marker.
+            domain: accepted for compatibility, without effect.
         """
         current, found = collection.current(), cls._ranges.pop(range_id, None)
         if current is None or found is None:

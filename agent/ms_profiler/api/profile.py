@@ -16,17 +16,17 @@ from ms_profiler.store import layout
 class profile(Profiling):  # noqa: N801 - the documents' name
     """Profile the code between `start` and `stop`, on any platform.
 
-    Every parameter but these is explained in the table of options under the same name. With the variable
-    MS_PROFILER_OPTIONS set, the main recording continues beside this one.
+    The table of options explains every other parameter under the same name. If MS_PROFILER_OPTIONS is set, the main
+    recording continues at the same time.
 
     Args:
-        start_profile: start at once.
+        start_profile: whether to start at once.
         schedule: a `schedule`, which maps each step to an action; `step` ends a step.
         on_trace_ready: called with this object after each cycle, or after `stop` without a schedule. By default the
-            result is analysed; `tensorboard_trace_handler` does that as well and says where it goes.
+            result is analysed; `tensorboard_trace_handler` also sets the directory of the results.
         experimental_config: an `_ExperimentalConfig` with further options.
 
-    Results go to "./data" unless `tensorboard_trace_handler` says otherwise.
+    Results go to "./data" unless `tensorboard_trace_handler` names another directory.
     """
 
     _forgives = False
@@ -70,8 +70,8 @@ class profile(Profiling):  # noqa: N801 - the documents' name
         """Start recording.
 
         Raises:
-            RuntimeError: it has started already, or starts by itself (`start_profile`); a script that used MindSpore's
-                class before gets a warning.
+            RuntimeError: the profiler has started already, or starts by itself (`start_profile`). A script that calls
+                MindSpore's class, which this class replaces, gets a warning instead.
         """
         if self._starts and self._capture.started:
             self._capture.refuse(
@@ -85,7 +85,7 @@ class profile(Profiling):  # noqa: N801 - the documents' name
         """Stop recording, and analyse or call `on_trace_ready`.
 
         Raises:
-            RuntimeError: it is not running; a warning as in `start`.
+            RuntimeError: the profiler is not running; a warning as in `start`.
         """
         self._capture.stop()
 
@@ -107,7 +107,7 @@ class profile(Profiling):  # noqa: N801 - the documents' name
         super().__exit__()
         notebook = sys.modules.get("IPython")
         if notebook is not None and notebook.get_ipython() is not None:
-            notebook.display.display(self)  # a `with` has no value that the cell would show
+            notebook.display.display(self)  # a `with` statement has no value that the cell could show
 
     def _repr_html_(self) -> str:
         """Return the summary of the last result, for a notebook."""

@@ -15,7 +15,7 @@ from ms_profiler.api.profiling import Profiling
 from ms_profiler.errors import MsProfilerError, StateError
 from ms_profiler.store import layout
 
-#: Parameters of the first interface that have no effect.
+#: Parameters of MindSpore's first interface that have no effect.
 DEPRECATED = ("optypes_not_deal", "ascend_job_id")
 
 
@@ -43,8 +43,8 @@ class Profiler(Profiling):
         schedule: Callable[[int], Any] | None = kwargs.pop("schedule", None)
         on_trace_ready: Callable[[Any], Any] | None = kwargs.pop("on_trace_ready", None)
         self._has_schedule = schedule is not None
-        # without a callback, analyse() is the script's to call
-        self._capture = Capture(kwargs, schedule, on_trace_ready or _leave, self, self._forgives)
+        # without a callback, no analysis here: the script itself calls `analyse`
+        self._capture = Capture(kwargs, schedule, on_trace_ready or _do_nothing, self, self._forgives)
         if self._starts:
             self._capture.start()
 
@@ -52,8 +52,9 @@ class Profiler(Profiling):
         """Start recording.
 
         Raises:
-            RuntimeError: it has started already, or starts by itself (`start_profile`), or the data pipeline was
-                measured and stopped; a script that used MindSpore's class before gets a warning.
+            RuntimeError: the profiler has started already, or starts by itself (`start_profile`), or the data pipeline
+                was measured before. A script that calls MindSpore's class, which this class replaces, gets a warning
+                instead.
         """
         if self._starts:
             self._capture.refuse(
@@ -64,10 +65,10 @@ class Profiler(Profiling):
         self._capture.start()
 
     def stop(self) -> None:
-        """Stop recording; `analyse` then analyses.
+        """Stop recording; call `analyse` to analyse the result.
 
         Raises:
-            RuntimeError: it is not running; a warning as in `start`.
+            RuntimeError: the profiler is not running; a warning as in `start`.
         """
         self._capture.stop()
 
@@ -88,10 +89,10 @@ class Profiler(Profiling):
         step_list: Sequence[int] | None = None,
         mode: str = "sync",
     ) -> None:
-        """Stop recording if it runs, and analyse.
+        """Stop the recording if one runs, and analyse the result.
 
         Args:
-            offline_path: analyse this directory instead of this object's result.
+            offline_path: a directory to analyse instead of this object's result.
             pretty: indent JSON files.
             step_list: the steps to analyse, consecutive numbers; by default all.
             mode: "sync" waits, "async" does not.
@@ -122,7 +123,8 @@ class Profiler(Profiling):
             data_simplification: remove intermediate files afterwards.
 
         Raises:
-            MsProfilerError: that cannot be done; one line on stderr where a script used MindSpore's class before.
+            MsProfilerError: the analysis failed. A script that calls MindSpore's class, which this class replaces, gets
+                a line on stderr instead.
         """
         try:
             analyse_directory(path, pretty=pretty, step_list=step_list, data_simplification=data_simplification)
@@ -135,7 +137,7 @@ class Profiler(Profiling):
         """Return the kernel times of operators in the last result, as JSON.
 
         Args:
-            op_name: the type of an operator, or several.
+            op_name: the type of an operator, or a list of types.
             device_id: accepted for compatibility; a result holds one device.
 
         Returns:
@@ -165,7 +167,7 @@ class Profiler(Profiling):
 
     @staticmethod
     def profile(network: Any, profile_option: Any = None) -> dict[str, int]:
-        """Return how many trainable parameters a network has.
+        """Return the number of trainable parameters of a network.
 
         Args:
             network: a `Cell`.
@@ -178,12 +180,12 @@ class Profiler(Profiling):
         return self
 
 
-def _leave(_: Any) -> None:
-    """Leave the analysis of a result to `analyse`."""
+def _do_nothing(_: Any) -> None:
+    """Leave the result of a cycle to `analyse`, which the script calls later."""
 
 
 def _occurrences(path: str, name: str) -> list[dict[str, Any]]:
-    """Return the kernels of one type by their input shapes, most of the time first."""
+    """Return one entry with times for each set of input shapes of the kernels of one type, the largest sum first."""
     times: dict[str, list[float]] = {}
     try:
         with open(path, encoding="utf-8", newline="") as stream:

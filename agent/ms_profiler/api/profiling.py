@@ -1,15 +1,15 @@
-"""The common base of the newer and the older interface."""
+"""The common base class of `profile` and the older `Profiler`."""
 
 from ms_profiler.api.capture import Capture
 
 
 class Profiling:
-    """Metadata, results, and the end of recording with a `with` block or the object."""
+    """Adds metadata, returns results, and stops the recording when a `with` block ends or the object is deleted."""
 
     _capture: Capture
 
     def add_metadata(self, key: str, value: str) -> None:
-        """Add a text to `profiler_metadata.json`; all of it together stays under 100 MB."""
+        """Add a text to `profiler_metadata.json`, which holds less than 100 MB."""
         self._capture.add_metadata(key, value, is_json=False)
 
     def add_metadata_json(self, key: str, value: str) -> None:
@@ -18,7 +18,7 @@ class Profiling:
 
     @property
     def results(self) -> list[str]:
-        """Return the result directories taken so far, one for each start or cycle."""
+        """Return the result directories made so far, one for each start or cycle."""
         return list(self._capture.results)
 
     def _begin(self) -> None:

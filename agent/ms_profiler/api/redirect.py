@@ -1,6 +1,4 @@
-"""Replacements of MindSpore's own classes. They warn instead of raising, because a script that ran with a warning
-before must not fail now.
-"""
+"""Replacements of MindSpore's own classes. They warn instead of raising, as MindSpore does, so that no script fails."""
 
 from typing import Any
 
@@ -11,7 +9,7 @@ from ms_profiler.errors import MsProfilerError
 
 
 def _forgiving_analyse(profiler_path: str, *args: Any, **kwargs: Any) -> None:
-    """Analyse as `ms_profiler.analyse` does, but print a line where that would raise."""
+    """Analyse as `ms_profiler.analyse` does, but print an error instead of raising it."""
     try:
         analyse(profiler_path, *args, **kwargs)
     except MsProfilerError as error:

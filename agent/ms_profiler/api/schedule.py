@@ -16,16 +16,16 @@ class ProfilerAction(Enum):
 
 
 class schedule:  # noqa: N801 - the documents' name
-    """Map each step to an action.
+    """A function from the number of a step to the profiler's action in this step.
 
     Args:
-        wait: steps left out at the begin of a cycle.
-        active: steps recorded at its end.
-        warmup: steps before these, prepared but not recorded.
-        repeat: cycles; 0 repeats for ever.
-        skip_first: steps before the first cycle.
+        wait: number of steps at the begin of a cycle that are left out.
+        active: number of recorded steps at the end of a cycle.
+        warmup: number of steps before the recorded steps, in which the recording is prepared.
+        repeat: number of cycles; 0 means no end.
+        skip_first: number of steps before the first cycle.
 
-    An invalid value is replaced with a warning: by 0, for `active` by 1.
+    An invalid value is replaced by 0, for `active` by 1, with a warning.
     """
 
     def __init__(self, *, wait: int, active: int, warmup: int = 0, repeat: int = 0, skip_first: int = 0) -> None:

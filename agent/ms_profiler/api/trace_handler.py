@@ -3,18 +3,18 @@
 import warnings
 from typing import Any
 
-#: Longest name of a worker: a file's name holds 255 characters, process id and time take the rest.
+#: Largest number of characters in a worker's name: a file's name has at most 255, and process id and time follow.
 WORKER_MOST = 225
 
 
 class TraceHandler:
-    """Set the place of results, and analyse each when its cycle has ended.
+    """A callback that sets the directory of the results, and analyses each result when its cycle has ended.
 
     Args:
         dir_name: directory that receives the results; empty for "./data".
-        worker_name: begin of their names; empty for the name of the host.
+        worker_name: prefix of the results' names; empty for the name of the host.
         analyse_flag: whether to analyse each result.
-        async_mode: do not wait for the analysis.
+        async_mode: whether to continue before the analysis ends.
     """
 
     def __init__(self, dir_name: str, worker_name: str, analyse_flag: bool, async_mode: bool) -> None:
@@ -36,9 +36,9 @@ def tensorboard_trace_handler(
 
     Args:
         dir_name: directory that receives the results, "./data" by default.
-        worker_name: begin of their names, the name of the host by default; "_{pid}" follows.
-        analyse_flag: analyse each result.
-        async_mode: do not wait for the analysis.
+        worker_name: prefix of the results' names, the name of the host by default; "_{pid}" follows.
+        analyse_flag: whether to analyse each result.
+        async_mode: whether to continue before the analysis ends.
     """
     for name, value in (("analyse_flag", analyse_flag), ("async_mode", async_mode)):
         if not isinstance(value, bool):

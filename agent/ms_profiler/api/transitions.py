@@ -1,4 +1,4 @@
-"""Effects of the change from one action to the next: the table of MindSpore's public profiler documents."""
+"""The effects of a change from one action to the next, as in the table of MindSpore's public profiler documents."""
 
 from typing import Final
 
@@ -7,16 +7,16 @@ from ms_profiler.api.schedule import ProfilerAction
 NONE, WARM_UP = ProfilerAction.NONE, ProfilerAction.WARM_UP
 RECORD, SAVE = ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE
 
-#: methods of `Capture`, in order
-Deeds = tuple[str, ...]
+#: names of the methods of `Capture` to call, in this order; the method of "make" is `_make`
+Effects = tuple[str, ...]
 
-MAKE: Final[Deeds] = ("make",)
-BEGIN: Final[Deeds] = ("make", "begin")
-DISCARD: Final[Deeds] = ("discard",)
-KEEP: Final[Deeds] = ("end", "ready")
+MAKE: Final[Effects] = ("make",)
+BEGIN: Final[Effects] = ("make", "begin")
+DISCARD: Final[Effects] = ("discard",)
+FINISH: Final[Effects] = ("end", "ready")
 
 #: (action until now, action from now on; None at the end) -> effects
-DEEDS: Final[dict[tuple[ProfilerAction, ProfilerAction | None], Deeds]] = {
+EFFECTS: Final[dict[tuple[ProfilerAction, ProfilerAction | None], Effects]] = {
     (NONE, WARM_UP): MAKE,
     (NONE, RECORD): BEGIN,
     (NONE, SAVE): BEGIN,
@@ -25,16 +25,16 @@ DEEDS: Final[dict[tuple[ProfilerAction, ProfilerAction | None], Deeds]] = {
     (WARM_UP, SAVE): ("begin",),
     (RECORD, NONE): ("end",),
     (RECORD, WARM_UP): ("end", *MAKE),
-    (SAVE, NONE): KEEP,
-    (SAVE, WARM_UP): (*KEEP, *MAKE),
-    (SAVE, RECORD): (*KEEP, *BEGIN),
-    (SAVE, SAVE): (*KEEP, *BEGIN),
+    (SAVE, NONE): FINISH,
+    (SAVE, WARM_UP): (*FINISH, *MAKE),
+    (SAVE, RECORD): (*FINISH, *BEGIN),
+    (SAVE, SAVE): (*FINISH, *BEGIN),
     (WARM_UP, None): DISCARD,
-    (RECORD, None): KEEP,
-    (SAVE, None): KEEP,
+    (RECORD, None): FINISH,
+    (SAVE, None): FINISH,
 }
 
-#: the same pairs -> a warning; some occur only with a schedule function of the caller
+#: (action until now, action from now on) -> warning; some pairs occur only if the schedule is a script's own function
 WARNINGS: Final[dict[tuple[ProfilerAction, ProfilerAction | None], str]] = {
     (WARM_UP, NONE): "the schedule warms up and then records nothing",
     (RECORD, NONE): "the schedule stops recording without RECORD_AND_SAVE: on_trace_ready is not called for the cycle",
@@ -42,7 +42,7 @@ WARNINGS: Final[dict[tuple[ProfilerAction, ProfilerAction | None], str]] = {
         RECORD,
         WARM_UP,
     ): "the schedule stops recording without RECORD_AND_SAVE: on_trace_ready is not called for the cycle",
-    (WARM_UP, None): "stopped while warming up: there is nothing to keep",
+    (WARM_UP, None): "stopped while warming up: there is no result",
     (RECORD, None): "stopped before the end of a cycle: the result is not complete",
     (SAVE, None): "stopped during the last step of a cycle: that step may not be complete",
 }

@@ -1,7 +1,7 @@
 """The command line: `ms-profiler COMMAND ...`, one module per command.
 
-A command module has `NAME`, `HELP`, `add_arguments(parser)` and `run(args) -> exit code`, and is imported only when it
-is used: analysing at the end of a job is part of the user's waiting time.
+A command module has `NAME`, `HELP`, `add_arguments(parser)` and `run(args) -> exit code`. It is imported only when the
+command is used, because users wait for the analysis at the end of a job.
 """
 
 import argparse
@@ -32,7 +32,7 @@ COMMANDS = {
 }
 ALIASES = {"analyze": "analyse"}
 
-#: a shell's exit code for a process that SIGINT ended
+#: the exit code that a shell reports for a process that SIGINT ended
 INTERRUPTED = 130
 
 
@@ -50,10 +50,10 @@ class Command(Protocol):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code; every error of ours is printed here and only here.
+    """Run one command, print its error if there is one, and return its exit code.
 
     Args:
-        argv: without the program's name; `sys.argv` by default.
+        argv: the arguments without the program's name; those of `sys.argv` by default.
     """
     words = list(sys.argv[1:] if argv is None else argv)
     try:
@@ -63,10 +63,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except MsProfilerError as error:
         print(f"ms-profiler: {error}", file=sys.stderr)
         return error.exit_code
+    except MemoryError:
+        print("ms-profiler: The process ran out of memory. Raise its memory limit.", file=sys.stderr)
+        return MsProfilerError.exit_code
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # the reader has closed the pipe; the rest of the buffer must not fail once more at exit
+        # The reader has closed the pipe. Python would fail again at exit when it writes the rest of the buffer.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     return code

@@ -22,7 +22,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "directories", nargs="+", metavar="DIR", help="a result directory, a parent of several, or a trace"
     )
-    # for the job that starts this at its end: one line for the first directory, as that job would print it
+    # `--announce` is for a job that starts the analysis at its end: print one line for the first directory, as the job
+    # would
     parser.add_argument("--announce", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument(
         "--collect", metavar="TARGET", help="copy the analysed results to this directory or s3:// address"
@@ -56,13 +57,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=float,
         default=export.PATIENCE_S,
         metavar="SECONDS",
-        help="how long CANN's msprof may take for each folder that aclprof recorded (default: %(default)g)",
+        help="seconds that CANN's msprof may take for each folder of aclprof (default: %(default)g)",
     )
     workload.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Analyse and print one line for each directory; those that cannot be read make the exit code."""
+    """Analyse the directories, and print a line for each; return 2 if one cannot be read."""
     progress = _Progress() if sys.stderr.isatty() else None
     results = engine.analyse(
         args.directories,
@@ -85,21 +86,21 @@ def run(args: argparse.Namespace) -> int:
             print(visible(f"ms-profiler: {result.error}"), file=sys.stderr)
             continue
         if result.warning:
-            told = f"ms-profiler: not all of {result.directory} could be read: {result.warning}"
-            print(visible(told), file=sys.stderr)
+            warning = f"ms-profiler: not all of {result.directory} could be read: {result.warning}"
+            print(visible(warning), file=sys.stderr)
         for note in result.notes:
             print(visible(f"ms-profiler: {note}"), file=sys.stderr)
         if not args.announce:
             print(visible(f"{result.verdict} {result.directory}{copied}"))
         elif index == 0:
             line = visible(f"{PREFIX}{result.verdict} More: ms-profiler summary {result.directory}{copied}\n")
-            with contextlib.suppress(BrokenPipeError):  # the job waits no longer
+            with contextlib.suppress(BrokenPipeError):  # the job has stopped waiting, and nobody reads the line
                 os.write(sys.stdout.fileno(), line.encode("utf-8", "replace"))
     return StoreError.exit_code if any(result.error for result in results) or not sent else 0
 
 
 def _copy(results: list[str], target: str | None) -> tuple[str, bool]:
-    """Copy results to a shared place; return the outcome as the end of a line, and whether all copies succeeded."""
+    """Copy results to a shared place; return text for the end of a line, and whether all copies succeeded."""
     if not target:
         return "", True
     from ms_profiler.analysis.cluster import gathered_files
@@ -112,7 +113,7 @@ def _copy(results: list[str], target: str | None) -> tuple[str, bool]:
 
 
 class _Progress:
-    """A line on a terminal that is overwritten: share done, speed, and time left."""
+    """A line on a terminal that shows the finished share, the speed and the time left, and overwrites itself."""
 
     INTERVAL_S = 0.1
 
@@ -135,7 +136,7 @@ class _Progress:
             sys.stderr.flush()
 
     def clear(self) -> None:
-        """Remove the line."""
+        """Remove the line from the terminal."""
         sys.stderr.write("\r\x1b[K")
         sys.stderr.flush()
 

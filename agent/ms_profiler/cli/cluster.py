@@ -1,4 +1,4 @@
-"""`ms-profiler cluster DIR`: say which rank of a job is late, why, and who waits for it."""
+"""`ms-profiler cluster DIR`: say which rank of a job is late, why, and which ranks wait for it."""
 
 import argparse
 import json
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ms_profiler.analysis.cluster.engines import Engine
 
 NAME = "cluster"
-HELP = "say which rank of a job is late, why, and who waits for it; write cluster_analysis_output"
+HELP = "say which rank of a job is late, why, and which ranks wait for it; write cluster_analysis_output"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,6 +22,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         metavar="DIR",
         help="the directory of the results of all ranks, or its address: s3://...",
+    )
+    parser.add_argument(
+        "--job",
+        metavar="RESULT",
+        default="",
+        help="analyse the job to which this result belongs, if DIR has several jobs (default: the newest job)",
     )
     parser.add_argument("--json", action="store_true", help="print the facts as JSON instead of the page")
     parser.add_argument(
@@ -56,13 +62,13 @@ def run(args: argparse.Namespace) -> int:
     except ModuleNotFoundError as error:
         raise DependencyError(f"An analysis of all ranks needs Polars, orjson and Rich ({error}).") from error
     with _engine(args) as engine:
-        job = gathering.gather(storage.find(args.directories), engine)
+        job = gathering.gather(storage.find(args.directories), engine, args.job)
         content = job_summary.summary(job)
         if not args.no_files:
             target = args.output or args.directories[0]
             try:
                 with storage.written(target) as folder:
-                    left_out, links = vendor_files.write(args.directories[0], folder, engine)
+                    left_out, links = vendor_files.write(args.directories[0], folder, engine, job.others)
                     parallel_files.write(job, folder)
             except OSError as error:
                 raise StoreError(

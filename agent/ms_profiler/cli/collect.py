@@ -15,7 +15,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Copy the results, and print how many are there.
+    """Copy the results, and print the number of results at the target.
 
     Raises:
         StoreError: there is no result, or the target cannot be written.

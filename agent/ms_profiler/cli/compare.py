@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from ms_profiler.analysis.comparison.digest import Digest
 
 NAME = "compare"
-HELP = "show the differences between two runs, or two sets of repeated runs, with causes; it informs and judges nothing"
+HELP = "show the differences between two runs, or two sets of repeated runs, with causes, and without a verdict"
 FORMATS = ("terminal", "markdown", "json")
 
 
@@ -31,12 +31,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the differences.
+    """Print the differences between the runs, and their causes.
 
     Raises:
-        DependencyError: a package that this needs is not installed.
-        StoreError: there is nothing that can be read.
-        NotComparableError: the runs have nothing that can be compared.
+        DependencyError: a required package is not installed.
+        StoreError: a path holds nothing that can be read.
+        NotComparableError: the runs have no common quantity to compare.
     """
     try:
         from ms_profiler.analysis.comparison.comparing import compare
@@ -58,12 +58,12 @@ def _runs(path: str) -> "list[Digest]":
 
     watched = sys.stderr.isatty()
 
-    def tell(result: str) -> None:
+    def report(result: str) -> None:
         sys.stderr.write(f"\r\x1b[Kreading {result}")
         sys.stderr.flush()
 
     try:
-        return digests(path, tell if watched else None)
+        return digests(path, report if watched else None)
     finally:
         if watched:
             sys.stderr.write("\r\x1b[K")

@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the findings; return 1 where something keeps the job from being recorded.
+    """Print the findings; return 1 if a finding is a reason why nothing is recorded.
 
     Raises:
         UsageError: there is no such directory or process.
@@ -66,7 +66,8 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps(content, indent=1))
     else:
         print(visible("\n".join([*_lines(findings), *_devices(devices or [])])))
-    # a machine without a device is no fault, and neither is an environment that does not switch profiling on
+    # Without arguments, these are no faults: a machine without a device, an environment that does not switch profiling
+    # on.
     return int(causes and bool(words))
 
 
@@ -81,7 +82,7 @@ def _named(word: str) -> "list[Finding]":
 
 
 def _lines(findings: "list[Finding]") -> list[str]:
-    """Return the findings as lines: causes first, then notes, then parts that are all right."""
+    """Return the findings as lines: causes first, then notes, then parts that work."""
     lines = []
     for state, mark in _MARKS.items():
         for finding in findings:

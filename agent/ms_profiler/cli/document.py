@@ -1,4 +1,4 @@
-"""Parts of Markdown files that a command writes, between two marks."""
+"""Replace the part between two marks of a Markdown file."""
 
 import os
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from ms_profiler.errors import UsageError
 
 @dataclass(frozen=True)
 class Marks:
-    """The marks around a part.
+    """The two marks around a part of a Markdown file.
 
     Attributes:
         name: the name of the part.
@@ -18,39 +18,39 @@ class Marks:
 
     @property
     def begin(self) -> str:
-        """Return the mark before it."""
+        """Return the mark before the part."""
         return f"<!-- {self.name}:begin -->"
 
     @property
     def end(self) -> str:
-        """Return the mark behind it."""
+        """Return the mark after the part."""
         return f"<!-- {self.name}:end -->"
 
     def __str__(self) -> str:
         return f"{self.begin} and {self.end}"
 
     def rewritten(self, document: str, content: str) -> str:
-        """Return a document with other content between its marks.
+        """Return a document with new content between its marks.
 
         Args:
-            document: the whole.
+            document: the whole document.
             content: the new content, in whole lines.
 
         Raises:
-            ValueError: the marks are not there.
+            ValueError: the document lacks the marks.
         """
         start = document.index(self.begin) + len(self.begin)
         return f"{document[:start]}\n{content}{document[document.index(self.end, start) :]}"
 
     def write(self, path: str, content: str) -> None:
-        """Replace the content between the marks of a file, if it changes.
+        """Replace the content between the marks of a file; leave the file alone if it is the same already.
 
         Args:
             path: the path of the file.
             content: the new content, in whole lines.
 
         Raises:
-            UsageError: it cannot be read or written, or has no such marks.
+            UsageError: the file cannot be read or written, or lacks the marks.
         """
         try:
             with open(path, encoding="utf-8") as stream:

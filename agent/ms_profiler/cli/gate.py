@@ -80,7 +80,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     outputs.add_argument("--junit", metavar="FILE", help="write JUnit's XML, a test case for each metric")
     outputs.add_argument("--codequality", metavar="FILE", help="write GitLab's code quality report")
     outputs.add_argument("--metrics", metavar="FILE", help="write GitLab's metrics report (OpenMetrics)")
-    own = parser.add_argument_group("how good the gate is")
+    own = parser.add_argument_group("self-test of the gate")
     own.add_argument("--self-test", action="store_true", help="gate generated runs of known noise, and print the rates")
     own.add_argument(
         "--trials", type=_count, default=1000, metavar="N", help="trials of the self-test (default: %(default)s)"
@@ -92,10 +92,10 @@ def run(args: argparse.Namespace) -> int:
     """Gate two sides and return the exit code.
 
     Raises:
-        UsageError: the sides are not named as they have to be.
+        UsageError: the arguments do not name two sides.
         IncompleteError: a command failed or took too long.
         StoreError: a path that should hold results has nothing readable.
-        DependencyError: a package that this needs is not installed.
+        DependencyError: a required package is not installed.
     """
     try:
         import polars  # noqa: F401
@@ -126,7 +126,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> None:
-    """Refuse arguments that do not name two sides, before anything runs."""
+    """Raise an error if the arguments do not name two sides, before a command runs."""
     if args.save:
         if args.baseline or args.runs or args.versus or args.new:
             raise UsageError("--save stores one side.", "Write `ms-profiler gate --save FILE DIR...`.")
@@ -134,7 +134,7 @@ def _check(args: argparse.Namespace) -> None:
             raise UsageError("--save needs results.", "Write `ms-profiler gate --save FILE DIR...`, or --base 'CMD'.")
         folder = os.path.dirname(args.save) or "."
         try:
-            os.makedirs(folder, exist_ok=True)  # before minutes of runs
+            os.makedirs(folder, exist_ok=True)  # before the commands run for minutes
         except OSError as error:
             raise NotWrittenError(args.save, error) from None
         if not os.access(folder, os.W_OK):
@@ -150,15 +150,16 @@ def _check(args: argparse.Namespace) -> None:
         from ms_profiler.gate import baseline
         from ms_profiler.gate.decide import Rules, refuse_low
 
-        stored = baseline.read(args.baseline)  # before minutes of runs
+        stored = baseline.read(args.baseline)  # before the commands run for minutes
         if args.new:
             refuse_low(Rules(args.threshold, args.tripwire), stored.step_times, args.repeat)
 
 
 @contextlib.contextmanager
 def _recorded(args: argparse.Namespace) -> Iterator[dict[str, list[str]]]:
-    """Yield the result directories of both sides; run commands first, and remove their results afterwards without
-    --output.
+    """Yield the result directories of both sides.
+
+    Commands run first. Without --output, their results are removed at the end.
     """
     named = {"base": args.runs or [], "new": args.versus or []}
     named["base" if args.save else "new"] += args.directories
@@ -180,7 +181,7 @@ def _recorded(args: argparse.Namespace) -> Iterator[dict[str, list[str]]]:
 
 
 def _save(args: argparse.Namespace, digests: list[Any], rules: Any) -> int:
-    """Store a baseline; replace an existing one only if the runs pass against it."""
+    """Store a baseline; replace an existing baseline only if the runs pass the gate against it."""
     from ms_profiler.gate import baseline, comparable, decide, sides
 
     if found := comparable.reasons(digests, []):
@@ -220,7 +221,7 @@ def _report(gated: Any, args: argparse.Namespace) -> int:
     _write(args.codequality, gitlab.code_quality(content).encode())
     _write(args.metrics, gitlab.metrics(content).encode())
     if (path := os.environ.get(github.SUMMARY)) and not github.append_summary(content, path):
-        _say(f"the summary {path} has no room, or cannot be written.")
+        _say(f"the summary {path} is full, or cannot be written.")
     if os.environ.get(github.ACTIONS) == "true":
         for line in github.annotations(content):
             print(line, file=sys.stderr if args.json == "-" else sys.stdout)

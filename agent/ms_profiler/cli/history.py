@@ -20,12 +20,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Append, and print the changes.
+    """Append runs to the history, and print the changes.
 
     Raises:
         StoreError: the file is no history, or a path that should hold a result has nothing readable.
         UsageError: the file cannot be written.
-        DependencyError: a package that this needs is not installed.
+        DependencyError: a required package is not installed.
     """
     try:
         from ms_profiler.gate import history, sides

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 NAME = "merge"
 HELP = "write one timeline of several ranks: a process per rank, one clock, exchanges joined"
-#: steps at most in a list
+#: largest number of steps in a list of steps
 MOST = 1_000_000
 
 
@@ -25,6 +25,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         metavar="DIR",
         help="the directory of the results of all ranks, or its address: s3://...",
+    )
+    parser.add_argument(
+        "--job",
+        metavar="RESULT",
+        default="",
+        help="draw the job to which this result belongs, if DIR has several jobs (default: the newest job)",
     )
     parser.add_argument("--steps", metavar="N,N|N-M", help="only these consecutive steps")
     parser.add_argument("--ranks", metavar="N,N-M", help="only these ranks")
@@ -38,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
 
     Raises:
         StoreError: there is no result that can be read.
-        UsageError: no result is of the ranks or has the steps.
+        UsageError: no result belongs to the requested ranks, or none has the requested steps.
         DependencyError: Polars is not installed.
     """
     try:
@@ -55,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
     if not args.output and storage.remote(args.directories[0]):
         raise UsageError(f"{args.directories[0]} is no directory of this machine.", "Name a file with --output.")
     output = args.output or os.path.join(_folder(args.directories[0]), layout.PERFETTO_TRACE)
-    merged = merged_timeline.merge(storage.find(args.directories), output, ranks, steps)
+    merged = merged_timeline.merge(storage.find(args.directories), output, ranks, steps, args.job)
     for remark in merged.remarks:
         print(visible(remark))
     count = len(merged.ranks)

@@ -52,6 +52,6 @@ def rewritten(document: str) -> str:
     """Return a Markdown document with the table between its two marks.
 
     Raises:
-        ValueError: the marks are not there.
+        ValueError: the document lacks the marks.
     """
     return MARKS.rewritten(document, table())

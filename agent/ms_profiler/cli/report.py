@@ -1,4 +1,4 @@
-"""`ms-profiler report DIR [DIR2]`: write a run, its ranks, or two runs compared, as a page to look at."""
+"""`ms-profiler report DIR [DIR2]`: write an HTML page about a run, its ranks, or two runs compared."""
 
 import argparse
 import os
@@ -20,10 +20,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the page, and print where it is.
+    """Write the page, and print its path.
 
     Raises:
-        DependencyError: a package that this needs is not installed.
+        DependencyError: a required package is not installed.
         StoreError: a directory holds nothing that can be read.
         UsageError: a directory holds several results.
     """

@@ -1,4 +1,4 @@
-"""`ms-profiler run`: set the environment and become the command; say at its end when nothing was recorded, and why."""
+"""`ms-profiler run`: set the environment and become the command; if it recorded nothing, say why at its end."""
 
 import argparse
 import json
@@ -14,8 +14,8 @@ from ms_profiler.job.origin import VARIABLE
 NAME = "run"
 HELP = "run a command with profiling on"
 
-NOT_FOUND = 127  #: exit code of a shell when there is no such command
-NOT_EXECUTABLE = 126  #: exit code of a shell when the command may not be executed
+NOT_FOUND = 127  #: exit code of a shell if a command does not exist
+NOT_EXECUTABLE = 126  #: exit code of a shell if a command may not be executed
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Replace this process by the command; return only when there is none.
+    """Replace this process by the command; return only if the command does not exist.
 
     Raises:
         UsageError: there is no command, it cannot be executed, or an option is not KEY=VALUE.
@@ -59,7 +59,7 @@ def options_of(args: argparse.Namespace) -> dict[str, Any]:
     """Return the options that the arguments set.
 
     Raises:
-        UsageError: one is not KEY=VALUE.
+        UsageError: an argument is not KEY=VALUE.
     """
     chosen: dict[str, Any] = {}
     for text in args.option:
@@ -80,10 +80,10 @@ def _value(text: str) -> Any:
 
 
 def set_options(environ: MutableMapping[str, str], chosen: dict[str, Any]) -> None:
-    """Switch profiling on with these options over those that the variable already holds.
+    """Switch profiling on in an environment, and add options to those that MS_PROFILER_OPTIONS already holds.
 
     Raises:
-        UsageError: the variable holds something else than a JSON object.
+        UsageError: MS_PROFILER_OPTIONS holds no JSON object.
     """
     present = environ.get(VARIABLE) or "{}"
     base = _value(present)
@@ -93,25 +93,25 @@ def set_options(environ: MutableMapping[str, str], chosen: dict[str, Any]) -> No
 
 
 def preload_tracing(environ: MutableMapping[str, str]) -> None:
-    """Preload a device's tracing library where the options need that; a line says why it cannot be."""
+    """Preload a device's tracing library if the options need it; print a line if that is impossible."""
     chosen = options.parse(environ[VARIABLE]).options
     if chosen is None or not chosen.profile_memory:
         return
-    from ms_profiler.job.devices import mspti, preload  # hardly ever needed
+    from ms_profiler.job.devices import mspti, preload  # imported here, because few commands need it
 
     if why := preload.add(environ, chosen, mspti.PLACES.libraries()):
         log.line(why)
 
 
 def set_path(environ: MutableMapping[str, str], directory: str) -> None:
-    """Put a directory first on PYTHONPATH, once: a run inside a run is one run."""
+    """Put a directory first on PYTHONPATH, and remove it from other places: `ms-profiler run` may run in itself."""
     present = environ.get("PYTHONPATH", "")
     others: Sequence[str] = [entry for entry in present.split(os.pathsep) if entry != directory] if present else []
     environ["PYTHONPATH"] = os.pathsep.join([directory, *others])
 
 
 def site_directory() -> str:
-    """Return the directory that holds our `sitecustomize.py`: in the installed package, or beside it in a checkout."""
+    """Return the directory of ms-profiler's `sitecustomize.py`, in the installed package or in a checkout."""
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     installed = os.path.join(package, "_site")
     checkout = os.path.join(os.path.dirname(os.path.dirname(package)), "sitecustomize")

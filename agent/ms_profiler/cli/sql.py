@@ -27,10 +27,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the answer, and on stderr notes about missing rows.
+    """Print the rows of the answer on stdout, and notes about missing rows on stderr.
 
     Raises:
-        DependencyError: a package that this needs is not installed.
+        DependencyError: a required package is not installed.
         UsageError: the query cannot be run.
         StoreError: no directory holds anything that can be read.
     """

@@ -55,10 +55,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the summary of each result: an index first where there are several.
+    """Print the summary of each result; of several results, print an index first.
 
     Returns:
-        2 where one of several results cannot be read, which a line on stderr names; else 0.
+        2 if one of several results cannot be read, which a line on stderr names; else 0.
 
     Raises:
         StoreError: there is no result that can be read.
@@ -102,7 +102,7 @@ def _found(directories: list[str]) -> list[str]:
     """Return the results and traces in these directories.
 
     Raises:
-        StoreError: one holds none; the error says why, as `ms-profiler doctor` does.
+        StoreError: a directory holds no result; the error says why, as `ms-profiler doctor` does.
     """
     try:
         return engine.find(directories)
@@ -116,7 +116,7 @@ def _found(directories: list[str]) -> list[str]:
 
 
 def _last(paths: list[str]) -> list[str]:
-    """Return the results of the job that started last: one, or one for each of its ranks."""
+    """Return the results of the job that started last, one for each of its ranks."""
     started = {path: _start(path) for path in paths}
     newest = max(paths, key=lambda path: started[path])
     job = _job(newest)
@@ -124,8 +124,9 @@ def _last(paths: list[str]) -> list[str]:
 
 
 def _start(path: str) -> float:
-    """Return the start of a job, in seconds since the epoch; for a result of another tool, the time at which it was
-    written.
+    """Return the start of a job, in seconds since the epoch.
+
+    For a result of another tool, return the time at which the result was written.
     """
     try:
         return run_info.read_run(layout.run_info_path(path)).started_wall
@@ -134,7 +135,7 @@ def _start(path: str) -> float:
 
 
 def _job(path: str) -> str:
-    """Return the job id that all ranks of a launch share; empty where a result has none."""
+    """Return the job id, which all ranks of a launch share; empty if the result has none."""
     try:
         return run_info.read_run(layout.run_info_path(path)).job
     except (OSError, ValueError):
@@ -142,10 +143,10 @@ def _job(path: str) -> str:
 
 
 def _result(path: str, known: Workload) -> _Result:
-    """Return the content to show for one result; analyse the result first if necessary.
+    """Return the content of a result's summary.json; analyse the result first if necessary.
 
     Raises:
-        StoreError: it cannot be read, or its summary.json is another tool's.
+        StoreError: the result cannot be read, or its summary.json was written by another tool.
     """
     from ms_profiler.analysis.driver.ledger import read_summary
 
@@ -167,7 +168,7 @@ def _show_all_ranks(results: list[_Result], page: "Console") -> None:
 
     ranks = [result.directory for result in results if result.content["world_size"] > 1]
     if len(ranks) > 1:
-        with contextlib.suppress(StoreError):  # each result has a summary, which is shown
+        with contextlib.suppress(StoreError):  # the summary of each result is still shown
             job = gathering.gather(ranks)
             if len(job.exchanging) > 1:
                 all_ranks.show(job_summary.summary(job), page, ranks=False)
@@ -180,7 +181,7 @@ def _print_json(results: list[_Result]) -> None:
 
 
 def _writable(directory: str) -> bool:
-    """Return whether the directory of a result, or the one around it where it does not exist yet, is writable."""
+    """Return whether the directory of a result is writable; if it does not exist yet, whether its parent is."""
     there = directory if os.path.exists(directory) else os.path.dirname(os.path.abspath(directory))
     return os.access(there, os.W_OK | os.X_OK)
 
@@ -190,19 +191,19 @@ def _elsewhere(path: str, known: Workload) -> _Result:
     with tempfile.TemporaryDirectory(prefix="ms_profiler_") as folder:
         (done,) = engine.analyse([path], workload=known, output=folder)
         content = _load(done.directory)
-    print(f"ms-profiler: {inputs.result(path)} cannot be written, so the analysis is not kept.", file=sys.stderr)
+    print(f"ms-profiler: {inputs.result(path)} cannot be written, so the analysis is not stored.", file=sys.stderr)
     return _Result(inputs.result(path), content)
 
 
 def _outdated(path: str) -> bool:
-    """Return whether there is no usable summary, or the files that it was made from have changed since."""
+    """Return whether a result needs an analysis: it has no usable summary, or its files have changed since."""
     directory = inputs.result(path)
     try:
         written = os.stat(os.path.join(directory, layout.SUMMARY)).st_mtime_ns
         running = any(process["state"] == "running" for process in _load(directory)["run"]["processes"])
         changed = max(os.stat(file).st_mtime_ns for file in _sources(path))
     except (OSError, ValueError, KeyError, TypeError):
-        return True  # no summary, one that cannot be read, or files of a run that is not over
+        return True  # the summary is missing or unreadable, or the run is not over
     return running or changed > written
 
 

@@ -27,7 +27,7 @@ def run(args: argparse.Namespace) -> int:
 
     Raises:
         DependencyError: Polars is not installed.
-        UsageError: the document cannot be read or has no place for them.
+        UsageError: the document cannot be read or has no place for the tables.
     """
     if args.write is None:
         print(file_listing() if args.files else listing(), end="")

@@ -22,10 +22,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve until Ctrl-C.
+    """Serve the pages until Ctrl-C.
 
     Raises:
-        DependencyError: a package that this needs is not installed.
+        DependencyError: a required package is not installed.
         StoreError: a directory holds nothing that can be read.
         UsageError: the port is taken.
     """

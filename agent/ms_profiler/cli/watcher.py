@@ -1,7 +1,8 @@
 """Watch the command of `ms-profiler run` from a second process, and print why nothing was recorded.
 
-`ms-profiler run` becomes the command, so the command's process id, parent and signals are as without us. The watcher is
-not its child, has a session of its own, and holds no descriptor of the command except stderr.
+`ms-profiler run` becomes the command, so that the command has the same process id, parent and signals as without
+ms-profiler. The watcher is not a child of the command, has a separate process session, and holds no descriptor of the
+command except stderr.
 """
 
 import os
@@ -10,26 +11,26 @@ import time
 from collections.abc import Mapping, Sequence
 
 from ms_profiler import log, options
-from ms_profiler.cli.recorded import Recorded, tell
+from ms_profiler.cli.recorded import Recorded, write_end
 from ms_profiler.store import layout
 
-#: seconds between two checks for processes that record: ranks of a launcher, workers
+#: seconds between two checks for further processes that record, such as the ranks of a launcher
 _INTERVAL = 1.0
-_NULL = (0, 1)  #: descriptors that the command's readers must not wait for
+_NULL = (0, 1)  #: stdin and stdout: their other ends must not wait for the watcher
 
 
 def stay(command: Sequence[str], environ: Mapping[str, str]) -> int:
-    """Fork a process that waits for the end of this one; return in this one, which becomes the command.
+    """Fork the watcher, which waits for the end of this process; return in this process, which becomes the command.
 
-    There is no watcher where the command is process 1 of a container, because it would adopt the watcher as a child.
+    If the command is process 1 of a container, there is no watcher: process 1 would adopt it as a child.
 
     Args:
         command: the command that replaces this process.
-        environ: its environment.
+        environ: the environment of the command.
 
     Returns:
-        A descriptor that the command does not inherit: a byte in it says that the command could not be executed; -1
-        without a watcher.
+        A descriptor that the command does not inherit. The caller writes a byte to it if the command could not be
+        executed. -1 without a watcher.
     """
     chosen = options.parse(environ.get("MS_PROFILER_OPTIONS")).options
     if chosen is None or chosen.quiet or os.getpid() == 1 or not hasattr(os, "pidfd_open"):
@@ -41,11 +42,11 @@ def stay(command: Sequence[str], environ: Mapping[str, str]) -> int:
         reader, writer = os.pipe()
         child = os.fork()
     except OSError:
-        return -1  # Linux before 5.3 has no such descriptors; a full process table has no room
+        return -1  # Linux before 5.3 has no pidfd_open, or the process table is full
     if child:
         os.close(process)
         os.close(reader)
-        os.waitpid(child, 0)  # it ends at once
+        os.waitpid(child, 0)  # the child ends at once, after it forked the watcher
         return writer
     code = 1
     try:
@@ -75,7 +76,7 @@ def _watch(
             try:
                 os.close(int(name))
             except OSError:
-                pass  # that of the listing itself
+                pass  # the descriptor of the listing itself, which is closed already
     recorded = Recorded(os.path.join(directory, os.path.expanduser(output)), begun)
     runs = True
     while runs:
@@ -87,7 +88,7 @@ def _watch(
                 recorded.ended(descriptor)
     made = recorded.results()
     for result in made:
-        tell(process, pid, layout.process_dir(result, pid))
+        write_end(process, pid, layout.process_dir(result, pid))
     if not made:
         log.line(_why(command, environ, directory))
 

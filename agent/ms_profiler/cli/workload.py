@@ -1,4 +1,4 @@
-"""Options for facts about a step that no recording contains: the numbers of its operations and tokens."""
+"""Command-line options for facts about a step that no recording contains: its numbers of operations and tokens."""
 
 import argparse
 

@@ -1,4 +1,4 @@
-"""Examine a command without running it: the variable, its interpreter, and the program that it names."""
+"""Examine a command without running it: MS_PROFILER_OPTIONS, the interpreter, and the program that it names."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -10,15 +10,15 @@ from ms_profiler.job import helper
 
 
 def examine(command: Sequence[str], environ: Mapping[str, str], directory: str) -> list[Finding]:
-    """Return findings about everything that would keep a command from being recorded.
+    """Return findings about everything that would prevent the recording of a command.
 
     Args:
-        command: its words.
-        environ: with which it would start.
+        command: the words of the command.
+        environ: the environment variables with which the command would start.
         directory: the directory in which the command would start.
 
     Raises:
-        UsageError: there are no words.
+        UsageError: `command` is empty.
     """
     if not command:
         raise UsageError("There is no command after `--`.", "Write `ms-profiler doctor -- python train.py`.")
@@ -36,7 +36,7 @@ def _program(resolved: program.Program, directory: str) -> list[Finding]:
     if why.startswith("the launcher"):
         return [note("command", f"{resolved.words[0]} starts {why}; its workers are recorded, each with a result.")]
     if why:
-        return [cause("command", f"This process is not recorded: it is {why}.", "Examine the command that trains.")]
+        return [cause("command", f"This command is not recorded: it is {why}.", "Give doctor the command that trains.")]
     how, what = helper.program(resolved.words)
     if not how and what not in ("", "-"):
         path = os.path.join(directory, what)

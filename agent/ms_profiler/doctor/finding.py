@@ -1,4 +1,4 @@
-"""The findings of an examination."""
+"""A finding of doctor: a sentence, its importance, and a remedy."""
 
 from dataclasses import asdict, dataclass
 from enum import Enum
@@ -8,9 +8,9 @@ class State(str, Enum):
     """Importance of a finding.
 
     Attributes:
-        CAUSE: nothing is recorded, for this reason.
-        NOTE: less is recorded or shown than one may expect, or this is unknown.
-        OK: this part is as it has to be.
+        CAUSE: the reason why nothing is recorded.
+        NOTE: a reason why less is recorded or shown than users may expect, or something that doctor cannot find out.
+        OK: this part works.
     """
 
     CAUSE = "cause"
@@ -20,13 +20,13 @@ class State(str, Enum):
 
 @dataclass(frozen=True)
 class Finding:
-    """One sentence about one thing, and its remedy.
+    """One sentence about one subject, and the remedy.
 
     Attributes:
-        about: the thing, one or two words: variable, rank, interpreter, activation, script, result, ...
+        about: the subject in one or two words: variable, rank, interpreter, activation, script, result, ...
         state: the importance of the finding.
         text: the sentence.
-        remedy: the action for the user; empty where there is nothing to do.
+        remedy: advice for the user; empty if there is nothing to do.
     """
 
     about: str
@@ -50,5 +50,5 @@ def note(about: str, text: str, remedy: str = "") -> Finding:
 
 
 def ok(about: str, text: str) -> Finding:
-    """Return a finding that something is all right."""
+    """Return a finding about a part that works."""
     return Finding(about, State.OK, text)

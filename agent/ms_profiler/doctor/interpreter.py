@@ -1,6 +1,4 @@
-"""Start an interpreter as the job would, with a probe in place of the job's program, and report which activation
-worked.
-"""
+"""Start an interpreter as the job would, but with a probe as program, and report whether ms-profiler is active."""
 
 import json
 import os
@@ -12,11 +10,11 @@ from ms_profiler.doctor.finding import Finding, cause, note, ok
 from ms_profiler.job.frameworks import PLUGINS
 from ms_profiler.job.origin import VARIABLE
 
-#: seconds that a start may take; a cold network file system takes many
+#: longest time, in seconds, that an interpreter may take to start: a network file system may be slow
 PATIENCE = 60
-#: value of the variable for the probe, if the job's own value does not switch profiling on
+#: value of MS_PROFILER_OPTIONS for the probe, if the job's own value does not switch profiling on
 _ON = '{"start": true}'
-#: the probe runs in interpreters of any version; it finds packages without importing them, except for ours
+#: The probe must run in interpreters of any version. The only installed package that it imports is ms-profiler's.
 _PROBE = f"""
 import json, os, sys
 found = {{"version": list(sys.version_info[:3]), "path": sys.path, "executable": sys.executable}}
@@ -35,7 +33,7 @@ except Exception as reason:
 try:
     import ms_profiler
     found["package"] = ms_profiler.__file__
-    import ms_profiler._native
+    import ms_profiler.job.recorder.native
     found["native"] = ""
 except BaseException as reason:
     found["native"] = "%s: %s" % (type(reason).__name__, reason)
@@ -44,12 +42,12 @@ sys.stdout.write("\\n" + json.dumps(found) + "\\n")
 
 
 def examine(python: str, flags: Sequence[str], environ: Mapping[str, str], directory: str) -> list[Finding]:
-    """Return findings: whether an interpreter activates ms-profiler when the variable is set, and if not, why.
+    """Return findings about an interpreter: its version, the activation of ms-profiler in it, and its packages.
 
     Args:
-        python: the interpreter.
-        flags: its options, as the job passes them.
-        environ: the job's.
+        python: the path of the interpreter.
+        flags: the options of the interpreter in the job's command.
+        environ: the environment variables of the job.
         directory: the directory in which the job starts.
     """
     command = [python, *flags, "-c", _PROBE]
@@ -85,7 +83,7 @@ def _version(python: str, row: dict[str, Any]) -> list[Finding]:
 def _activation(python: str, row: dict[str, Any], environ: Mapping[str, str]) -> list[Finding]:
     site = row["sitecustomize"] or ""
     if row["active"]:
-        # our sitecustomize removes itself from the path when it executes the one that it hides
+        # ms-profiler's sitecustomize removes its folder from the path before it executes another sitecustomize
         if row["lines"]:
             text = f"ms_profiler.pth in {row['lines'][0]} activates it."
         else:
@@ -107,7 +105,8 @@ def _activation(python: str, row: dict[str, Any], environ: Mapping[str, str]) ->
         return [cause("activation", text, remedy)]
     if ours and site:
         text = f"Another sitecustomize comes before that of ms-profiler: {site}."
-        return [cause("activation", text, f"Put {ours[0]} first on PYTHONPATH; it calls the other one, too.")]
+        remedy = f"Put {ours[0]} first on PYTHONPATH; the sitecustomize there executes the other one, too."
+        return [cause("activation", text, remedy)]
     if row["folders"]:
         folder = row["folders"][0]
         text = f"{python} finds ms_profiler in {folder}, but Python reads no .pth file there."
@@ -130,7 +129,7 @@ def _is_ours(folder: str) -> bool:
 
 def _packages(python: str, row: dict[str, Any]) -> list[Finding]:
     if "no_site" in row["flags"]:
-        return []  # the program itself may add to the path and find packages there
+        return []  # no cause: the program may add folders with packages to the path
     found = []
     frameworks = [name for name in row["modules"] if name in PLUGINS]
     if not frameworks:
@@ -140,7 +139,10 @@ def _packages(python: str, row: dict[str, Any]) -> list[Finding]:
         found.append(ok("framework", f"{python} finds {' and '.join(frameworks)}."))
     if row["native"] and row.get("package"):
         text = f"The extension does not load ({row['native']}); a slower recorder in Python takes its place."
-        found.append(note("recorder", text, "Install the wheel for this machine and Python."))
+        remedy = "Install the wheel for this machine and Python."
+        if "free-threaded" in row["native"]:
+            remedy = "Start the job with a Python that has the GIL: only there the extension records."
+        found.append(note("recorder", text, remedy))
     if row.get("package") and "polars" not in row["modules"]:
         text = "Polars is not installed: the job is recorded, and not analysed when it ends."
         found.append(note("analysis", text, "pip install 'ms-profiler[analysis]', or run `ms-profiler analyse DIR`."))

@@ -1,4 +1,4 @@
-"""Parse a command line: the interpreter that it starts, the flags, and the program."""
+"""Parse a command line: find the interpreter that it starts, the interpreter's options, and the program."""
 
 import os
 import re
@@ -10,13 +10,13 @@ from ms_profiler.doctor.finding import Finding, cause, note
 from ms_profiler.job import helper
 from ms_profiler.job.origin import VARIABLE
 
-#: `#!/usr/bin/env python3` and the like may nest: a wrapper that names a wrapper
+#: largest number of nested wrappers, such as `#!/usr/bin/env python3`, that `resolve` follows
 _NESTED = 4
 _PYTHON = re.compile(r"(python|pypy)[\d.]*(t|d)?$")
-#: text that the loaders of frozen programs hold: PyInstaller, Nuitka, cx_Freeze
+#: texts in the loaders of frozen programs: PyInstaller, Nuitka, cx_Freeze
 _FROZEN = (b"_MEIPASS", b"NUITKA_ONEFILE", b"__startup__.pyc")
 _READ = 64 << 20
-#: programs that run the command behind their own options: which of these take a value
+#: program that runs another command -> its options that take a value
 _WRAPPERS = {
     "nohup": "",
     "setsid": "",
@@ -28,7 +28,8 @@ _WRAPPERS = {
     "stdbuf": "ioe",
     "timeout": "ks",
 }
-#: programs that run the command somewhere else, or with another environment, and how they pass the variable on
+#: program that runs a command on another machine or in another environment -> how to pass MS_PROFILER_OPTIONS to the
+#: job
 _ELSEWHERE = {
     "sudo": f"sudo --preserve-env={VARIABLE} ...",
     "docker": f"docker run -e {VARIABLE} ...",
@@ -45,7 +46,7 @@ class Program:
     Attributes:
         python: the interpreter; empty if none could be found.
         words: the command line as the interpreter sees it, the interpreter first.
-        environ: the environment in which it starts.
+        environ: the environment variables with which the interpreter starts.
     """
 
     python: str
@@ -54,16 +55,16 @@ class Program:
 
     @property
     def flags(self) -> list[str]:
-        """Return the interpreter's own options."""
+        """Return the options of the interpreter in the command line."""
         return list(self.words[1 : helper.arguments(self.words)])
 
 
 def resolve(command: Sequence[str], environ: Mapping[str, str], directory: str) -> tuple[Program, list[Finding]]:
-    """Return the interpreter that a command starts, and findings that say why it could not be found.
+    """Find the interpreter that a command starts; return also findings with the reason if there is none.
 
     Args:
         command: the words after `--`.
-        environ: with which it would start.
+        environ: the environment variables with which the command would start.
         directory: the directory in which the command would start.
     """
     program = Program("", tuple(command), environ)
@@ -96,7 +97,7 @@ def resolve(command: Sequence[str], environ: Mapping[str, str], directory: str) 
 
 
 def _env(program: Program) -> Program:
-    """Return the command that `env` starts, and its environment; see env(1)."""
+    """Return the command that `env` starts, and the command's environment; see env(1)."""
     environ, words = dict(program.environ), list(program.words[1:])
     while words:
         word = words[0]
@@ -118,7 +119,7 @@ def _env(program: Program) -> Program:
 
 
 def _behind(words: Sequence[str], valued: str, positional: bool) -> tuple[str, ...]:
-    """Return the command behind a wrapper's options; the options in `valued` take a value."""
+    """Return the words after a wrapper's options, which are the wrapped command; options in `valued` take a value."""
     rest = list(words[1:])
     while rest and rest[0].startswith("-"):
         word = rest.pop(0)
@@ -130,7 +131,7 @@ def _behind(words: Sequence[str], valued: str, positional: bool) -> tuple[str, .
 
 
 def _interpreter(path: str) -> list[str] | None:
-    """Return the words of a script's first line, None where it is no script."""
+    """Return the words of a script's line `#!`; None if the file is no script."""
     try:
         with open(path, "rb") as stream:
             line = stream.readline(1024)

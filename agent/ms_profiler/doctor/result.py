@@ -1,4 +1,4 @@
-"""Examine the results of a job: whether it recorded, how it ended, its hooks, and missing data."""
+"""Examine the results of a job: whether the job recorded, how it ended, its hooks, and missing data."""
 
 import os
 from contextlib import suppress
@@ -10,7 +10,7 @@ from ms_profiler.errors import UsageError
 from ms_profiler.job.origin import VARIABLE
 from ms_profiler.store import alive, layout, run_info
 
-#: lines of the analysis' log that are shown
+#: number of lines of the analysis' log that are shown
 _LINES = 3
 
 
@@ -18,7 +18,7 @@ def examine(directory: str) -> list[Finding]:
     """Examine the results in a directory.
 
     Args:
-        directory: a result, or the parent of several.
+        directory: a result, or a directory that holds results.
 
     Raises:
         UsageError: there is no such directory.
@@ -32,13 +32,13 @@ def examine(directory: str) -> list[Finding]:
 
 
 def absent(directory: str) -> list[Finding]:
-    """Return why a directory holds no result, as far as the directory and this environment tell.
+    """Return the likely reasons why a directory holds no result.
 
     Args:
-        directory: it may be missing altogether.
+        directory: the directory, which may not exist.
 
     Returns:
-        An empty list where the directory holds results.
+        Findings; an empty list if the directory holds results.
     """
     if os.path.isdir(directory) and (_is_result(directory) or _below(directory)):
         return []
@@ -66,7 +66,7 @@ def _below(directory: str) -> list[str]:
 
 
 def _deeper(directory: str) -> list[str]:
-    """Return the directories in this one that hold results."""
+    """Return the directories inside of a directory that hold results."""
     if not os.path.isdir(directory):
         return []
     paths = [os.path.join(directory, name) for name in sorted(os.listdir(directory))]

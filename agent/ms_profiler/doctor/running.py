@@ -1,4 +1,4 @@
-"""Examine a running process: its environment at the start, and whether it records."""
+"""Examine a running process: whether it records and, if not, its environment at the start."""
 
 import os
 import re
@@ -11,18 +11,18 @@ from ms_profiler.job import helper
 from ms_profiler.job.frameworks import PLUGINS
 from ms_profiler.store import layout
 
-#: library that a framework has mapped once it is imported
+#: framework -> name of a library that a process maps when it imports the framework
 _LIBRARIES = {"mindspore": "libmindspore", "torch": "libtorch"}
 
 
 def examine(pid: int) -> list[Finding]:
-    """Return whether a process records, and if not, the reason.
+    """Return findings about whether a process records, and if not, the reason.
 
     Args:
-        pid: its number.
+        pid: the process id.
 
     Raises:
-        UsageError: there is no such process, or it belongs to somebody else.
+        UsageError: there is no such process, or it belongs to another user.
     """
     try:
         environ = _environ(pid)
@@ -47,7 +47,7 @@ def examine(pid: int) -> list[Finding]:
     if not re.search(r"python[\d.]*$", os.path.basename(python)):
         return [*found, note("process", f"Process {pid} runs {python}, which is not a known Python interpreter.")]
     flags = words[1 : helper.arguments(words)]
-    # the name under which it was started finds its virtual environment, which the resolved link does not
+    # not the resolved link: only by this name the interpreter finds its virtual environment
     started = words[0] if os.path.isabs(words[0]) and os.path.exists(words[0]) else python
     found += interpreter.examine(started, flags, environ, directory)
     imported = [name for name in PLUGINS if _LIBRARIES[name] in maps]
@@ -61,7 +61,7 @@ def examine(pid: int) -> list[Finding]:
 
 
 def _environ(pid: int) -> Mapping[str, str]:
-    """Return the environment at the start of a process, without later changes."""
+    """Return the environment with which a process started; later changes are unknown."""
     content = _read(pid, "environ").decode("utf-8", "surrogateescape")
     return dict(entry.split("=", 1) for entry in content.split("\0") if "=" in entry)
 
@@ -72,7 +72,7 @@ def _read(pid: int, name: str) -> bytes:
 
 
 def _result(maps: str, pid: int) -> str:
-    """Return the directory into which a process has its records mapped, empty where it has none."""
+    """Return the result directory whose files a process has mapped; empty if there is none."""
     end = layout.process_dir("", pid)
     found = re.search(rf"(/\S.*{re.escape(layout.SUFFIX)})/{re.escape(end)}", maps)
     return found[1] if found else ""

@@ -1,4 +1,4 @@
-"""Read a Python program without running it: which frameworks it imports, and whether it sets the variable itself."""
+"""Read a Python program without running it: which frameworks it imports, whether it sets MS_PROFILER_OPTIONS."""
 
 import ast
 import os
@@ -9,18 +9,18 @@ from ms_profiler.doctor.finding import Finding, cause, note, ok
 from ms_profiler.job.frameworks import PLUGINS
 from ms_profiler.job.origin import VARIABLE
 
-#: modules of the program's own directory that are read besides
+#: largest number of files that are read: the program, and modules in its directory
 _MOST = 200
 
 
 @dataclass
 class Reading:
-    """Facts about a program and the modules beside it.
+    """Facts about a program and the modules in its directory.
 
     Attributes:
-        frameworks: the profiled frameworks that the process has imported.
-        others: packages that are neither part of Python nor beside the program.
-        sets: line of the program that sets the variable, 0 where none does.
+        frameworks: the profiled frameworks that the program imports.
+        others: imported packages that are neither part of Python nor in the directory of the program.
+        sets: number of the program's line that sets MS_PROFILER_OPTIONS; 0 if there is none.
     """
 
     frameworks: set[str] = field(default_factory=set)
@@ -29,10 +29,10 @@ class Reading:
 
 
 def examine(path: str) -> list[Finding]:
-    """Read the facts from the text of a program.
+    """Return findings from the text of a program.
 
     Args:
-        path: its file.
+        path: the file of the program.
     """
     try:
         reading = read(path)
@@ -56,12 +56,12 @@ def examine(path: str) -> list[Finding]:
 
 
 def read(path: str) -> Reading:
-    """Read a program and the modules beside it that it imports.
+    """Read a program and the modules in its directory that it imports.
 
     Raises:
         OSError: the program cannot be read.
-        SyntaxError: it is no Python.
-        ValueError: it holds a NUL.
+        SyntaxError: the file is no Python program.
+        ValueError: the file holds a NUL.
     """
     reading = Reading()
     folder = os.path.dirname(os.path.abspath(path))
@@ -101,7 +101,7 @@ def _imported(tree: ast.Module) -> set[str]:
 
 
 def _beside(folder: str, name: str) -> list[str]:
-    """Return the files beside the program that an import of a name executes."""
+    """Return the files in the program's directory that run when a name is imported."""
     parts = name.split(".")
     files = []
     for count in range(1, len(parts) + 1):
@@ -111,7 +111,7 @@ def _beside(folder: str, name: str) -> list[str]:
 
 
 def _sets(tree: ast.Module) -> int:
-    """Return the first line that stores the variable into a mapping, 0 where none does."""
+    """Return the number of the first line that assigns MS_PROFILER_OPTIONS in a mapping; 0 if there is none."""
     lines = [0]
     for node in ast.walk(tree):
         targets: list[ast.expr] = []

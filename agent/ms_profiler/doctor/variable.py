@@ -1,6 +1,4 @@
-"""Examine the variable in an environment: is it set, is it valid, does it switch profiling on, does it choose this
-rank, and can the output be written?
-"""
+"""Examine MS_PROFILER_OPTIONS in an environment: its value, the rank that it selects, and the output directory."""
 
 import json
 import os
@@ -15,11 +13,11 @@ EXAMPLE = f"""export {VARIABLE}='{{"start": true, "output_path": "./data"}}'"""
 
 
 def examine(environ: Mapping[str, str], directory: str) -> list[Finding]:
-    """Examine the variable.
+    """Return findings about MS_PROFILER_OPTIONS in an environment.
 
     Args:
         environ: the environment in which the job starts.
-        directory: where it starts: a relative output path begins there.
+        directory: the directory in which the job starts; a relative output path begins there.
     """
     value = environ.get(VARIABLE)
     if not value:

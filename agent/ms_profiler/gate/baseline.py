@@ -1,6 +1,7 @@
-"""The file of a baseline: figures of each run and the digest of a typical one, small enough to commit.
+"""Read and write the file of a baseline: the figures of each run and the digest of a typical run, small enough to
+commit.
 
-It changes only on a pass: a baseline that follows a regression hides it from every later run.
+The gate replaces a baseline only after a pass: a baseline made from slower runs would hide the regression later.
 """
 
 import json
@@ -15,18 +16,18 @@ from ms_profiler.gate import figures, noise
 from ms_profiler.gate.errors import NotWrittenError
 from ms_profiler.gate.figures import Figure
 
-#: version of the form: a later version reads files of an earlier one, an earlier version refuses files of a later one
+#: version of the format: ms-profiler reads files of this version and of earlier versions, and refuses later versions
 FORMAT: Final = 1
 KIND: Final = "ms-profiler baseline"
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """The stored base side.
+    """The base side of a gate, as stored in a file.
 
     Attributes:
-        runs: figures of each run, by name.
-        typical: digest of the median run, from which contributors are computed.
+        runs: the figures of each run, by name.
+        typical: the digest of the median run; the contributors to a difference are computed from it.
     """
 
     runs: tuple[dict[str, Figure], ...]
@@ -34,7 +35,7 @@ class Baseline:
 
     @property
     def fingerprint(self) -> Fingerprint:
-        """Return machine, versions and workload of its runs."""
+        """Return machine, versions and workload of the baseline's runs."""
         return self.typical.fingerprint
 
     @property
@@ -43,8 +44,9 @@ class Baseline:
         return [run[figures.STEP].value for run in self.runs]
 
     def floor(self) -> float | None:
-        """Return the smallest threshold that the noise of its runs allows, with as many new runs; None for too few
-        runs.
+        """Return the smallest threshold that the noise of these runs allows; None for too few runs.
+
+        The new side is assumed to have as many runs as the baseline.
         """
         return noise.floor(self.step_times, len(self.runs))
 
@@ -60,20 +62,20 @@ def of(digests: list[Digest]) -> Baseline:
 
 
 def typical(digests: list[Digest]) -> Digest:
-    """Return the median run by step time; for an even number, the faster one of the two in the middle."""
+    """Return the run with the median step time; for an even number of runs, the faster of the two in the middle."""
     middle = statistics.median_low([digest.step.median_ns for digest in digests])
     return next(digest for digest in digests if digest.step.median_ns == middle)
 
 
 def write(path: str, baseline: Baseline) -> None:
-    """Replace a file by a baseline, atomically; make its folder if there is none.
+    """Write a baseline to a file, replacing the file atomically; make the file's folder if it is missing.
 
     Args:
         path: the path of the file.
-        baseline: its content.
+        baseline: the baseline to write.
 
     Raises:
-        UsageError: it cannot be written.
+        UsageError: the file cannot be written.
     """
     from ms_profiler import __version__
 
@@ -103,7 +105,7 @@ def read(path: str) -> Baseline:
         path: the path of the file.
 
     Raises:
-        StoreError: the file holds no baseline, or one of a later version.
+        StoreError: the file holds no baseline, or a baseline of a later version.
     """
     remedy = f"Make one: `ms-profiler gate --save {path} DIR...`."
     try:

@@ -1,10 +1,10 @@
-"""Find where in a series of runs the figures changed, by E-Divisive. It needs no threshold: random reorderings show
-which changes may be chance.
+"""Find the places in a series of runs at which a figure changed, by E-Divisive. The method needs no threshold: random
+reorderings show which changes may be chance.
 
-This is our own implementation, because the libraries that have it cannot be installed beside a training job:
-apache-otava 0.8 pins NumPy 2.2 and has clients of BigQuery, Postgres and Slack; signal-processing-algorithms 2.1 needs
-Python 3.11 and NumPy 1; ruptures has other methods, which need a penalty and SciPy. Energy statistics of one dimension
-are a page of Python.
+The module implements the method itself, because no library fits into the environment of a training job. apache-otava
+0.8 pins NumPy 2.2 and has clients of BigQuery, Postgres and Slack. signal-processing-algorithms 2.1 needs Python 3.11
+and NumPy 1. ruptures has other methods, which need a penalty and SciPy. Energy statistics of one dimension take one
+page of Python.
 
 Source: Matteson and James 2014, with alpha 1; significance from reordering as MongoDB uses it (Daly et al. 2020).
 """
@@ -15,12 +15,14 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-#: a change counts below this probability, which is stricter than for one comparison, because every new run tests again
+#: A change counts if its probability by chance is below this. The limit is smaller than for a single comparison,
+#: because every new run tests again.
 ALPHA = 0.01
 REORDERINGS = 999
-#: fewest runs on each side of a change
+#: smallest number of runs on each side of a change
 SMALLEST = 4
-#: number of the latest runs that are examined: older changes have been reported, and time grows with the square
+#: Number of the latest runs that are examined. Older changes have been reported already, and the time of the search
+#: grows with the square of this number.
 WINDOW = 60
 SEED = 20260101
 
@@ -30,10 +32,10 @@ class ChangePoint:
     """A change of a series.
 
     Attributes:
-        index: the index of the first figure after it.
+        index: the index of the first figure after the change.
         ratio: the median between this change and the next one, divided by the median between the previous change and
             this one.
-        p: the probability of such a change where the order of the figures is chance.
+        p: the probability of such a change if the order of the figures is random.
     """
 
     index: int
@@ -42,7 +44,7 @@ class ChangePoint:
 
 
 def find(series: Sequence[float], alpha: float = ALPHA, window: int = WINDOW, seed: int = SEED) -> list[ChangePoint]:
-    """Return the changes of a series, in its order.
+    """Return the changes of a series in the order in which they happened.
 
     Args:
         series: one positive figure a run, oldest first.
@@ -84,7 +86,8 @@ def best(part: Sequence[float]) -> tuple[int, float]:
         part: at least `2 * SMALLEST` figures.
     """
     count = len(part)
-    # sums of distances within the left part, within the right one, and from one to the other, as figures change sides
+    # Sums of distances within the left part, within the right part, and between both. Each turn of the loop moves one
+    # figure from the right part to the left part.
     left, right = 0.0, sum(abs(a - b) for index, a in enumerate(part) for b in part[:index])
     across, place, most = 0.0, 0, -1.0
     for index, moved in enumerate(part[:-SMALLEST]):
@@ -101,7 +104,7 @@ def best(part: Sequence[float]) -> tuple[int, float]:
 
 
 def _probability(part: list[float], energy: float, alpha: float, chance: random.Random) -> float:
-    """Return the share of reorderings that have a change as large; above `alpha` as soon as that is certain."""
+    """Return the share of random reorderings with an equally large change; stop as soon as it must exceed `alpha`."""
     reached, most = 1, alpha * (REORDERINGS + 1)
     for _ in range(REORDERINGS):
         chance.shuffle(part)

@@ -1,13 +1,12 @@
-"""Check whether runs may be compared: each has to be complete, and all need the same workload and kind of machine."""
+"""Check whether runs may be compared: each must be complete, and workload and kind of machine must be the same."""
 
 from collections.abc import Iterator, Sequence
 
 from ms_profiler.analysis.comparison.digest import Digest, Fingerprint
 
-#: fewest steady steps for a median
+#: smallest number of steady steps for a median
 STEPS = 3
-#: properties that have to be the same; not `host`, which is new in each container; `profiler` and `modules` are only
-#: reported
+#: properties that must be the same; `host` is not among them, because each container has a new host name
 _SAME = {
     "cpu": "processor",
     "cores": "number of processors",
@@ -20,8 +19,10 @@ _SAME = {
     "network": "network",
     "options": "options of the recording",
 }
-_TOLD = {"profiler": "version of ms-profiler", "modules": "number of modules"}
+#: properties that may differ; a difference is only reported
+_REPORTED = {"profiler": "version of ms-profiler", "modules": "number of modules"}
 _WHOLE_RUN = "whole_run"
+#: ways in which a process ends that are no fault
 _WELL = ("exit", "stopped", "")
 
 
@@ -43,14 +44,14 @@ def faults(digest: Digest) -> Iterator[str]:
         if ended not in _WELL:
             yield f"{name} did not end by itself: {ended}."
     if digest.step.source == _WHOLE_RUN:
-        yield f"{name} has no steps: nothing told where one ends."
+        yield f"{name} has no steps: nothing in the job reports where a step ends."
     elif digest.step.count < STEPS:
         steps = "step" if digest.step.count == 1 else "steps"
-        yield f"{name} has {digest.step.count} steady {steps}, {STEPS} are the fewest that have a median."
+        yield f"{name} has {digest.step.count} steady {steps}; a median needs {STEPS} or more."
 
 
 def mismatches(base: Fingerprint, new: Fingerprint) -> list[str]:
-    """Return a sentence for each property that two runs must have in common and do not."""
+    """Return a sentence for each property that must be the same in two runs and differs."""
     return [
         f"the {what} differs: {_text(getattr(base, key))} and {_text(getattr(new, key))}."
         for key, what in _SAME.items()
@@ -62,7 +63,7 @@ def remarks(base: Fingerprint, new: Fingerprint) -> list[str]:
     """Return a sentence for each difference that does not prevent a comparison."""
     return [
         f"The {what} differs: {_text(getattr(base, key))} and {_text(getattr(new, key))}."
-        for key, what in _TOLD.items()
+        for key, what in _REPORTED.items()
         if getattr(base, key) != getattr(new, key)
     ]
 
@@ -71,9 +72,9 @@ def reasons(base: Sequence[Digest], new: Sequence[Digest], fingerprint: Fingerpr
     """Return the reasons why two sides cannot be compared; empty if they can.
 
     Args:
-        base: runs; may be empty where the side is a stored baseline.
+        base: the base runs; empty if the base is a stored baseline.
         new: the new runs.
-        fingerprint: the fingerprint of that baseline.
+        fingerprint: the fingerprint of the stored baseline.
     """
     found = list(dict.fromkeys(fault for run in (*base, *new) for fault in faults(run)))
     prints = [run.fingerprint for run in (*base, *new)]

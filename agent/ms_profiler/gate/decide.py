@@ -1,7 +1,7 @@
 """Decide whether the new side is worse: one verdict for each figure, and one for all of them.
 
-Time is decided over runs: the estimate has to be beyond the threshold, and significant. Counts and peak memory hardly
-vary, so one run a side is enough.
+A time is worse if its estimate from several runs is both beyond the threshold and significant. For counts and peak
+memory, one run on each side is enough, because they hardly vary.
 """
 
 import statistics
@@ -14,21 +14,21 @@ from ms_profiler.errors import UsageError
 from ms_profiler.gate import exits, figures, noise, significance
 from ms_profiler.gate.figures import Figure, Kind, Metric
 
-#: runs a side from which on time decides: with three runs a side, no order is significant
+#: smallest number of runs on each side for a decision about time: with three, no order of the runs is significant
 RUNS = 4
-_LISTED = 3  #: largest number of figures in a sentence
+_LISTED = 3  #: largest number of figures that a sentence lists
 THRESHOLD = 0.05
 TRIPWIRE = 1.5
 
 
 class Verdict(Enum):
-    """The verdict of a gate; the values are stable."""
+    """The verdict of a gate; scripts may rely on the values, which never change."""
 
     PASS = "pass"
     REGRESSION = "regression"
     INCONCLUSIVE = "inconclusive"
     NOT_COMPARABLE = "not comparable"
-    ADVISORY = "advisory"  # a verdict for single figures only: it decides nothing
+    ADVISORY = "advisory"  # only for one figure, never for all: the figure is too uncertain to decide
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,8 @@ class Rules:
     """The rules that decide whether a figure is worse.
 
     Attributes:
-        threshold: share by which steps may take longer.
-        tripwire: ratio from which on steps are too slow, however few runs there are.
+        threshold: the share by which steps may take longer without a regression.
+        tripwire: the ratio of new to base from which on steps are too slow even with few runs.
     """
 
     threshold: float = THRESHOLD
@@ -49,13 +49,13 @@ class Judged:
     """A figure of both sides.
 
     Attributes:
-        metric: the metric that it is a value of.
+        metric: the metric.
         base: median over the base runs, in the metric's unit.
-        new: like `base`.
+        new: median over the new runs, in the metric's unit.
         verdict: the verdict on this figure.
         why: the reason, in one sentence.
-        ratio: new to base; None where base is 0.
-        low, high, p: of `significance.Estimate`; None if it was not computed.
+        ratio: `new` divided by `base`; None if `base` is 0.
+        low, high, p: as in `significance.Estimate`; None if no estimate was computed.
     """
 
     metric: Metric
@@ -76,11 +76,12 @@ class Decision:
     Attributes:
         verdict: the verdict on all figures.
         headline: the verdict in one sentence.
-        judged: each figure, those that decide first.
-        reasons: why it is not comparable; empty otherwise.
-        notes: further notes for the reader. base_runs, new_runs: number of runs.
+        judged: the figures; figures that decide come first.
+        reasons: the reasons why the runs are not comparable; empty if they are.
+        notes: further notes for the reader.
+        base_runs, new_runs: number of runs.
         rules: the rules that were applied.
-        spread: between runs of a side, the larger of both, as a share; None for too few runs.
+        spread: the spread of the runs on the noisier side, as a share; None for too few runs.
     """
 
     verdict: Verdict
@@ -95,14 +96,14 @@ class Decision:
 
     @property
     def at_equal_speed(self) -> bool:
-        """Return whether steps got slower only beside the factor by which the speed of the machine differs."""
+        """Return whether `AT_SPEED` is a regression: this figure decides only if the step time does not."""
         return any(one.metric.kind is Kind.SPEED and one.verdict is Verdict.REGRESSION for one in self.judged)
 
     def exit_code(self, strict: bool) -> int:
         """Return the exit code of the command.
 
         Args:
-            strict: an inconclusive verdict has an exit code of its own.
+            strict: whether an inconclusive verdict has a different exit code than a pass.
         """
         if self.verdict is Verdict.INCONCLUSIVE:
             return exits.INCONCLUSIVE if strict else exits.PASS
@@ -119,13 +120,13 @@ def decide(base: Runs, new: Runs, rules: Rules, floor_of: Sequence[float] = ()) 
     """Return the verdict on runs that can be compared.
 
     Args:
-        base: figures of each run, by name.
-        new: like `base`.
+        base: the figures of each base run, by name.
+        new: the figures of each new run, by name.
         rules: the rules that decide whether a figure is worse.
-        floor_of: step times of the runs of a stored baseline, whose noise limits the threshold.
+        floor_of: the step times of a stored baseline's runs; the threshold must not be below their noise.
 
     Raises:
-        UsageError: the threshold is too small for that noise.
+        UsageError: the threshold is too small for this noise.
     """
     refuse_low(rules, floor_of, len(new))
     judged = [found for name in figures.names([*base, *new]) if (found := _judge(name, base, new, rules)) is not None]
@@ -160,17 +161,17 @@ def not_comparable(reasons: Sequence[str], rules: Rules) -> Decision:
 
 
 def with_notes(decision: Decision, *notes: str) -> Decision:
-    """Return a decision with further notes."""
+    """Return a copy of a decision with further notes."""
     return replace(decision, notes=(*decision.notes, *notes))
 
 
 def refuse_low(rules: Rules, floor_of: Sequence[float], runs: int) -> None:
-    """Refuse a threshold that the noise of a stored baseline does not allow.
+    """Raise an error if the threshold is too small for the noise of a stored baseline.
 
     Args:
         rules: the rules with the threshold.
         floor_of: step times of the runs of the baseline.
-        runs: the number of new runs; few runs do not decide about time, and any threshold is allowed.
+        runs: the number of new runs; too few runs do not decide about time, so that any threshold is allowed.
 
     Raises:
         UsageError: the threshold is too small.
@@ -189,7 +190,7 @@ def refuse_low(rules: Rules, floor_of: Sequence[float], runs: int) -> None:
 
 
 def smallest_threshold(floor: float) -> float:
-    """Return the smallest threshold above a noise floor, rounded up to a tenth of a percent."""
+    """Return the noise floor rounded up to a tenth of a percent, as the smallest allowed threshold."""
     return (int(floor * 1000) + 1) / 1000
 
 
@@ -230,7 +231,7 @@ def _time(
     low, high, p = found.low, found.high, found.p
     beyond = ratio > 1 + rules.threshold
     if metric.kind is Kind.SPEED:
-        # both tests of the same runs share the probability of a false alarm
+        # the runs are tested twice, so each test gets half of the probability of a false alarm
         worse = beyond and p < significance.ALPHA / 2 and min(len(before), len(after)) >= RUNS
         verdict = Verdict.REGRESSION if worse else Verdict.ADVISORY
         why = f"beyond {rules.threshold:.1%}, p {p:.3f}" if worse else ""
@@ -254,7 +255,7 @@ def _time(
 def _single(
     metric: Metric, before: list[Figure], after: list[Figure], base: float, new: float, ratio: float | None
 ) -> Judged:
-    """Judge a figure that hardly varies: every step of the new side has to have more of it, not only some."""
+    """Judge a figure that hardly varies; a count is a regression only if its smallest value in a step grew, too."""
     most = max(figure.value for figure in before)
     grown = new > most * (1 + metric.room) + metric.least
     if metric.kind is Kind.COUNT and max(figure.least for figure in before) >= statistics.median(
@@ -270,9 +271,9 @@ class _Noise(NamedTuple):
     """The noise of the noisier side.
 
     Attributes:
-        spread: the spread of its runs; None for too few runs.
+        spread: the spread of the side's runs, as a share; None for too few runs.
         allowed: the smallest threshold that so many runs allow.
-        times: its step times.
+        times: the step times of the side's runs, in ms.
         runs: the number of runs of the smaller side.
     """
 
@@ -283,12 +284,12 @@ class _Noise(NamedTuple):
 
 
 def _doubted(one: Judged, judged: list[Judged], here: _Noise, rules: Rules) -> Judged:
-    """Return a slower step without its verdict where the speed of the machine may be all that changed.
+    """Make a regression of the step time inconclusive if only the machine's speed may have changed.
 
-    That may be where equal runs differ by more than the threshold and the step is not slower at equal speed. A
-    regression is then a change beyond the threshold that these runs allow, at half of the usual p. Two of twenty gates
-    of equal jobs were alarms of this kind on a machine whose speed changes by half; of made runs that differ by 8 % it
-    were 3.9 %, and are 2.0 %.
+    This is the case if equal runs differ by more than the threshold and the step is not slower at equal speed. Then a
+    change is a regression only if it is beyond the threshold that these runs allow, with half of the usual p. Without
+    this rule, two of twenty gates of equal jobs were false alarms on a machine whose speed changes by half. For
+    simulated equal runs that differ by 8 %, the rule reduces false alarms from 3.9 % to 2.0 %.
     """
     at_speed = next((other for other in judged if other.metric.kind is Kind.SPEED), None)
     if one.verdict is not Verdict.REGRESSION or at_speed is None or here.runs < RUNS or here.spread is None:
@@ -296,7 +297,7 @@ def _doubted(one: Judged, judged: list[Judged], here: _Noise, rules: Rules) -> J
     sure = (one.ratio or 1) - 1 >= here.allowed and (one.p or 0) < significance.ALPHA / 2
     if here.spread <= rules.threshold or sure or at_speed.high is None or at_speed.high > 1 + rules.threshold:
         return one
-    why = f"all modules alike, and equal runs differ by {here.spread:.1%} here: these runs do not tell"
+    why = f"all modules alike, and equal runs differ by {here.spread:.1%} here: these runs do not decide"
     return replace(one, verdict=Verdict.INCONCLUSIVE, why=why)
 
 
@@ -314,7 +315,7 @@ def _worst(verdicts: list[Verdict]) -> Verdict:
     for worst in (Verdict.REGRESSION, Verdict.INCONCLUSIVE):
         if worst in verdicts:
             return worst
-    # if all figures are advisory, nothing has been decided
+    # without a figure that decides, the verdict is inconclusive
     return Verdict.PASS if Verdict.PASS in verdicts else Verdict.INCONCLUSIVE
 
 
@@ -351,7 +352,7 @@ def _notes(sides: list[list[float]], here: _Noise, rules: Rules, unsure: bool) -
         f"{here.allowed:.1%} or more."
     ]
     if unsure:
-        # distance of the estimate from the threshold; the interval has to be narrower
+        # the distance of the estimate from the threshold; a decision needs an interval narrower than this
         away = abs(statistics.median(sides[1]) / statistics.median(sides[0]) / (1 + rules.threshold) - 1)
         more = noise.runs_needed(here.times, away, at_least=here.runs + 1)
         unknown = "No practical number of runs would be enough to decide: use a quieter machine, or a longer job."

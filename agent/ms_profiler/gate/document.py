@@ -1,4 +1,4 @@
-"""A gate's verdict as one document, from which all output formats are made; `gate.schema.json` describes it."""
+"""Build the document of a gate's verdict. All output formats are made from it; `gate.schema.json` describes it."""
 
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ def of(decision: Decision, exit_code: int, why: dict[str, Any] | None) -> dict[s
     Args:
         decision: the verdict.
         exit_code: the exit code of the command.
-        why: the causes of the difference; None if unknown.
+        why: the causes of the difference, as `sides.Gated.why` returns them; None if unknown.
     """
     from ms_profiler import __version__
 
@@ -41,14 +41,14 @@ def of(decision: Decision, exit_code: int, why: dict[str, Any] | None) -> dict[s
 
 
 def _first(decision: Decision, why: dict[str, Any] | None) -> str:
-    """Return a sentence with the largest contributor to a regression; empty if no part is large enough."""
+    """Return a sentence about the largest contributor to a regression; empty if no contributor is large enough."""
     if decision.verdict is not Verdict.REGRESSION or why is None:
         return ""
     first = next((each for each in why["contributors"] if each["told"] and each["change_ms"] > 0), None)
     slower = any(
         one.metric.kind in (Kind.TIME, Kind.SPEED) and one.verdict is Verdict.REGRESSION for one in decision.judged
     )
-    # a factor of the whole step is no reason why a count grew
+    # a count that grew cannot be explained by a change of the machine's speed
     if first is not None and first["kind"] == causes.ALIKE and not slower:
         first = None
     return "" if first is None else f" {first['change_ms']:+.3g} ms of {why['change_ms']:+.3g} ms: {first['what']}."

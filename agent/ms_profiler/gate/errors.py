@@ -5,7 +5,7 @@ from ms_profiler.gate.exits import NOT_COMPARABLE
 
 
 class IncompleteError(MsProfilerError):
-    """The runs cannot be compared, or a part of one is missing; never a pass."""
+    """The runs cannot be compared, or a part of a run is missing; this never counts as a pass."""
 
     remedy = "Run it again."
     exit_code = NOT_COMPARABLE
@@ -16,7 +16,7 @@ class NotWrittenError(UsageError):
 
     Args:
         path: the path of the file.
-        error: the error of the system.
+        error: the error that the system raised.
     """
 
     def __init__(self, path: str, error: OSError) -> None:

@@ -4,14 +4,14 @@ from typing import Final
 
 PASS: Final = 0
 REGRESSION: Final = 1
-USAGE: Final = 2  #: also the code of every error of the command line, see `ms_profiler.errors`
+USAGE: Final = 2  #: other errors of the command line have this exit code, too, see `ms_profiler.errors`
 NOT_COMPARABLE: Final = 3
-INCONCLUSIVE: Final = 4  #: with --strict; 0 without
+INCONCLUSIVE: Final = 4  #: only with --strict; without it, an inconclusive verdict exits with PASS
 
 MEANINGS: Final = {
     PASS: "pass, or inconclusive without --strict",
     REGRESSION: "a regression",
-    USAGE: "the command cannot be done as it was written",
+    USAGE: "an argument is wrong, or a file that it names cannot be used",
     NOT_COMPARABLE: "the runs are not comparable, or a part of one is missing",
     INCONCLUSIVE: "inconclusive, with --strict",
 }

@@ -1,4 +1,4 @@
-"""The figures of a run that a gate examines, with the rule by which each kind decides."""
+"""The figures of a run that a gate examines, and the rule by which each kind of figure decides."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -7,15 +7,15 @@ from enum import Enum
 from ms_profiler.analysis.comparison import causes
 from ms_profiler.analysis.comparison.digest import Digest
 
-#: the figure that decides about time
+#: name of the figure that decides about time
 STEP = "step time"
 FIRST = "time to first step"
-#: the step time without the factor by which a run differs in all modules alike
+#: the step time, divided by the common factor by which all modules of the run differ from the reference
 AT_SPEED = "step time at equal speed"
 
 
 class Kind(Enum):
-    """How a figure decides."""
+    """The rule by which a figure decides."""
 
     TIME = "decides, over runs"
     SPEED = "decides, over runs, where the step time is inconclusive"
@@ -26,14 +26,14 @@ class Kind(Enum):
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric.
+    """A metric that a gate examines.
 
     Attributes:
-        name: its name for people.
-        kind: the way in which the figure decides.
+        name: its name in the verdict.
+        kind: the rule by which the figure decides.
         unit: the unit of the figure; empty for counts.
-        room: share by which it may grow, for memory and for bytes.
-        least: smallest growth that counts, in its unit.
+        room: the share by which a figure of memory or of bytes may grow without a regression.
+        least: the smallest growth that counts, in the figure's unit.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Figure:
 
     Attributes:
         value: the value for a typical step, or for the run.
-        least: smallest value of a step; `value` itself for a figure of the run.
+        least: the smallest value of a step; for a figure of the whole run, `value` itself.
     """
 
     value: float
@@ -57,12 +57,12 @@ class Figure:
 
 
 MEMORY = (
-    # memory of the host also depends on when its allocator returns pages
+    # memory of the host also depends on the moments at which its allocator returns pages
     Metric("host memory", Kind.MEMORY, "MB", room=0.1, least=16),
     Metric("device memory", Kind.MEMORY, "MB", room=0.01, least=1),
     Metric("allocated memory", Kind.MEMORY, "MB", room=0.01, least=1),
 )
-#: largest figure: nanoseconds and bytes are 64 bits wide
+#: largest possible figure: nanoseconds and bytes have 64 bits
 _MOST = 1 << 63
 _BYTES = "_bytes"
 _PHASE = "phase: "
@@ -71,7 +71,7 @@ _STEP = " a step"
 
 
 def metric(name: str) -> Metric:
-    """Return the metric with this name."""
+    """Return the metric that has this name."""
     for known in MEMORY:
         if known.name == name:
             return known
@@ -87,11 +87,11 @@ def metric(name: str) -> Metric:
 
 
 def of(digest: Digest, reference: Digest | None = None) -> dict[str, Figure]:
-    """Return the figures of a run by name, the one that decides first.
+    """Return the figures of a run by name; the step time, which decides, comes first.
 
     Args:
         digest: the digest of the run.
-        reference: the run whose speed is the equal speed; without it there is no figure at equal speed.
+        reference: the run to whose speed the step time is scaled; None for no figure at equal speed.
     """
     found = {STEP: _single(digest.step.median_ns / 1e6)}
     if reference is not None and (at_speed := causes.step_at_speed_of(reference, digest)) is not None:
@@ -111,13 +111,13 @@ def of(digest: Digest, reference: Digest | None = None) -> dict[str, Figure]:
 
 
 def number(value: object) -> float:
-    """Return a value of a file as a figure.
+    """Check that a value from a file is a figure, and return it as a number.
 
     Args:
         value: the value.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the value is no figure.
     """
     if not isinstance(value, (int, float)) or not abs(value) <= _MOST:
         raise ValueError("a value that is no figure")
@@ -130,7 +130,7 @@ def names(runs: Iterable[dict[str, Figure]]) -> list[str]:
 
 
 def counted_once(name: str) -> bool:
-    """Return whether a count is of a whole run: digests leave it out when it is 0."""
+    """Return whether a count belongs to a whole run; digests leave out such a count if it is 0."""
     return name.endswith(_RUN)
 
 

@@ -1,4 +1,4 @@
-"""A verdict for GitHub: a part of the job's page, and annotations of the check."""
+"""Write a verdict for GitHub: a summary on the page of the job, and annotations of the check."""
 
 import os
 from collections.abc import Iterator
@@ -8,9 +8,9 @@ from ms_profiler.gate import text
 
 SUMMARY = "GITHUB_STEP_SUMMARY"
 ACTIONS = "GITHUB_ACTIONS"
-#: bytes of a step's summary; GitHub refuses a file above 1 MiB, and the job may have written to it already
+#: largest number of bytes in a step's summary: GitHub refuses a file above 1 MiB, and the job may have written to it
 CAP = 256 * 1024
-#: number of annotations of a kind that GitHub shows for a step
+#: number of annotations of each kind that GitHub shows for a step
 MOST = 10
 _CUT = "\n\nThe rest is left out: the summary of a step has a limit.\n"
 
@@ -36,7 +36,7 @@ def append_summary(document: dict[str, Any], path: str) -> bool:
 
 
 def annotations(document: dict[str, Any]) -> Iterator[str]:
-    """Yield lines that GitHub shows at the check, at most `MOST` of a kind.
+    """Yield lines of output that GitHub turns into annotations, at most `MOST` of each kind.
 
     Args:
         document: the result of `document.of`.

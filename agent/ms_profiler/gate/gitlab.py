@@ -1,16 +1,16 @@
-"""A verdict for GitLab: a code quality report at the merge request, and a metrics report beside it."""
+"""Write a verdict for GitLab: a code quality report and a metrics report, which the merge request shows."""
 
 import hashlib
 import json
 import re
 from typing import Any
 
-#: a finding has to name a file, although the gate's findings concern no single file
+#: the file that each finding names: GitLab requires one, although the gate's findings concern no single file
 _PLACE = "ms-profiler-gate"
 
 
 def code_quality(document: dict[str, Any]) -> str:
-    """Return the findings in the form of Code Climate that GitLab reads as `codequality`.
+    """Return the findings in Code Climate's form, which GitLab reads as `codequality`.
 
     Args:
         document: the result of `document.of`.
@@ -26,7 +26,7 @@ def code_quality(document: dict[str, Any]) -> str:
             {
                 "description": said,
                 "check_name": name,
-                # the same finding has the same fingerprint in the next pipeline
+                # the fingerprint of a finding is the same in each pipeline
                 "fingerprint": hashlib.sha256(f"{name} {severity}".encode()).hexdigest(),
                 "severity": severity,
                 "location": {"path": _PLACE, "lines": {"begin": 1}},

@@ -12,9 +12,9 @@ from ms_profiler.gate.errors import NotWrittenError
 from ms_profiler.gate.figures import Kind
 
 VERSION: Final = 1
-#: parts of a line that the reader uses
+#: keys of a line that the reader uses
 _KINDS: Final = {"version": int, "label": str, "started_ns": int, "fingerprint": dict, "figures": dict}
-#: properties that all runs of a series have in common
+#: properties that are the same in all runs of a series
 SERIES: Final = ("cpu", "cores", "device", "world_size", "network")
 
 
@@ -23,12 +23,12 @@ class Change:
     """A change of a figure.
 
     Attributes:
-        metric: its name.
-        label: the label of the first run after it.
-        place: the place of that run among all, from 1.
+        metric: name of the figure.
+        label: the label of the first run after the change.
+        place: the place of this run in the history, counted from 1.
         ratio: the median after the change divided by the median before it.
-        p: see `change_points.ChangePoint`.
-        worse: whether it went up.
+        p: the probability of such a change by chance, see `change_points.ChangePoint`.
+        worse: whether the figure went up.
     """
 
     metric: str
@@ -39,16 +39,16 @@ class Change:
 
     @property
     def worse(self) -> bool:
-        """Return whether the figure went up, which is worse for all of them."""
+        """Return whether the figure went up; for each figure, more is worse."""
         return self.ratio > 1
 
 
 def entry(digest: Digest, label: str) -> dict[str, Any]:
-    """Return the line of a run.
+    """Return the line for a run as a dictionary.
 
     Args:
         digest: the digest of the run.
-        label: name for people, such as the commit.
+        label: a name of the run for people, such as the commit.
     """
     print_of = digest.to_dict()["fingerprint"]
     return {
@@ -61,12 +61,12 @@ def entry(digest: Digest, label: str) -> dict[str, Any]:
 
 
 def append(path: str, digests: list[Digest], label: str) -> int:
-    """Append runs to a file and return the number of new ones; runs that are in the file already are skipped.
+    """Append runs to a history, except runs that it has already; return the number of appended runs.
 
     Args:
-        path: the path of the file, which is made if missing.
+        path: the path of the history's file; a missing file is made.
         digests: the digests of the runs.
-        label: the label of all runs; by default each has the name of its directory.
+        label: the label of all these runs; by default, the label of a run is the name of its directory.
 
     Raises:
         UsageError: the file cannot be written.
@@ -95,7 +95,7 @@ def read(path: str) -> list[dict[str, Any]]:
     """
     found = []
     try:
-        # a byte that is no UTF-8 spoils its line, and no other
+        # a byte that is not valid UTF-8 makes only its own line invalid
         with open(path, encoding="utf-8", errors="replace") as stream:
             for number, line in enumerate(stream, 1):
                 if line.strip():
@@ -107,9 +107,9 @@ def read(path: str) -> list[dict[str, Any]]:
 
 
 def changes(lines: list[dict[str, Any]]) -> list[Change]:
-    """Return the changes of a history's figures: the step time first, then the other figures that decide in a gate.
+    """Return the changes in a history: of the step time first, then of the other figures that decide in a gate.
 
-    Runs on another machine or of another network belong to another series: the series of the latest run is examined.
+    Only the runs on the machine and of the network of the latest run are examined; other runs belong to other series.
 
     Args:
         lines: the result of `read`.

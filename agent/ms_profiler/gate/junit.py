@@ -7,8 +7,9 @@ _SUITE = "ms-profiler gate"
 
 
 def report(document: dict[str, Any]) -> bytes:
-    """Return the XML: a regression is a failure, an inconclusive figure is skipped, and runs that are not comparable
-    are an error.
+    """Return the verdict as XML.
+
+    A regression is a failure, an inconclusive figure is a skipped test, and incomparable runs are an error.
 
     Args:
         document: the result of `document.of`.

@@ -1,4 +1,4 @@
-"""Run the commands of both sides in turn, profiled as lightly as the gate's figures allow."""
+"""Run the commands of both sides alternately, and record only the data that the gate needs."""
 
 import os
 import signal
@@ -13,15 +13,16 @@ from ms_profiler.errors import StoreError, UsageError
 from ms_profiler.gate.errors import IncompleteError
 
 BASE, NEW = "base", "new"
-#: The job analyses nothing and prints nothing: the gate reads the recordings later. It has no budget, because a budget
-#: would end the records of operators in the middle of a run: counts would be missing, and later steps faster.
+#: Options of the recorded jobs. The job analyses nothing and prints nothing, because the gate reads the recordings
+#: later. There is no overhead budget: it would sample the steps of a run, so that counts would be missing, and some
+#: steps would be faster.
 OPTIONS = {"analyse": "off", "quiet": "true", "overhead_budget": "0"}
 LOG = "output.txt"  #: file with the job's output, beside its result
 #: seconds from SIGTERM to SIGKILL for a command that ran out of time
 GRACE_S = 5
-#: exit codes of a shell when there is no such command, or it may not be executed
+#: exit codes of a shell if a command does not exist, or may not be executed
 _NO_COMMAND = (126, 127)
-_TAIL = 5  #: lines of a failed command that are shown
+_TAIL = 5  #: number of lines of a failed command's output that are shown
 
 
 @dataclass(frozen=True)
@@ -40,12 +41,13 @@ class Planned:
 
 
 def order(commands: dict[str, str], repeat: int) -> Iterator[Planned]:
-    """Yield the runs in the order ABBAABBA..., so that a steady drift of the machine meets both sides alike.
+    """Yield the runs in the order ABBAABBA..., so that a steady drift of the machine's speed affects both sides alike.
 
-    In ABAB every run of B comes after its A, so a machine that warms up makes B slower.
+    In the order ABAB, each run of B comes after a run of A, so a machine that gets slower as it warms up makes B
+    slower.
 
     Args:
-        commands: the command of each side; a single side runs without turns.
+        commands: the command of each side, or of a single side.
         repeat: the number of runs of each side.
     """
     for number in range(1, repeat + 1):
@@ -60,14 +62,14 @@ def launch(
     """Run the commands and return the folders with their results, by side.
 
     Args:
-        commands: by side, each a line for `/bin/sh`.
+        commands: side -> command line for `/bin/sh`.
         repeat: the number of runs of each side.
-        timeout: seconds a run may take.
-        folder: receives a folder for each run.
-        say: called with a line for each run.
+        timeout: longest time of a run, in seconds.
+        folder: the folder that receives a folder for each run.
+        say: called with a line of text for each run.
 
     Raises:
-        IncompleteError: a run failed or took too long; nothing can be compared then.
+        IncompleteError: a run failed or took too long, so that nothing can be compared.
         UsageError: there is no such command.
     """
     folders: dict[str, list[str]] = {side: [] for side in commands}
@@ -87,7 +89,7 @@ def _run(run: Planned, place: str, timeout: float) -> float:
     program = [sys.executable, "-m", "ms_profiler", "run", "--output-path", place, *options]
     start = time.monotonic()
     with open(log, "wb") as output:
-        # a session of its own, so that the command can be ended with all its children
+        # in its own process session, so that the gate can end the command with all its children
         process = subprocess.Popen(
             [*program, "--", "/bin/sh", "-c", run.command],
             stdin=subprocess.DEVNULL,

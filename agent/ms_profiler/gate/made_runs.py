@@ -1,4 +1,4 @@
-"""Generate result directories with steps of known noise, which the self-test reads."""
+"""Generate result directories with steps of known noise, for the self-test of the gate."""
 
 import json
 import os
@@ -13,9 +13,9 @@ from ms_profiler.store.format import Category, Kind, StepSource
 STEPS = 100
 STEP_NS = 10_000_000
 STEP_NOISE = 0.02
-SPIKES = 0.03  #: share of the steps that are spikes
-SPIKE = 2.0  #: factor by which a spike is longer
-#: share of a step of each phase, in their order
+SPIKES = 0.03  #: share of the steps that are much longer, called spikes
+SPIKE = 2.0  #: factor by which a spike is longer than another step
+#: (phase, its share of a step), in the order of the phases
 _PHASES = ((Category.DATA, 0.1), (Category.FORWARD, 0.3), (Category.BACKWARD, 0.5), (Category.OPTIMIZER, 0.1))
 _WALL_NS = 1_760_000_000_000_000_000
 _RAW_NS = 5_000_000_000_000
@@ -24,7 +24,7 @@ _PID = 4242
 
 @dataclass(frozen=True)
 class Noise:
-    """How runs of the same code differ.
+    """The noise of generated runs, and the factor by which they are slower.
 
     Attributes:
         between: standard deviation between runs, as a share.
@@ -41,7 +41,7 @@ def durations(noise: Noise, chance: random.Random, place: float | None = None) -
     Args:
         noise: the noise between runs.
         chance: the random generator.
-        place: quantile of the run among all, from 0 to 1; None for a random one.
+        place: the quantile of the run's noise among all runs, from 0 to 1; None for random noise.
     """
     away = chance.gauss(0, 1) if place is None else NormalDist().inv_cdf(place)
     run = noise.slower * max(1 + noise.between * away, 0.1)
@@ -52,12 +52,12 @@ def durations(noise: Noise, chance: random.Random, place: float | None = None) -
 
 
 def write(folder: str, number: int, steps: Sequence[int]) -> str:
-    """Write the result directory of a run, as the recorder would have left it, and return its path.
+    """Write the result directory of a generated run, in the form of a recording, and return its path.
 
     Args:
-        folder: the folder that receives it.
-        number: the number of the run; no two runs begin together.
-        steps: duration of each, in ns.
+        folder: the folder that receives the directory.
+        number: the number of the run; it sets the begin, so that no two runs begin together.
+        steps: the duration of each step, in ns.
     """
     began = _WALL_NS + number * 10**12
     path = os.path.join(folder, layout.result_name("made", _PID + number, began / 1e9))

@@ -6,17 +6,18 @@ from collections.abc import Sequence
 
 #: the median of this many runs of normal noise has a standard error of sqrt(pi / 2 / runs)
 _MEDIAN = math.pi / 2
-#: one gate of equal sides in twenty lies this many standard errors above 1, even without the test of significance
+#: the ratio of equal sides lies this many standard errors above 1 in one of twenty gates
 _FACTOR = 1.645
-#: fewest runs for a floor
+#: smallest number of runs from which a noise floor can be computed
 RUNS = 4
 
 
 def spread(values: Sequence[float]) -> float | None:
-    """Return the spread of runs around their median, as a share; None for fewer than `RUNS`.
+    """Return the spread of runs around their median, as a share; None for fewer than `RUNS` runs.
 
-    It is the smaller one of the standard deviation of logarithms and of their quartiles' distance, so that one run
-    beside a busy neighbour does not raise the floor: with a floor too high, a gate would miss regressions.
+    The spread is the standard deviation of the figures' logarithms or, if smaller, the scaled distance of their
+    quartiles. So a single disturbed run does not raise the noise floor. With too high a floor, a gate would miss
+    regressions.
 
     Args:
         values: one positive figure a run.
@@ -30,12 +31,11 @@ def spread(values: Sequence[float]) -> float | None:
 
 
 def floor(values: Sequence[float], runs: int) -> float | None:
-    """Return the smallest threshold that equal sides of so many runs do not exceed by chance; None for fewer values
-    than `RUNS`.
+    """Return the noise floor: the smallest threshold that equal sides hardly exceed by chance; None for too few values.
 
     Args:
-        values: the figures of the runs of one side, one positive figure for each run.
-        runs: to be compared on the other side.
+        values: one positive figure for each run of one side.
+        runs: the number of runs of the other side.
     """
     found = spread(values)
     if found is None:
@@ -44,12 +44,12 @@ def floor(values: Sequence[float], runs: int) -> float | None:
 
 
 def runs_needed(values: Sequence[float], threshold: float, at_least: int = RUNS, most: int = 100) -> int | None:
-    """Return the number of runs a side that a threshold needs; None if `most` are too few, or too few runs are known.
+    """Return the number of runs on each side that a threshold needs; None for more than `most`, or too few values.
 
     Args:
         values: the figures of the runs of one side.
         threshold: the threshold as a share.
-        at_least: fewest runs, however quiet the machine is.
+        at_least: smallest number of runs, even on a quiet machine.
         most: largest number of runs that is practical.
     """
     found = spread(values)

@@ -1,6 +1,6 @@
-"""The pytest marker `perf_smoke(cmd, baseline)`: the test fails where the command got slower than the baseline.
+"""The pytest marker `perf_smoke(cmd, baseline)`: the test fails if the command got slower than the baseline.
 
-Every run of pytest loads this module, so it imports only the standard library until a test has the marker.
+Every run of pytest loads this module. So it imports only the standard library until a test with the marker runs.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_runtest_call(item: pytest.Item) -> None:
-    """Gate the command of a test before the test itself runs."""
+    """Run and gate the command in a test's marker, before the test itself runs."""
     marker = item.get_closest_marker(MARKER)
     if marker is not None:
         _gate(item, *_arguments(*marker.args, **marker.kwargs))
@@ -59,11 +59,11 @@ def _gate(item: pytest.Item, command: str, baseline: str, options: list[str]) ->
         if not os.path.exists(path):
             pytest.fail(f"There is no baseline {baseline}. Store it with `pytest {SAVE}`.", pytrace=False)
         sides = ["--baseline", path, "--new", command]
-    # --strict gives an inconclusive verdict an exit code of its own
+    # with --strict, an inconclusive verdict has its own exit code
     words = [sys.executable, "-m", "ms_profiler", "gate", *sides, *options, "--strict"]
     done = subprocess.run(words, cwd=root, capture_output=True, text=True, check=False)
     if done.returncode == exits.INCONCLUSIVE:
         pytest.skip(done.stdout.partition("\n\n")[0])
     if done.returncode != exits.PASS:
-        # pytest's own summary shows the first line
+        # pytest shows the first line of the message in its summary
         pytest.fail(f"{done.stdout or done.stderr}\n`{command}` against {baseline}", pytrace=False)

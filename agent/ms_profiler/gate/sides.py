@@ -1,4 +1,4 @@
-"""Gate two sides that have been recorded: read, check, decide, explain."""
+"""Gate two recorded sides: read the runs, check that they can be compared, decide, and explain the difference."""
 
 import os
 import statistics
@@ -15,7 +15,7 @@ from ms_profiler.gate.baseline import Baseline
 from ms_profiler.gate.decide import Decision, Rules
 from ms_profiler.gate.errors import IncompleteError
 
-#: calls a step by which an operator has to run more often to be listed: less is chance
+#: smallest difference of an operator's calls per step that is listed: a smaller difference may be chance
 OFTEN: Final = 0.5
 
 
@@ -25,7 +25,7 @@ class Gated:
 
     Attributes:
         decision: the verdict.
-        base, new: the runs of each side, or the typical run of a stored baseline; empty if they cannot be compared.
+        base, new: the digests of each side, for a stored baseline of its typical run; empty if not comparable.
     """
 
     decision: Decision
@@ -33,7 +33,7 @@ class Gated:
     new: Sequence[Digest] = ()
 
     def why(self) -> dict[str, Any] | None:
-        """Return the causes of the difference, as parts that add up to it; None if nothing can be compared."""
+        """Return the contributors, whose changes add up to the difference; None if the runs cannot be compared."""
         if not self.base or not self.new:
             return None
         found = causes.causes(self.base, self.new)
@@ -51,21 +51,21 @@ class Gated:
         }
 
 
-def read(paths: Sequence[str], tell: Callable[[str], None] | None = None) -> list[Digest]:
+def read(paths: Sequence[str], callback: Callable[[str], None] | None = None) -> list[Digest]:
     """Return the digest of each run at some paths.
 
     Args:
-        paths: result directories, parents of some, traces.
-        tell: called with each path before it is read.
+        paths: result directories, folders with several of them, or traces.
+        callback: called with each path before it is read.
 
     Raises:
         StoreError: a path does not exist.
-        IncompleteError: nothing at one of them can be read.
+        IncompleteError: a path holds nothing that can be read.
     """
     found: list[Digest] = []
     for path in paths:
         try:
-            found += runs.digests(path, tell)
+            found += runs.digests(path, callback)
         except StoreError as error:
             if not os.path.exists(path):
                 raise
@@ -74,10 +74,10 @@ def read(paths: Sequence[str], tell: Callable[[str], None] | None = None) -> lis
 
 
 def read_launched(places: Sequence[str]) -> list[Digest]:
-    """Return the digest of the one run of each command.
+    """Return the digest of the run in each folder.
 
     Args:
-        places: the result of `launch.launch`.
+        places: the folders of one side, from `launch.launch`.
 
     Raises:
         IncompleteError: a command recorded nothing that can be read.
@@ -93,7 +93,7 @@ def read_launched(places: Sequence[str]) -> list[Digest]:
 
 
 def gate(base: Sequence[Digest], new: Sequence[Digest], rules: Rules) -> Gated:
-    """Gate runs against runs.
+    """Gate new runs against base runs.
 
     Args:
         base: the base runs, at least one.
@@ -109,7 +109,7 @@ def gate(base: Sequence[Digest], new: Sequence[Digest], rules: Rules) -> Gated:
 
 
 def gate_stored(stored: Baseline, new: Sequence[Digest], rules: Rules) -> Gated:
-    """Gate runs against a stored baseline, the noise of whose runs limits the threshold.
+    """Gate new runs against a stored baseline; the threshold must not be below the noise of the baseline's runs.
 
     Args:
         stored: the baseline.
@@ -117,7 +117,7 @@ def gate_stored(stored: Baseline, new: Sequence[Digest], rules: Rules) -> Gated:
         rules: the rules that decide whether a figure is worse.
 
     Raises:
-        UsageError: the threshold is too small for that noise.
+        UsageError: the threshold is too small for this noise.
     """
     if found := comparable.reasons([], new, stored.fingerprint):
         return Gated(decide.not_comparable(found, rules))
@@ -132,9 +132,10 @@ def _explained(decision: Decision, base: Sequence[Digest], new: Sequence[Digest]
 
 
 def _more_of(base: Sequence[Digest], new: Sequence[Digest]) -> list[dict[str, Any]]:
-    """Return the operators and kernels that run more often in a step of the new side, the largest difference first.
+    """Return operators and kernels that run more often in a step of the new side, the largest difference first.
 
-    A side with more names than a digest holds is left out: a missing name would look like one that never ran.
+    If a digest holds the largest possible number of operators (or kernels), it may lack some. Then no operators (or
+    kernels) are returned.
     """
     found = []
     for field in ("operators", "kernels"):

@@ -1,8 +1,8 @@
-"""Compute how certain it is that the runs of one side take longer than those of the other.
+"""Test whether the runs of one side take longer than the runs of the other side.
 
-The test compares runs, not steps: steps of one run share its memory layout, its placement and its neighbours, so a test
-over steps calls every second pair of equal runs different. All computations are exact and draw no random numbers: the
-same runs give the same figures.
+The test compares runs, not steps. All steps of a run have the same memory layout, the same processors, and the same
+other programs on the machine. So a test over steps would find a difference in every second pair of equal runs. All
+computations are exact and draw no random numbers: the same runs give the same figures.
 """
 
 import math
@@ -11,19 +11,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-#: a difference counts below this probability; each end of the interval is missed as often
+#: a difference counts if its probability by chance is below this; each end of the interval is exceeded as rarely
 ALPHA = 0.05
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """How one side compares with the other.
+    """The comparison of two sides.
 
     Attributes:
-        ratio: median over the new runs, divided by that over the base runs.
-        low, high: the interval of the ratio, each end missed with probability `ALPHA` at most; None if too few runs
-            have no such end.
-        p: the probability of runs ordered so by chance alone, if both sides were equal.
+        ratio: the median over the new runs divided by the median over the base runs. low, high: an interval for the
+            ratio. The probability that the ratio is below `low` is at most `ALPHA`, likewise above `high`; None for too
+            few runs.
+        p: the probability of such an order of the runs by chance, if both sides are equal.
     """
 
     ratio: float
@@ -36,18 +36,18 @@ def estimate(base: Sequence[float], new: Sequence[float]) -> Estimate:
     """Compare two sides.
 
     Args:
-        base: one positive figure a run.
-        new: like `base`.
+        base: one positive figure for each base run.
+        new: one positive figure for each new run.
     """
     low, high = interval(base, new)
     return Estimate(statistics.median(new) / statistics.median(base), low, high, larger(base, new))
 
 
 def larger(base: Sequence[float], new: Sequence[float]) -> float:
-    """Return the exact one-sided permutation p that `new` has larger figures than `base`.
+    """Return the p-value of the exact one-sided permutation test whether `new` has larger figures than `base`.
 
-    p is the share of all choices of `len(new)` runs whose sum of ranks is as large as that of the new runs. Ranks are
-    used because otherwise a single run beside a busy neighbour could decide; equal figures share their rank.
+    p is the share of all choices of `len(new)` runs whose sum of ranks is at least that of the new runs. The test uses
+    ranks, so that a single disturbed run cannot decide. Equal figures share their rank.
 
     Source: Wilcoxon 1945; the count by Streitberg and Röhmel 1986.
     """
@@ -64,10 +64,10 @@ def larger(base: Sequence[float], new: Sequence[float]) -> float:
 
 
 def interval(base: Sequence[float], new: Sequence[float]) -> tuple[float | None, float | None]:
-    """Return the ends of the interval of the ratio new to base: all ratios that `larger` does not refuse.
+    """Return the ends of the interval of the ratio new to base: all ratios that `larger` does not reject.
 
-    Both ends are ratios of a new run to a base run. If all new figures are divided by a ratio below the low end,
-    `larger` stays below `ALPHA`. An end is None if too few runs have one.
+    Each end is the ratio of one new run to one base run. If all new figures are divided by a ratio below the low end,
+    `larger` stays below `ALPHA`. An end is None if there are too few runs.
 
     Source: Hodges and Lehmann 1963; Bauer 1972.
     """
@@ -77,9 +77,9 @@ def interval(base: Sequence[float], new: Sequence[float]) -> tuple[float | None,
 
 
 def _critical(base: int, new: int) -> int | None:
-    """Return the largest number of pairs in the wrong order that still is significant, None where there is none."""
+    """Return the largest number of pairs in the wrong order that is still significant; None if no number is."""
     counts = [1] + [0] * (base * new)
-    # the distribution of that number, as coefficients of the Gaussian binomial (Mann and Whitney 1947)
+    # the distribution of the number of such pairs: coefficients of the Gaussian binomial (Mann and Whitney 1947)
     for size in range(1, new + 1):
         for index in range(len(counts) - 1, base + size - 1, -1):
             counts[index] -= counts[index - base - size]
@@ -94,7 +94,7 @@ def _critical(base: int, new: int) -> int | None:
 
 
 def _doubled_ranks(values: Sequence[float]) -> list[int]:
-    """Return twice the ranks of values, the mean of several ranks where values are equal."""
+    """Return twice the rank of each value; equal values get the mean of their ranks."""
     ordered = sorted(values)
     first: dict[float, int] = {}
     last: dict[float, int] = {}

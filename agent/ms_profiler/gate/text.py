@@ -3,7 +3,7 @@
 from typing import Any
 
 _MARKS = {"pass": "ok", "regression": "WORSE", "inconclusive": "unsure", "advisory": "-"}
-#: contributors that are shown
+#: largest number of contributors that are shown
 _MOST = 10
 
 
@@ -13,22 +13,22 @@ def lines(document: dict[str, Any]) -> list[str]:
     Args:
         document: the result of `document.of`.
     """
-    told = [f"{document['verdict'].upper()}: {document['headline']}"]
-    told += [f"  {reason}" for reason in document["reasons"][1:]]
+    text = [f"{document['verdict'].upper()}: {document['headline']}"]
+    text += [f"  {reason}" for reason in document["reasons"][1:]]
     rows = [("metric", "base", "new", "change", "interval", "verdict", ""), *_rows(document)]
     if len(rows) > 1:
         widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
-        told.append("")
+        text.append("")
         for row in rows:
             cells = [
                 row[0].ljust(widths[0]),
                 *(cell.rjust(width) for cell, width in zip(row[1:-2], widths[1:-1], strict=True)),
             ]
-            told.append(f"  {'  '.join(cells)}  {row[-2].ljust(widths[-1])}  {row[-1]}".rstrip())
-    told += _because(document)
+            text.append(f"  {'  '.join(cells)}  {row[-2].ljust(widths[-1])}  {row[-1]}".rstrip())
+    text += _because(document)
     if document["notes"]:
-        told += ["", *document["notes"]]
-    return told
+        text += ["", *document["notes"]]
+    return text
 
 
 def markdown(document: dict[str, Any]) -> str:
@@ -37,20 +37,20 @@ def markdown(document: dict[str, Any]) -> str:
     Args:
         document: the result of `document.of`.
     """
-    told = [f"### ms-profiler gate: {document['verdict']}", "", document["headline"], ""]
-    told += [f"- {reason}" for reason in document["reasons"]]
+    text = [f"### ms-profiler gate: {document['verdict']}", "", document["headline"], ""]
+    text += [f"- {reason}" for reason in document["reasons"]]
     rows = list(_rows(document))
     if rows:
-        told += [
+        text += [
             "| metric | base | new | change | interval | verdict | |",
             "| --- | --: | --: | --: | --: | --- | --- |",
         ]
-        told += [f"| {' | '.join(cell.replace('|', '/') for cell in row)} |" for row in rows]
+        text += [f"| {' | '.join(cell.replace('|', '/') for cell in row)} |" for row in rows]
     because = _because(document)
     if because:
-        told += ["", "```", *(line for line in because if line), "```"]
-    told += ["", *(f"- {note}" for note in document["notes"])]
-    return "\n".join(told).rstrip() + "\n"
+        text += ["", "```", *(line for line in because if line), "```"]
+    text += ["", *(f"- {note}" for note in document["notes"])]
+    return "\n".join(text).rstrip() + "\n"
 
 
 def _rows(document: dict[str, Any]) -> list[tuple[str, ...]]:
@@ -80,19 +80,19 @@ def _contributors(document: dict[str, Any], why: dict[str, Any]) -> list[str]:
     change = f"{why['change_ms']:+.3f} ms a step"
     step = next((each["verdict"] for each in document["metrics"] if each["kind"] == "time"), "")
     by_chance = document["verdict"] == "inconclusive" or step == "advisory"
-    told = ["", f"Differences, which may be chance: {change}" if by_chance else f"Why: {change}"]
+    text = ["", f"Differences, which may be chance: {change}" if by_chance else f"Why: {change}"]
     for each in shown:
         advice = f"; {each['advice']}" if each["advice"] else ""
         values = f"{each['before_ms']:.3f} -> {each['after_ms']:.3f} ms"
-        told.append(f"  {each['change_ms']:+.3f} ms  {each['what']} ({values}){advice}")
+        text.append(f"  {each['change_ms']:+.3f} ms  {each['what']} ({values}){advice}")
     rest = sum(each["change_ms"] for each in why["contributors"]) - sum(each["change_ms"] for each in shown)
     if rest:
-        told.append(f"  {rest:+.3f} ms  in smaller parts")
-    return [*told, f"  {why['unexplained_ms']:+.3f} ms  unexplained"]
+        text.append(f"  {rest:+.3f} ms  in smaller parts")
+    return [*text, f"  {why['unexplained_ms']:+.3f} ms  unexplained"]
 
 
 def _more_of(document: dict[str, Any], why: dict[str, Any]) -> list[str]:
-    """Return the operators that run more often, where a count is a regression."""
+    """Return lines with the operators that run more often, if a count is a regression."""
     grown = any(one["kind"] == "count" and one["verdict"] == "regression" for one in document["metrics"])
     if not grown or not why["more_of"]:
         return []

@@ -1,8 +1,7 @@
-"""Measure how often a gate is right, by trials over generated runs, with the same readers and the same verdict as any
-gate.
+"""Measure how often a gate is right, by trials with generated runs, which are read and judged like recorded runs.
 
-Runs are written as result directories and read once each. The runs of a pool lie at the quantiles of their noise, so
-that no pool is quieter than another by luck. A trial draws its runs from the pool without replacement.
+Each run is written as a result directory and read once. The runs form pools. The noise of a pool's runs lies at equal
+quantiles, so that no pool is quieter than another by chance. A trial draws its runs from a pool without replacement.
 """
 
 import random
@@ -16,17 +15,19 @@ from ms_profiler.gate import made_runs, sides
 from ms_profiler.gate.decide import Rules, Verdict
 from ms_profiler.gate.made_runs import Noise
 
-RUNS = 5  #: a side
-POOL = 100  #: runs of a kind
+RUNS = 5  #: number of runs on each side of a trial
+POOL = 100  #: number of runs in each pool
+
 NOISES = (0.003, 0.03, 0.08)
 SLOWER = 1.1
 
 
 def rates(base: list[Digest], new: list[Digest], trials: int, chance: random.Random) -> Counter[Verdict]:
-    """Return the rate of each verdict.
+    """Return the number of trials with each verdict.
 
     Args:
-        base: runs to draw from. new: likewise; the same list for equal sides.
+        base: runs from which the base side is drawn.
+        new: runs from which the new side is drawn; the same list for equal sides.
         trials: the number of gates.
         chance: the random generator.
     """
@@ -50,7 +51,8 @@ def run(trials: int, seed: int, say: Callable[[str], None]) -> list[tuple[float,
         say: called with each line of the rates.
 
     Returns:
-        noise between runs, how much slower the new side is, and how often each verdict was given.
+        For each kind of trials: the noise between runs, the factor by which the new side is slower, and the number of
+        trials with each verdict.
     """
     chance, start, number = random.Random(seed), time.monotonic(), 0
     say(f"{trials} trials of {RUNS}+{RUNS} runs of {made_runs.STEPS} steps, seed {seed}; {POOL} result directories")

@@ -4,10 +4,10 @@ import sys
 from typing import Any
 
 
-def told() -> dict[str, str]:
+def describe() -> dict[str, str]:
     """Return "role" (class of the actor, or name of the function), "actor" (its id) and "name"; empty outside of Ray.
 
-    Ray is asked only if the job has imported it. No called function waits for another process.
+    This function calls Ray only if the job has imported it. None of the calls waits for another process.
     """
     package, internal = sys.modules.get("ray"), sys.modules.get("ray._private.worker")
     if package is None or internal is None:

@@ -1,5 +1,4 @@
-"""The command line of the analysis, which runs in a fresh interpreter: children of multiprocessing would import the
-job's main module."""
+"""Start the analysis in a fresh interpreter: a child of multiprocessing would import the job's main module."""
 
 import os
 import sys
@@ -7,12 +6,12 @@ import sys
 from ms_profiler.job import apart
 from ms_profiler.job.detached import Detached
 
-#: The first directory of the path must not provide modules: a job with a file named polars.py beside it is not rare.
+#: Replaces the first entry of `sys.path`, the current directory: a file of the job may be named polars.py.
 _PROGRAM = "import sys; sys.path[0] = sys.argv.pop(1); from ms_profiler.cli import main; sys.exit(main())"
 
 
 def command(*words: str) -> list[str]:
-    """Return the command line of `ms-profiler` with these words."""
+    """Return the command line of `ms-profiler` with these arguments."""
     return [sys.executable, "-c", _PROGRAM, _root(), *words]
 
 
@@ -22,7 +21,7 @@ def environment() -> dict[str, str]:
 
 
 def start(words: list[str], log: int) -> Detached:
-    """Start `ms-profiler` with these words; it writes one line into a pipe when it has succeeded.
+    """Start `ms-profiler` with a pipe as its stdout, into which it writes one line when it has succeeded.
 
     Args:
         words: its arguments.
@@ -32,7 +31,7 @@ def start(words: list[str], log: int) -> Detached:
 
 
 def detach(words: list[str], output: int) -> None:
-    """Start `ms-profiler` with these words as a process that outlives this one.
+    """Start `ms-profiler` as a process that outlives this one.
 
     Args:
         words: its arguments.

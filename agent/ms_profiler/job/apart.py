@@ -1,6 +1,6 @@
 """Start programs outside of the process tree: a job may wait for any child, count its children, or ignore SIGCHLD.
 
-They inherit no descriptor, because the reader of a pipe waits until the last holder has closed it.
+The programs inherit no descriptor of the job. Otherwise a reader of the job's pipe would wait until the programs end.
 """
 
 import fcntl
@@ -15,16 +15,16 @@ _SCRIPT = 'exec "$@" 3>&- & echo $! >&3'
 
 
 def start(command: Sequence[str], environment: Mapping[str, str], output: int, errors: int) -> int:
-    """Start a program in a session of its own and return its process id.
+    """Start a program in a new process session and return its process id.
 
     Args:
         command: the path of the program, and its arguments.
-        environment: its variables.
+        environment: its environment variables.
         output: descriptor that becomes its stdout.
         errors: descriptor that becomes its stderr.
 
     Raises:
-        OSError: it cannot be started.
+        OSError: the program cannot be started.
     """
     try:
         from ms_profiler.job.recorder.native import start_apart
@@ -46,7 +46,10 @@ def start_with_pipe(command: Sequence[str], environment: Mapping[str, str], erro
 
 
 def above(descriptor: int) -> int:
-    """Return a descriptor in place of 0, 1 or 2, because a job may have closed these and still write to them."""
+    """Duplicate a descriptor to a number above 2 and close the original.
+
+    A job may have closed descriptor 0, 1 or 2 and still write to it.
+    """
     try:
         return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 3)
     finally:
@@ -54,7 +57,7 @@ def above(descriptor: int) -> int:
 
 
 def pipe() -> tuple[int, int]:
-    """Return both ends of a pipe, see `above`."""
+    """Return the read end and the write end of a new pipe, both with numbers above 2."""
     reader, writer = os.pipe()
     try:
         reader = above(reader)
@@ -65,7 +68,7 @@ def pipe() -> tuple[int, int]:
 
 
 def _by_shell(command: Sequence[str], environment: Mapping[str, str], output: int, errors: int) -> int:
-    """Start a program as the extension does, by a shell that is the job's child for a millisecond."""
+    """Start a program by a shell; the shell is a child of the job and exits at once."""
     reader, writer = pipe()
     inherited = [number for number in map(int, os.listdir("/proc/self/fd")) if number > 2 and _is_inheritable(number)]
     actions: list[tuple[int, ...]] = [
@@ -93,7 +96,7 @@ def _by_shell(command: Sequence[str], environment: Mapping[str, str], output: in
     try:
         os.waitpid(shell, 0)
     except ChildProcessError:
-        pass  # the job ignores SIGCHLD, or its own handler was faster
+        pass  # the job ignores SIGCHLD, or its own handler has collected the shell
     return int(text)
 
 
@@ -101,4 +104,4 @@ def _is_inheritable(descriptor: int) -> bool:
     try:
         return os.get_inheritable(descriptor)
     except OSError:
-        return False  # the descriptor that listed them
+        return False  # os.listdir used this descriptor to read the folder, and has closed it

@@ -1,5 +1,6 @@
-"""Find out which start of a rank this is: torchrun starts all ranks again when one fails, and each start has its own
-result.
+"""Find out how often this rank was started before: when one rank fails, torchrun starts all ranks again.
+
+Each start has its own result.
 """
 
 import os
@@ -8,20 +9,20 @@ from collections.abc import Mapping
 from ms_profiler.job.process import Identity
 from ms_profiler.store import anonymous, layout, run_info
 
-#: torchrun's variable: number of restarts of its ranks
+#: torchrun's environment variable with the number of times that it restarted the ranks
 _RESTARTS = "TORCHELASTIC_RESTART_COUNT"
 
 
 def earlier(folder: str, own: Identity, info: run_info.RunInfo, environ: Mapping[str, str]) -> tuple[int, str]:
-    """Return the number of earlier starts of this rank, and the name of the last result, empty without one.
+    """Return the number of earlier starts of this rank, and the name of the newest earlier result, empty if none.
 
-    After the first start nothing is read.
+    In the first start this function reads no file.
 
     Args:
         folder: the folder of the results.
-        own: the rank.
-        info: the info of this process.
-        environ: the environ of this process.
+        own: rank and job of this process.
+        info: the run's record of this process.
+        environ: the environment variables of this process.
     """
     count = environ.get(_RESTARTS, "")
     if not (count.isascii() and count.isdecimal() and len(count) < 6) or not int(count):

@@ -1,8 +1,8 @@
-"""Activation, called while the interpreter starts: wait for the import of a framework.
+"""Activate ms-profiler while the interpreter starts: wait for the import of a framework.
 
-Before that import, nothing is written or printed. The installed `.pth` file and `sitecustomize` may both call it; the
-second call does nothing. It imports only modules of this package that import nothing themselves: 2 ms in a process that
-never imports a framework.
+Before that import, ms-profiler writes and prints nothing. The installed `.pth` file and `sitecustomize` may both call
+`activate`; the second call does nothing. This module imports only small modules of this package, and modules that a
+starting interpreter has loaded. So a process that never imports a framework loses only 2 ms.
 """
 
 import os
@@ -30,7 +30,7 @@ def activate() -> None:
     try:
         _activate()
     except BaseException:
-        # An exception here, at the start of the interpreter, would end the job.
+        # an exception at the start of the interpreter would end the job
         if os.environ.get(import_hook.RAISE) == "1":
             raise
 
@@ -44,10 +44,10 @@ def _activate() -> None:
     try:
         origin.directory = os.getcwd()
     except OSError:
-        origin.directory = ""  # it is gone; a relative output_path then falls back
+        origin.directory = ""  # the current directory was deleted
     try:
-        # Python checked at its start whether the descriptor is open; since then a file may have got its number, such as
-        # the `.pth` file that calls us
+        # `sys.stderr` is None if descriptor 2 was closed when Python started. Another file may have the number 2 by
+        # now, for example the `.pth` file that calls this function.
         _stderr = os.fstat(2) if sys.stderr is not None else None
     except OSError:
         pass
@@ -57,28 +57,46 @@ def _activate() -> None:
         os.register_at_fork(after_in_child=_left_fork_server)
 
 
-def counts() -> bool:
-    """Return whether this process may be profiled: it is no helper, or a child that its fork server made."""
+def may_be_profiled() -> bool:
+    """Return whether this process may be profiled: it is not a helper process, or it is a child of a fork server."""
     return not _companion or (_companion == helper.FORK_SERVER and os.getpid() != _pid)
 
 
+def _is_main() -> bool:
+    """Return whether this is the main interpreter of the process.
+
+    The extension has one state for the whole process, so nothing is recorded in a subinterpreter.
+    """
+    for name in ("_interpreters", "_xxsubinterpreters"):  # names from CPython 3.13 on, and before
+        try:
+            interpreters = __import__(name)
+        except ImportError:
+            continue
+        return bool(interpreters.get_current() == interpreters.get_main())
+    return True
+
+
 def _begins(name: str) -> None:
+    if not _is_main():
+        return
     from ms_profiler import log
 
     log.keep_to(_stderr)
     if name == "mindspore":
         from ms_profiler.job.frameworks.mindspore import takeover
 
-        takeover.install(counts())
+        takeover.install(may_be_profiled())
     elif name == "torch":
         from ms_profiler.job.frameworks.torch import itt
 
-        itt.install(counts())
+        itt.install(may_be_profiled())
 
 
 def _imported(name: str, module: "ModuleType", start_ns: int, end_ns: int) -> None:
+    if not _is_main():
+        return
     try:
-        if counts():
+        if may_be_profiled():
             from ms_profiler.job import collection
 
             collection.framework_imported(name, module, start_ns, end_ns)
@@ -94,7 +112,7 @@ def _ends(name: str) -> None:
 
 
 def _left_fork_server() -> None:
-    """Begin in a child of a fork server that had imported the framework for it."""
+    """Begin to profile in a child of a fork server, if the fork server has imported a framework."""
     for name in PLUGINS:
         if name in sys.modules:
             import_hook.call(_imported, name, sys.modules[name], 0, 0)

@@ -1,24 +1,21 @@
-"""Boundaries between steps: those that each source reports until one source is chosen, and the reasons for the
-choice.
-"""
+"""The boundaries that each source reports until one source is chosen, reasons for the choice, and flags of steps."""
 
 from collections.abc import Hashable
 
 from ms_profiler.store.format import Flag, StepSource
 
-#: Boundaries held in memory while no source is chosen. A longer cycle of optimizers or accumulated batches is not
-#: recognised.
+#: Largest number of boundaries in memory while no source is chosen. A longer cycle of calls is not recognised.
 PENDING = 64
 
-#: why a source decides where steps end
+#: source -> why it decides where steps end, a text for the summary
 WHY = {
     StepSource.SCRIPT: "the script calls step()",
     StepSource.FRAMEWORK_LOOP: "the framework's own loop reports each step",
     StepSource.OPTIMIZER_CYCLE: "each full cycle of optimizer calls ends a step",
-    StepSource.TRAIN_CELL: "each call of the cell that trains, or each full cycle of several, is a step",
+    StepSource.TRAIN_CELL: "each call of the cell that trains, or each full cycle of several such cells, is a step",
     StepSource.EVALUATION_LOOP: "each batch of the framework's own evaluation is a step: nothing is trained",
     StepSource.DATASET: "each batch taken from the dataset begins a step",
-    StepSource.NETWORK_CALL: "each outermost call of the network is a step: no optimizer and no dataset reported any",
+    StepSource.NETWORK_CALL: "each outermost call of the network is a step: no optimizer and no dataset reported steps",
     StepSource.WHOLE_RUN: "nothing in the job separates one step from the next",
 }
 
@@ -26,40 +23,40 @@ COARSE, STRETCH = int(Flag.COARSE), int(Flag.STRETCH)
 
 
 class Marks:
-    """The flags of steps in a run with sampled steps."""
+    """The flags with which steps are written: whether a step is sampled, and to which stretch it belongs."""
 
     __slots__ = ("_since", "flags", "sampled")
 
     def __init__(self) -> None:
-        #: fine-grained records are being recorded now
+        #: whether fine-grained records are made now
         self.sampled = True
         #: flags of the steps that end from here on
         self.flags = 0
-        self._since = 0  # when `fine` was switched
+        self._since = 0  # time of the last change of `sampled`, ns
 
     def switch(self, sampled: bool, stretch: int, since: int) -> None:
-        """Note between two steps whether fine-grained records are made from here on.
+        """Note between two steps whether fine-grained records are made from now on.
 
         Args:
             sampled: whether fine-grained records are made.
-            stretch: number of the stretch of steps that the next one belongs to.
-            since: the time of the switch, ns; a step that began before has only a part of its records.
+            stretch: number of the stretch that the next step belongs to.
+            since: the time of the switch, ns; a step that began before it has only a part of its records.
         """
         if sampled is not self.sampled:
             self.sampled, self._since = sampled, since
         self.flags = (0 if sampled else COARSE) | (STRETCH if stretch % 2 else 0)
 
     def of(self, start_ns: int) -> int:
-        """Return the flags of a step that ends now; a step that began before the switch has only a part of its records.
+        """Return the flags of a step that ends now.
 
         Args:
-            start_ns: when it began.
+            start_ns: begin of the step; a step that began before the last switch counts as not sampled.
         """
         return self.flags | (COARSE if start_ns < self._since else 0)
 
 
 class Track:
-    """Boundaries of one source."""
+    """The boundaries of one source: the begin of its running step, and the steps that wait for the choice."""
 
     __slots__ = ("pending", "start")
 
@@ -73,11 +70,52 @@ class Track:
         return None if start is None else (start, end_ns)
 
 
-class Leader:
-    """Choose, among several networks called in turn, the one whose calls are the steps: the first to be called twice.
+class Tracks(dict[StepSource, Track]):
+    """The boundaries of each source."""
 
-    Another network replaces it after `TAKEOVER` calls between two calls of the first, because another part of the job
-    has begun.
+    def __init__(self) -> None:
+        super().__init__((source, Track()) for source in StepSource)
+
+    def forget(self) -> None:
+        """Note that no step runs."""
+        for track in self.values():
+            track.start = None
+
+    def open(self, at_ns: int | None) -> None:
+        """Begin a step for every source that reports only ends of steps and has no running step.
+
+        Args:
+            at_ns: the begin; None begins no step.
+        """
+        for source, track in self.items():
+            if track.start is None and source not in (StepSource.SCRIPT, StepSource.DATASET, StepSource.NETWORK_CALL):
+                track.start = at_ns
+
+    def clear_pending(self) -> None:
+        """Forget the boundaries that wait for a choice."""
+        for track in self.values():
+            track.pending.clear()
+
+    def enough(self, source: StepSource, optimizers: int) -> int:
+        """Return how many steps a source of a job that trains nothing has to report before it is chosen.
+
+        Args:
+            source: the source.
+            optimizers: the number of optimizers.
+        """
+        if source == StepSource.EVALUATION_LOOP:
+            return 1
+        batches = self[StepSource.DATASET]
+        if source == StepSource.NETWORK_CALL and (batches.pending or batches.start is not None):
+            return PENDING + 1  # never chosen: batches are preferred to calls of the network
+        return 2 if source == StepSource.NETWORK_CALL and not optimizers else PENDING
+
+
+class Leader:
+    """Choose the network whose calls are the steps, if the job calls several: the first network that is called twice.
+
+    If another network is called `TAKEOVER` times between two calls of the chosen one, another part of the job has
+    begun, and that network is chosen.
     """
 
     TAKEOVER = 4
@@ -87,7 +125,15 @@ class Leader:
         self._others: dict[Hashable, list[int]] = {}
 
     def called(self, which: Hashable, end_ns: int) -> list[int]:
-        """Return the ends of the steps that are known after this call, oldest first."""
+        """Note the end of a call of a network, and return the ends of the steps that this call makes known.
+
+        Args:
+            which: key of the network.
+            end_ns: end of the call.
+
+        Returns:
+            Ends of steps, oldest first.
+        """
         if which != self._leader:
             if len(self._others) > PENDING:
                 self._others.clear()

@@ -1,7 +1,7 @@
 """Measure the cost of recording in the job itself, and keep it within the share `overhead_budget`.
 
-Disk space is a budget, too. The less space is left for fine-grained records, the smaller is the share. So a job of any
-length has sampled steps to its end, see `thrift`.
+Disk space is a budget, too. The less space is left for fine-grained records, the smaller is the share (`thrift`). So a
+job of any length has sampled steps until its end.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -26,9 +26,9 @@ FREE: Final = 0.25
 def thrift(left: float) -> float:
     """Return the factor, at most 1, by which recording is reduced when little disk space is left.
 
-    The first part of the space, `FREE`, is filled at the full rate. Of the rest, let v be the free part: the rate falls
-    with the fourth power of v. If records first fill the rest at a rate r a second, the solution of dv/dt = -r v^4 is
-    v = (1 + 3 r t)^(-1/3). After t = 100 / r, 15 % of the rest is free, and the rate is a 2000th of the first.
+    Records fill the first part of the space, `FREE`, at the full rate. Let v be the free share of the rest: the rate
+    falls with the fourth power of v. If records first fill the rest at a rate r a second, the solution of
+    dv/dt = -r v^4 is v = (1 + 3 r t)^(-1/3). After t = 100 / r, 15 % of the rest is free, and the rate is r / 2000.
 
     Args:
         left: the free share of the space for fine-grained records, from 0 to 1.
@@ -47,16 +47,16 @@ class Budget:
         self._host = host
         self._share = 0.0
         self._room = 1  # bytes on disk for fine-grained records at the begin
-        self._records = 0  # at the last look
-        self._count = 0  # steps at the last look
-        self._spent = 0  # ns that sources have taken between steps since the last check
+        self._records = 0  # number of records at the last check
+        self._count = 0  # number of steps at the last check
+        self._spent = 0  # ns that recording took since the last check, without the cost of the records themselves
         self._pace = Pace(PAUSE, INTERVAL)
         self._bursts: Bursts | None = None
         #: cost of one hook, ns: {"idle_ns": while nothing is recorded, "span_ns": with a span}
         self.cost: dict[str, float] = {}
-        #: estimated time that recorders other than ours take of a step, ns
+        #: name of a framework's own recorder -> estimated time that it takes in each step, ns
         self.expected: dict[str, float] = {}
-        #: number of steps from which on `look` is to be called
+        #: number of steps after which to call `look` next
         self.next_look = 0
 
     def open(self, share: float) -> None:
@@ -66,7 +66,7 @@ class Budget:
             share: share of the wall time that recording may take; 0 is no limit.
         """
         self._share, self._bursts = share, None
-        # a process that starts later begins with the rest that the others have left
+        # other processes of the job may have used a part of the space before this one starts
         self._room = max(self._host.limit // 2, self._host.recorder.room(), 1)
         self._records, self._count, self._spent, self._pace = 0, 0, 0, Pace(PAUSE, INTERVAL)
         steps = self._host.steps
@@ -76,9 +76,9 @@ class Budget:
         self._measure()
 
     def _measure(self) -> None:
-        """Measure calls of a wrapped function that does nothing, paused: 200 calls take 0.3 ms.
+        """Measure the cost of a hook by calls of an empty function that is wrapped, while the recorder is paused.
 
-        The recorder measures the cost of a record in memory of its own.
+        The 200 calls take 0.3 ms. The recorder itself measures the other cost, that of a record (`span_cost`).
         """
 
         def nothing() -> None:
@@ -102,8 +102,9 @@ class Budget:
         self.cost = {"idle_ns": idle, "span_ns": idle + recorder.span_cost()}
 
     def spend(self, ns: int) -> None:
-        """Count time that recording took in addition to its records: in sources between two steps, or in a framework's
-        recorder.
+        """Count time that recording took in addition to its records.
+
+        Sources between two steps take such time, and a framework's own recorder.
 
         Args:
             ns: the time.
@@ -114,11 +115,13 @@ class Budget:
             self._spent += ns
 
     def look(self, count: int) -> int:
-        """Check whether the records since the last check cost too much, or continue the sampling plan; return the step
-        of the next check.
+        """Check whether the records since the last check cost too much, or continue the sampling plan.
 
         Args:
             count: the number of steps so far.
+
+        Returns:
+            The number of steps after which to call this function next.
         """
         bursts = self._bursts
         if bursts is not None:
@@ -164,7 +167,7 @@ class Budget:
         return self._share * thrift(self._host.recorder.room() / self._room)
 
     def _settle(self, bursts: Bursts) -> None:
-        """Record the next steps as planned."""
+        """Apply the sampling plan to the next steps."""
         steps = self._host.steps
         if steps.marks.sampled is not bursts.sampled:
             self._host.recorder.fine(bursts.sampled)

@@ -1,9 +1,13 @@
 """Choose the steps to sample where recording all of them costs too much.
 
-The run is cut into stretches of consecutive steps. In each stretch one burst of steps is sampled, at a random place. So
-each step of a stretch is equally likely, whatever rhythm the job has. The cost of a sampled step is measured by
-comparison with its neighbours, which are not sampled. A stretch is so long that its burst stays within the share. Where
-all steps may be sampled, the burst is inverted: some steps are left out to measure the others.
+The run is divided into stretches of consecutive steps. In each stretch one burst of steps is sampled, at a random
+place. So a periodic pattern of the job does not distort the sample. The cost of a sampled step is its length minus the
+length of its neighbours, which are not sampled. A stretch is so long that its burst takes at most the share of the time
+that recording may take. Where that share allows all steps, the burst is inverted: its steps are the only ones that are
+not sampled, and the comparison with them gives the cost.
+
+A stretch may have thousands of steps. So blocks of steps are also compared within a stretch. When the length of steps
+has changed, the stretch ends early, and the next stretches are shorter.
 """
 
 import math
@@ -12,37 +16,44 @@ from collections import deque
 
 from ms_profiler.job.sources import NEVER
 
-#: steps of a burst, least and most: more where sources take more than a quarter of it at its ends. Switching PyTorch's
-#: hooks took 0.3 ms of the first step and 0.25 ms of the one after the last, beside 0.2 ms for the records of a step
+#: smallest and largest number of steps of a burst. Between them, the number is so large that the begin and end of the
+#: burst cost a quarter of its records. Switching PyTorch's hooks took 0.3 ms at the begin of a burst and 0.25 ms at its
+#: end, in a job where the records of a step took 0.2 ms.
 LEAST, MOST = 8, 64
-#: largest number of steps of a stretch; smallest and largest number in a stretch that leaves some steps out
+#: largest number of steps of a stretch; smallest and largest number of steps of a stretch with an inverted burst
 LONGEST, PROBE, PROBE_MOST = 1 << 16, 128, 1 << 13
-#: longest stretch, as a part of all steps so far
+#: a stretch has at most 1 / PART of the number of steps so far; once the loan is spent, at most that number itself
 PART = 2
-#: part of the share that bursts spend: while nothing changes; after more than the share was spent; while steps change
+#: loan: recording may exceed its share by this part of the time, before the cost is known and after changes
+LOAN = 0.002
+#: number of steps between two comparisons within a stretch: the larger of BLOCK and 1 / BLOCKS of all steps so far
+BLOCK, BLOCKS = 128, 32
+#: part of the share that bursts may take: usually; after recording has taken more than its share; after the length of
+#: steps has changed
 CALM, REPAYING, ALERT = 0.7, 0.4, 2.0
-#: stretches for which the rate stays up after a change
+#: number of stretches with the part ALERT of the share after a change
 ALERTED = 8
-#: comparisons with neighbours before the measured cost replaces the computed one; their median counts
+#: number of comparisons with neighbours after which their median replaces the computed cost; the number that is kept
 COMPARED, REMEMBERED = 5, 31
-#: cost of an operator with PyTorch's own hook, relative to the recorder's part of that cost
+#: the whole cost of recording an operator, which includes PyTorch's own hook, divided by the recorder's part of it
 HOOK = 3.0
-#: sampled steps that may be saved up for a change
+#: largest balance of unspent time, as a multiple of the cost of a sampled step
 SAVED = 256
-#: a step is slow from this multiple of the usual length on; steps have changed from this relative change on
+#: a step is slow if its length is more than this multiple of the usual length; the length of steps has changed if it
+#: differs by more than this part of the usual length
 LONG, CHANGED = 1.7, 0.08
-#: parts of a stretch: other steps, the burst, the step after the burst
+#: part of a stretch before each of its marks: 0 for other steps, 1 for the burst, 2 for the step after the burst
 _PARTS = (0, 1, 2, 0)
 
 
 class Dice:
-    """A private source of random numbers: the job's own generators are not touched, not even by an import."""
+    """A private source of random numbers, which neither uses the job's generators nor imports a module with them."""
 
     def __init__(self) -> None:
         self._state = int.from_bytes(os.urandom(8), "little")
 
     def below(self, bound: int) -> int:
-        """Return a random number from 0 to below `bound`: splitmix64, https://prng.di.unimi.it/splitmix64.c."""
+        """Return a random integer, at least 0 and below `bound`: splitmix64, https://prng.di.unimi.it/splitmix64.c."""
         mask = (1 << 64) - 1
         self._state = mixed = (self._state + 0x9E3779B97F4A7C15) & mask
         mixed = ((mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9) & mask
@@ -51,43 +62,45 @@ class Dice:
 
 
 class Bursts:
-    """Plan stretches and their bursts; the caller reports the time at the steps that the plan names.
+    """Plan stretches and their bursts; the caller reports the time after each step that `next_look` names.
 
     Args:
         share: the share of the time that recording may take.
         count: the number of steps so far.
-        now: ns.
+        now: the current time, ns.
         debt_ns: time that recording has taken beyond its share so far.
         cost_ns: cost of recording a step, as computed from its records.
         step_ns: duration of a step.
     """
 
     def __init__(self, share: float, count: int, now: int, debt_ns: float, cost_ns: float, step_ns: float) -> None:
-        #: share of the time from here on that recording may take
+        #: share of the time that recording may take from now on
         self.share = share
         self._dice = Dice()
         self._balance, self._computed, self._usual = -debt_ns, cost_ns, step_ns
         self._extra: deque[float] = deque(maxlen=REMEMBERED)
-        self._fixed = 0.0  # ns to begin and to end a burst
-        self._alert = 0  # stretches for which the rate stays up
-        self._deaf = False  # do not react to slow steps until a stretch has shown how long steps are now
+        self._fixed = 0.0  # time to begin and to end a burst, ns
+        self._alert = 0  # number of stretches that still get the higher rate
+        self._deaf = False  # whether slow steps have no effect, until a stretch has measured the steps again
         self._probe = PROBE
+        self._began = now
+        self._lent = False  # whether the next stretch uses the rate ALERT even if the share is spent
+        self._off = 0.0  # relative difference of the last block of steps from the usual length
         #: number of the current stretch
         self.stretch = 0
-        #: the steps from here on are sampled
+        #: whether the next steps are sampled
         self.sampled = True
-        #: number of steps from which on `passed` is to be called
+        #: number of steps after which to call `passed` next
         self.next_look = 0
         self._begin(count, now)
 
     @property
     def cost(self) -> float:
-        """Return the cost of recording a step, ns: the median of the comparisons with neighbours, once there are
-        enough.
+        """Return the cost of recording a step, ns: with few comparisons the computed cost, then their median.
 
-        The standard error of the median is added, for a normal distribution: 0.93 times the distance of the quartiles,
-        divided by the root of the number of comparisons (Kendall and Stuart, The Advanced Theory of Statistics 1,
-        10.12).
+        A comparison is that of a burst with its neighbours. The standard error of the median is added, for a normal
+        distribution: 0.93 times the distance of the quartiles, divided by the root of the number of comparisons
+        (Kendall and Stuart, The Advanced Theory of Statistics 1, 10.12).
         """
         found, count = sorted(self._extra), len(self._extra)
         if count < COMPARED:
@@ -106,11 +119,11 @@ class Bursts:
         self._since += ns
 
     def slow(self, count: int, now: int) -> None:
-        """Raise the rate after a slow step: the stretch ends here, and shorter ones follow.
+        """Raise the rate after a slow step: the stretch ends here, and shorter stretches follow.
 
         Args:
             count: the number of steps so far.
-            now: ns.
+            now: the current time, ns.
         """
         self._deaf = True
         if not self._inverse and self._balance > 0:
@@ -119,46 +132,81 @@ class Bursts:
             self._begin(count, now)
 
     def passed(self, count: int, now: int, computed_ns: float) -> None:
-        """Continue the plan after the step that it named.
+        """Continue the plan after step `next_look`.
 
         Args:
             count: the number of steps so far.
-            now: ns.
+            now: the current time, ns.
             computed_ns: computed cost of the records of each step since the last call.
         """
         if self.sampled:
             self._computed = computed_ns
-        if count < self._marks[-1]:
+        if count < self._marks[self._place] and self._drifts(count, now):
+            self._restart(count, now)
+        elif count < self._marks[-1]:
             self._reach(count, now)
-            self.next_look = self._marks[self._place]
+            self.next_look = self._next(count)
         else:
             self._end(count, now)
             self._deaf = False
             self._begin(count, now)
 
+    def _next(self, count: int) -> int:
+        """Return the number of steps after which to call `passed` next: the next mark, or less to compare lengths."""
+        mark = self._marks[self._place]
+        return mark if self.sampled or self._place == 2 else min(mark, count + max(BLOCK, count // BLOCKS))
+
+    def _drifts(self, count: int, now: int) -> bool:
+        """Return whether the last two blocks of steps both were longer, or both shorter, than usual."""
+        before, self._off = self._off, (now - self._since) / max(count - self._at, 1) / self._usual - 1
+        return min(abs(before), abs(self._off)) > CHANGED and before * self._off > 0
+
+    def _restart(self, count: int, now: int) -> None:
+        """Take the step length of the last block as the usual one; end the stretch unless share and loan are spent."""
+        usual = self._usual * (1 + self._off)
+        self._reach(count, now)
+        if self._credit(now, self._gained()):
+            self._end(count, now)
+            self._usual, self._alert, self._lent = usual, ALERTED, True
+            self._begin(count, now)
+        else:
+            self._usual, self._off, self.next_look = usual, 0.0, self._next(count)
+
+    def _credit(self, now: int, more: float = 0.0) -> bool:
+        """Return whether recording has taken less than its share plus the loan; `more`, ns, is added to the balance."""
+        return self._balance + more + LOAN * (now - self._began) > 0
+
+    def _gained(self) -> float:
+        """Return what the stretch has added to the balance so far, ns: its share of the time, minus what it cost."""
+        others, own, after = self._steps
+        sampled = others + after if self._inverse else own
+        return self.share * (sum(self._times) + self._spent) - sampled * self.cost - self._spent
+
     def _begin(self, count: int, now: int) -> None:
-        """Draw the next stretch."""
+        """Plan the next stretch, with its burst at a random place."""
         burst = max(LEAST, min(MOST, int(4 * self._fixed / self.cost)))
         rate = CALM if self._balance >= 0 else REPAYING
-        if self._alert and self._balance > 0:
+        if self._alert and (self._balance > 0 or self._lent):
             rate, self._alert = ALERT, self._alert - 1
+        self._lent, self._off = False, 0.0
         price = burst * self.cost + self._fixed
         length = max(int(price / max(rate * self.share * self._usual, 1.0)), 2 * burst) + 1
         self._inverse = self.cost < CALM * self.share * self._usual
         if self._inverse:
             burst, length = LEAST, self._probe
-        # one noisy comparison must not exclude the rest of the run
-        most = max(PROBE, count // PART) if len(self._extra) >= COMPARED else PROBE
+        # one noisy comparison must not make a stretch so long that the rest of the run is not sampled
+        part = count // PART if self._credit(now) else count
+        most = max(PROBE, part) if len(self._extra) >= COMPARED else PROBE
         length = min(length, LONGEST, max(most, 2 * burst + 1))
         begin = count + self._dice.below(length - burst + 1)
         self.stretch += 1
         self.sampled = self._inverse
-        # in the step after a burst records are switched off
+        # fine-grained records are switched off within the step after a burst, so that step is counted separately
         self._marks, self._place = [begin, begin + burst, begin + burst + 1, count + length], 0
         self._steps, self._times, self._spent = [0, 0, 0], [0, 0, 0], 0
         self._at, self._since = count, now
         self._turn(count)
-        self.next_look = self._marks[self._place]
+        self.next_look = self._next(count)
 
     def _reach(self, count: int, now: int) -> None:
         part = _PARTS[self._place]
@@ -174,15 +222,14 @@ class Bursts:
             self._place += 1
 
     def _end(self, count: int, now: int) -> None:
-        """Measure the stretch that ends: the length of the neighbours, and the extra time of a sampled step.
+        """Measure the stretch that ends: the length of steps that are not sampled, and the extra time of sampled ones.
 
         Args:
             count: the number of steps so far.
-            now: ns.
+            now: the current time, ns.
         """
         self._reach(count, now)
-        (others, own, after), (others_ns, own_ns, after_ns), share = self._steps, self._times, self.share
-        sampled = others + after if self._inverse else own
+        (others, own, after), (others_ns, own_ns, after_ns) = self._steps, self._times
         if others and own:
             beside = others_ns / others
             if self._inverse:
@@ -190,14 +237,12 @@ class Bursts:
             else:
                 self._extra.append((own_ns + after_ns - beside * (own + after)) / own)
             self._fixed = float(self._spent)
-        elapsed = others_ns + own_ns + after_ns + self._spent
-        self._balance += share * elapsed - sampled * self.cost - self._spent
-        self._balance = min(self._balance, SAVED * self.cost)
+        self._balance = min(self._balance + self._gained(), SAVED * self.cost)
         if not others:
             return
         usual = others_ns / others - (self.cost if self._inverse else 0.0)
         if abs(usual - self._usual) > CHANGED * self._usual:
             self._alert = ALERTED
         self._usual = max(usual, 1.0)
-        if self._inverse and len(self._extra) >= COMPARED and self.cost < share * self._usual:
+        if self._inverse and len(self._extra) >= COMPARED and self.cost < self.share * self._usual:
             self._probe = min(2 * self._probe, PROBE_MOST)

@@ -9,7 +9,8 @@ from ms_profiler.job import kinship, origin, process
 from ms_profiler.job.recording import Recording
 from ms_profiler.job.session import Session
 
-_lock = threading.Lock()
+#: reentrant, because a signal handler may import a framework on the thread that holds the lock
+_lock = threading.RLock()
 _current: Session | None = None
 _asked = False
 
@@ -25,8 +26,8 @@ def framework_imported(name: str, module: Any, start_ns: int, end_ns: int) -> No
     Args:
         name: the framework's top-level module.
         module: the module itself.
-        start_ns: when its import began, CLOCK_MONOTONIC_RAW.
-        end_ns: when its import ended.
+        start_ns: begin of its import, CLOCK_MONOTONIC_RAW ns.
+        end_ns: end of its import.
     """
     global _current, _asked
     with _lock:
@@ -60,10 +61,10 @@ def _open(since_ns: int) -> None:
 
 
 def for_script(anonymous: bool = False) -> Session:
-    """Return the session of this process; make it if missing. It hooks every framework when it is imported.
+    """Return the session of this process; make it if there is none. The session hooks each framework after its import.
 
     Args:
-        anonymous: replace names of the job, where the session is made now.
+        anonymous: whether a new session replaces names of the job; an existing session stays as it is.
     """
     global _current
     with _lock:

@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-#: longest line that is read, in bytes
+#: largest output that `wait` returns, in bytes
 _LINE = 4096
-#: seconds between two calls of `leaves`
+#: milliseconds between two calls of `leaves`
 _PAUSE_MS = 5
 
 
@@ -24,11 +24,11 @@ class Detached(NamedTuple):
     reader: int
 
     def wait(self, timeout: float, leaves: Callable[[], object] = bool) -> str | None:
-        """Wait for the program and return its output; None when it takes longer than `timeout`, and continues alone.
+        """Wait for the program and return its output; None if the program still runs when the wait ends.
 
         Args:
-            timeout: seconds.
-            leaves: polled while waiting; a true result ends the wait.
+            timeout: longest wait, in seconds.
+            leaves: called again and again during the wait; a true result ends the wait.
         """
         text = b""
         end = time.monotonic() + timeout
@@ -41,6 +41,6 @@ class Detached(NamedTuple):
                     part = os.read(self.reader, _LINE)
                     ended = not part
                     text = (text + part)[:_LINE]
-        finally:  # a signal's handler may raise
+        finally:  # a signal handler of the job may raise an exception
             os.close(self.reader)
         return text.decode("utf-8", "replace") if ended else None

@@ -1,4 +1,4 @@
-"""Keep our own errors from the job."""
+"""Catch our own errors, so that they do not reach the job."""
 
 import functools
 import gc
@@ -9,10 +9,10 @@ from collections.abc import Callable
 from types import CodeType, FunctionType, MethodType, WrapperDescriptorType
 from typing import Any
 
-#: Set to 1, an error of ours ends the job with a traceback: for tests only.
+#: Variable for tests: with the value 1, an error of ours is raised in the job.
 RAISE = "MS_PROFILER_RAISE"
 _PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
-#: packages whose functions of C a function of ours calls
+#: packages with C functions that our functions call
 _CALLED = (
     "ms_profiler",
     "torch",
@@ -25,14 +25,14 @@ _CALLED = (
     "psutil",
     "wrapt",
 )
-#: classes of arguments of an exception whose text can be made without the script
+#: classes whose text Python makes without calling code of the script, if they are arguments of an exception
 _PLAIN = (str, int, float, bytes, bool, type(None))
 
 
 class Guard:
-    """Context manager that notes an error of ours and suppresses it; exceptions of the job's signal handlers pass.
+    """Context manager that notes and suppresses an error of ours, but not an exception of the job's signal handlers.
 
-    It is a class, because a generator of contextlib takes 2.5 us to enter and leave, five times as much.
+    It is a class, because a generator of contextlib takes 2.5 us to enter and leave, five times as long.
 
     Args:
         failed: called with the description and the error.
@@ -51,11 +51,11 @@ class Guard:
     def __exit__(self, kind: type[BaseException] | None, reason: BaseException | None, _: Any) -> bool:
         if reason is None:
             return False
-        return self._told(reason)
+        return self._noted(reason)
 
     def __call__(self, reason: BaseException) -> None:
         """Note an error of ours; raise an exception of the job again."""
-        if not self._told(reason):
+        if not self._noted(reason):
             raise reason
 
     def around(self, call: Callable[[], None]) -> Callable[[], None]:
@@ -67,8 +67,8 @@ class Guard:
 
         return guarded
 
-    def _told(self, reason: BaseException) -> bool:
-        """Note an error of ours; return False where it is the job's."""
+    def _noted(self, reason: BaseException) -> bool:
+        """Note an error of ours; return False, without a note, if the job raised it."""
         try:
             if is_of_the_job(reason):
                 return False
@@ -83,23 +83,23 @@ class Late:
     """Delay signals of the job while ms-profiler does its last work.
 
     Args:
-        put_off: `Recorder.put_off_signals`.
+        delay: `Recorder.delay_signals`.
     """
 
-    __slots__ = ("_put_off",)
+    __slots__ = ("_delay",)
 
-    def __init__(self, put_off: Callable[[bool], None]) -> None:
-        self._put_off = put_off
+    def __init__(self, delay: Callable[[bool], None]) -> None:
+        self._delay = delay
 
     def __enter__(self) -> None:
-        self._put_off(True)
+        self._delay(True)
 
     def __exit__(self, *_: object) -> None:
-        self._put_off(False)
+        self._delay(False)
 
 
 class Uncollected:
-    """Run a block of ours without garbage collection: in a fork child it would finalize objects of the parent.
+    """Run a block of ours without garbage collection, which would finalize the parent's objects in a fork child.
 
     PyTorch prints an error when a worker of one loader collects the iterator of another loader.
     """
@@ -119,8 +119,8 @@ def is_of_the_job(reason: BaseException) -> bool:
     """Return whether an exception from a function of ours was raised by the job.
 
     Python calls the job's signal handlers between any two instructions, also between ours. An exception of such a
-    handler, for example a timeout by SIGALRM, is meant for the job. So is one that another thread sends to this one
-    (`PyThreadState_SetAsyncExc`): it appears in a frame of ours and is of a class that we do not know.
+    handler, for example a timeout by SIGALRM, is meant for the job. So is an exception that another thread sends to
+    this thread (`PyThreadState_SetAsyncExc`): it appears in a frame of ours and has a class that we do not know.
     """
     if not isinstance(reason, Exception):
         return True
@@ -135,7 +135,7 @@ def is_of_the_job(reason: BaseException) -> bool:
 
 
 def _code(handler: Any) -> CodeType | None:
-    """Return the code that a handler of a signal runs, without calling code of the script for it."""
+    """Return the code object of a signal handler, without calling code of the script; None if it has no code object."""
     while type(handler) is functools.partial:
         handler = handler.func
     if type(handler) is MethodType:
@@ -147,7 +147,7 @@ def _code(handler: Any) -> CodeType | None:
 
 def _is_known(kind: type[BaseException]) -> bool:
     """Return whether a class of exceptions is Python's, ours, or of a library that we call."""
-    name = vars(kind).get("__module__", "builtins")  # the classes of C have no such entry
+    name = vars(kind).get("__module__", "builtins")  # classes written in C have no such entry
     return type(name) is str and name.partition(".")[0] in (*sys.stdlib_module_names, *_CALLED)
 
 

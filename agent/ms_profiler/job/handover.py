@@ -1,6 +1,6 @@
 """The end of a run: start the analysis of the store in another interpreter, and print the path of the result.
 
-The ranks of one launch on one host share one analysis, which the last of them to end starts. So a node with eight ranks
+All ranks of one launch on one host share one analysis. The rank that ends last starts it. So a node with eight ranks
 does not run eight analyses at the same time.
 """
 
@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from ms_profiler import log
-from ms_profiler.job import analyser, apart, origin
+from ms_profiler.job import analyser, apart, origin, process
 from ms_profiler.job.detached import Detached
 from ms_profiler.job.recorder.contract import Recorder
 from ms_profiler.job.recording import Recording
@@ -22,7 +22,7 @@ from ms_profiler.store import alive, layout, run_info
 EXTRA = "pip install 'ms-profiler[analysis]'"
 #: Part of `exit_timeout` that CANN's msprof may take when the job waits for the analysis.
 MSPROF_SHARE = 0.6
-#: Bytes of records that the analysis reads in a second: 32 of an event, in about 1 us (`benchmarks/RESULTS.md`).
+#: Bytes of records that the analysis reads in a second: an event of 32 bytes takes 1 us (`benchmarks/RESULTS.md`).
 SPEED: Final = 30_000_000
 #: A package that only the analysis needs.
 NEEDED = "polars"
@@ -47,21 +47,23 @@ def finish(recording: Recording, recorder: Recorder) -> None:
         recording.say(f"recorded to {result} ; to analyse: {later}")
         return
     if importlib.util.find_spec(NEEDED) is None:
-        recording.say(f"recorded to {result} ; to analyse: {EXTRA} && {later}")
+        # the packages that analyse have no versions for a free-threaded Python
+        where = ", in an environment whose Python has the GIL" if process.free_threaded() else ""
+        recording.say(f"recorded to {result} ; to analyse{where}: {EXTRA} && {later}")
         return
     if not sys.executable:
         recording.say(f"recorded to {result} ; this interpreter does not know its own path, to analyse: {later}")
         return
     results = _last_of_launch(recording)
     if not results:
-        recording.say(f"recorded to {result} ; analysed when the last rank ends, then: {look}")
+        recording.say(f"recorded to {result} ; the last rank to end starts the analysis ; to see the result: {look}")
     elif how := _unwaited(recording, results):
-        _leave(recording, results)
-        recording.say(f"recorded to {result} ; {how}, then: {look}")
+        _start_in_background(recording, results)
+        recording.say(f"recorded to {result} ; {how} ; to see the result: {look}")
     else:
         if recording.speaks and log.has_reader():
-            # the reader of stderr is released when the job ends, and sees no line after this one
-            recording.say(f"recorded to {result} ; being analysed, then: {look}")
+            # if stderr is a pipe or socket, it is closed before the wait, so this is the last line that its reader gets
+            recording.say(f"recorded to {result} ; being analysed ; to see the result: {look}")
         recorder.exit_wait(
             _start(recording, results),
             recording.options.exit_timeout,
@@ -72,7 +74,7 @@ def finish(recording: Recording, recorder: Recorder) -> None:
 
 
 def during(recording: Recording) -> None:
-    """Start the analysis of a recording that ended while the job continues, if its option `analyse` says so.
+    """Start the analysis of a recording that ended while the job continues, or print the command for it.
 
     Args:
         recording: the recording that has just ended.
@@ -85,8 +87,8 @@ def during(recording: Recording) -> None:
     if idle or not sys.executable or importlib.util.find_spec(NEEDED) is None:
         recording.say(f"recorded to {result} ; to analyse: {later}")
     elif how := _unwaited(recording, [result]):
-        _leave(recording, [result])
-        recording.say(f"recorded to {result} ; {how}, then: {look}")
+        _start_in_background(recording, [result])
+        recording.say(f"recorded to {result} ; {how} ; to see the result: {look}")
     else:
         line = _start(recording, [result]).wait(recording.options.exit_timeout)
         if line is None:
@@ -107,7 +109,7 @@ def takes(results: list[str]) -> float:
 
 
 def _unwaited(recording: Recording, results: list[str]) -> str:
-    """Return words that say why the job does not wait for the analysis; empty if it waits."""
+    """Return the reason why the job does not wait for the analysis, for a message; empty if it waits."""
     if recording.options.analyse == "off":
         return f"copied to {recording.options.collect} in the background"
     if recording.options.analyse == "async":
@@ -120,7 +122,7 @@ def _unwaited(recording: Recording, results: list[str]) -> str:
 
 def _late(recording: Recording, look: str) -> str:
     limit = f"exit_timeout is {recording.options.exit_timeout:g} s"
-    return f"the analysis has not ended ({limit}) and continues in the background, then: {look}"
+    return f"the analysis takes longer ({limit}) and continues in the background ; to see the result: {look}"
 
 
 def _failed(result: str, later: str) -> str:
@@ -128,16 +130,16 @@ def _failed(result: str, later: str) -> str:
 
 
 def _start(recording: Recording, results: list[str]) -> Detached:
-    """Start the analysis of `results`, this recording's own first; the job waits for it.
+    """Start the analysis of `results`, with this recording's own result first; the caller waits for it.
 
-    msprof gets a part of the time only: the rest is for our own files.
+    CANN's msprof may take only a part of `exit_timeout`, so that time is left for our own files.
     """
     share = recording.options.exit_timeout * MSPROF_SHARE / len(results)
     with _log(recording.result, recording.options.anonymize) as messages:
         return analyser.start([*_words(recording, results), "--msprof-timeout", f"{share:g}"], messages)
 
 
-def _leave(recording: Recording, results: list[str]) -> None:
+def _start_in_background(recording: Recording, results: list[str]) -> None:
     """Start the analysis of `results` as `_start` does; the job does not wait for it."""
     with _log(recording.result, recording.options.anonymize) as messages:
         analyser.detach(_words(recording, results), messages)
@@ -152,7 +154,7 @@ def _words(recording: Recording, results: list[str]) -> list[str]:
 
 
 def _target(place: str | None) -> str:
-    """Return the place that receives a copy; empty where there is none."""
+    """Return the absolute path or URL that receives a copy of the result; empty if no copy is requested."""
     if not place or "://" in place:
         return place or ""
     return os.path.abspath(os.path.join(origin.directory, os.path.expanduser(place)))
@@ -164,9 +166,9 @@ def _log_path(result: str) -> str:
 
 @contextmanager
 def _log(result: str, anonymous: bool) -> Iterator[int]:
-    """Yield a descriptor of the file that the analysis writes its messages to."""
+    """Yield a descriptor of the file for the messages of the analysis."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-    path = os.devnull if anonymous else _log_path(result)  # it names paths
+    path = os.devnull if anonymous else _log_path(result)  # paths in the messages would name the job
     descriptor = apart.above(os.open(path, flags, layout.FILE_MODE))
     try:
         yield descriptor
@@ -179,7 +181,8 @@ def _last_of_launch(recording: Recording) -> list[str]:
 
     A job without a launcher counts as a launch as well, because its children may be ranks with their own results. Each
     rank marks its end before it looks at the others. So the last rank to look finds that all have ended. If several
-    ranks find that, the one that creates a certain file analyses: O_EXCL works on every file system, flock does not.
+    ranks find that, the rank that creates the file `analysed_N` starts the analysis. The file is created with O_EXCL,
+    which works on every file system; flock does not.
     """
     alone = recording.identity.world_size <= 1 and len(layout.process_dirs(recording.result)) <= 1
     if alone or not recording.info.job:
@@ -189,7 +192,7 @@ def _last_of_launch(recording: Recording) -> list[str]:
     if running or not results:
         return []
     try:
-        # after a restart by the launcher there are more results of this launch
+        # N is the number of results: after a restart by the launcher, the same launch has more of them
         _touch(results[0], f"analysed_{len(results)}", os.O_EXCL)
     except FileExistsError:
         return []
@@ -202,8 +205,11 @@ def _touch(result: str, name: str, flags: int = 0) -> None:
 
 
 def _siblings(recording: Recording, parent: str) -> tuple[list[str], bool]:
-    """Return the results of this launch on this host, and whether any of their jobs still runs."""
-    results, running = [], False
+    """Return the results of this launch on this host, and whether any of their jobs still runs.
+
+    A process may have several results: its script called the profiler, or the process replaced itself by exec.
+    """
+    results, ended, others = [], set[tuple[int, int]](), set[tuple[int, int]]()
     for name in sorted(os.listdir(parent)):
         result = os.path.join(parent, name)
         if not name.endswith(layout.SUFFIX) or not name.startswith(recording.info.host):
@@ -215,6 +221,6 @@ def _siblings(recording: Recording, parent: str) -> tuple[list[str], bool]:
         if info.job != recording.info.job or info.host != recording.info.host:
             continue
         results.append(result)
-        ended = os.path.exists(os.path.join(result, layout.FRAMEWORK, "ended"))
-        running = running or (not ended and alive.is_alive(info.pid, info.process_start))
-    return results, running
+        has_ended = os.path.exists(os.path.join(result, layout.FRAMEWORK, "ended"))
+        (ended if has_ended else others).add((info.pid, info.process_start))
+    return results, any(alive.is_alive(*process) for process in others - ended)

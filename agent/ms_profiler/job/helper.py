@@ -1,6 +1,7 @@
 """Recognise processes that inherit the variable but are not part of the job; they are not profiled.
 
-Every start of an interpreter decides this from the command line alone, before it imports anything.
+At every start of an interpreter, ms-profiler decides this from the command line and the variable MS_ROLE, before the
+interpreter imports anything of the job.
 """
 
 import os
@@ -9,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-#: Programs, without version, that never train. They come without ".py": a script "ld.py" is the user's.
+#: Programs that never train, without their version. The suffix ".py" counts: a script "ld.py" is the user's.
 PROGRAMS = frozenset(
     """
     pip pipx conda mamba micromamba virtualenv uv poetry pyproject-build _in_process.py
@@ -29,6 +30,9 @@ LAUNCHERS = frozenset(
     (
         *("msrun", "mindspore.parallel.cluster.run"),
         *("torchrun", "torch.distributed.run", "torch.distributed.launch", "torch.backends.xeon.run_cpu"),
+        *("accelerate", "accelerate-launch", "accelerate.commands.accelerate_cli", "accelerate.commands.launch"),
+        *("deepspeed", "deepspeed.pt", "deepspeed.launcher.runner", "deepspeed.launcher.launch"),
+        *("composer", "composer.cli.launcher", "colossalai", "fabric", "horovodrun"),
     )
 )
 #: Folders of scripts that a framework starts itself, to compile kernels and to generate operators. PyTorch's compile
@@ -40,8 +44,8 @@ COMPILERS = {
     "/torch/_inductor/": "PyTorch",
     "/torch/_vendor/quack/": "PyTorch",
 }
-#: Begin of the program with which PyTorch, until 2.12, tests whether the processor has the instructions that it
-#: compiled for.
+#: First words of the program with which PyTorch, until 2.12, tests whether the processor has the instructions for which
+#: PyTorch compiles.
 INSTRUCTIONS = "import torch\nfrom ctypes import cdll\ncdll.LoadLibrary("
 
 FORK_SERVER = "multiprocessing's fork server"
@@ -91,16 +95,16 @@ def arguments(command: "Sequence[str]") -> int:
 
 
 def is_tool(command: "Sequence[str]") -> str:
-    """Return why a process is a tool, in which ms-profiler does nothing at all; empty if it is none."""
+    """Return which tool a process is; empty if it is none. ms-profiler does nothing in tools."""
     how, what = program(command)
     if how == "-c":
         return "multiprocessing's resource tracker" if ".resource_tracker import main" in what else ""
     name, known = (what.partition(".")[0], MODULES) if how else (_name(what), PROGRAMS)
-    return f"{name} is a tool" if name in known else ""
+    return f"the tool {name}" if name in known else ""
 
 
 def is_companion(command: "Sequence[str]", environ: "Mapping[str, str]") -> str:
-    """Return why a process is a helper of a job; empty when it is to be profiled.
+    """Return why a process is a helper of a job; empty if it is not one.
 
     A helper may import the framework, whose own profiler must not start there.
     """
@@ -121,7 +125,7 @@ def is_companion(command: "Sequence[str]", environ: "Mapping[str, str]") -> str:
 
 
 def is_helper(command: "Sequence[str]", environ: "Mapping[str, str]") -> str:
-    """Return why a process is not profiled; empty when it counts."""
+    """Return why a process is not profiled; empty if it may be profiled."""
     return is_tool(command) or is_companion(command, environ)
 
 

@@ -18,8 +18,8 @@ class Hooks:
     """Hook frameworks, each once, and report the state of each hook.
 
     Args:
-        host: the session that hooks record into.
-        devices: declares the sources of devices.
+        host: the session that records.
+        devices: a concern of a plugin, which registers the tracing of devices with the session.
     """
 
     def __init__(self, host: "Host", devices: "Callable[[Host], list[base.Target]]") -> None:
@@ -27,16 +27,16 @@ class Hooks:
         self._devices = devices
         self.plugins: list[base.Plugin] = []
         self._awaited: set[str] = set()
-        #: calls of a framework's own profiler reach this session
+        #: whether our classes replace the frameworks' own profiler classes
         self.redirects = False
 
     def add(self, name: str, start_ns: int = 0, end_ns: int = 0) -> bool:
-        """Hook a framework that is imported; return whether it was not hooked before.
+        """Hook an imported framework; return False if it was hooked before.
 
         Args:
             name: its top-level module.
-            start_ns: when its import began; 0 when that was not seen.
-            end_ns: when its import ended.
+            start_ns: begin of its import; 0 if unknown.
+            end_ns: end of its import.
         """
         if any(plugin.framework == name for plugin in self.plugins):
             return False
@@ -76,7 +76,7 @@ class Hooks:
         """Write the frameworks and the state of their hooks into a run's record.
 
         Args:
-            recording: the recording that has the record.
+            recording: the recording of the run.
             ended: whether to add the mode and the device, which are known only at the end.
         """
         info = recording.info

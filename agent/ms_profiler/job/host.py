@@ -1,6 +1,6 @@
 """The part of a session that hooks, sources, devices and samplers may use.
 
-They know this protocol and not the session, so that imports in `job` point one way.
+These modules depend on this protocol and not on the session, so that no imports run in a circle.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -36,7 +36,7 @@ class Tracers(Protocol):
         """Detach all interfaces, because a profiler of the script starts."""
 
     def resume(self) -> None:
-        """Attach them again where possible, after the script's profiler has stopped."""
+        """Attach the interfaces again where possible, after the script's profiler has stopped."""
 
 
 class Host(Protocol):
@@ -69,15 +69,15 @@ class Host(Protocol):
 
     @property
     def owner(self) -> bool:
-        """Return whether this process owns the result directory; a fork child adds to its parent's."""
+        """Return whether this process made the result directory; a fork child adds to its parent's directory."""
 
     @property
     def recordings(self) -> Sequence[Recording]:
-        """Return the recordings that are open, the one with the store first."""
+        """Return the open recordings; the first one is `home`."""
 
     @property
     def home(self) -> Recording | None:
-        """Return the recording that has the store, or had it last."""
+        """Return the recording whose directory holds the store, or held it last."""
 
     @property
     def redirects(self) -> bool:
@@ -89,10 +89,10 @@ class Host(Protocol):
 
     @property
     def targets(self) -> Collection[str]:
-        """Return the devices that the frameworks say they use: "CPU", "GPU", "Ascend"."""
+        """Return the devices that the frameworks report: "CPU", "GPU", "Ascend"."""
 
     def guard(self, what: str) -> Guard:
-        """Return a context manager that keeps our errors from the job."""
+        """Return a context manager that notes and suppresses our errors."""
 
     def failed(self, what: str, reason: BaseException) -> None:
         """Note an error of ours."""
@@ -110,7 +110,12 @@ class Host(Protocol):
         """Register a function to call when recording begins or continues; call it now if recording has begun."""
 
     def at_step(self, call: Callable[[int], tuple[int, bool]]) -> None:
-        """Register a function to call between steps."""
+        """Register a function to call between steps.
+
+        Args:
+            call: called with the number of steps so far. It returns the number of steps after which to call it again
+                (an earlier call does no harm), and whether it took noticeable time, which then belongs to no step.
+        """
 
     def at_end(self, call: Callable[[], None]) -> None:
         """Register a function to call before recording ends, or continues in another result."""
@@ -119,11 +124,10 @@ class Host(Protocol):
         """Register functions to call in a fork child: when it begins to record, and before it ends."""
 
     def expect(self, what: str, ns: float) -> None:
-        """Note the estimated time that a recorder other than ours takes of a step; it counts until the time is
-        measured.
+        """Note the estimated time that a framework's own recorder takes in each step; the budget counts it.
 
         Args:
-            what: the recorder.
+            what: name of the recorder.
             ns: the time.
         """
 

@@ -1,8 +1,8 @@
 """Find the profiled process that started this one through multiprocessing, and its result.
 
-The parent has a file of its result mapped, and /proc/PID/maps of the parent names it. Other ways do not work: the job
-and its programs would see an environment variable, a file elsewhere would stay after a kill, and the job may close a
-descriptor.
+The parent maps a file of its result into memory. This process reads the path of that file from the parent's
+/proc/PID/maps. Other ways do not work: the job and its programs would see an environment variable, a file elsewhere
+would stay after a kill, and the job may close a descriptor.
 """
 
 import os
@@ -14,7 +14,7 @@ from ms_profiler.job import process
 from ms_profiler.job.recorder import mapping
 from ms_profiler.store import alive, layout, run_info
 
-#: File of this package that a process maps while it records steps on demand only.
+#: File of this package. A process that records steps on demand only has no result yet, and maps this file instead.
 _WATCHES = os.path.join("ms_profiler", "job", "control", "dynamic.py")
 
 _announced: "mapping.Mapping | None" = None
@@ -27,17 +27,19 @@ class Parent(NamedTuple):
         directory: its result directory; empty if it records steps on demand only, without its children.
         rank: its rank.
         job: its job, see `process.Identity`.
+        forks: whether a fork server made this process, which then ends without Python's exit functions.
     """
 
     directory: str
     rank: int
     job: str
+    forks: bool = False
 
 
 def announce(directory: str) -> None:
-    """Name the result directory that the children of this process share.
+    """Map a file of the result directory, so that the children of this process find the directory.
 
-    Where no file can be mapped, the children make results of their own.
+    If no file can be mapped, the children make separate results.
 
     Args:
         directory: the result directory; empty while there is none.
@@ -60,12 +62,13 @@ def announce(directory: str) -> None:
 
 
 def find(environ: Mapping[str, str]) -> Parent | None:
-    """Return the profiled process whose result this process shares; None when this process is a job of its own.
+    """Return the profiled process whose result this process shares; None if this process is a separate job.
 
     It shares the result of a living process that started it through multiprocessing, directly or by a fork server,
-    unless a launcher gave it another rank. Every other program that a job starts is a job of its own.
+    unless a launcher gave it another rank. Every other program that a job starts is a separate job.
     """
-    if "--multiprocessing-fork" in sys.orig_argv:
+    forks = "--multiprocessing-fork" not in sys.orig_argv
+    if not forks:
         pid = os.getppid()
     elif _is_fork_server(os.getppid()):
         pid = alive.parent_of(os.getppid())
@@ -73,18 +76,19 @@ def find(environ: Mapping[str, str]) -> Parent | None:
         return None
     directory = _directory(pid)
     if not directory:
-        return None if directory is None else Parent("", 0, "")
+        return None if directory is None else Parent("", 0, "", forks)
     try:
         info = run_info.read_run(layout.run_info_path(directory))
     except (OSError, ValueError):
         return None
     own = process.identity(environ)
-    return None if own.ranked and own.rank != info.rank else Parent(directory, info.rank, info.job)
+    return None if own.ranked and own.rank != info.rank else Parent(directory, info.rank, info.job, forks)
 
 
 def _directory(pid: int) -> str | None:
-    """Return the result directory that a process has announced: empty if it announced that it has none, None if it
-    announced nothing.
+    """Return the result directory that a process has announced.
+
+    The result is empty if the process has announced that it has no result, and None if it has announced nothing.
     """
     own = f"/{layout.ANNOUNCED}"
     folder = layout.process_dir("", pid)
@@ -99,7 +103,7 @@ def _directory(pid: int) -> str | None:
                 if path.endswith(f"/{_WATCHES}"):
                     return ""
     except OSError:
-        pass  # not our parent any more, or another user's
+        pass  # the parent has ended, or belongs to another user
     return None
 
 

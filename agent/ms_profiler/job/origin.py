@@ -1,7 +1,8 @@
-"""The start of this interpreter: the name of the variable, and the directory."""
+"""The variable that starts ms-profiler in this interpreter, and the directory in which the interpreter started."""
 
-#: The environment variable that users set.
+#: The environment variable that users set to start ms-profiler.
 VARIABLE = "MS_PROFILER_OPTIONS"
 
-#: The directory in which the interpreter started; a relative `output_path` begins there. Empty when it is gone.
+#: The directory in which the interpreter started, to which a relative `output_path` refers. Empty if the directory no
+#: longer existed then.
 directory = ""

@@ -4,28 +4,27 @@ from ms_profiler.job.sources import NEVER
 
 
 class Pace:
-    """Set the number of steps between two checks: double it when checks are too close, halve it when they are too far
-    apart.
+    """Adapt the number of steps between two checks: double it if checks come too soon, halve it if they come too late.
 
     Args:
         pause: desired time between two checks, ns.
-        least: smallest number of steps between two checks, and the first one.
+        least: smallest number of steps between two checks; also the number before the first check.
         most: largest number of steps between two checks.
-        slack: checks are too far apart from this multiple of `pause` on.
+        slack: checks come too late if the time between them is more than this multiple of `pause`.
     """
 
     def __init__(self, pause: int, least: int = 1, most: int = NEVER, slack: int = 2) -> None:
         self._pause, self._least, self._most, self._slack = pause, least, most, slack
-        #: steps from one look to the next
+        #: number of steps between two checks
         self.steps = least
-        #: time of the last look, ns; 0 before the first
+        #: time of the last check, ns; 0 before the first
         self.last = 0
 
     def adapt(self, now: int) -> bool:
         """Set the number of steps by the time since the last check; return whether that time is `pause` or more.
 
         Args:
-            now: ns, of the recorder's clock.
+            now: time of the recorder's clock, ns.
         """
         if not self.last:
             return True
@@ -38,10 +37,10 @@ class Pace:
         return True
 
     def looked(self, now: int) -> None:
-        """Set the number of steps, and count a check.
+        """Note a check, and set the number of steps until the next one.
 
         Args:
-            now: ns, of the recorder's clock.
+            now: time of the recorder's clock, ns.
         """
         self.adapt(now)
         self.last = now

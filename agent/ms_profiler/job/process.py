@@ -1,20 +1,20 @@
 """The identity of this process in its job: rank, parent, and the directory to write to.
 
-Everything is read from the environment and /proc, without calling a framework.
+This module reads the environment and /proc, and calls no framework.
 """
 
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from ms_profiler.option_types import rank_ranges
 from ms_profiler.store import alive, layout
 from ms_profiler.version import VERSION
 
-#: rank, world size, local rank: the variables of each launcher, the framework's own first. MindSpore's own profiler
-#: takes its rank from RANK_ID.
+#: For each launcher: the variable of the rank, those of the world size, and those of the local rank. The frameworks'
+#: own launchers come first. MindSpore's own profiler takes its rank from RANK_ID.
 _LAUNCHERS = (
     ("RANK_ID", ("RANK_SIZE", "MS_WORKER_NUM"), ("LOCAL_RANK", "DEVICE_ID")),
     ("RANK", ("WORLD_SIZE",), ("LOCAL_RANK",)),
@@ -22,10 +22,10 @@ _LAUNCHERS = (
     ("PMIX_RANK", ("OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS"), ("SLURM_LOCALID",)),
     ("PMI_RANK", ("PMI_SIZE",), ("MPI_LOCALRANKID", "PMI_LOCAL_RANK")),
     ("MV2_COMM_WORLD_RANK", ("MV2_COMM_WORLD_SIZE",), ("MV2_COMM_WORLD_LOCAL_RANK",)),
-    # last, and only with SLURM_STEP_NUM_TASKS: a batch script sees SLURM_PROCID 0 without being a rank
+    # a batch script has SLURM_PROCID 0, too, but is no rank: it has no SLURM_STEP_NUM_TASKS
     ("SLURM_PROCID", ("SLURM_STEP_NUM_TASKS",), ("SLURM_LOCALID",)),
 )
-#: Variable of every pod of Kubernetes.
+#: Variable that Kubernetes sets in every pod.
 _POD = "KUBERNETES_SERVICE_HOST"
 #: Variables that name one launch: the same in all of its ranks on a host.
 _LAUNCH_NAMES = (
@@ -44,14 +44,14 @@ class Identity(NamedTuple):
     """The place of a process in its job.
 
     Attributes:
-        rank: number among all processes of the job; while it is unknown, the number among those of this host.
-        local_rank: number among those of this host.
+        rank: number among all ranks of the job; while it is unknown, the number among the ranks of this host.
+        local_rank: number among the ranks of this host.
         world_size: number of ranks.
         device_id: number of the accelerator that the launcher assigned.
         role: MindSpore's MS_ROLE, empty outside of a distributed job.
         job: name of the launch, the same for all its ranks on one host; usable in a file name.
         ranked: whether a launcher assigned the rank.
-        known: whether the rank is known: the launcher gave it, or there is only one.
+        known: whether the rank is known: the launcher assigned it, or the job has only one rank.
     """
 
     rank: int
@@ -64,7 +64,7 @@ class Identity(NamedTuple):
     known: bool = True
 
     def selected(self, spec: str) -> bool:
-        """Return whether the resolved option `ranks` selects this process; it does where the rank is not known."""
+        """Return whether the resolved option `ranks` selects this process; True while its rank is unknown."""
         return not self.known or selected(spec, self.rank, self.world_size)
 
 
@@ -85,11 +85,11 @@ def identity(environ: Mapping[str, str]) -> Identity:
 
 
 def _rank(environ: Mapping[str, str]) -> tuple[int, int, int, str]:
-    """Return rank, world size, local rank, and the variable that gave the rank, empty where none did.
+    """Return rank, world size, local rank, and the name of the variable with the rank; empty if no variable has it.
 
-    A worker of MindSpore's dynamic cluster has the rank MS_NODE_ID and not RANK_ID; msrun sets both. Without a
-    --node_rank, msrun sets neither. On the node of the scheduler, RANK_ID=0 remains from the start of the scheduler.
-    The ranks are then assigned when the cluster is complete (measured with MindSpore 2.10).
+    The rank of a worker in MindSpore's dynamic cluster is in MS_NODE_ID, not in RANK_ID. msrun sets both variables.
+    Without --node_rank, msrun sets neither, and MindSpore assigns the ranks when the cluster is complete. On the node
+    of the scheduler, the workers then have RANK_ID=0, which msrun set for the scheduler (measured with MindSpore 2.10).
     """
     if environ.get("MS_ROLE") == "MS_WORKER":
         node, workers = _number(environ, ("MS_NODE_ID",)), _number(environ, ("MS_WORKER_NUM",)) or 1
@@ -97,14 +97,14 @@ def _rank(environ: Mapping[str, str]) -> tuple[int, int, int, str]:
         if node is not None:
             return node, max(workers, node + 1), node if place is None else place, "MS_NODE_ID"
         if workers > 1:
-            # until then the number that most probably distinguishes the processes
+            # until the ranks are assigned, use the number that most probably distinguishes the processes
             return _number(environ, ("RANK_ID",)) or place or 0, workers, place or 0, ""
     for name, sizes, locals_ in _LAUNCHERS:
         rank, size = _number(environ, (name,)), _number(environ, sizes)
         if rank is None or (name == "SLURM_PROCID" and size is None):
             continue
         local = _number(environ, locals_)
-        # operators of Kubernetes number pods of one process each
+        # on Kubernetes, each pod is a host with one process, whose local rank is 0
         alone = 0 if environ.get(_POD) else rank
         return rank, max(size or 1, rank + 1), alone if local is None else local, name
     return 0, 1, 0, ""
@@ -119,7 +119,7 @@ def _number(environ: Mapping[str, str], names: Sequence[str]) -> int | None:
 
 
 def _job(environ: Mapping[str, str], world: int, variable: str) -> str:
-    """Name the launch: the launcher's name for it, and the pid of the parent of a launched process.
+    """Return a name for the launch: the launcher's own name, and the pid of the parent of a launched process.
 
     The name alone is not enough: msrun uses the same port again, and torchrun calls every launch "none". The parent
     alone is not enough either: under SLURM and MPI a shell may run between the launcher and each rank.
@@ -140,7 +140,7 @@ def selected(spec: str, rank: int, world_size: int) -> bool:
         return True
     if spec.startswith("sample:"):
         count = int(spec[7:])
-        # rank r is taken when it is the first of its share: floor(i * world / count) for i = 0 .. count - 1
+        # the ranks are divided into `count` shares. Share i begins at rank floor(i * world / count), the one selected.
         return count >= world_size or -(-rank * count // world_size) * world_size // count == rank
     return any(low <= rank <= high for low, high in rank_ranges(spec))
 
@@ -149,15 +149,15 @@ def machine() -> dict[str, str]:
     """Return the model of the processor and the number of processors, as far as the system reports them."""
     found = {"cores": str(os.cpu_count() or "")}
     try:
-        # a machine may have hundreds of processors; the first one is in the first block
+        # the file may describe hundreds of processors; the first block describes the first processor
         with open("/proc/cpuinfo", "rb", buffering=0) as stream:
             lines = stream.read(4096).decode("ascii", "replace").split("\n\n")[0].splitlines()
     except OSError:
         return found
-    told = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
-    # ARM has numbers in place of a name
-    arm = " ".join(told[name] for name in ("CPU implementer", "CPU part") if name in told)
-    model = told.get("model name") or (f"ARM {arm}" if arm else "")
+    fields = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    # on ARM, the file has numbers in place of the model's name
+    arm = " ".join(fields[name] for name in ("CPU implementer", "CPU part") if name in fields)
+    model = fields.get("model name") or (f"ARM {arm}" if arm else "")
     return found | ({"cpu": model} if model else {})
 
 
@@ -166,39 +166,90 @@ def product_version() -> str:
     return VERSION
 
 
+def free_threaded() -> bool:
+    """Return whether this Python is a free-threaded build."""
+    return "t" in sys.abiflags
+
+
 def wall_time() -> float:
     """Return the seconds since the epoch."""
     return time.time()
 
 
-def name() -> str:
-    """Return the name that multiprocessing gives this process; "fork" for other children."""
+def name(role: str) -> str:
+    """Return the name that multiprocessing gives this process; the role for a child that multiprocessing did not start.
+
+    Args:
+        role: the role of this process, see `run_info.ProcessInfo`.
+    """
     multiprocessing = sys.modules.get("multiprocessing.process")
     known = str(multiprocessing.current_process().name) if multiprocessing is not None else "MainProcess"
-    return "fork" if known == "MainProcess" else known
+    return role if known == "MainProcess" else known
 
 
 def daemons() -> list[int]:
-    """Return the living children that multiprocessing ends when this process exits, by pid; waits for none."""
-    multiprocessing = sys.modules.get("multiprocessing.process")
+    """Return the pids of the living children that multiprocessing ends when this process exits, without waiting."""
+    return _children(daemon=True)
+
+
+def _children(daemon: bool) -> list[int]:
+    """Return the pids of multiprocessing's living children, either the daemons or the others, without waiting."""
     # `active_children` would collect the exit codes of ended children, which the job may need
-    children = [*getattr(multiprocessing, "_children", ())]
-    pids = [child.pid for child in children if child.daemon and child.pid]
+    children = [*getattr(sys.modules.get("multiprocessing.process"), "_children", ())]
+    pids = [child.pid for child in children if bool(child.daemon) is daemon and child.pid]
     return sorted(filter(alive.is_child, pids))
 
 
-def choose_output(path: str, base: str = "") -> tuple[str | None, str | None]:
-    """Return the directory for the results, made if missing, and a line where it is not the requested one.
+def after_children(call: Callable[[], None]) -> None:
+    """Call a function at the exit of this process, after multiprocessing has waited for its children.
 
-    A symbolic link in the last place is refused: in a directory that others may write to, it would let them choose
-    where the job writes. A link higher up was made by the administrator.
+    Multiprocessing waits in an exit function. Python calls exit functions that were registered later, such as ours,
+    before it; the children still write records then.
+
+    Args:
+        call: the function; called at once if multiprocessing has no child to wait for.
+    """
+    util = sys.modules.get("multiprocessing.util")
+    if _children(daemon=False) and not getattr(util, "_exiting", True):
+        util.Finalize(None, call, exitpriority=-100)  # type: ignore[union-attr]
+    else:
+        call()
+
+
+def when_child_ends(call: Callable[[], None]) -> None:
+    """Call a function when this process ends, if it is a child of multiprocessing that was forked.
+
+    Multiprocessing ends a forked child by `os._exit` after its own finalizers. It calls Python's exit functions only
+    from 3.13 on, and never in a child of the fork server.
+
+    Args:
+        call: the function.
+    """
+    util, pid = sys.modules.get("multiprocessing.util"), os.getpid()
+    if util is None:
+        return
+
+    def finalize(_: object) -> None:
+        if os.getpid() == pid:
+            util.Finalize(None, call, exitpriority=-100)
+
+    finalize(None)
+    # a child of the fork server imports the main module first, then forgets all finalizers, and calls these functions
+    util.register_after_fork(util, finalize)
+
+
+def choose_output(path: str, base: str = "") -> tuple[str | None, str | None]:
+    """Return the directory for the results, made if missing, and a line to print if it is not the requested one.
+
+    A path that is itself a symbolic link is refused: another user could have made it in a shared directory, to choose
+    the place to which the job writes. Links in the folders above are followed.
 
     Args:
         path: the requested directory; `~` is expanded.
         base: the directory a relative path starts from, by default the current one.
 
     Returns:
-        The absolute path, None when there is none; and the line to print, None when all is well.
+        The absolute path, None if no directory can be used; and the line to print, None if the path is as requested.
     """
     try:
         chosen = os.path.abspath(os.path.join(base, os.path.expanduser(path)))
@@ -216,7 +267,7 @@ def choose_output(path: str, base: str = "") -> tuple[str | None, str | None]:
 
 
 def _unusable(path: str) -> str:
-    """Make the directory if it is missing; return why it cannot be written, empty when it can."""
+    """Make the directory if it is missing; return why it cannot be written to, empty if it can."""
     try:
         os.makedirs(path, layout.DIRECTORY_MODE, exist_ok=True)
     except OSError as error:

@@ -1,7 +1,7 @@
-"""Give a child process a result of its own when it turns out to be a rank of its own.
+"""Give a child process a separate result when the framework reports another rank for it than for its parent.
 
-The environment named no rank, so the child began in its parent's result. A child with the parent's rank stays there, so
-that the parent's result holds that rank completely.
+The environment named no rank, so the child began to record into its parent's result. A child with the parent's rank
+continues there, so that the parent's result holds that rank completely.
 """
 
 import dataclasses
@@ -16,10 +16,10 @@ class Child(Protocol):
     """The session of a child process.
 
     Attributes:
-        main: the recording of the variable.
-        parent: the profiled process that owns the result; None where this process has a result of its own.
+        main: the recording that MS_PROFILER_OPTIONS requests.
+        parent: the profiled process that made the result; None if this process made it.
         identity: rank and device of this process.
-        owner: this process owns the result directory.
+        owner: whether this process made the result directory.
         forked: whether this is a fork child.
         recordings: the open recordings.
     """
@@ -35,10 +35,10 @@ class Child(Protocol):
         """Stop recording into this result directory."""
 
     def take(self, recording: Recording) -> None:
-        """Make this the recording of the variable."""
+        """Make this the recording that MS_PROFILER_OPTIONS requests."""
 
     def start(self, recording: Recording) -> bool:
-        """Record for one more result directory; return whether that is possible."""
+        """Record into one more result directory; return whether that is possible."""
 
 
 def settle(session: Child, rank: int, world_size: int) -> None:

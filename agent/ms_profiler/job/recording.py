@@ -1,8 +1,8 @@
 """One result directory that is being made: its options, its begin, and its end.
 
 The main recording is that of MS_PROFILER_OPTIONS, and lasts as long as the process. A script that calls the profiler
-opens a recording at each start. It may run during the main recording: then both share one store, and the analysis of
-each covers its own window.
+opens one more recording at each start. If this recording runs during the main recording, both share one store, and the
+analysis of each covers its own window.
 """
 
 import contextlib
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from ms_profiler.job.recorder import Recorder
     from ms_profiler.job.steps import Steps
 
-#: Part of the free space that a run may take, whatever `max_disk` says.
+#: A run takes at most 1 / FREE_SHARE of the free space, whatever `max_disk` says.
 FREE_SHARE = 10
 #: Seconds that the end of a recording waits for a file system.
 PATIENCE = 10.0
-#: Bytes that recording begins with at least.
+#: Smallest limit with which recording begins, in bytes.
 LEAST = 256_000
-#: Slots of the first segment of a thread, in the main process and in a fork child, of which there may be many.
+#: Slots of the first segment of a thread in the main process, and in a fork child; a job may have many fork children.
 FIRST_SLOTS, CHILD_SLOTS = 2048, 256
-#: The first segment takes at most this part of the limit, unless it would have fewer slots than these.
+#: The first segment takes at most 1 / FIRST_SHARE of the limit, but has at least SLOTS_LEAST slots.
 FIRST_SHARE, SLOTS_LEAST = 64, 64
 
 
@@ -42,7 +42,7 @@ def new_process(role: str, name: str, recorder: str, reason: str) -> run_info.Pr
         role: main, fork or spawn.
         name: name of the process in the job.
         recorder: "native" or "python".
-        reason: why the recorder is not the native one; empty when it is.
+        reason: why the recorder is not the native one; empty for the native one.
     """
     return run_info.ProcessInfo(
         pid=os.getpid(),
@@ -60,7 +60,7 @@ class Recording:
 
     Args:
         settings: the resolved options.
-        messages: the lines already printed about them.
+        messages: the lines about the options that were printed already.
         identity: rank and device of this process.
     """
 
@@ -68,11 +68,11 @@ class Recording:
         self.options = settings
         self.identity = identity
         self.result = ""
-        #: the file system has answered so far
+        #: whether the file system has answered so far
         self.reachable = True
         #: metadata of the script: key -> text or JSON value
         self.metadata: dict[str, object] = {}
-        actor = actors.told()
+        actor = actors.describe()
         hidden = anonymous.word if settings.anonymize else str
         self.info = run_info.RunInfo(
             product_version=process.product_version(),
@@ -95,7 +95,7 @@ class Recording:
         )
 
     def make(self, base: str, name: str = "") -> bool:
-        """Make the directory, print a line where it is not the requested one, and return whether there is one.
+        """Make the result directory, print a line if it is not in the requested place, and return whether it exists.
 
         Args:
             base: directory that a relative `output_path` starts from.
@@ -119,7 +119,7 @@ class Recording:
         """Note the begin of the recording, and the options that have no effect on this machine.
 
         Args:
-            now_ns: CLOCK_MONOTONIC_RAW.
+            now_ns: the current time, CLOCK_MONOTONIC_RAW ns.
         """
         self.info.started_ns = now_ns
         self.info.started_wall = process.wall_time()
@@ -130,12 +130,12 @@ class Recording:
         """Note the end of this recording, after which the job continues.
 
         Args:
-            now_ns: CLOCK_MONOTONIC_RAW.
-            steps: knows the step that is cut.
+            now_ns: the current time, CLOCK_MONOTONIC_RAW ns.
+            steps: the steps of the job, with the one that is running.
         """
         window = {"start_ns": self.info.started_ns, "shift": 0} | self.info.window | {"end_ns": now_ns}
         begun, source = steps.running, steps.source
-        # a step of the script ends where the script says so
+        # a step that the script reports ends only when the script reports its end
         if begun is not None and source not in (None, StepSource.SCRIPT):
             window |= {"step": steps.number, "step_ns": begun, "source": int(source)}
         self.info.window = window
@@ -143,7 +143,7 @@ class Recording:
     def is_reachable(self, recorder: "Recorder") -> bool:
         """Return whether the file system answers; if it does not, print a line and abandon the recording.
 
-        The records stay as after a kill.
+        The records remain as a kill of the job would leave them.
 
         Args:
             recorder: the recorder that writes there.
@@ -155,7 +155,7 @@ class Recording:
 
     @property
     def folder(self) -> str:
-        """Return the folder of this process in the store, where this recording has the store."""
+        """Return the folder of this process in the result directory."""
         return layout.process_dir(self.result, os.getpid())
 
     def limit(self) -> int:
@@ -169,7 +169,7 @@ class Recording:
         Args:
             recorder: the recorder of this process.
             limit: bytes that all processes together may take.
-            first_slots: slots of the first segment of a thread, where the limit allows them.
+            first_slots: slots of the first segment of a thread, if the limit allows that many.
 
         Raises:
             OSError: the folder cannot be made; no empty folder is left behind.
@@ -186,7 +186,7 @@ class Recording:
     def _remove_empty(self) -> None:
         with contextlib.suppress(OSError):
             os.rmdir(self.folder)
-        with contextlib.suppress(OSError):  # the first process that records into it ends it
+        with contextlib.suppress(OSError):  # a result into which another process records is not empty
             for name in (layout.FRAMEWORK, layout.LOGS, ""):
                 os.rmdir(os.path.join(self.result, name))
 
@@ -204,7 +204,7 @@ class Recording:
         return self.identity.rank == 0 and not self.options.quiet
 
     def say(self, message: str) -> None:
-        """Print a line, by rank 0 only; with `quiet` it goes only into the run's record."""
+        """Print a line if this is rank 0; with `quiet`, write it into the run's record instead."""
         if self.speaks:
             log.line(message)
         elif self.options.quiet:
@@ -232,11 +232,11 @@ class Recording:
 
     def save(self) -> None:
         """Write the run's record."""
-        run_info.write(layout.run_info_path(self.result), self.info, self.told)
+        run_info.write(layout.run_info_path(self.result), self.info, self.as_dict)
 
     @property
-    def told(self) -> Callable[[run_info.RunInfo | run_info.ProcessInfo], dict[str, Any]]:
-        """Return the function that makes the written form of a record."""
+    def as_dict(self) -> Callable[[run_info.RunInfo | run_info.ProcessInfo], dict[str, Any]]:
+        """Return the function that turns a record into a dictionary, with names replaced for `anonymize`."""
         return anonymous.record if self.options.anonymize else dataclasses.asdict
 
     def link(self, folder: str) -> None:
@@ -254,7 +254,7 @@ class Recording:
 
 
 def _make(path: str, host: str) -> str:
-    """Make a new result directory in `path`; two of one process may begin in the same millisecond."""
+    """Make a new result directory in `path`; two recordings of a process may begin in the same millisecond."""
     wall = process.wall_time()
     for attempt in range(100):
         result = os.path.join(path, layout.result_name(host, os.getpid(), wall + attempt / 1000))
@@ -272,11 +272,11 @@ def _link(source: str, target: str) -> None:
     try:
         os.link(source, target, follow_symlinks=False)
     except FileNotFoundError:
-        pass  # a spare segment that was not needed
+        pass  # the recorder has deleted this spare segment, because it was not needed
     except FileExistsError:
         pass
-    except OSError:  # another file system, or one without hard links
-        import shutil  # 3 ms, and never needed where links can be made
+    except OSError:  # the target is on another file system, or the file system has no hard links
+        import shutil  # the import takes 3 ms, and is not needed where links can be made
 
         shutil.copyfile(source, target, follow_symlinks=False)
         os.chmod(target, layout.FILE_MODE)

@@ -31,11 +31,11 @@ class Schedule:
 
     @classmethod
     def from_option(cls, option: dict[str, Any] | None) -> "Schedule | None":
-        """Build the schedule of the option of that name; None when it is absent."""
+        """Build the schedule from the value of the option `schedule`; None if the option is not set."""
         return cls(**option) if option else None
 
     def action(self, step: int) -> Action:
-        """Return the action during `step`."""
+        """Return the action during the step with this number, counted from 0."""
         step -= self.skip_first
         if step < 0:
             return Action.NONE
@@ -50,5 +50,5 @@ class Schedule:
         return Action.RECORD_AND_SAVE if position == cycle - 1 else Action.RECORD
 
     def records(self, step: int) -> bool:
-        """Return whether `step` is recorded."""
+        """Return whether the step with this number, counted from 0, is recorded."""
         return self.action(step) >= Action.RECORD

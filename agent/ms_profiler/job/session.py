@@ -1,7 +1,7 @@
 """The session of this process: it holds the hooks, the recorder and the recordings.
 
-MS_PROFILER_OPTIONS has a `Recording`, and so has each call of a script that starts a profiler. The session records
-while at least one recording is open, into the store of the first. The recording of MS_PROFILER_OPTIONS opens after the
+There is a `Recording` for MS_PROFILER_OPTIONS, and one for each start of a profiler by the script. The session records
+while at least one recording is open, into the store of the first one. MS_PROFILER_OPTIONS' recording opens after the
 import of a framework and is closed by atexit. A killed process needs no closing: its records are in the store, and the
 run's record is up to date.
 """
@@ -10,6 +10,7 @@ import atexit
 import os
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from ms_profiler import log, options
@@ -46,12 +47,11 @@ class Session:
     def __init__(self, identity: process.Identity, anonymous: bool = False) -> None:
         self.identity, self.anonymous = identity, anonymous
         self.recorder, self._reason = recorder.create(anonymous=anonymous)
-        #: open recordings, the one that has the store first
-        self.recordings: list[Recording] = []
-        self.home: Recording | None = None  # the recording that has the store, or had it last
+        self.recordings: list[Recording] = []  # the open ones; the directory of the first holds the store
+        self.home: Recording | None = None  # the recording whose directory holds the store, or held it last
         self.process = run_info.ProcessInfo()
         self.steps = Steps(self.recorder, None, self._steps_decided, self._stepped)
-        self.owner = True  # this process owns the result directory; a child only adds its own folder
+        self.owner = True  # whether this process made the result directory; a child only adds its own folder
         self.forked = False
         self.sources = Sources(self.guard)
         self.devices = Devices(self)
@@ -61,8 +61,8 @@ class Session:
         self._failures: set[str] = set()
         self._budget = Budget(self)
         self.main: Recording | None = None  # the recording of MS_PROFILER_OPTIONS
-        self.parent: kinship.Parent | None = None  # the process that owns the result directory, where this is a child
-        self._dynamic: dynamic.Dynamic | None = None  # the file of the option `dynamic`
+        self.parent: kinship.Parent | None = None  # for a child, the process that made the result directory
+        self._dynamic: dynamic.Dynamic | None = None  # watches the file of the option `dynamic`
 
     # -- beginning
 
@@ -71,7 +71,7 @@ class Session:
 
         Args:
             recording: the recording of MS_PROFILER_OPTIONS.
-            parent: the profiled process whose result this one adds to, if any.
+            parent: the profiled process to whose result this process adds its records, if any.
             since_ns: begin of our own start, whose time counts as cost of profiling.
         """
         if parent is not None:
@@ -83,11 +83,13 @@ class Session:
         if not self.start(recording):
             return False
         recording.info.cost["start_ns"] = self.recorder.now() - since_ns
+        if parent is not None and parent.forks:
+            process.when_child_ends(self._end_child)
         self.save()
         kinship.announce(recording.result)
         if self.owner:
             result = recording.result
-            recording.say(f"recording to {result} ; should the job be killed: ms-profiler analyse {result}")
+            recording.say(f"recording to {result} ; if the job is killed, run: ms-profiler analyse {result}")
         return True
 
     def take(self, recording: Recording) -> None:
@@ -110,11 +112,12 @@ class Session:
             recording: the recording of the directory.
             number: number that the script gives the current step; by default the session's own number.
         """
-        if not self.recordings:
-            if not self._open_store(recording):
-                return False
-        else:
+        if self.recordings and base.forked:
+            self.reopen()  # this fork child has recorded nothing yet
+        if self.recordings:
             self._end_sources()  # earlier records do not belong to this recording
+        elif not self._open_store(recording):
+            return False
         info = recording.info
         recording.begin(self.recorder.now())
         info.cost.update(self._budget.cost)
@@ -135,18 +138,19 @@ class Session:
             self.limit = recording.limit()
             recording.fill(self.recorder, self.limit)
         except OSError as error:
-            if self.owner:  # for a child of the job, the account counts it
+            if self.owner:  # the store's account counts children that cannot record
                 log.line(f"cannot record into {recording.folder}: {error}. This run is not profiled.")
             return False
         if self.home is None:
             atexit.register(self._at_exit)
             os.register_at_fork(after_in_child=self._after_fork)
         self.home = recording
-        self.process = self._new_process("main" if self.owner else "spawn", "job")
+        self.process = self._new_process("main" if self.owner else "spawn")
         self._budget.open(recording.options.overhead_budget)
         return True
 
-    def _new_process(self, role: str, name: str) -> run_info.ProcessInfo:
+    def _new_process(self, role: str) -> run_info.ProcessInfo:
+        name = "job" if role == "main" else process.name(role)
         return new_process(role, name, self.recorder.kind, self._reason)
 
     def add_framework(self, name: str, module: Any, start_ns: int, end_ns: int) -> None:
@@ -173,7 +177,7 @@ class Session:
 
     @property
     def targets(self) -> set[str]:
-        """Return the devices that the frameworks say they use."""
+        """Return the devices that the frameworks report."""
         return {plugin.describe().get("device", "") for plugin in self.hooks.plugins}
 
     def become(self, number: int, world_size: int) -> None:
@@ -183,7 +187,7 @@ class Session:
     # -- while it runs
 
     def wants(self, activity: str) -> bool:
-        """Return whether any recording asks for this activity."""
+        """Return whether the options of any open recording contain this activity."""
         return any(activity in recording.options.activities for recording in self.recordings)
 
     def asks(self, option: str) -> bool:
@@ -198,11 +202,11 @@ class Session:
             recording.not_collected(what, why)
 
     def failed(self, what: str, reason: BaseException) -> None:
-        """Note an error of ours: one line, our own data, never the job."""
+        """Print a line about an error of ours, and note it in the run's record."""
         if os.environ.get(RAISE) == "1":
             raise reason
         message = f"{what} failed ({words(reason)}); the job continues without it"
-        # a failure that repeats at every step is reported once, even with varying reasons
+        # a failure that repeats at every step is printed once, even if its reason varies
         if what not in self._failures:
             self._failures.add(what)
             log.line(message)
@@ -216,8 +220,8 @@ class Session:
     def at_step(self, call: Callable[[int], tuple[int, bool]]) -> None:
         """Register a source to call between steps, on the stepping thread, with the number of steps so far.
 
-        It returns the number of steps from which on it is to be called again (it may be called before), and whether it
-        did something that took time: no step is to pay for that.
+        The source returns the number of steps after which to call it again (an earlier call does no harm), and whether
+        the call took time; that time then belongs to no step.
         """
         self.sources.step.append(call)
 
@@ -228,7 +232,7 @@ class Session:
             call()
 
     def at_end(self, call: Callable[[], None]) -> None:
-        """Register a source to call before recording ends, or is cut between two results."""
+        """Register a source to call before recording ends, or continues in another result."""
         self.sources.end.append(call)
 
     def at_child(self, start: Callable[[], None], end: Callable[[], None]) -> None:
@@ -243,7 +247,7 @@ class Session:
             self.sources.ended()
 
     def _settle_pause(self) -> None:
-        """Record steps that the schedule of MS_PROFILER_OPTIONS leaves out while the script has a recording."""
+        """Override the schedule of MS_PROFILER_OPTIONS while the script has a recording, which needs all steps."""
         self.steps.override_schedule(any(recording is not self.main for recording in self.recordings))
 
     def _steps_decided(self, source: StepSource) -> None:
@@ -268,9 +272,7 @@ class Session:
         return took_time
 
     def expect(self, what: str, ns: float) -> None:
-        """Note the estimated time that a recorder other than ours takes of a step; the budget measures it once steps
-        are sampled.
-        """
+        """Note the estimated time that a framework's own recorder takes in each step; the budget counts it."""
         self._budget.expected[what] = ns
 
     def save(self) -> None:
@@ -280,12 +282,12 @@ class Session:
                 for recording in self.recordings:
                     recording.save()
             if self.home is not None:
-                run_info.write(os.path.join(self.home.folder, layout.PROCESS_INFO), self.process, self.home.told)
+                run_info.write(os.path.join(self.home.folder, layout.PROCESS_INFO), self.process, self.home.as_dict)
 
     # -- fork
 
     def _after_fork(self) -> None:
-        """Forget the parent's recording; this child opens its own when it first has something to record."""
+        """Forget the parent's store; this child opens its own with its first record."""
         self.forked = True
         with self.guard("a fork"):
             self.steps.forked()
@@ -301,13 +303,10 @@ class Session:
             try:
                 home.fill(self.recorder, self.limit, CHILD_SLOTS)
             except OSError:
-                return  # the account counts it; one line for each child would be too many
-            self.process = self._new_process("fork", process.name())
+                return  # the store's account counts children that cannot record; a line for each would be too many
+            self.process = self._new_process("fork")
             self.save()
-            multiprocessing = sys.modules.get("multiprocessing.util")
-            if multiprocessing is not None:
-                # children of multiprocessing leave by os._exit after their finalizers, without atexit up to 3.12
-                multiprocessing.Finalize(None, self._end_child, exitpriority=-100)
+            process.when_child_ends(self._end_child)
             self.sources.child_started()
 
     # -- ending
@@ -345,15 +344,15 @@ class Session:
         self.steps.next_look = 0
 
     def _share(self, recording: Recording, end: str) -> None:
-        """Link the segments of another recording's store into a recording that ends."""
+        """Link the segments of the store into the directory of a recording that ends without a store there."""
         home, stats = self.home, self.recorder.stats()
         if home is None:
             return
         recording.link(home.folder)
-        record = self._new_process("main" if self.owner else "spawn", "job")
+        record = self._new_process("main" if self.owner else "spawn")
         record.state, record.end, record.ended_ns = "ended", end, recording.info.window["end_ns"]
         _count(record, stats)
-        run_info.write(os.path.join(recording.folder, layout.PROCESS_INFO), record, recording.told)
+        run_info.write(os.path.join(recording.folder, layout.PROCESS_INFO), record, recording.as_dict)
 
     def _close_store(self, end: str) -> None:
         with self.guard("closing the recording"):
@@ -371,23 +370,22 @@ class Session:
     def _at_exit(self) -> None:
         if self.forked and self.process.pid != os.getpid():
             return  # a plain fork child that never recorded: it must not end the parent's record
-        with self.guard("ending"), Late(self.recorder.put_off_signals):
+        with self.guard("ending"), Late(self.recorder.delay_signals):
             self._close_all()
 
     def _close_all(self) -> None:
         main, home = self.main if self.main in self.recordings else None, self.home
         self._end()
         if home is not None and home.reachable:
-            with self.guard("telling the exit status"):
-                self.recorder.tell_exit_status(os.path.join(home.folder, layout.EXIT_STATUS))
+            with self.guard("preparing the record of the exit status"):
+                self.recorder.write_exit_status(os.path.join(home.folder, layout.EXIT_STATUS))
         if self._dynamic is not None and not self.forked:
             self._dynamic.close()
         if main is not None and self.owner and not self.forked:
-            with self.guard("the analysis"):
-                handover.finish(main, self.recorder)
+            process.after_children(self.guard("the analysis").around(partial(handover.finish, main, self.recorder)))
 
     def _end_child(self) -> None:
-        with self.guard("ending"), Uncollected(), Late(self.recorder.put_off_signals):
+        with self.guard("ending"), Uncollected(), Late(self.recorder.delay_signals):
             self._end()
 
     def _end(self) -> None:

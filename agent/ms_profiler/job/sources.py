@@ -1,4 +1,4 @@
-"""Functions that record beside the hooks, between steps: kernels, the data pipeline, ranks."""
+"""Functions that record between steps, in addition to hooks: kernels, the data pipeline, ranks."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,32 +13,32 @@ class Sources:
     """Call sources when recording begins, between steps and when it ends; an error of one does not affect the others.
 
     Args:
-        guard: returns a context that lets no error out of its block.
+        guard: returns a context manager that suppresses our errors in its block.
     """
 
     def __init__(self, guard: Callable[[str], Guard]) -> None:
         self._guard = guard
-        #: called with the number of steps so far; each returns the number of steps at which its next call is due (an
-        #: earlier call does no harm), and whether the call took time, which must not count as time of a step
+        #: called between steps with the number of steps so far. Each returns the number of steps at which its next call
+        #: is due (an earlier call does no harm), and whether the call took time, which then counts as no step's time.
         self.step: list[Callable[[int], tuple[int, bool]]] = []
         self._due: dict[Callable[[int], tuple[int, bool]], int] = {}
         #: called when recording begins or continues
         self.start: list[Callable[[], None]] = []
-        #: called before recording ends, or is cut between two results
+        #: called before recording ends, or continues in another result
         self.end: list[Callable[[], None]] = []
-        #: called in a fork child: when it begins to record, and before it ends
+        #: pairs of functions for a fork child: called when the child begins to record, and before it ends
         self.child: list[tuple[Callable[[], None], Callable[[], None]]] = []
 
     @property
     def calls(self) -> list[Callable[..., Any]]:
-        """Return every call of every source."""
+        """Return all functions of all sources."""
         return [*self.step, *self.start, *self.end, *(call for calls in self.child for call in calls)]
 
     def drop(self, calls: list[Callable[..., Any]]) -> None:
         """End some sources, and remove them.
 
         Args:
-            calls: the calls of these sources.
+            calls: the functions of these sources.
         """
         self._all([call for call in self.end if call in calls], "ending a source")
         self.step = [call for call in self.step if call not in calls]
@@ -52,19 +52,19 @@ class Sources:
         self._all(self.start, "starting a source")
 
     def stepped(self, count: int, every: bool) -> tuple[int, bool]:
-        """Call the functions between two steps; return the step of the next call, and whether any took noticeable time.
+        """Call the functions that are due; return the step of the next call, and whether any took noticeable time.
 
-        A source with a call at each step does not cause calls of the others: nine sources took 0.1 ms of each step.
+        It calls no function that is not due, because nine calls took 0.1 ms of each step.
 
         Args:
             count: the number of steps so far.
-            every: call all functions, whatever step they wait for.
+            every: call all functions, even those that are not due.
         """
         dues, due, took_time = self._due, NEVER, False
         for call in self.step:
             wanted = dues.get(call, 0)
             if every or wanted <= count:
-                wanted = NEVER  # where it fails
+                wanted = NEVER  # if the function fails, it is not called again
                 with self._guard("a step boundary"):
                     wanted, took = call(count)
                     took_time |= took

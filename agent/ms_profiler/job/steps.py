@@ -1,12 +1,12 @@
 """Decide where one training step ends and the next begins, in a job that does not mark its steps.
 
-Several sources report boundaries. The source with the highest rank decides: the framework's own loop, from its first
-step on; a repeating cycle of optimizer calls, or of calls of training cells; the batches of an evaluation; a dataset's
-batches; calls of a network. Until a source is chosen, boundaries wait in memory, so that no step is lost.
+Several sources report boundaries. The source with the highest rank decides. In order of rank, the sources are: the
+framework's own loop, from its first step on; a repeating cycle of optimizer calls, or of calls of training cells; the
+batches of an evaluation; a dataset's batches; calls of a network. Until a source is chosen, boundaries are held.
 
-The last three sources decide in a job that trains nothing. If the job trains something later, their steps were an
-evaluation, a rollout or a warm-up, and are revoked. No record of the revocation is written, because the process may be
-killed at any time; the reader removes steps of these sources (`store.format.GUESSES`) where steps of training follow.
+The last three sources (`store.format.GUESSES`) decide only while the job trains nothing. If it trains later, their
+steps were an evaluation, a rollout or a warm-up, and are revoked. The job writes no record of the revocation, because
+it may be killed at any time. The reader removes the steps of these sources if steps of training follow.
 
 A step begins where the step before it ended, so that no time between two steps is lost. After the end of an epoch, or
 after a nested evaluation, a step begins with the wait for its first batch.
@@ -16,7 +16,8 @@ import threading
 from collections.abc import Callable, Hashable
 from typing import Any
 
-from ms_profiler.job.boundaries import PENDING, Leader, Marks, Track
+from ms_profiler.job.boundaries import PENDING, Leader, Marks, Track, Tracks
+from ms_profiler.job.listener import Listener
 from ms_profiler.job.recorder.contract import Recorder
 from ms_profiler.job.schedule import Schedule
 from ms_profiler.job.sources import NEVER
@@ -34,11 +35,11 @@ class Steps:
     Args:
         recorder: receives the steps; the schedule pauses and resumes it.
         schedule: the steps to record; None records all.
-        decided: called once with the source that decides.
-        stepped: called between two steps with the number of steps so far, from `next_look` steps on and after a step
-            longer than `long_ns`; returns whether it took noticeable time, which then belongs to neither step.
+        decided: called with the new source, each time another source is chosen to decide.
+        stepped: called between two steps with the number of steps so far: from `next_look` steps on, and after a step
+            longer than `long_ns`. It returns whether it took noticeable time; that time belongs to neither step.
 
-    Boundaries of other threads than the first one to report are ignored. Times are CLOCK_MONOTONIC_RAW nanoseconds.
+    Only boundaries of one thread count, see `Listener`. Times are CLOCK_MONOTONIC_RAW nanoseconds.
     """
 
     def __init__(
@@ -58,11 +59,10 @@ class Steps:
         self._stepped = stepped
         #: called for each boundary that waits in memory, while no source is chosen
         self.on_pending: Callable[[], None] = lambda: None
-        self._overridden = False  # another recording needs the steps that the schedule leaves out
-        self._thread: int | None = None
-        self._loops = 0  # framework loops that are running: while one is, only it counts
-        self._suspended = 0
-        self._optimizers = Population()
+        self._overridden = False  # whether another recording needs the steps that the schedule leaves out
+        self._listener = Listener()
+        self._loops = 0  # number of running framework loops; while one runs, only its boundaries count
+        self._suspended, self._optimizers = 0, Population()
 
     def forked(self) -> None:
         """Forget the parent's loops, evaluations, optimizers and sources, in a fork child."""
@@ -78,37 +78,38 @@ class Steps:
             schedule: the steps to record; None records all.
         """
         self.schedule = schedule
-        #: boundaries so far; never decreases
+        #: number of boundaries so far; never decreases
         self.count = 0
-        #: number of the counted boundaries that were revoked: see `number`
+        #: number of counted steps that were revoked; `number` leaves them out
         self._revoked = 0
-        self._guessed = 0  # steps that may still be revoked
-        self._guesses = False  # whether the chosen source is one of a job that trains nothing
-        #: `stepped` is called from this number of boundaries on
+        self._guessed = 0  # number of steps that may still be revoked
+        self._guesses = False  # whether the chosen source is in `GUESSES`, so that its steps may be revoked
+        #: from this number of boundaries on, `stepped` is called
         self.next_look = 0
-        #: `stepped` is called after a longer step, too, ns
+        #: `stepped` is also called after a step that is longer than this, ns
         self.long_ns = NEVER
-        self.last_ns, self.ended_ns = 0, 0  # duration and end of the step before a call of `stepped`
+        self.last_ns, self.ended_ns = 0, 0  # duration and end of the last step, ns, set before a call of `stepped`
         self.marks = Marks()
         self.source: StepSource | None = None
-        self._tracks = {source: Track() for source in StepSource}
+        self._tracks = Tracks()
         self._chosen: Track = Track()  # track of the chosen source
-        self._quick: StepSource | None = None  # the chosen source, while each of its boundaries is a step
+        self._quick: StepSource | None = None  # the chosen source, while each of its boundaries ends a step
         self._name = 0  # id of the chosen source's name
         self._turns = {source: Turns() for source in (StepSource.OPTIMIZER_CYCLE, StepSource.TRAIN_CELL)}
-        self._depth = 0  # calls of networks that have not returned yet
-        self._leader = Leader()
+        self._depth, self._leader = 0, Leader()  # number of calls of networks that have not returned yet
+        #: worked: the job has computed since the last boundary; exhausted: a loader ended after that
+        self._worked = self._exhausted = False
         if schedule is not None:
             self.recorder.pause(not self.recording)
 
     @property
     def recording(self) -> bool:
-        """Return whether the current step is recorded: by the schedule, or for another recording."""
+        """Return whether the current step is recorded, because the schedule or another recording needs it."""
         return self._overridden or self.schedule is None or self.schedule.records(self.number)
 
     @property
     def number(self) -> int:
-        """Return the number of the current step: the count of steps before it."""
+        """Return the number of the current step: the count of steps before it, without revoked steps."""
         return self.count - self._revoked
 
     @property
@@ -117,7 +118,10 @@ class Steps:
         return self.source is not None and not self._guesses
 
     def sample(self, sampled: bool, stretch: int) -> None:
-        """Note whether the steps from here on are sampled, see `Marks`; after a call of a network the next one runs."""
+        """Note whether the next steps are sampled, see `Marks`.
+
+        A call of a network becomes known as a step only when the next step already runs, so the switch happens now.
+        """
         self.marks.switch(sampled, stretch, self.recorder.now() if self.source == NETWORK_CALL else self.ended_ns)
 
     def override_schedule(self, overridden: bool) -> None:
@@ -128,15 +132,20 @@ class Steps:
 
     @property
     def running(self) -> int | None:
-        """Return when the current step began; None when none runs, or no source is chosen yet."""
+        """Return the begin of the current step; None if no step runs, or no source is chosen yet."""
         return self._chosen.start
 
-    def began(self, at_ns: int) -> None:
-        """Note that work on a step begins, if no step runs yet."""
+    def began(self, at_ns: int, forward: bool = False) -> None:
+        """Begin a step with the work that begins now, if no step runs yet; `forward`: the work is a forward pass."""
+        if forward and self._exhausted and self._listens():
+            self._forget()
+        self._worked = True
         if self._chosen.start is not None and not self._guesses:
             return  # the usual case, on a hot path
         if self._listens():
-            self._open(at_ns)
+            self._tracks.open(at_ns)
+        else:
+            self._listener.works(at_ns)
 
     def script_began(self, at_ns: int, decides: bool = False, again: bool = False) -> None:
         """Note that the script reports the begin of a step.
@@ -146,7 +155,7 @@ class Steps:
             decides: whether the script will also report where steps end, so that other sources are ignored.
             again: whether to replace the begin of the current step, in which only the profiler has worked so far.
         """
-        if not self._listens():
+        if not self._listens(trains=True):
             return
         track = self._tracks[StepSource.SCRIPT]
         if again or track.start is None:
@@ -155,19 +164,19 @@ class Steps:
             self._decide(StepSource.SCRIPT)
 
     def script_ended(self) -> None:
-        """Note that the script stops reporting steps: the next source that reports is chosen."""
+        """Note that the script stops reporting steps, so that another source is chosen."""
         if self.source == StepSource.SCRIPT:
-            self.source, self._guesses = None, False
-            self._chosen = Track()
+            self.source, self._guesses, self._chosen = None, False, Track()
             self._settle()
             self._turns = {source: Turns() for source in self._turns}
-            for track in self._tracks.values():
-                track.pending.clear()
+            self._tracks.clear_pending()
             self._forget()
         self._tracks[StepSource.SCRIPT].start = None
 
     def batch_began(self, at_ns: int) -> None:
         """Note that the wait for a batch begins."""
+        if self._exhausted and self._listens():
+            self._forget()
         if self._chosen.start is not None and not self._guesses:
             return
         if self._listens():
@@ -176,15 +185,17 @@ class Steps:
                 track.start = at_ns
             else:
                 self._boundary(DATASET, at_ns)
-            self._open(at_ns)
+            self._tracks.open(at_ns)
 
     def batches_ended(self) -> None:
-        """Note that the dataset is exhausted: no step runs until the next batch."""
+        """Note that the dataset has no more batches: no step runs until the next one, unless the job has computed."""
         if self._listens():
-            self._forget()
+            self._exhausted = self._worked  # some jobs take all batches before they update their parameters
+            if not self._worked:
+                self._forget()
 
     def loop_began(self) -> None:
-        """Note that a framework's loop begins: until it ends, it alone reports steps."""
+        """Note that a framework's own loop begins: until it ends, only this loop reports steps."""
         self._loops += 1
         self._settle()
         self._forget()
@@ -201,27 +212,30 @@ class Steps:
         self._settle()
 
     def resume(self) -> None:
-        """Accept boundaries again; the next step begins with its batch."""
+        """Accept boundaries again; the next step begins with the wait for its batch."""
         self._suspended = max(self._suspended - 1, 0)
         self._settle()
         self._forget()
 
     def optimizer_made(self, optimizer: Any = None) -> None:
-        """Note that the job has one more optimizer; a full cycle no longer needs it once it is garbage-collected."""
+        """Note that the job has one more optimizer: until its garbage collection, every full cycle has to call it."""
         self._optimizers.made(optimizer)
 
     def optimizer_absorbed(self) -> None:
-        """Note that another optimizer contains one of the job's: only the calls of the outer one count."""
+        """Note that one optimizer of the job contains another one: only calls of the outer optimizer count."""
         self._optimizers.absorbed()
 
-    def turn_ended(self, source: StepSource, which: Hashable, at_ns: int) -> None:
-        """Note that a call ended of an optimizer or a training cell, which `which` identifies."""
+    def turn_ended(self, source: StepSource, which: Hashable, at_ns: int, optimizer: Any = None) -> None:
+        """Note that a call of an optimizer or a training cell ended; `which` identifies the optimizer or cell."""
         turns = self._turns[source]
         if source is self._quick and which == turns.lone:
-            self.ended(source, at_ns)  # the usual case, without the ten calls below; see there
+            self.ended(source, at_ns)  # the usual case saves the ten calls below, see `ended`
             return
-        if not self._listens() or self._loops or self._outranked(source):
+        if not self._listens(trains=True) or self._loops or self._outranked(source):
             return
+        self._worked = self._exhausted = False
+        if optimizer is not None:
+            self._optimizers.made(optimizer)  # no hook has seen it if it is a copy, or was made before the hooks
         turns.begin_anew(which)
         if turns.length:
             turns.calls.append(which)
@@ -230,7 +244,7 @@ class Steps:
                 self._boundary(source, at_ns)
             return
         # no step can end before the length of a cycle is known
-        self._settle_turns(source, turns.keep(which, at_ns, self._tracks[source], self._optimizers.count))
+        self._settle_turns(source, turns.add(which, at_ns, self._tracks[source], self._optimizers.count))
 
     def call_began(self, at_ns: int) -> None:
         """Note that a call of a network, a gradient or a compiled function begins; calls may nest."""
@@ -252,15 +266,16 @@ class Steps:
                 self._boundary(NETWORK_CALL, end_ns)
 
     def ended(self, source: StepSource, at_ns: int) -> None:
-        """Note that a step ended, as `source` reports."""
-        if source is not self._quick or threading.get_ident() != self._thread:
-            if self._listens():
+        """Note that `source` reports the end of a step."""
+        if source is not self._quick or threading.get_ident() != self._listener.thread:
+            if self._listens(trains=source not in GUESSES):
                 self._boundary(source, at_ns)
             return
         # The usual case is written without calls: between two steps the processor's caches hold none of our code, and
         # each lookup of a function, an attribute or an enumeration member takes half a microsecond.
         track = self._chosen
         start, track.start = track.start, at_ns
+        self._worked = self._exhausted = False
         if start is not None:
             count = self.count
             self._record(STEP, source, self.marks.flags, self._name, start, at_ns, count - self._revoked)
@@ -281,13 +296,18 @@ class Steps:
                     self._decide(source)
                     return
 
-    def _listens(self) -> bool:
-        if self._suspended:
+    def _listens(self, trains: bool = False) -> bool:
+        """Return whether boundaries of the calling thread count; a thread that `trains` may replace the chosen one."""
+        if self._suspended or self._listener.hears():
+            return not self._suspended
+        busy = self.trains or self._loops > 0 or any(turns.calls for turns in self._turns.values())
+        if not trains or not self._listener.turn(busy):
             return False
-        thread = threading.get_ident()
-        if self._thread is None:
-            self._thread = thread
-        return thread == self._thread
+        if not busy:
+            self._forget()
+            self._depth, self._leader = 0, Leader()
+            self._tracks.open(self._listener.began())
+        return True
 
     def _outranked(self, source: StepSource) -> bool:
         return self.source is not None and self.source < source
@@ -302,13 +322,8 @@ class Steps:
             self._quick = source
 
     def _forget(self) -> None:
-        for track in self._tracks.values():
-            track.start = None
-
-    def _open(self, at_ns: int) -> None:
-        for source, track in self._tracks.items():
-            if track.start is None and source not in (StepSource.SCRIPT, DATASET, NETWORK_CALL):
-                track.start = at_ns
+        self._worked = self._exhausted = False
+        self._tracks.forget()
 
     def _settle_turns(self, source: StepSource, length: int) -> None:
         if length:
@@ -330,53 +345,44 @@ class Steps:
         if source <= FRAMEWORK_LOOP:
             self._decide(source)
         elif any(turns.calls for turns in self._turns.values()):
-            del track.pending[:-PENDING]  # the job trains: a cycle will be found
-        elif self.source is not None or len(track.pending) >= self._enough(source):
+            del track.pending[:-PENDING]  # optimizers were called, so the job trains: their cycle will be found
+        elif self.source is not None or len(track.pending) >= self._tracks.enough(source, self._optimizers.count):
             self._decide(source)
         elif source == NETWORK_CALL:
             del track.pending[:-PENDING]
-
-    def _enough(self, source: StepSource) -> int:
-        """Return how many steps a source has to report before it is chosen."""
-        if source == EVALUATION_LOOP:
-            return 1
-        batches = self._tracks[DATASET]
-        if source == NETWORK_CALL and (batches.pending or batches.start is not None):
-            return PENDING + 1  # never: batches have a higher rank
-        return 2 if source == NETWORK_CALL and not self._optimizers.count else PENDING
 
     def _decide(self, source: StepSource) -> None:
         self._guesses = source in GUESSES
         if not self._guesses:
             self._revoked += self._guessed if source in TRAINING else 0
             self._guessed = 0
-        news, self.source = source != self.source, source
+        changed, self.source = source != self.source, source
         self._chosen = track = self._tracks[source]
         self._settle()
         self._name = self.recorder.intern(source.name.lower())
         pending, track.pending = track.pending, []
-        for other in self._tracks.values():
-            other.pending.clear()
+        self._tracks.clear_pending()
         for turns in (self._turns[other] for other in self._turns if other != source):
             turns.calls.clear()
         if self.schedule is not None:
             self.recorder.pause(not self.recording)
-        if news:  # each optimizer that is made late restarts the search for the cycle, and writing the steps takes 5 ms
+        if changed:  # `_decided` takes 5 ms: skip it if a late optimizer has led to the same source
             self._decided(source)
         for start, end in pending:
             self._write(start, end)
         if pending:
-            self._pass(track)
+            self._call_stepped(track)
 
     def _step(self, track: Track, at_ns: int) -> None:
-        """Write the step that ends, as the chosen source reports."""
+        """Write the step whose end the chosen source reports."""
         start, track.start = track.start, at_ns
+        self._worked = self._exhausted = False
         if start is not None:
             self._write(start, at_ns)
-            self._pass(track)
+            self._call_stepped(track)
 
-    def _pass(self, track: Track) -> None:
-        # calls of a network become steps only at a later call, long after their end
+    def _call_stepped(self, track: Track) -> None:
+        # a call of a network becomes a step only at a later call: the next step has begun already, and keeps its begin
         called = self.count >= self.next_look or self.last_ns > self.long_ns
         if called and self._stepped(self.count) and self.source != NETWORK_CALL:
             track.start = self.recorder.now()

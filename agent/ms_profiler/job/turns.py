@@ -6,19 +6,22 @@ from typing import Any
 
 from ms_profiler.job.boundaries import PENDING, Track
 
-#: this many consecutive calls, after the length was known, are another part of the training and not a part of a longer
-#: step
+#: largest number of calls in memory while the length of a cycle is unknown: for each optimizer, and in total. A job may
+#: have one optimizer for each parameter.
+HELD, HELD_MOST = 4, 4096
+#: after the first call of an optimizer that was made late, the search waits during this number of calls until every
+#: optimizer has been called
 LATE = 8
 
 
 def cycle_length(calls: Sequence[Hashable], known: int) -> int:
     """Return the period of a sequence of optimizer calls, 0 while it is unknown.
 
+    A period counts once it was seen twice and every known optimizer has been called.
+
     Args:
         calls: the optimizer of each call, in order.
         known: number of optimizers that the job made; with one, every call ends a step.
-
-    A period counts once it was seen twice and every known optimizer has been called.
     """
     if known <= 1 and calls:
         return 1
@@ -33,11 +36,11 @@ def cycle_length(calls: Sequence[Hashable], known: int) -> int:
 def unrepeated(calls: Sequence[Hashable]) -> int:
     """Return the period of a sequence that ended before its cycle repeated.
 
-    A sequence in which something was called only once is one cycle. Otherwise the job trained one thing after the
+    If an optimizer was called only once, the sequence is one cycle. Otherwise the job used one optimizer after the
     other, and each call is a step.
 
     Args:
-        calls: as of `cycle_length`, at least one.
+        calls: as for `cycle_length`, at least one.
     """
     period = cycle_length(calls, len(set(calls)))
     if period:
@@ -52,12 +55,12 @@ def unrepeated(calls: Sequence[Hashable]) -> int:
 
 
 class Turns:
-    """Calls of optimizers or training cells: a step ends when all have been called, in their order.
+    """Calls of optimizers or training cells: a step ends when all of them have been called, in their order.
 
     Attributes:
         calls: calls since the last end of a step; all calls, while `length` is unknown.
-        length: calls of a step; 0 while it is unknown.
-        lone: the only one that is called, once per step; None if there are several, or the length is unknown.
+        length: number of calls in a step; 0 while it is unknown.
+        lone: the optimizer or cell, if there is only one and each of its calls ends a step; otherwise None.
     """
 
     __slots__ = ("_members", "_patience", "calls", "length", "lone")
@@ -70,7 +73,7 @@ class Turns:
         self._patience = PENDING // 2
 
     def begin_anew(self, which: Hashable) -> None:
-        """Restart the search for the length if the called optimizer was in no step so far, because it was made late.
+        """Search for the length of the cycle again if the called optimizer is not in the cycle: it was made late.
 
         Args:
             which: the called optimizer or cell.
@@ -79,7 +82,7 @@ class Turns:
             self.length, self._patience, self.lone = 0, LATE, None
             self.calls.clear()
 
-    def keep(self, which: Hashable, at_ns: int, track: Track, known: int) -> int:
+    def add(self, which: Hashable, at_ns: int, track: Track, known: int) -> int:
         """Add a call while the length is unknown; return the length if it is known now, else 0.
 
         Args:
@@ -90,14 +93,15 @@ class Turns:
         """
         self.calls.append(which)
         track.pending.append(track.end(at_ns) or (at_ns, at_ns))
-        # an optimizer that was never called is not waited for any longer
+        # after `_patience` calls, the search no longer waits for optimizers that were never called
         length = cycle_length(self.calls, known if len(self.calls) <= self._patience else len(set(self.calls)))
         if not length:
-            del self.calls[:-PENDING], track.pending[:-PENDING]
+            most = max(PENDING, min(HELD * known, HELD_MOST))
+            del self.calls[:-most], track.pending[:-most]
         return length
 
     def settle(self, length: int, track: Track) -> None:
-        """Fold the waiting calls into steps of the given length; the remaining calls begin the next step."""
+        """Group the waiting calls into steps of the given length; the remaining calls begin the next step."""
         self.length, waiting = length, track.pending
         self._members = set(self.calls)
         self.lone = next(iter(self._members)) if length == len(self._members) == 1 else None
@@ -113,23 +117,25 @@ class Population:
 
     def __init__(self) -> None:
         self.count = 0
-        self._alive: dict[int, weakref.ref[Any]] = {}  # by id of the reference
+        self._alive: dict[int, weakref.ref[Any]] = {}  # key: id of the optimizer
 
     def made(self, optimizer: Any) -> None:
-        """Count one more.
+        """Count one more optimizer, unless it is counted already.
 
         Args:
-            optimizer: the object; None where only the number matters.
+            optimizer: the object; None if its garbage collection need not be noticed.
         """
+        key = id(optimizer)
+        if key in self._alive:
+            return
         self.count += 1
         if optimizer is not None:
-            reference = weakref.ref(optimizer, self._gone)
-            self._alive[id(reference)] = reference
+            self._alive[key] = weakref.ref(optimizer, lambda _: self._gone(key))
 
     def absorbed(self) -> None:
-        """Count one less: it is a part of another."""
+        """Count one optimizer less, because it is a part of another one."""
         self.count = max(self.count - 1, 0)
 
-    def _gone(self, reference: "weakref.ref[Any]") -> None:
-        self._alive.pop(id(reference), None)
+    def _gone(self, key: int) -> None:
+        self._alive.pop(key, None)
         self.absorbed()

@@ -1,1 +1,1 @@
-"""The common ground of `job` and `analysis`: names, the on-disk format and its reader."""
+"""The store, which `job` and `analysis` share: names of records and files, the on-disk format, and its reader."""

@@ -8,9 +8,9 @@ from typing import Final, NamedTuple
 
 MAGIC: Final = 0x3154434341505350
 NO_LIMIT: Final = 2**64 - 1
-#: magic, limit, bytes, refused
+#: the fields of the file: magic, limit, bytes, refused
 FORMAT: Final = struct.Struct("=QQQQ")
-#: bytes of the file: a page that is mapped
+#: size of the file in bytes: one page, because processes map the file into memory
 FILE_SIZE: Final = 4096
 
 
@@ -18,9 +18,9 @@ class Account(NamedTuple):
     """The content of an account.
 
     Attributes:
-        limit: bytes that may be taken; `NO_LIMIT` is any number.
-        taken: bytes that are taken.
-        refused: processes that found no room to begin.
+        limit: the number of bytes that may be taken; `NO_LIMIT` for no limit.
+        taken: the number of bytes that are taken.
+        refused: number of processes that could not begin to record because there was no room.
     """
 
     limit: int = NO_LIMIT
@@ -29,17 +29,17 @@ class Account(NamedTuple):
 
     @property
     def ceilings(self) -> tuple[int, int, int]:
-        """Return the bytes that fine-grained records, all records but steps, and everything may reach."""
+        """Return the sizes up to which fine-grained records, records other than steps, and all records are accepted."""
         limit = self.limit
         return (limit, limit, limit) if limit == NO_LIMIT else (limit // 2, limit - limit // 8, limit)
 
     def packed(self) -> bytes:
-        """Return the content of its file, up to the last byte that is not zero."""
+        """Return the content of the account's file, up to the last byte that is not zero."""
         return FORMAT.pack(MAGIC, self.limit, self.taken, self.refused)
 
 
 def parsed(content: bytes) -> Account | None:
-    """Return the account that a file holds; None when it holds none."""
+    """Return the account in the content of a file; None if the content is no account."""
     if len(content) < FORMAT.size:
         return None
     magic, *values = FORMAT.unpack_from(content)
@@ -47,7 +47,7 @@ def parsed(content: bytes) -> Account | None:
 
 
 def read(path: str) -> Account | None:
-    """Return the account in a file; None where there is none."""
+    """Return the account in a file; None if it cannot be read or is no account."""
     try:
         with open(path, "rb") as stream:
             return parsed(stream.read(FORMAT.size))

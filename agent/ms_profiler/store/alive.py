@@ -1,6 +1,6 @@
-"""Find out whether a recorded process still runs: its process id may belong to another process by now.
+"""Find out whether a recorded process still runs, although its process id may belong to another process by now.
 
-A process is known by its id, by its start in clock ticks since boot, and by the boot.
+A process is identified by its id, its start in clock ticks since boot, and the boot id.
 """
 
 import os
@@ -11,14 +11,14 @@ class _Stat(NamedTuple):
     state: str
     parent: int
     start: int
-    status: int  # status of an ended process, as of `wait()`; 0 for other users
+    status: int  # the status of an ended process, as from `wait()`; other users read 0
 
 
 def _stat(pid: int) -> _Stat:
     """Return fields 3, 4, 22 and 52 of /proc/PID/stat (proc_pid_stat(5)); zeros when there is no such process."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as stream:
-            # the name, field 2, may hold spaces and brackets
+            # field 2, the name, may hold spaces and brackets
             values = stream.read().rpartition(b")")[2].split()
         return _Stat(values[0].decode(), int(values[1]), int(values[19]), int(values[49]))
     except (OSError, ValueError, IndexError):
@@ -26,7 +26,7 @@ def _stat(pid: int) -> _Stat:
 
 
 def process_start(pid: int | None = None) -> int:
-    """Return when a process started, in clock ticks since boot; 0 when there is none.
+    """Return the start of a process, in clock ticks since boot; 0 if there is no such process.
 
     Args:
         pid: the process, by default this one.
@@ -50,9 +50,9 @@ def is_alive(pid: int, started: int) -> bool:
 
 
 def wait_status(pid: int) -> int | None:
-    """Return the status, as of `wait()`, of a process that has ended and that its parent has not waited for yet.
+    """Return the status, as from `wait()`, of an ended process that its parent has not waited for yet.
 
-    None if the process runs or is gone.
+    The result is None if the process runs, or if its parent has waited for it.
 
     Args:
         pid: the process.
@@ -68,7 +68,7 @@ def is_child(pid: int) -> bool:
 
 
 def boot_id() -> str:
-    """Return the boot id of this host; empty where the kernel has none."""
+    """Return the boot id of this host; empty if the kernel has none."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as stream:
             return stream.read().strip()

@@ -1,6 +1,6 @@
 """Read MindSpore's description of a compiled graph: a `ModelProto` of its anf_ir.proto.
 
-This module lists the numbers of the few fields that it uses; a generated reader would make every job load protobuf.
+This module lists the numbers of the few fields that it uses: a generated reader would make every job load protobuf.
 """
 
 from collections.abc import Iterator
@@ -15,21 +15,21 @@ VALUE_TEXT = 7
 TYPE_TENSOR, TYPE_SEQUENCE, SEQUENCE_TYPES = 2, 3, 1
 TENSOR_ELEMENT, TENSOR_SHAPE, SHAPE_DIMENSION, DIMENSION_SIZE = 1, 2, 1, 1
 
-#: DataType -> bytes of an element
+#: number of a DataType -> bytes of an element
 WIDTHS = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 2, 8: 4, 9: 8, 10: 2, 11: 4, 12: 8, 43: 8, 44: 16, 46: 2}
-#: A size that is only known when the graph runs.
+#: The size of a dimension that is known only when the graph runs.
 UNKNOWN = 1 << 63
 
 
 class Tensor(NamedTuple):
-    """Bytes of an element, and dimensions."""
+    """The type of a tensor: bytes of an element, and dimensions."""
 
     width: int
     dimensions: tuple[int, ...]
 
 
 def tensors(kind: bytes) -> list[Tensor]:
-    """Return the tensors of a `TypeProto`: one, those of a sequence, or none."""
+    """Return the tensors of a `TypeProto`: one for a tensor, several for a sequence, none for other types."""
     found = []
     for number, value in fields(kind):
         if number == TYPE_SEQUENCE:
@@ -48,26 +48,26 @@ def _signed(varint: bytes) -> int:
 
 
 def without_constants(description: bytes) -> bytes:
-    """Return the `GraphProto` of a description without its constants."""
+    """Return the bytes of the `GraphProto` in a description, without the graph's constants."""
     graph = next((value for number, value in fields(description) if number == MODEL_GRAPH), b"")
     places = list(_places(graph))
     return b"".join(graph[start:end] for number, _, start, _, end in places if number != GRAPH_CONSTANT)
 
 
 def fields(message: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield the number and the content of each field of a message; a whole number as its bytes, the lowest first.
+    """Yield the number and the content of each field of a message; the content of an integer is 8 bytes, lowest first.
 
     Format: https://protobuf.dev/programming-guides/encoding/.
 
     Raises:
-        ValueError: it is no message.
+        ValueError: the bytes are no message.
     """
     for number, kind, _, begin, end in _places(message):
         yield number, message[begin:end] if kind else _varint(message, begin)[0].to_bytes(8, "little")
 
 
 def _places(message: bytes) -> Iterator[tuple[int, int, int, int, int]]:
-    """Yield number, wire type, begin, begin of the content and end of the fields of a message."""
+    """Yield number, wire type, begin, begin of the content, and end of each field of a message."""
     place, end = 0, len(message)
     while place < end:
         start, key, place = place, message[place], place + 1

@@ -1,8 +1,9 @@
-"""Names in place of a job's own, where the option `anonymize` asks for that.
+"""Replace the names of a job, as the option `anonymize` requests.
 
-A word becomes "m" and digits of a keyed hash, so that it is the same in every file and process of a machine until the
-machine starts again. The key comes from the boot id, which is written nowhere then. Words of our own labels, classes of
-the frameworks, operators and numbers stay: without them nothing could be analysed, and they say nothing about the job.
+A word is replaced by "m" and digits of a keyed hash. The replacement is the same in every file and process of a machine
+until the machine starts again. The key comes from the boot id; with this option, no file contains the boot id. Words of
+ms-profiler's own labels, classes of the frameworks, operators and numbers are not replaced: the analysis needs them,
+and they say nothing about the job.
 """
 
 import functools
@@ -21,22 +22,22 @@ from ms_profiler.options import OPTIONS
 from ms_profiler.store import alive
 from ms_profiler.store.run_info import ProcessInfo, RunInfo
 
-#: digits of a replacement
+#: number of digits in a replacement
 DIGITS: Final = 10
 _WORD: Final = re.compile(r"[^\W\d]\w*")
 _OURS: Final = re.compile(rf"m[0-9a-f]{{{DIGITS}}}")
-#: operators and nodes of autograd that PyTorch itself defines
+#: matches operators and nodes of autograd that PyTorch itself defines
 _OPERATOR: Final = re.compile(r"(aten|prims?|c10d?|_c10d_functional)::[\w.:]+|[A-Z]\w*Backward\d+|AccumulateGrad")
-#: packages whose classes are no secrets, and the modules that have them
+#: packages whose classes are not replaced, and the modules that hold these classes
 _FRAMEWORKS: Final = ("torch", "mindspore")
 _PUBLIC: Final = (
     *("torch", "torch.nn", "torch.optim", "torch.optim.lr_scheduler", "torch.utils.data", "torch.nn.parallel"),
     *("mindspore", "mindspore.nn", "mindspore.ops", "mindspore.ops.operations", "mindspore.dataset"),
 )
 _PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-#: parts of our package whose texts are labels of records
+#: parts of ms-profiler's package whose texts are labels of records
 _LABELS: Final = ("job/frameworks", "job/samplers", "job/devices", "job/steps.py", "store")
-#: fields of the record of a run that say nothing about the job, or that its readers need as they are
+#: fields of the run's record whose texts stay: they say nothing about the job, or readers need them unchanged
 _PLAIN: Final = frozenset(
     ("product_version", "python", "machine", "framework", "steps", "window", "cost", "options", "before")
 )
@@ -44,7 +45,7 @@ _PLAIN: Final = frozenset(
 
 @functools.cache
 def key() -> bytes:
-    """Return the key of this machine until its next start, 16 bytes; a key of this process where there is none."""
+    """Return 16 bytes that are the same in all processes until the machine starts again; random without a boot id."""
     secret = alive.boot_id().encode() or os.urandom(16)
     return hashlib.blake2b(secret, digest_size=16, person=b"ms-profiler").digest()
 
@@ -59,25 +60,25 @@ def word(text: str) -> str:
 
 
 def label(text: str) -> str:
-    """Return a label of a record with every word of the job replaced.
+    """Return the label of a record in which every word of the job is replaced.
 
     Args:
-        text: "encoder.layer.0", "compile Net.forward", "aten::mm".
+        text: the label, such as "encoder.layer.0", "compile Net.forward" or "aten::mm".
     """
     return _hidden(text, _LABELS, _loaded())
 
 
 def message(text: str) -> str:
-    """Return a line for people with every word replaced that is not in a text of ours."""
+    """Return a message in which every word is replaced that does not occur in ms-profiler's own texts."""
     return _hidden(text, ("",), _loaded())
 
 
 def content(value: Any, replace: Callable[[str], str] = label) -> Any:
-    """Return a JSON value with every text replaced; keys, too.
+    """Return a JSON value in which every text is replaced, keys included.
 
     Args:
-        value: the content of a file of ours.
-        replace: returns the replacement of a text.
+        value: the content of one of ms-profiler's files.
+        replace: a function that returns the replacement of a text.
     """
     if isinstance(value, str):
         return replace(value)
@@ -94,16 +95,16 @@ def record(info: RunInfo | ProcessInfo) -> dict[str, Any]:
     Args:
         info: the record.
     """
-    told = asdict(info)
-    for name, value in told.items():
+    fields = asdict(info)
+    for name, value in fields.items():
         if name == "hooks":
-            told[name] = {target: content(state, message) for target, state in value.items()}
+            fields[name] = {target: content(state, message) for target, state in value.items()}
         elif name not in _PLAIN:
-            told[name] = content(value, label if name in ("metadata", "name") else message)
-    for name, value in told.get("options", {}).items():
+            fields[name] = content(value, label if name in ("metadata", "name") else message)
+    for name, value in fields.get("options", {}).items():
         if isinstance(OPTIONS[name].kind, (Text, Texts)):
-            told["options"][name] = content(value, word)
-    return told
+            fields["options"][name] = content(value, word)
+    return fields
 
 
 @functools.lru_cache(1 << 14)
@@ -125,10 +126,10 @@ def _loaded() -> tuple[str, ...]:
 
 @functools.cache
 def _known(parts: tuple[str, ...], loaded: tuple[str, ...]) -> frozenset[str]:
-    """Return the words that stay.
+    """Return the words that `label` and `message` keep.
 
     Args:
-        parts: folders and files of our package.
+        parts: folders and files of ms-profiler's package.
         loaded: modules of the frameworks.
     """
     found = set(_classes(loaded))
@@ -154,7 +155,7 @@ def _classes(loaded: tuple[str, ...]) -> Iterator[str]:
 
 
 def _texts(code: CodeType | None) -> Iterator[str]:
-    """Yield the texts in code, but for its documentation."""
+    """Yield the texts in code except docstrings: a text that ends with a full stop is a docstring."""
     waiting: list[Any] = [code]
     while waiting:
         item = waiting.pop()

@@ -1,4 +1,4 @@
-"""Mirror of `native/device_format.h`: the fields of the slots of an accelerator's records.
+"""The fields of slots with an accelerator's records, as in `native/device_format.h`.
 
 The header file explains every field; `tests/test_device_format.py` compares the two.
 """
@@ -7,7 +7,7 @@ from enum import IntEnum
 
 
 class Device(IntEnum):
-    """Kind of a record; the category of its slots."""
+    """The kind of a device's record; the category of the record's slots has this value."""
 
     KERNEL = 1
     COPY = 2
@@ -22,7 +22,7 @@ class Device(IntEnum):
 
 
 class Source(IntEnum):
-    """Interface that reported a record; the flags of its slots."""
+    """The interface that reported a record; the flags of the record's slots have this value."""
 
     CUPTI = 1
     MSPTI = 2

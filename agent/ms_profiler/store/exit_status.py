@@ -1,21 +1,21 @@
-"""The exit status of a process, which it writes as its last act.
+"""The exit status of a process, which the process writes to a file when it ends.
 
-The file `exit_status` in the folder of the process holds the exit status, 0 to 255, in decimal digits and a line feed.
-Where a process below `ms-profiler run` did not write the file, the watcher of `run` does; it writes -N where signal N
-ended the process. In three other cases there is no such file: a signal or `os._exit` ended the process, the process
-still runs, or it used the recorder in Python.
+The file `exit_status` in the folder of the process holds the exit status, 0 to 255, in decimal digits, and a line feed.
+If a process below `ms-profiler run` did not write the file, the watcher of `run` writes it, with -N if signal N ended
+the process. Otherwise the file is missing in three cases: a signal or `os._exit` ended the process, the process still
+runs, or it used the recorder in Python.
 """
 
 import os
 
 from ms_profiler.store import layout
 
-#: more than a number of three digits and a line feed
+#: number of bytes that `read` reads; the content is shorter
 _MOST = 16
 
 
 def read(folder: str) -> int | None:
-    """Return the exit status of the process that wrote `folder`, -N for signal N; None if none was written.
+    """Return the exit status of the process that wrote `folder`, -N for signal N; None without the file.
 
     Args:
         folder: a `process_{pid}` directory.
@@ -28,14 +28,14 @@ def read(folder: str) -> int | None:
 
 
 def write(folder: str, status: int) -> None:
-    """Write how the process that wrote `folder` has ended, unless it wrote its exit status itself.
+    """Write the exit status of the process that wrote `folder`, unless that process wrote it itself.
 
     Args:
         folder: a `process_{pid}` directory.
         status: the exit status, -N for signal N.
 
     Raises:
-        OSError: there is a status, or the file cannot be written.
+        OSError: the process wrote the file itself, or the file cannot be written.
     """
     path, flags = os.path.join(folder, layout.EXIT_STATUS), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
     descriptor = os.open(path, flags | os.O_CLOEXEC, layout.FILE_MODE)

@@ -1,6 +1,6 @@
-"""RLIMIT_FSIZE: a thread that grows a file past this limit gets SIGXFSZ.
+"""Protect writes from RLIMIT_FSIZE: a thread that grows a file past this limit gets SIGXFSZ.
 
-Python ignores that signal, and a job may set the default action again, which ends the process.
+Python ignores that signal, but a job may set the default action again, and that ends the process.
 """
 
 import signal
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def limited() -> Iterator[None]:
-    """In this block, let growth past the limit be the error `EFBIG` and not a signal."""
+    """Block SIGXFSZ in a `with` block and discard it, so that growth past the limit only causes the error `EFBIG`."""
     own = {signal.SIGXFSZ}
     waited = own & signal.sigpending()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, own)

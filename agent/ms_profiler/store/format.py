@@ -1,4 +1,4 @@
-"""Mirror of `native/file_format.h`: the on-disk format of the store, version 1.
+"""The on-disk format of the store, version 1, as in `native/file_format.h`.
 
 The header file explains every field; `tests/test_format.py` compares the two.
 """
@@ -13,31 +13,35 @@ SLOT_SIZE = 32
 STRING_MAX = 8160
 SEGMENT_CONTROL = 1
 
-#: magic, version, header_size, slot_size, flags, capacity, pid, index, created_ns, dropped, dropped_limit, unnamed,
-#: reserved
+#: The header of a file: magic, version, header_size, slot_size, flags, capacity, pid, index, created_ns, dropped,
+#: dropped_limit, unnamed, reserved.
 HEADER = struct.Struct("=QIIIIQIIQQQQ56s")
-#: start_ns, end_ns, arg, name, kind, category, flags, extra
+#: A slot: start_ns, end_ns, arg, name, kind, category, flags, extra.
 SLOT = struct.Struct("=QQQIBBBB")
 
 CATEGORY_FINE = 0x40
 
-#: Bits of the argument of an `OP` span that tie it to its gradient, see `Category`.
+#: Number of bits in the argument of an `OP` span that connect it with its gradient, see `Category`.
 OP_TIE_BITS = 40
 
 
-#: Bits of a line in the argument of a `Kind.FRAME` slot.
+#: Number of bits for a line number in the argument of a `Kind.FRAME` slot.
 FRAME_LINE_BITS = 22
 
-#: Bits of an address in the end of a `Kind.BLOCK` slot, and the flag of one that was released.
+#: Number of bits for an address in the field `end_ns` of a `Kind.BLOCK` slot, and the flag of a released block.
 BLOCK_BITS = 48
 BLOCK_RELEASED = 1
 
-#: Name of a `Kind.PROCESSOR` slot that does not know how long the thread waited for a processor.
+#: Times of undamaged slots are below this limit, 146 years after the machine's start. With the offset of the clock,
+#: such a time fits into a signed integer of 64 bits.
+LATEST_NS = 2**62
+
+#: Value of the field `name` of a `Kind.PROCESSOR` slot if the time that the thread waited for a processor is unknown.
 NOT_READ = 2**32 - 1
 
 
 class Kind(IntEnum):
-    """Kind of a slot; 0 is a slot that was never committed."""
+    """The kind of a slot; 0 means that the slot was never committed."""
 
     OPEN = 1
     SPAN = 2
@@ -66,20 +70,22 @@ class Flag(IntFlag):
     ABANDONED = 2
     UNRECORDED = 4
     NO_GRADIENTS = 8  # a call of a network outside of any code that computes gradients
-    COARSE = 16  # a step without fine-grained records and kernels, to keep to a budget of time
-    STRETCH = 32  # has one value in all steps of a stretch, and the other value in the next stretch
-    RESUMED = 64  # of a call: it began before
-    YIELDED = 128  # of a call: it may continue
+    COARSE = 16  # a step without fine-grained records and kernels, to limit the overhead
+    STRETCH = 32  # for steps: set in all steps of every second stretch
+    RESUMED = 64  # for calls: this is not the first part of the call
+    YIELDED = 128  # for calls: this may not be the last part of the call
 
 
 class Category(IntEnum):
-    """Category of a span, from which the phases of a step follow.
+    """The category of a span; the phases of a step follow from the categories.
 
-    Categories from `CATEGORY_FINE` on are fine-grained: they are sampled, and stop first when the disk is short.
+    Spans of the categories from `CATEGORY_FINE` on are fine-grained: they may be recorded in some steps only, and if
+    disk space becomes short, they are dropped first.
 
-    The lower `OP_TIE_BITS` of the argument of an `OP` span are 2 (n + 1) for an operator that autograd gave the number
-    n, 2 (n + 1) + 1 for the operator that computes its gradient, and 0 if no number is known. The upper bits are the id
-    of the string with the shapes of its inputs, 0 if unknown. `Kind.OPERANDS` uses the same layout.
+    The argument of an `OP` span has two parts. The lower `OP_TIE_BITS` bits are 2 (n + 1) for an operator to which
+    autograd gave the number n, 2 (n + 1) + 1 for the operator that computes the gradient of this one, and 0 if no
+    number is known. The upper bits are the id of the string with the shapes of the operator's inputs, 0 if unknown.
+    `Kind.OPERANDS` uses the same layout.
     """
 
     OTHER = 0
@@ -98,12 +104,12 @@ class Category(IntEnum):
     MARKER = 13
     PROFILER = 14
     EVALUATION = 15  # a framework's own loop
-    ROLLOUT = 16  # the same
+    ROLLOUT = 16  # a rollout of a library's own loop
     MODULE = 0x40
     OP = 0x41
     CALL = 0x42
     BLOCK = 0x44
-    TRACED = 0x43  # in no file: the analysis assigns it to operators that a compiler called
+    TRACED = 0x43  # no file has this value: the analysis gives it to operators that a compiler called
 
 
 def category_name(number: int) -> str:
@@ -113,9 +119,9 @@ def category_name(number: int) -> str:
 
 
 class StepSource(IntEnum):
-    """Source of the end of a step, in order of rank; the category of a `Kind.STEP` slot.
+    """The source that reports the ends of steps, the preferred one first; the category of a `Kind.STEP` slot.
 
-    `WHOLE_RUN` applies when no other source reports; no slot has it.
+    `WHOLE_RUN` applies if no source reports an end; no slot has this value.
     """
 
     SCRIPT = 1
@@ -128,8 +134,8 @@ class StepSource(IntEnum):
     WHOLE_RUN = 8
 
 
-#: Sources of a job that trains.
+#: The sources in a job that trains.
 TRAINING = (StepSource.FRAMEWORK_LOOP, StepSource.OPTIMIZER_CYCLE, StepSource.TRAIN_CELL)
-#: Sources of a job that trains nothing. Their steps are removed when a source of `TRAINING` reports steps later on the
-#: same thread, whose numbers begin at 0. Steps before a step of `SCRIPT` are not removed.
+#: The sources in a job that trains nothing. If a source of `TRAINING` reports steps later on the same thread, the
+#: earlier steps are removed, and the new numbers begin at 0. Steps before a step of `SCRIPT` are not removed.
 GUESSES = (StepSource.EVALUATION_LOOP, StepSource.DATASET, StepSource.NETWORK_CALL)

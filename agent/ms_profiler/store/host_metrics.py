@@ -8,20 +8,20 @@ import os
 from dataclasses import dataclass
 from typing import Final
 
-#: duration of reading all numbers of a sample, ns
+#: name of the metric for the time that it took to read all numbers of a sample, ns
 SAMPLE: Final = "sample of the host"
 
 
 @dataclass(frozen=True)
 class Metric:
-    """A number.
+    """A counter of the system.
 
     Attributes:
-        name: as people read it; a prefix where it ends with a blank.
-        unit: the unit of the figure.
-        source: the file of the system that has it.
+        name: the counter's name in results; if it ends with a space, the name of a device follows.
+        unit: the unit of the shown value.
+        source: the system's file or function that reports it.
         factor: the factor from the system's unit to `unit`.
-        grows: whether the system counts since its start; the shown value is then the difference per second.
+        grows: whether the counter only grows; then results show its growth per second.
     """
 
     name: str
@@ -68,7 +68,7 @@ INTERRUPTS: Final = (
     Metric("machine: soft interrupts", "processors", "/proc/stat", _TICKS),
 )
 STOLEN: Final = Metric("machine: taken by other virtual machines", "processors", "/proc/stat", _TICKS)
-#: share of the time in which some task, or all, waited, see https://docs.kernel.org/accounting/psi.html
+#: share of the time in which some task waited, or all tasks waited, see https://docs.kernel.org/accounting/psi.html
 PRESSURE: Final = {
     kind: tuple(
         Metric(f"pressure: {who} waited for {what}", "share", f"/proc/pressure/{kind}", 1e-6) for who in ("some", "all")
@@ -81,12 +81,12 @@ MACHINE_MAJOR: Final = Metric("machine: major page faults", "1/s", "pgmajfault o
 AVAILABLE: Final = Metric("machine: available memory", "B", "MemAvailable of /proc/meminfo", _KB, grows=False)
 PERIODS: Final = Metric("control group: periods", "1/s", "nr_periods of cpu.stat")
 THROTTLED: Final = Metric("control group: throttled periods", "1/s", "nr_throttled of cpu.stat")
-#: of version 2, and of version 1, where it is summed up over the processors
+#: time for which a control group was not allowed to run, in both versions; version 1 reports the sum over processors
 WITHHELD: Final = Metric("control group: withheld from", "processors", "throttled_usec of cpu.stat (version 2)", 1e-6)
 WITHHELD_1: Final = Metric(
     "control group: processors withheld", "processors", "throttled_time of cpu.stat (version 1)", 1e-9
 )
-#: processor time of a period, and its length
+#: the processor time that a control group may use in a period, and the length of the period
 QUOTA: Final = Metric("control group: quota", "us", "cpu.max, cpu.cfs_quota_us", grows=False)
 PERIOD: Final = Metric("control group: period", "us", "cpu.max, cpu.cfs_period_us", grows=False)
 GROUP_MEMORY: Final = Metric("control group: memory", "B", "memory.current, memory.usage_in_bytes", grows=False)
@@ -99,14 +99,14 @@ SWITCHES: Final = Metric("machine: context switches", "1/s", "ctxt of /proc/stat
 FREE: Final = Metric("machine: free memory", "B", "MemFree of /proc/meminfo", _KB, grows=False)
 CACHED: Final = Metric("machine: memory for files", "B", "Cached of /proc/meminfo", _KB, grows=False)
 SWAP_FREE: Final = Metric("machine: free swap", "B", "SwapFree of /proc/meminfo", _KB, grows=False)
-#: a sector of `/sys/block/*/stat` has 512 bytes whatever the disk
+#: a sector in `/sys/block/*/stat` has 512 bytes for every disk
 DISK_READ: Final = Metric("disk, read: ", "B/s", "/sys/block/*/stat", 512.0)
 DISK_WRITTEN: Final = Metric("disk, written: ", "B/s", "/sys/block/*/stat", 512.0)
 DISK_BUSY: Final = Metric("disk, busy: ", "share", "/sys/block/*/stat", 1e-3)
 RECEIVED: Final = Metric("network, received: ", "B/s", "/sys/class/net/*/statistics")
 SENT: Final = Metric("network, sent: ", "B/s", "/sys/class/net/*/statistics")
 
-#: by name
+#: name of a metric -> the metric
 METRICS: Final = {
     metric.name: metric
     for metric in (
@@ -121,5 +121,5 @@ METRICS: Final = {
 
 
 def metric(name: str) -> Metric | None:
-    """Return the metric of a name with or without a device; None of an unknown one."""
+    """Return the metric with a name, which may end with the name of a device; None if there is none."""
     return METRICS.get(name) or METRICS.get(name[: name.find(": ") + 2])

@@ -6,7 +6,7 @@
         rank.json                  in a job of several ranks, for the comparison of all ranks
         KINETO/                    the timeline in the form of PyTorch's profiler, if requested
         TABLES/                    tables as Parquet, if requested
-        FRAMEWORK/                 the store: raw data, kept
+        FRAMEWORK/                 the store: raw data, which the analysis does not remove
             run_info.json          options, rank, hooks, reasons, state of the run
             account                the disk space that all processes use, see native/account.h
             process_{pid}/         one per process that recorded: the job and its fork children
@@ -34,7 +34,7 @@ DIRECTORY_MODE: Final = 0o750
 FILE_MODE: Final = 0o640
 
 SUFFIX: Final = "_ascend_ms"
-#: end of the names of results of torch_npu's profiler, which has the same layout
+#: suffix of the results of torch_npu's profiler, which have the same layout
 TORCH_SUFFIX: Final = "_ascend_pt"
 FRAMEWORK: Final = "FRAMEWORK"
 OUTPUT: Final = "ASCEND_PROFILER_OUTPUT"
@@ -45,7 +45,7 @@ LOGS: Final = "logs"
 RUN_INFO: Final = "run_info.json"
 PROCESS_INFO: Final = "process_info.json"
 EXIT_STATUS: Final = "exit_status"
-#: file that the owner of the folder maps, so that its children find the folder
+#: file that a process maps into memory, so that its children can find its folder
 ANNOUNCED: Final = "announced"
 ACCOUNT: Final = "account"
 SUMMARY: Final = "summary.json"
@@ -73,10 +73,10 @@ COMMUNICATION: Final = "communication.json"
 PARALLEL_STRATEGY: Final = "parallel_strategy.json"
 COMMUNICATION_MATRIX: Final = "communication_matrix.json"
 COMMUNICATION_DB: Final = "communication_analyzer.db"
-#: torch_npu's name of the same file
+#: torch_npu's name of the same file as `COMMUNICATION_DB`
 TORCH_COMMUNICATION_DB: Final = "analysis.db"
 KERNELS: Final = "kernels"
-#: begin of the name of MindSpore's file of allocator records; the rank follows
+#: prefix of the name of MindSpore's file with allocator records; the rank follows
 MEMORY_PREFIX: Final = "cpu_ms_memory_record_"
 PIPELINES: Final = "pipelines"
 GRAPHS: Final = "graphs"
@@ -85,7 +85,7 @@ TAPES: Final = "tapes"
 PLACES: Final = "places"
 STRATEGY: Final = "strategy.json"
 
-#: share of `max_disk` for the files of the analysis; the rest is for the store
+#: the files of the analysis may take 1 / ANALYSIS_SHARE of `max_disk`; the store may take the rest
 ANALYSIS_SHARE: Final = 4
 
 _SEGMENT = re.compile(r"^\d{6,}\.seg$")
@@ -104,22 +104,22 @@ def result_name(host: str, pid: int, wall_seconds: float) -> str:
 
 
 def profiler_info(rank: int) -> str:
-    """Return the name of the file other tools take the rank from."""
+    """Return the name of the file from which other tools read the rank."""
     return f"profiler_info_{rank}.json"
 
 
 def trace_slice(number: int) -> str:
-    """Return the file name of a later section of a timeline, by which MindStudio Insight finds it."""
+    """Return the file name of a later section of a timeline; MindStudio Insight looks for this name."""
     return f"msprof_slice_{number}.json"
 
 
 def table(name: str) -> str:
-    """Return the name of a table as Parquet."""
+    """Return the name of the Parquet file of a table."""
     return f"{name}.parquet"
 
 
 def database(rank: int, *, torch: bool) -> str:
-    """Return the name of the database of a result, of MindSpore's profiler or of torch_npu's."""
+    """Return the name of a rank's database, which MindSpore's and torch_npu's profilers use, too."""
     return f"ascend_{'pytorch' if torch else 'mindspore'}_profiler_{rank}.db"
 
 
@@ -154,7 +154,7 @@ def run_info_path(result: str) -> str:
 
 
 def recorded_share(most: int) -> int:
-    """Return the bytes that the store may take of the limit for a result."""
+    """Return the number of bytes that the store may take, from the limit for the whole result."""
     return most - most // ANALYSIS_SHARE
 
 
@@ -164,12 +164,12 @@ def account_path(result: str) -> str:
 
 
 def process_dir(result: str, pid: int) -> str:
-    """Return the folder one process of the run records into."""
+    """Return the folder into which a process of the run records."""
     return os.path.join(result, FRAMEWORK, f"process_{pid}")
 
 
 def process_dirs(result: str) -> list[str]:
-    """Return the folders of all processes that recorded, by name."""
+    """Return the folders of all processes that recorded, sorted by name."""
     framework = framework_dir(result)
     try:
         names = sorted(os.listdir(framework))
@@ -179,14 +179,14 @@ def process_dirs(result: str) -> list[str]:
 
 
 def size_below(folder: str) -> int:
-    """Return the bytes of all files below a folder."""
+    """Return the number of bytes of all files below a folder."""
     size = 0
     for place, _, names in os.walk(folder):
         for name in names:
             try:
                 size += os.lstat(os.path.join(place, name)).st_size
             except OSError:
-                pass  # another process of the job has removed it
+                pass  # another process of the job has removed the file
     return size
 
 
@@ -217,7 +217,7 @@ def pipeline_dir(folder: str, index: int) -> str:
 
 
 def windows(folder: str) -> list[tuple[int, str]]:
-    """Return number and path of each window of a process's kernel stream, oldest first; empty without a stream."""
+    """Return (number, path) of each window of a process's kernel stream, oldest first; empty without a stream."""
     try:
         names = os.listdir(kernels_dir(folder))
     except OSError:
@@ -226,37 +226,37 @@ def windows(folder: str) -> list[tuple[int, str]]:
 
 
 def graph_path(folder: str, index: int) -> str:
-    """Return the path of the description of a compiled graph of a process, counted from 0."""
+    """Return the path of a process's file number `index`, from 0, with the description of a compiled graph."""
     return os.path.join(folder, GRAPHS, f"{index:06d}.graph")
 
 
 def graphs(folder: str) -> list[str]:
-    """Return the paths of the descriptions of a process' compiled graphs, oldest first."""
+    """Return the paths of a process's files with descriptions of compiled graphs, oldest first."""
     return _numbered(os.path.join(folder, GRAPHS), _GRAPH)
 
 
 def tape_path(folder: str, index: int) -> str:
-    """Return the path of the nodes of autograd before a backward pass of a process, counted from 0."""
+    """Return the path of a process's file number `index`, from 0, with nodes of autograd before a backward pass."""
     return os.path.join(folder, TAPES, f"{index:06d}.json")
 
 
 def tapes(folder: str) -> list[str]:
-    """Return the paths of the nodes of autograd before backward passes of a process, oldest first."""
+    """Return the paths of a process's files with nodes of autograd, one for each noted backward pass, oldest first."""
     return _numbered(os.path.join(folder, TAPES), _TAPE)
 
 
 def place_path(folder: str, index: int) -> str:
-    """Return the path of the addresses of tensors of a process after a step, counted from 0."""
+    """Return the path of a process's file number `index`, from 0, with addresses of tensors after a step."""
     return os.path.join(folder, PLACES, f"{index:06d}.json")
 
 
 def places(folder: str) -> list[str]:
-    """Return the paths of the addresses of tensors of a process, oldest first."""
+    """Return the paths of a process's files with addresses of tensors, oldest first."""
     return _numbered(os.path.join(folder, PLACES), _TAPE)
 
 
 def strategy_path(folder: str) -> str:
-    """Return the path of a process's description of how the job is divided."""
+    """Return the path of a process's file that describes the division of the job among its ranks."""
     return os.path.join(folder, STRATEGY)
 
 
@@ -269,10 +269,10 @@ def _numbered(folder: str, pattern: re.Pattern[str]) -> list[str]:
 
 
 def network_path(folder: str, index: int) -> str:
-    """Return the path of the stored structure of a network of a process, counted from 0."""
+    """Return the path of a process's file number `index`, from 0, with the structure of a network."""
     return os.path.join(folder, NETWORKS, f"{index:06d}.json")
 
 
 def networks(folder: str) -> list[str]:
-    """Return the paths of the stored structures of the networks of a process, oldest first."""
+    """Return the paths of a process's files with structures of networks, oldest first."""
     return _numbered(os.path.join(folder, NETWORKS), _NETWORK)

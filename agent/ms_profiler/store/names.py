@@ -4,40 +4,46 @@ from typing import Final
 
 #: counter of the process' memory, bytes
 HELD: Final = "host memory"
-#: counters of the memory of tensors on a processor, bytes: in use, and the most since the value before
+#: counters of the memory of tensors on a processor, bytes: in use now, and the largest use since the last record
 TENSORS: Final = "memory of tensors"
 TENSORS_PEAK: Final = "memory of tensors, highest"
-#: counters of the memory that an allocator holds on a device; the argument is the number of the device
+#: Counter of the memory that an allocator holds on a device. The first field is the device, the second "allocated",
+#: "highest" or "reserved".
 DEVICE_TENSORS: Final = "memory of tensors on {}, {}"
-#: begin of the name of a span of Python's garbage collection; the generation follows
+#: prefix of the name of a span of Python's garbage collection; the generation follows
 COLLECTION: Final = "garbage collection, generation"
-#: span of waiting for an exchange that was queued
+#: span of a wait for a queued exchange
 COMMUNICATION_WAIT: Final = "wait for communication"
-#: begin of the name of a span of waiting for a message that was queued; `Send@GROUP` or `Receive@GROUP` follows
+#: prefix of the name of a wait for a queued message; `Send@GROUP` or `Receive@GROUP` follows
 MESSAGE_WAIT: Final = "wait for "
-#: span of a call of a network without gradients, in evaluation mode
+#: Names of the instant inside of the span of a message. The argument of the instant is (number of the other rank) *
+#: 2**32 + tag. With PEER, the rank is numbered in the job; with PEER_IN_GROUP, in the group of the message.
+PEER: Final = "message, rank of the job"
+PEER_IN_GROUP: Final = "message, rank of the group"
+#: span of a call of a network in evaluation mode, without gradients
 EVALUATING: Final = "forward in evaluation mode"
 #: prefix of the text of an instant with the bytes of the gradients that ranks exchange; the module's name follows
 GRADIENTS: Final = "gradients of "
 #: instants at both ends of a window of the kernel stream
 KERNEL_WINDOW: Final = "kernel window"
 KERNEL_WINDOW_END: Final = "kernel window end"
-#: span of writing the kernels of a window
+#: span of ending a kernel window, in which MindSpore writes its files
 KERNEL_DRAIN: Final = "kernel drain"
-#: instants around a stretch of time in which a dataset pipeline was watched; their argument is
-#: pipeline * 2**32 + window
+#: instants at the begin and the end of a window in which a dataset pipeline was watched; their argument is pipeline *
+#: 2**32 + window
 DATASET_WINDOW: Final = "dataset window"
 DATASET_WINDOW_END: Final = "dataset window end"
-#: a kernel window ends when the process holds this many bytes more than at its start: until then MindSpore's recorder
-#: keeps the inputs of steps in pynative mode, which are not the job's memory
+#: A kernel window ends when the process holds this many bytes more than at the window's start. In pynative mode,
+#: MindSpore's recorder holds the inputs of steps during a window: the job itself does not hold them.
 KERNEL_WINDOW_MOST: Final = 128 << 20
-#: prefix of the text of an instant with the buckets in which DistributedDataParallel exchanges gradients: iterations so
-#: far, whether the buckets were made again, their bytes, bytes of the all-reduce that tells which parameters were used
-#: (0 without one), name of the script's hook, group and module, with semicolons between
+#: Prefix of the text of an instant about the buckets in which DistributedDataParallel exchanges gradients. The text has
+#: these fields, separated by semicolons: iterations so far, whether the buckets were made again, their bytes, bytes of
+#: the all-reduce by which ranks exchange the set of used parameters (0 without one), name of the script's hook, group,
+#: module.
 BUCKETS: Final = "buckets "
 #: span of making a batch, in a worker of a DataLoader or in the process that trains
 FETCHED: Final = "fetch batch"
-#: kinds of tensors whose addresses are noted
+#: kinds of tensors whose addresses are written to `places`
 PARAMETER: Final = "parameters"
 GRADIENT: Final = "gradients"
 STATE: Final = "optimizer state"

@@ -1,7 +1,7 @@
-"""Read the files of one process.
+"""Read the files of one process in the store.
 
-This module knows the format only, and not the meaning of the records. A profiled process may have been killed at any
-instruction, and a disk may lose the end of a file. So this module reads all readable records, and counts skipped
+This module knows the format of the records, but not their meaning. A profiled process may have been killed at any
+instruction, and a disk may lose the end of a file. So this module reads all readable records, and counts the skipped
 records by reason.
 """
 
@@ -13,25 +13,27 @@ from dataclasses import dataclass, field
 from ms_profiler.store import format as fmt, layout, run_info
 from ms_profiler.store.format import Kind
 
-#: offset of the kind inside a slot
+#: offset, in bytes, of the field `kind` in a slot
 _KIND = 28
-#: size of the blocks in which the last byte other than zero is searched
+#: The last byte of a file that is not zero is searched for in blocks of this size, from the end.
 _TAIL = 4096
+#: a text with this number or a larger number is damaged: a process stores at most 65,536 texts
+_NAMES_MOST = 1 << 20
 _FOREIGN_MAGIC = int.from_bytes(fmt.MAGIC.to_bytes(8, "little"), "big")
 
 
 @dataclass
 class ReadCounts:
-    """Numbers of records that were read, and that were skipped, by reason.
+    """The numbers of records that were read, and of records that were skipped, by reason.
 
     Attributes:
-        slots: committed slots understood, strings and anchors included.
-        torn: slots never committed although later ones of the same segment are.
+        slots: committed slots that were understood, strings and anchors included.
+        torn: slots that were never committed, although later slots of the same segment were.
         cut: slots cut off by the end of a file.
-        unknown: slots of a kind that this version does not know, or that does not belong into the segment.
-        backwards: spans and steps that end before they start.
-        missing_strings: records whose name was not found; they get a made-up name.
-        empty_files: segments that were made and never written; nothing is lost with them.
+        unknown: slots of a kind that this version does not know, or that does not occur in such a segment.
+        backwards: records that end before they start, or have an impossible time.
+        missing_strings: records whose name was not found; these records get a placeholder as name.
+        empty_files: segments that were made but never written; they contain no lost records.
         damaged_kernels: kernels whose record cannot be read, or whose time is outside of its window.
         damaged_memory: records of the framework's allocator that cannot be read.
         damaged_events: events of another tool's trace that cannot be read.
@@ -68,12 +70,12 @@ class ReadCounts:
         )
 
     def describe(self) -> str:
-        """Return a line about the records that could not be read; empty if all could."""
+        """Return a line about the records that could not be read; empty if all were read."""
         numbers = {
             "torn slots": self.torn,
             "slots cut off": self.cut,
             "slots of unknown kind": self.unknown,
-            "records that end before they start": self.backwards,
+            "records with impossible times": self.backwards,
             "records without their name": self.missing_strings,
             "kernels that cannot be read": self.damaged_kernels,
             "records of memory that cannot be read": self.damaged_memory,
@@ -82,10 +84,21 @@ class ReadCounts:
         parts = [f"{number} {what}" for what, number in numbers.items() if number]
         return "; ".join([*parts, *(f"{name}: {reason}" for name, reason in self.damaged_files)])
 
+    @property
+    def reasons(self) -> str:
+        """Return the reasons why files were left out; each names one file and the number of further files."""
+        by_reason: dict[str, list[str]] = {}
+        for name, reason in self.damaged_files:
+            by_reason.setdefault(reason, []).append(name)
+        return "; ".join(
+            f"{min(names)}{f' and {len(names) - 1} more' if len(names) > 1 else ''}: {reason}"
+            for reason, names in by_reason.items()
+        )
+
 
 @dataclass(frozen=True)
 class Anchor:
-    """A pair of clock readings: both in nanoseconds, with half the time the pair took."""
+    """A reading of two clocks at nearly the same moment, in ns, and half the duration of this reading."""
 
     raw_ns: int
     real_ns: int
@@ -97,8 +110,8 @@ class Segment:
     """The committed part of one segment file.
 
     Attributes:
-        slots: whole slots, from the first to the last committed one.
-        control: whether it holds strings and anchors instead of events.
+        slots: the bytes of whole slots, from the first slot to the last committed one.
+        control: whether the segment holds strings and anchors instead of events.
     """
 
     name: str
@@ -110,17 +123,17 @@ class Segment:
     slots: memoryview
 
 
-#: reason for missing names: the limits of native/strings.c and `Labels.name`
-ROOM = "a process has room for 65536 names and 8 MB of them, and for 4096 of modules that are gone"
+#: the reason for missing names in messages; the limits are those of native/strings.c and `Labels.name`
+LIMITS = "a process stores at most 65536 names in 8 MB, and 4096 names of modules that no longer exist"
 
 
 @dataclass
 class ProcessStore:
-    """The files of one process: its record, its strings and anchors, and the places of its events.
+    """The files of one process: its record, its strings and anchors, and the files with its events.
 
     Attributes:
-        info: the process's own record; defaults where there is none.
-        has_info: the process's own record was found, so its `state` means something.
+        info: the record that the process wrote; default values if it is missing.
+        has_info: whether the record was found; if not, `info.state` means nothing.
         last_ns: RAW time of the last string or anchor.
         files: segments that may hold events, oldest first.
     """
@@ -145,7 +158,7 @@ class ProcessStore:
             try:
                 size += os.path.getsize(path)
             except OSError:
-                pass  # reading it will say why
+                pass  # `segments` will report the reason
         return size // fmt.SLOT_SIZE
 
     def segments(self, counts: ReadCounts, files: Sequence[str] | None = None) -> Iterator[tuple[str, Segment]]:
@@ -155,7 +168,7 @@ class ProcessStore:
             counts: receives the numbers of read and skipped records.
             files: segments to read; all by default.
 
-        Yields: the path of a segment, and its content.
+        Yields: the path and the content of each segment.
         """
         for path in self.files if files is None else files:
             segment = read_segment(path, counts)
@@ -164,7 +177,7 @@ class ProcessStore:
 
 
 def read_process(folder: str, counts: ReadCounts) -> ProcessStore | None:
-    """Read the record and the control stream of the process that wrote `folder`; None when nothing there is readable.
+    """Read the record and the control segments of the process that wrote `folder`; None if nothing is readable.
 
     Args:
         folder: a `process_{pid}` directory.
@@ -193,14 +206,14 @@ def read_process(folder: str, counts: ReadCounts) -> ProcessStore | None:
             store.dropped_limit = max(store.dropped_limit, segment.dropped_limit)
             store.unnamed = max(store.unnamed, segment.unnamed)
             _read_control(bytes(segment.slots), store, counts)
-    if store.unnamed:  # the process notes it only at its end, and it may have been killed
-        why = f"{ROOM}: {store.unnamed} times there was none"
+    if store.unnamed:  # the segments have the count even if the process was killed
+        why = f"{LIMITS}; {store.unnamed} names were refused"
         info.not_collected("some names of modules, operators, shapes, regions and threads", why)
     return store if readable else None
 
 
 def read_segment(path: str, counts: ReadCounts) -> Segment | None:
-    """Read one segment file; None, and a count, when it holds nothing that can be used.
+    """Read one segment file; if it has no usable slot, count the file and return None.
 
     Args:
         path: the path of the file.
@@ -218,7 +231,7 @@ def read_segment(path: str, counts: ReadCounts) -> Segment | None:
         counts.empty_files += 1
         return None
     if used <= fmt.HEADER_SIZE and not any(content[:8]):
-        counts.empty_files += 1  # the magic is written last: this one was still being made
+        counts.empty_files += 1  # the process had not finished the header: it writes the magic last
         return None
     reason = _unusable(content)
     if reason:
@@ -230,15 +243,15 @@ def read_segment(path: str, counts: ReadCounts) -> Segment | None:
         counts.cut += 1
     end = min(-(-(used - header_size) // fmt.SLOT_SIZE), whole) * fmt.SLOT_SIZE + header_size
     control = bool(flags & fmt.SEGMENT_CONTROL)
-    # a slot that was being written when the process died does not count as torn: only slots before the last committed
-    # one do; in the control stream the last slots may be the bytes of a string
+    # Slots after the last committed one do not count as torn: the process died while it wrote them. They are cut off,
+    # except in a control segment, in which they may be the bytes of a string.
     while not control and end > header_size and content[end - fmt.SLOT_SIZE + _KIND] == 0:
         end -= fmt.SLOT_SIZE
     return Segment(name, control, pid, dropped, limit, unnamed, memoryview(content)[header_size:end])
 
 
 def _used(content: bytes) -> int:
-    """Return the length up to the last byte that is not zero; `rstrip` copies its result."""
+    """Return the number of bytes up to the last one that is not zero; unlike `rstrip`, this makes no copy."""
     end = len(content)
     while end > 0:
         begin = max(end - _TAIL, 0)
@@ -265,8 +278,9 @@ def _unusable(content: bytes) -> str:
 
 
 def _is_control(path: str) -> bool | None:
-    """Return from the header alone whether this is a control segment, so that event segments are not read twice; None
-    if the header does not say.
+    """Return whether the header of a file marks a control segment; None if the header cannot be read.
+
+    Only the header is read, so that event segments are not read twice.
     """
     try:
         with open(path, "rb") as stream:
@@ -292,7 +306,7 @@ def _read_info(folder: str, counts: ReadCounts) -> tuple[run_info.ProcessInfo, b
 
 def _read_control(slots: bytes, store: ProcessStore, counts: ReadCounts) -> None:
     position, end = 0, len(slots)
-    torn = unknown = 0  # since the last committed slot: a string half written at the end is no damage
+    torn = unknown = 0  # only slots since the last committed one: a half-written string at the end is no damage
     while position < end:
         start_ns, end_ns, arg, name, kind, _, _, extra = fmt.SLOT.unpack_from(slots, position)
         position += fmt.SLOT_SIZE
@@ -302,8 +316,11 @@ def _read_control(slots: bytes, store: ProcessStore, counts: ReadCounts) -> None
             if arg > size or position > end:
                 counts.cut += 1
                 continue
+            if name >= _NAMES_MOST:
+                counts.unknown += 1
+                continue
             store.strings[name] = text.decode("utf-8", "replace")
-        elif kind == Kind.ANCHOR:
+        elif kind == Kind.ANCHOR and max(start_ns, end_ns, arg) < fmt.LATEST_NS:
             store.anchors.append(Anchor(start_ns, end_ns, arg))
         elif kind == 0:
             torn += 1
@@ -315,4 +332,4 @@ def _read_control(slots: bytes, store: ProcessStore, counts: ReadCounts) -> None
         counts.unknown += unknown
         torn = unknown = 0
         counts.slots += 1
-        store.last_ns = max(store.last_ns, start_ns)
+        store.last_ns = max(store.last_ns, start_ns if start_ns < fmt.LATEST_NS else 0)

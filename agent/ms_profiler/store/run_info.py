@@ -1,8 +1,8 @@
-"""The run's record: its options, its hooks, missing data and its end.
+"""The records of a run and of its processes: options, hooks, missing data, and the end.
 
-There are two small JSON files. Each is rewritten as a whole (temporary file, then rename) whenever something changes,
-so that the last state survives a kill. `state` is "running" until the process writes its end. When a reader finds
-"running" and no such process, the process ended without Python's exit.
+A record is a small JSON file. It is rewritten as a whole (temporary file, then rename) at each change, so that the last
+state survives a kill. `state` is "running" until the process writes its end. If a reader finds "running" but no such
+process, the process ended without Python's exit.
 """
 
 import json
@@ -16,7 +16,7 @@ from ms_profiler.store import layout, unicode
 from ms_profiler.store.file_limit import limited
 
 RECORD_VERSION = 1
-#: Largest number of entries in a list of a record: notes that repeat in other words must not slow the job down.
+#: Largest number of entries in a list of a record: many similar notes must not slow the job down.
 NOTES = 200
 _LARGEST: Final = (1 << 63) - 1
 _LARGEST_PID: Final = (1 << 32) - 1
@@ -24,7 +24,7 @@ _LARGEST_PID: Final = (1 << 32) - 1
 
 @dataclass
 class RunInfo:
-    """The record of one run, written by the process that owns the result directory.
+    """The record of one run, written by the process that made the result directory.
 
     Times named `*_ns` are CLOCK_MONOTONIC_RAW nanoseconds, `*_wall` seconds since the epoch.
     """
@@ -33,18 +33,18 @@ class RunInfo:
     product_version: str = ""
     pid: int = 0
     host: str = ""
-    #: identifies this boot of this host, so that a pid found later is not taken for ours
+    #: identifies the boot of the host: after another boot, a pid may belong to another process
     boot_id: str = ""
     #: start of the process in clock ticks since boot (/proc/self/stat field 22)
     process_start: int = 0
     started_wall: float = 0.0
     started_ns: int = 0
-    #: resolved options, by name
+    #: the resolved options, by name
     options: dict[str, Any] = field(default_factory=dict)
-    #: the lines about bad options, as printed
+    #: the printed lines about bad options
     messages: list[str] = field(default_factory=list)
     rank: int = 0
-    #: false if the framework assigns ranks after the start; `rank` is then the likeliest number
+    #: false if the framework assigns ranks after the start; then `rank` is a guess
     rank_known: bool = True
     local_rank: int = 0
     world_size: int = 1
@@ -53,10 +53,10 @@ class RunInfo:
     role: str = ""
     #: {"actor": id, "name": ...} of an actor of Ray, as far as Ray reports them
     actor: dict[str, str] = field(default_factory=dict)
-    #: starts of this rank before this one by the same launcher, and the name of the result of the last of them
+    #: number of earlier starts of this rank by the same launcher, and the name of the newest result of these starts
     attempt: int = 0
     before: str = ""
-    #: ranks of one launch on this host share it; the last of them to end analyses all
+    #: name of the launch, the same for all its ranks on this host; the rank that ends last analyses all results
     job: str = ""
     python: str = ""
     #: {"cpu": model of the processor, "cores": processors of the machine, "device": model}, as far as known
@@ -65,19 +65,33 @@ class RunInfo:
     framework: dict[str, str] = field(default_factory=dict)
     #: target -> "applied" | "missing: reason" | "failed: reason"
     hooks: dict[str, str] = field(default_factory=dict)
-    #: activity -> {"interface": the one that records it, "why": it was chosen}
+    #: activity -> {"interface": the interface that records it, "why": the reason for its choice}
     device_sources: dict[str, dict[str, str]] = field(default_factory=dict)
-    #: {"what": ..., "why": ...} each
+    #: missing data; an entry is {"what": the data, "why": the reason}
     not_collected: list[dict[str, str]] = field(default_factory=list)
     #: {"source": StepSource name in lower case, "why": ...}; empty until decided
     steps: dict[str, str] = field(default_factory=dict)
     #: {"start_ns", "end_ns": part of a shared store that belongs to this run; "shift": added to numbers of steps;
-    #: "step", "step_ns": number and begin of the step that ran at `end_ns`}; empty if the whole store belongs to it
+    #: "step", "step_ns": number and begin of the step that ran at `end_ns`}; empty if the whole store belongs to this
+    #: run
     window: dict[str, int] = field(default_factory=dict)
     #: metadata that the script added to the result, by key
     metadata: dict[str, Any] = field(default_factory=dict)
     #: {"span_ns": cost of one recorded span, "idle_ns": cost of one hook that records nothing, "start_ns": start-up}
     cost: dict[str, float] = field(default_factory=dict)
+
+    def listed(self, option: str) -> list[str]:
+        """Return the texts of an option that is a list; an empty list if the option is unset or damaged.
+
+        Args:
+            option: the name of the option.
+        """
+        value = self.options.get(option)
+        return [text for text in value if isinstance(text, str)] if isinstance(value, (list, tuple)) else []
+
+    def numbers(self) -> dict[str, int]:
+        """Return the entries of `framework` that are numbers of at most nine digits, such as `threads`."""
+        return {key: int(text) for key, text in self.framework.items() if text.isdecimal() and len(text) < 10}
 
 
 @dataclass
@@ -93,7 +107,7 @@ class ProcessInfo:
     name: str = ""
     #: "native" or "python"
     recorder: str = ""
-    #: why the native recorder is not in use; empty when it is
+    #: the reason why the process does not use the native recorder; empty if it does
     recorder_reason: str = ""
     #: "running" | "ended"
     state: str = "running"
@@ -105,9 +119,9 @@ class ProcessInfo:
     dropped_limit: int = 0
     bytes: int = 0
     threads: int = 0
-    #: pids of the children that were alive when it exited, which multiprocessing then ends
+    #: pids of the children that were alive when the process exited; multiprocessing then ends them
     daemons: list[int] = field(default_factory=list)
-    #: missing data of this process, `what` and `why`, if another process writes the run's record
+    #: missing data of this process, `what` and `why`; used if another process writes the run's record
     missing: list[dict[str, str]] = field(default_factory=list)
 
     def not_collected(self, what: str, why: str) -> None:
@@ -119,7 +133,7 @@ _Note = TypeVar("_Note")
 
 
 def note(notes: list[_Note], entry: _Note, more: _Note) -> bool:
-    """Add a note to a list of a record, once; return whether it is new and there was room for it.
+    """Add a note to a list of a record unless the list has it or is full; return whether it was added.
 
     Args:
         notes: the notes of the record.
@@ -136,16 +150,16 @@ _Record = TypeVar("_Record", RunInfo, ProcessInfo)
 
 
 def write(
-    path: str, record: RunInfo | ProcessInfo, told: Callable[[RunInfo | ProcessInfo], dict[str, Any]] = asdict
+    path: str, record: RunInfo | ProcessInfo, as_dict: Callable[[RunInfo | ProcessInfo], dict[str, Any]] = asdict
 ) -> None:
-    """Replace the file at `path` by `record`, atomically.
+    """Write a record to the file at `path`, replacing the file atomically.
 
     Args:
         path: the path of the file.
         record: the record.
-        told: returns the written form of it.
+        as_dict: a function that returns the content of the file for a record.
     """
-    replace(path, json.dumps(told(record), indent=1))
+    replace(path, json.dumps(as_dict(record), indent=1))
 
 
 def replace(path: str, content: str) -> None:
@@ -162,17 +176,17 @@ def replace(path: str, content: str) -> None:
 
 
 def read_run(path: str) -> RunInfo:
-    """Read the record of a run; unknown keys are ignored, missing ones keep their defaults.
+    """Read the record of a run; unknown keys are ignored, and missing keys get default values.
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: it is not a JSON object.
+        ValueError: the file holds no JSON object.
     """
     return _read(path, RunInfo)
 
 
 def read_process(path: str) -> ProcessInfo:
-    """Read the record of a process, as `read_run` does."""
+    """Read the record of a process; unknown keys are ignored, and missing keys get default values."""
     return _read(path, ProcessInfo)
 
 
@@ -191,7 +205,10 @@ def _read(path: str, kind: type[_Record]) -> _Record:
 
 
 def _fits(value: Any, wanted: Any) -> bool:
-    """Return whether a value of a record has its type; in a dictionary, only whole numbers are checked."""
+    """Return whether a value has the wanted type and, if it is a list or a dictionary, its items have the wanted types.
+
+    `Any` accepts each value of a dictionary.
+    """
     if wanted is float:
         return type(value) in (int, float) and math.isfinite(value)
     if wanted is int:
@@ -201,4 +218,4 @@ def _fits(value: Any, wanted: Any) -> bool:
         return False
     if origin is list:
         return all(_fits(item, arguments[0]) for item in value)
-    return origin is not dict or arguments[1] is not int or all(_fits(item, int) for item in value.values())
+    return origin is not dict or arguments[1] is Any or all(_fits(item, arguments[1]) for item in value.values())

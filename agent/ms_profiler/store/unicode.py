@@ -1,18 +1,40 @@
-"""Replace halves of surrogate pairs, which JSON can hold and UTF-8 cannot; other programs write them as `\\ud800`."""
+"""Replace lone surrogates: JSON can hold them, but UTF-8 cannot; other programs write them as `\\ud800`."""
 
+from collections.abc import Callable
 from typing import Any
 
 
 def whole(value: Any) -> Any:
-    """Return a JSON value in which "?" replaces every half of a surrogate pair, as in the recorder.
+    """Return a JSON value in which "?" replaces every lone surrogate, as in the recorder.
 
     Args:
         value: text, number, list or object.
     """
-    if isinstance(value, str):
-        return value if value.isascii() else value.encode("utf-8", "replace").decode("utf-8")
-    if isinstance(value, list):
-        return [whole(item) for item in value]
-    if isinstance(value, dict):
-        return {whole(key): whole(item) for key, item in value.items()}
-    return value
+    return changed(value, _whole)
+
+
+def changed(value: Any, change: Callable[[str], str]) -> Any:
+    """Return a copy of a JSON value in which every text is replaced, keys included; nesting may have any depth.
+
+    Args:
+        value: text, number, list or object.
+        change: a function that returns the replacement of a text.
+    """
+    root = [value]
+    waiting: list[Any] = [root]
+    while waiting:
+        holder = waiting.pop()
+        for place, item in enumerate(holder) if isinstance(holder, list) else [*holder.items()]:
+            if isinstance(item, str):
+                holder[place] = change(item)
+            elif isinstance(item, dict):
+                holder[place] = {change(key): held for key, held in item.items()}
+                waiting.append(holder[place])
+            elif isinstance(item, list):
+                holder[place] = item.copy()
+                waiting.append(holder[place])
+    return root[0]
+
+
+def _whole(text: str) -> str:
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")

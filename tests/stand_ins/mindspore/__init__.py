@@ -1,4 +1,4 @@
-"""A framework that is imported in no time, for tests of what lies around a job and not in it."""
+"""A stand-in for MindSpore whose import takes no time, for tests of the start and the end of a job."""
 
 import sys
 import types

@@ -1,7 +1,7 @@
 """The tables of `ms-profiler sql` and `ms-profiler analyse --export parquet`, with the meaning of each column.
 
-Times are whole nanoseconds since the epoch, durations whole nanoseconds, sizes bytes. No column has a name that needs
-quotes in SQL: so it is `stop` and not `end`.
+Times are whole nanoseconds since the epoch, durations are whole nanoseconds, sizes are bytes. No name of a column needs
+quotes in SQL; therefore the end of a span is `stop` and not `end`.
 """
 
 from typing import Final
@@ -32,7 +32,7 @@ from ms_profiler.analysis.catalogue.table import Column, Table
 
 _FLOPS: Final = "operations of matrix products, convolutions and attention of"
 
-#: all tables
+#: all tables that queries may name
 TABLES: Final = (
     Table(
         "spans",
@@ -51,7 +51,7 @@ TABLES: Final = (
             Column("shapes", pl.String, "shapes of an operator's inputs, null where unknown"),
             Column("raised", pl.Boolean, "an exception ended it"),
             Column("abandoned", pl.Boolean, "its end was not recorded"),
-            Column("unfinished", pl.Boolean, "it ran when its process ended; `stop` is the time of the last record"),
+            Column("unfinished", pl.Boolean, "it was open when its process ended; `stop` is the last record's time"),
         ),
         frames.spans,
         frames.span_parts,
@@ -111,7 +111,7 @@ TABLES: Final = (
     ),
     Table(
         "module_steps",
-        "The time of a module, or an optimizer, in one step. If the run is too large for memory, in detailed steps.",
+        "The time of a module or an optimizer in one step. If the run is too large for memory, detailed steps only.",
         (STEP, *OWNED),
         owner_tables.module_steps,
     ),
@@ -205,8 +205,8 @@ TABLES: Final = (
     ),
     Table(
         "sequences",
-        "The kernels that calls of an operator launched, those of operators inside included. If the run is too "
-        "large for memory, the kernels of the detailed steps.",
+        "The kernels that the calls of an operator launched, with the kernels of the operators inside. If the run is "
+        "too large for memory, only kernels of the detailed steps count.",
         (
             Column("operator", pl.String, "the operator; each operator around a launch has a row"),
             Column("kernels", pl.String, "names of the kernels by start, one a line, at most 100"),
@@ -218,7 +218,7 @@ TABLES: Final = (
     ),
     Table(
         "reservations",
-        "An allocation or a release of memory by a GPU's driver, in our own recordings.",
+        "An allocation or a release of memory by a GPU's driver, in recordings of ms-profiler.",
         (
             Column("name", pl.String, "kind of memory"),
             Column("allocates", pl.Boolean, "true for an allocation, false for a release"),
@@ -247,8 +247,8 @@ TABLES: Final = (
     ),
     Table(
         "stretches",
-        "An interval of a process that has steps, with its part of the run and its phase. Those of the first process "
-        "add up to the whole run.",
+        "An interval of a process that has steps, with its part of the run and its phase. The intervals of the first "
+        "process add up to the whole run.",
         (
             PROCESS,
             Column(
@@ -275,7 +275,7 @@ TABLES: Final = (
             STEP,
             Column("computing", pl.Boolean, "something was computed"),
             Column("communicating", pl.Boolean, "data was exchanged with other ranks"),
-            Column("copying", pl.Boolean, "a GPU copied or set memory; null where that was not recorded"),
+            Column("copying", pl.Boolean, "a GPU copied or set memory; null where copies were not recorded"),
             *TIMES,
         ),
         frames.states,
@@ -353,7 +353,7 @@ TABLES: Final = (
     ),
     Table(
         "calls",
-        "A call of a device's driver, recorded by another profiler or by our tracing of a GPU.",
+        "A call of a device's driver, recorded by another profiler or by ms-profiler's tracing of a GPU.",
         (
             Column(
                 "level",
@@ -393,7 +393,7 @@ TABLES: Final = (
 
 
 def named(name: str) -> Table | None:
-    """Return the table with this name, None if there is none."""
+    """Return the table with this name; None if no table has it."""
     return next((table for table in TABLES if table.name == name), None)
 
 

@@ -11,7 +11,7 @@ _MOMENT: Final = "us since the epoch, followed by a tab, which keeps spreadsheet
 
 
 def _of_host(threads: bool) -> dict[str, str]:
-    """Return the columns of the host's counters: those of threads, or all others."""
+    """Return the columns of the host's counters: the counters of threads, or all other counters."""
     found = (kind for kind in host_metrics.METRICS.values() if kind.name.startswith("thread:") is threads)
     return {f"{kind.name}{'*' if kind.name.endswith(' ') else ''} ({kind.unit})": kind.source for kind in found}
 
@@ -77,7 +77,8 @@ CSV_FILES: Final = (
         {
             "Name": "name of the operator",
             "Input Shapes": "sizes separated by commas, inputs by semicolons; an input without a size is empty",
-            "Call Stack": "Python functions around it, the innermost first: `file(line it begins in): name`",
+            "Call Stack": "Python functions around it, the innermost first: `file(line it begins in): name`; N/A where "
+            "earlier operators have the same stack, and the column would take more than 256 MB",
             "Module": "innermost module around the operator",
             "Host Self Duration(us)": "time on the host without operators inside",
             "Host Total Duration(us)": "time on the host",
@@ -130,7 +131,8 @@ CSV_FILES: Final = (
     ),
     ResultFile(
         layout.MEMORY_RECORD,
-        "A change of the memory that the framework's allocator holds (`profile_memory`). A megabyte is 2^20 bytes.",
+        "The memory of the framework's allocator after an allocation or a release (option `profile_memory`). A "
+        "megabyte is 2^20 bytes.",
         {
             "Component": "the allocator: `MindSpore`, `PyTorch`, or as the other tool names it",
             "Timestamp(us)": _MOMENT,
@@ -149,7 +151,7 @@ CSV_FILES: Final = (
     ),
     ResultFile(
         layout.HOST_THREADS,
-        "The same for a thread (`host_sys` with `cpu`).",
+        "The interval between two samples of one thread (`host_sys` with `cpu`); numbers are means over it.",
         {
             "Process Id": "pid",
             "Thread Id": "number of the thread in the system",
@@ -161,8 +163,8 @@ CSV_FILES: Final = (
     ),
     ResultFile(
         layout.OPERATOR_MEMORY,
-        "An allocation of PyTorch on a processor (`profile_memory`, from 1,024 bytes on), or on a device in results of "
-        "other tools.",
+        "An allocation of memory. With `profile_memory`, ms-profiler records the allocations of at least 1,024 bytes "
+        "that PyTorch makes on a processor. Results of other tools have allocations on a device.",
         {
             "Name": "the operator that allocated",
             "Size(KB)": "size; a kilobyte is 2^10 bytes",

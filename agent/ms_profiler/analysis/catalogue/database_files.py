@@ -27,14 +27,14 @@ ROWS: Final = (
     (schema.RANK_DEVICE_MAP, "The device of the rank."),
     (schema.HOST_INFO, "The machine."),
     (schema.SESSION_TIME_INFO, "The recorded time."),
-    (schema.META_DATA, "A fact about the database: version of the schema, members of groups, our mark."),
+    (schema.META_DATA, "A fact about the database: version of the schema, members of groups, ms-profiler's mark."),
     (schema.STRING_IDS, "A text."),
     (schema.ENUM_API_TYPE, "A level of calls."),
     (schema.ENUM_HCCL_DATA_TYPE, "A type of data."),
     (schema.ENUM_HCCL_TRANSPORT_TYPE, "A kind of transport."),
     (schema.ENUM_HCCL_LINK_TYPE, "A kind of link."),
 )
-#: those of the second database
+#: the meaning of a row of each table in the second database
 EXCHANGED: Final = (
     (schema.STEP_TRACE_TIME, "A step, as in `step_trace_time.csv`; times are microseconds."),
     (schema.COMMUNICATION_TIME, "An exchange in a step, as in `communication.json`."),
@@ -87,7 +87,7 @@ COLUMNS: Final = {
     "transportType": "a number of `ENUM_HCCL_TRANSPORT_TYPE`",
     "linkType": "a number of `ENUM_HCCL_LINK_TYPE`",
     "size": "bytes",
-    "globalTid": "pid in the upper 32 bits, number of the thread in the lower ones",
+    "globalTid": "pid in the upper 32 bits, number of the thread in the lower 32 bits",
     "sequenceNumber": "always NULL",
     "fwdThreadId": "always NULL",
     "callchainId": "always NULL",
@@ -106,7 +106,7 @@ COLUMNS: Final = {
     "start_timestamp": "begin, us since the epoch",
     "elapse_time": "duration, ms",
     "transit_time": "time in which bytes moved, ms",
-    "wait_time": "time in which the rank waited for another one, ms",
+    "wait_time": "time in which the rank waited for another rank, ms",
     "synchronization_time": "wait before the first bytes moved, ms",
     "idle_time": "duration without transit and wait, ms",
     "step": "name or number of the step",
@@ -129,7 +129,7 @@ COLUMNS: Final = {
     "communication_not_overlapped_and_exclude_receive": "`Communication(Not Overlapped and Exclude Receive)`",
     "preparing": "`Preparing`",
 }
-#: a column whose meaning depends on its table
+#: (table, column) -> meaning, for a column whose meaning depends on its table
 _OWN: Final = {
     (schema.STEP_TIME.name, "id"): "number of the step",
     (schema.CONNECTION_IDS.name, "id"): "`connectionId` of the call of the framework",

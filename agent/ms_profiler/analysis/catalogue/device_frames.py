@@ -15,7 +15,7 @@ _TIMES = (
 
 
 def launches(measures: Measures) -> pl.DataFrame:
-    """Return the work of a device with the calls that launched it."""
+    """Return the kernels, copies and sets of a device with the calls that launched them."""
     found = device_statistics.launches(_device(measures))
     return found.with_columns(
         *_TIMES,
@@ -83,7 +83,7 @@ def _operators(spans: pl.DataFrame) -> pl.DataFrame:
     own = spans.filter("own").drop("own")
     outer = pl.Series(own["parent"])
     kinds, parents = spans["own"], spans["parent"]
-    # spans that are no operators may be between two operators
+    # spans that are no operators may lie between an operator and the operator around it
     while (passed := outer.is_not_null() & ~kinds.gather(outer).fill_null(True)).any():
         outer = parents.gather(outer).zip_with(passed, outer)
     return own.with_columns(outer.alias("parent"))

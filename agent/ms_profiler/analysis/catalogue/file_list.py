@@ -7,7 +7,7 @@ from ms_profiler.analysis.catalogue.csv_files import CSV_FILES
 from ms_profiler.analysis.catalogue.database_files import DATABASE_FILES
 from ms_profiler.analysis.catalogue.json_files import JSON_FILES
 
-#: heading -> files
+#: heading of docs/files.md -> the files below it
 GROUPS: Final = {
     "CSV and stacks": CSV_FILES,
     "JSON": JSON_FILES,

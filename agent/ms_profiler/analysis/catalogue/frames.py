@@ -1,4 +1,4 @@
-"""The content of the tables: columns of the analysis under the names of the catalogue."""
+"""Build the rows of the tables: columns of the analysis under the names of the catalogue."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -21,9 +21,9 @@ from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.streams.device_time import LAUNCHED
 from ms_profiler.store.format import Flag, StepSource, category_name
 
-#: binding of a kernel whose operator is known, but whose module is not
+#: the column `bound` of a kernel whose operator is known, but whose module is not
 OPERATOR: Final = "operator"
-#: number that means all streams of a context
+#: number of a stream that stands for all streams of a context
 NO_STREAM: Final = 2**32 - 1
 
 
@@ -34,7 +34,7 @@ def spans(measures: Measures) -> pl.DataFrame:
 
 
 def span_parts(measures: Measures) -> Iterator[pl.DataFrame]:
-    """Yield all spans of a run that is too large for memory, by the section in which they end."""
+    """Yield all spans of a run that is too large for memory; a part has the spans that end in one section."""
     return (_spans(measures, part) for part in parts.spans(measures))
 
 
@@ -99,19 +99,19 @@ def stretches(measures: Measures) -> pl.DataFrame:
 
 
 def phases(measures: Measures) -> pl.DataFrame:
-    """Return the recorded steps, cut where the phase changes."""
+    """Return the recorded steps in pieces; a piece ends where the phase changes."""
     return measures.pieces.with_columns(*_times(), _step_of(measures, measures.pieces["step"]))
 
 
 def states(measures: Measures) -> pl.DataFrame:
-    """Return the recorded steps, cut where the state changes."""
+    """Return the recorded steps in pieces; a piece ends where the state changes."""
     states = measures.states
     copying = [] if "copying" in states.columns else [pl.lit(None, pl.Boolean).alias("copying")]
     return states.with_columns(*_times(), _step_of(measures, states["step"]), *copying)
 
 
 def _wait(measures: Measures) -> pl.Expr:
-    """Return the gap before each kernel in its own stream; Ascend's tools count gaps across streams."""
+    """Return the gap, ns, between each kernel and the kernel before it in its stream; Ascend's tools ignore streams."""
     device = measures.recording.device
     if device is None or device.form in LAUNCHED:
         return pl.col("wait_ns").alias("wait")
@@ -122,9 +122,9 @@ def _wait(measures: Measures) -> pl.Expr:
 
 def communication(measures: Measures) -> pl.DataFrame:
     """Return the exchanges with other ranks."""
-    told = {"ranks": pl.String, "size": pl.Int64, "dtype": pl.String}
+    optional = {"ranks": pl.String, "size": pl.Int64, "dtype": pl.String}
     calls = measures.calls
-    calls = calls.with_columns(pl.lit(None, kind).alias(name) for name, kind in told.items() if name not in calls)
+    calls = calls.with_columns(pl.lit(None, kind).alias(name) for name, kind in optional.items() if name not in calls)
     return calls.with_columns(
         pl.col("operation").alias("name"),
         pl.coalesce("ranks", "group").alias("ranks"),
@@ -182,7 +182,7 @@ def calls(measures: Measures) -> pl.DataFrame:
     """Return the calls of the driver."""
     device = measures.recording.device
     calls = pl.DataFrame(schema=tables.DRIVER_CALLS) if device is None else device.calls
-    # in a trace of PyTorch's profiler a number may be negative; such a thread is none of the operating system
+    # a negative number in a trace of PyTorch's profiler is not the number of a thread
     number = pl.col("thread").cast(pl.UInt64, strict=False)
     return calls.with_columns(*_times(), pl.when(number > 0).then(number).alias("thread"))
 
@@ -218,7 +218,7 @@ def reservations(measures: Measures) -> pl.DataFrame:
 
 
 def _own(measures: Measures, table: pl.DataFrame) -> pl.DataFrame:
-    """Return the calls of the process that made the steps, with its pid."""
+    """Add to a table the column `process`, the process id of the process that made the steps."""
     return table.with_columns(pl.lit(measures.steps.process, pl.UInt32).alias("process"))
 
 
@@ -251,13 +251,13 @@ def kernel_sums(measures: Measures) -> pl.DataFrame:
 
 
 def _span_of(measures: Measures, rows: pl.Series) -> pl.Series:
-    """Return the `id` of spans by their row; null if the spans of the run are not all in memory."""
+    """Return the `id` of the spans in some rows; null unless all spans of the run are in memory."""
     known = rows if measures.recording.again is None else rows.clear(len(rows))
     return measures.drawn.gather(known).alias("span")
 
 
 def _texts(**columns: tuple[pl.Series, pl.Series]) -> list[pl.Series]:
-    """Return columns of text: by name, the texts and the row of each."""
+    """Return a column of text for each argument: a pair of texts, and of the row of each value among these."""
     return [texts.gather(row).alias(name) for name, (texts, row) in columns.items()]
 
 
@@ -274,7 +274,7 @@ def _category(table: pl.DataFrame) -> pl.Series:
 
 
 def _thread(measures: Measures, table: pl.DataFrame) -> pl.Series:
-    """Return the operating system's number of the thread of each row, null where it is not known."""
+    """Return for each row the operating system's number of its thread; null where it is not known."""
     by = ["process", "thread"]
     known = measures.recording.threads.filter(pl.col("native_tid") > 0).select(*by, "native_tid")
     found = table.select(by).join(known, on=by, how="left", maintain_order="left")
@@ -287,7 +287,7 @@ def _step_at(measures: Measures, times: pl.Series) -> pl.Series:
 
 
 def _step_launched(measures: Measures, copies: pl.DataFrame) -> pl.Series:
-    """Return the step that launched each copy, by the rule for kernels, with which they share their streams."""
+    """Return the step that launched each copy, by the rule for kernels: copies share the streams of kernels."""
     columns = ("stream", "start_ns", "launch_ns")
     device = measures.recording.device
     ran = copies if device is None else pl.concat([copies.select(columns), device.tasks.select(columns)])

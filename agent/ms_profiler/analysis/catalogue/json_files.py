@@ -14,12 +14,12 @@ _MOVED: Final = {
 }
 _PLACE: Final = "step, kind (`p2p` or `collective`) and name of the exchange"
 
-#: of `communication.json`, by part of an entry; `Total Op Info` has the sum of the entries beside it
+#: The keys of `communication.json`, by part of an entry. `Total Op Info` has the sum of the other entries of a group.
 TIME_KEYS: Final = {
     "Start Timestamp(us)": "begin of the exchange, us since the epoch; sums have none",
     "Elapse Time(ms)": "duration of the exchange, milliseconds",
     "Transit Time(ms)": "time in which bytes moved, milliseconds; the whole duration in recordings of a processor",
-    "Wait Time(ms)": "time in which the rank waited for another one, milliseconds",
+    "Wait Time(ms)": "time in which the rank waited for another rank, milliseconds",
     "Synchronization Time(ms)": "wait before the first bytes moved, milliseconds",
     "Idle Time(ms)": "`Elapse Time(ms)` without transit and wait, milliseconds",
     "Wait Time Ratio": "wait / (wait + transit)",
@@ -42,7 +42,9 @@ JSON_FILES: Final = (
     ResultFile(
         layout.COMMUNICATION_MATRIX,
         f"A link between two ranks (`FROM-TO`), by {_PLACE}. A name ends with `top1`, `middle`, `bottom1`, `bottom2` "
-        "or `bottom3`, by bandwidth among alike exchanges, or with `total`.",
+        "or `bottom3`, by bandwidth among alike exchanges, or with `total`. On a processor, a message counts for "
+        "the link from its sender to its receiver, in the file of the sender; other exchanges count for the link of "
+        "the rank with itself.",
         {
             "Transport Type": "kind of the link",
             **_MOVED,
@@ -80,7 +82,7 @@ JSON_FILES: Final = (
     ),
     ResultFile(
         "profiler_info_{rank}.json",
-        "The rank, beside `ASCEND_PROFILER_OUTPUT`, for tools that take it from the name of this file.",
+        "Metadata beside `ASCEND_PROFILER_OUTPUT`. Other tools take the number of the rank from the name of this file.",
         {
             "profiler_parameters": "the options of the run, by name, and `is_set_schedule`",
             "ms_profiler_info": "`rank_id` and `device_id`",
@@ -103,7 +105,7 @@ JSON_FILES: Final = (
     ),
     ResultFile(
         layout.RANK,
-        "The account of one rank of several, for `ms-profiler cluster`. Tables are lists of values by column.",
+        "The figures of one rank of several, for `ms-profiler cluster`. A table is a list of values by column.",
         {
             "version": "version of the form of this file",
             "rank": "number of the rank",
@@ -121,12 +123,14 @@ JSON_FILES: Final = (
             "job": "name of the launch, the same for all ranks of a machine",
             "saved": "for each complete checkpoint, the last step that it holds; -1 for none",
             "loaded": "whether the rank read a checkpoint before its first step ended",
-            "stepped": "whether the steps are those of the job; otherwise the whole run stands as one step",
+            "stepped": "whether anything marked steps; otherwise the whole run counts as one step",
             "groups": "the ranks of each group, by the name of the group",
             "purposes": "the purposes of these groups",
             "steps": "table of the steps: number, bounds, own time, and parts of it",
-            "parts": "table of the parts that bound a step: `step`, `part`, `duration_ns`",
-            "exchanges": "table of the exchanges: `group`, `operation`, `bytes`, `start_ns`, `end_ns`, `step`",
+            "between": "for each part of the time between steps, the module or operator that takes most of it",
+            "parts": "table of the parts of a step and of the time before it: `step`, `part`, `duration_ns`",
+            "exchanges": "table of the exchanges: `group`, `operation`, `bytes`, `start_ns`, `end_ns`, `step`; for a "
+            "message, `peer` (the other rank) and `tag`",
         },
     ),
 )

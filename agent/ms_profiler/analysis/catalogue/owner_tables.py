@@ -1,4 +1,4 @@
-"""The tables of modules: over all steps, and step by step."""
+"""Build the tables of modules: summed up over all steps, and for each step."""
 
 from typing import Final
 

@@ -1,7 +1,7 @@
-"""Return all spans of a run that is too large for memory: for each section of the run, the spans that end in it.
+"""Yield all spans of a run that is too large for memory: for each section of the run, the spans that end in it.
 
-A span is returned when it has ended, because only then the time of the spans inside is known. Open spans are carried
-over to the next section.
+A span is yielded in the section in which it ends, because only then the time of the spans inside of it is known. Open
+spans are carried over to the next section.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from ms_profiler.analysis.streams.nesting import in_order, nest
 from ms_profiler.store.format import CATEGORY_FINE
 
 _COLUMNS: Final = tables.UNNESTED.names()
-#: columns of an open span: its place, and the time of the spans inside, ns
+#: further columns of an open span: its `id`, its depth and parent, and the time of the spans inside of it, ns
 _PLACE: Final = {"id": pl.UInt32(), "own_depth": pl.UInt16(), "own_parent": pl.UInt32(), "inside_ns": pl.Int64()}
 _OPEN: Final = pl.Schema({**tables.UNNESTED, **_PLACE})
 
@@ -41,7 +41,7 @@ def spans(measures: Measures) -> Iterator[pl.DataFrame]:
         count += new.height
         placed = _placed(pl.concat([still, new.select(_described(new))]))
         ended = (pl.col("end_ns") <= until) if until < tables.LATEST else pl.lit(True)
-        yield _told(placed.filter(ended, wanted))
+        yield _ended(placed.filter(ended, wanted))
         still = placed.filter(~ended)
 
 
@@ -53,7 +53,7 @@ def _described(new: pl.DataFrame) -> list[pl.Expr]:
 
 
 def _placed(table: pl.DataFrame) -> pl.DataFrame:
-    """Find the spans around the new spans, and subtract the time of the new spans from them."""
+    """Find the span around each new span, and subtract the time of the new span from it."""
     nested = nest(table)
     new = nested["own_depth"].is_null()
     inside, _ = operators.inside(nested, new)
@@ -66,7 +66,7 @@ def _placed(table: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _told(ended: pl.DataFrame) -> pl.DataFrame:
+def _ended(ended: pl.DataFrame) -> pl.DataFrame:
     duration = pl.col("end_ns") - pl.col("start_ns")
     return ended.select(
         "id",

@@ -1,7 +1,7 @@
 """Answer SQL queries over the tables of runs (https://docs.pola.rs/api/python/stable/reference/sql/).
 
-With several runs, a table holds the rows of all; its first two columns, `directory` and `rank`, distinguish the runs.
-Only the tables named in a query are made.
+With several runs, a table holds the rows of all runs; its first two columns, `directory` and `rank`, distinguish them.
+Only the tables that a query names are built.
 """
 
 import os
@@ -19,7 +19,7 @@ from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.errors import UsageError
 from ms_profiler.store import layout
 
-#: columns that every table has before its own
+#: columns that come first in every table
 RUN: Final = (
     Column("directory", pl.String, "name of the result directory"),
     Column("rank", pl.Int64, "of the run in its launch"),
@@ -27,7 +27,7 @@ RUN: Final = (
 #: tables without rows when operators compute on a processor
 _KERNELS: Final = ("kernels", "kernel_sums")
 _WORD: Final = re.compile(r"\w+")
-#: messages of Polars about an unknown table, and about an unknown column
+#: patterns of Polars' messages about an unknown table, and about an unknown column
 _NO_TABLE: Final = re.compile(r"relation '([^']*)' was not found")
 _NO_COLUMN: Final = re.compile(r"unable to find column \"([^\"]*)\"|no column named '([^']*)' found")
 
@@ -37,8 +37,8 @@ class Answer:
     """The answer to a query.
 
     Attributes:
-        table: its rows.
-        notes: remarks for readers of the rows: tables that are empty, or that do not hold everything.
+        table: the rows of the answer.
+        notes: remarks about the tables in the query that are empty or incomplete.
     """
 
     table: pl.DataFrame
@@ -49,8 +49,8 @@ def ask(directories: Sequence[str], query: str) -> Answer:
     """Run a query over the tables of results.
 
     Args:
-        directories: result directories, parents of some, or traces.
-        query: one statement.
+        directories: result directories, directories that hold such directories, or traces.
+        query: one SQL statement.
 
     Raises:
         StoreError: no directory holds anything that can be read.
@@ -74,16 +74,16 @@ def ask(directories: Sequence[str], query: str) -> Answer:
             large = large or lazy is not None
             if lazy is None:
                 found = table.of(measures)
-                lazy, told = found.lazy(), _notes(table, found, measures)
-                table_cache.store(path, table, rank, found, told)
-                notes += told
+                lazy, remarks = found.lazy(), _notes(table, found, measures)
+                table_cache.store(path, table, rank, found, remarks)
+                notes += remarks
             frames[table.name].append(_of_run(lazy, name, rank))
     made = {name: pl.concat(parts) for name, parts in frames.items()}
     # the other tables are registered without rows, so that SHOW TABLES lists them
     others = {table.name: pl.LazyFrame(schema=table.schema) for table in catalogue.TABLES}
     context = pl.SQLContext(others | made, eager=False)
     try:
-        # lazily only for tables that have parts: tables in memory keep their order in more queries
+        # only tables that have parts are lazy: tables in memory keep the order of their rows in more queries
         return Answer(context.execute(query).collect(engine="streaming" if large else "auto"), notes)
     except pl.exceptions.PolarsError as error:
         raise _explained(str(error), named) from None
@@ -116,12 +116,12 @@ def _kernels(measures: Measures) -> tuple[int, int]:
     return measures.stream.count, measures.stream.table.height
 
 
-#: tables that hold only a part of a long run, with the number of all rows and of the rows that they hold
+#: table that holds only a part of a long run -> the number of all rows, and of the rows that it holds
 _WHOLE: Final[dict[str, Callable[[Measures], tuple[int, int]]]] = {"kernels": _kernels}
 
 
 def _explained(message: str, named: Sequence[Table]) -> UsageError:
-    """Return the error of Polars in one line, with the existing tables or columns."""
+    """Return a message of Polars in one line, and the tables or columns that exist."""
     if match := _NO_TABLE.search(message):
         names = ", ".join(table.name for table in catalogue.TABLES)
         return UsageError(f"There is no table {match[1]}.", f"There are {names}.")

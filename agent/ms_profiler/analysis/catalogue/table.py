@@ -12,10 +12,10 @@ from ms_profiler.analysis.metrics.measures import Measures
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table."""
+    """A column of a table: its name, its type, and the meaning of its values."""
 
     name: str
-    kind: Any  # a type of Polars
+    kind: Any  # the column's type in Polars
     meaning: str
 
 
@@ -27,8 +27,9 @@ class Table:
         name: the name of the table in SQL, and of its file.
         meaning: the meaning of a row.
         columns: the columns in their order.
-        build: makes it, with these columns among others.
-        parts: makes it part by part for a run that is too large for memory; None if the table fits even then.
+        build: a function that builds the table; the result has these columns, and may have others.
+        parts: a function that yields the table part by part, for a run that is too large for memory; None if the table
+            fits even then.
     """
 
     name: str
@@ -51,13 +52,13 @@ class Table:
         return self._cast(self.build(measures))
 
     def lazily(self, measures: Measures) -> pl.LazyFrame | None:
-        """Return the table of a run that is too large for memory, as a lazy frame that is made part by part.
+        """Return the table of a run that is too large for memory, as a lazy frame that builds it part by part.
 
         Args:
             measures: the measures of the run.
 
         Returns:
-            None if the table fits into memory.
+            The lazy frame; None if the table fits into memory.
         """
         make = self.parts
         if make is None or measures.recording.again is None:

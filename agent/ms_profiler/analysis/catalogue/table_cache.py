@@ -1,7 +1,7 @@
-"""Cache the tables of a large trace that queries name, so that the next query need not measure the trace again.
+"""Cache the tables that queries read from a large trace, so that the next query need not measure the trace again.
 
-The tables are stored beside the entry of `readers.trace_cache`. They are valid for the same version of the file, and
-for one version of the measuring code. A query reads only the columns that it uses.
+The tables are stored beside the trace's entry in `readers.trace_cache`. They are valid while neither the trace nor the
+measuring code changes. A query reads only the columns that it uses.
 """
 
 import hashlib
@@ -31,7 +31,7 @@ class Cached:
     Attributes:
         rank: the rank of the run in its launch.
         rows: the rows of the table, without the columns `directory` and `rank`.
-        notes: remarks for readers of the rows.
+        notes: remarks about the rows.
     """
 
     rank: int
@@ -54,11 +54,11 @@ def load(path: str, tables: Sequence[Table]) -> dict[str, Cached] | None:
         for table in tables:
             place = _place(folder, table)
             with open(place + _NOTES, encoding="utf-8") as stream:
-                told = json.load(stream)
+                stored = json.load(stream)
             rows = pl.scan_ipc(place + _ROWS)
             if rows.collect_schema() != table.schema:
                 return None
-            found[table.name] = Cached(told["rank"], rows, told["notes"])
+            found[table.name] = Cached(stored["rank"], rows, stored["notes"])
     except (OSError, ValueError, TypeError, KeyError, pl.exceptions.PolarsError):
         return None
     return found
@@ -72,14 +72,14 @@ def store(path: str, table: Table, rank: int, rows: pl.DataFrame, notes: list[st
         table: the table.
         rank: the rank of the run in its launch.
         rows: the rows of the table.
-        notes: remarks for readers of the rows.
+        notes: remarks about the rows.
     """
     folder = trace_cache.folder(path, foreign.ARGUMENTS)
     if folder is None:
         return
     place = _place(folder, table)
     with suppress(OSError, pl.exceptions.PolarsError):
-        # the notes are written last, so that rows exist wherever notes do
+        # the notes are written last: if they exist, the rows exist, too
         _write(place + _ROWS, lambda name: rows.write_ipc(name, compression="lz4"))
         _write(place + _NOTES, lambda name: _text(name, json.dumps({"rank": rank, "notes": notes})))
 
@@ -106,11 +106,11 @@ def _place(folder: str, table: Table) -> str:
 
 @cache
 def _code() -> str:
-    """Return a digest of the files of the measuring code, which changes between released versions, too."""
-    told, root = [], os.path.dirname(str(ms_profiler.__file__))
+    """Return a digest of the files of the measuring code: the code also changes between released versions."""
+    files, root = [], os.path.dirname(str(ms_profiler.__file__))
     for folder, _, names in sorted(os.walk(root)):
         for name in sorted(names):
             if not name.endswith(".pyc"):
                 found = os.stat(os.path.join(folder, name))
-                told.append((name, found.st_size, found.st_mtime_ns))
-    return hashlib.sha256(json.dumps([told, pl.__version__]).encode()).hexdigest()[:16]
+                files.append((name, found.st_size, found.st_mtime_ns))
+    return hashlib.sha256(json.dumps([files, pl.__version__]).encode()).hexdigest()[:16]

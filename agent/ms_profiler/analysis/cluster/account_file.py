@@ -9,7 +9,7 @@ import polars as pl
 from ms_profiler.analysis.cluster import exchanged, rank_account
 from ms_profiler.analysis.cluster.rank_account import RankAccount
 
-VERSION: Final = 3
+VERSION: Final = 5
 _TABLES: Final = {"steps": rank_account.STEPS, "parts": rank_account.PARTS, "exchanges": exchanged.EXCHANGES}
 
 

@@ -1,10 +1,10 @@
 """Compute by how much the clocks of ranks differ, from the exchanges in which all of them took part.
 
-No rank leaves such an exchange before the last one has come. So the clock of rank b is ahead of that of rank a by at
-most end_b - start_a, and by at least start_b - end_a, of each exchange. The estimate is the median of end_b - end_a,
-within the tightest of these bounds. Clocks drift apart. So the bounds of an exchange also limit the difference of the
-clocks at another moment, but by less, the further away it is. The uncertainty is the largest distance from the estimate
-to such a limit at any exchange. Ranks of one machine share its clock.
+No rank leaves such an exchange before the last rank has come. So each exchange limits how far the clock of rank b is
+ahead of the clock of rank a: by at least start_b - end_a, and by at most end_b - start_a. The estimate is the median of
+end_b - end_a, within the tightest of these bounds. Clocks drift apart. So the bounds of an exchange also hold at
+another moment, but are wider there, the further away the moment is. The uncertainty is the largest distance from the
+estimate to such a limit at any exchange. Ranks of one machine share its clock.
 """
 
 import math
@@ -27,7 +27,7 @@ class Offset:
     Attributes:
         offset_ns: how far the clock is ahead of the first rank's clock; subtract it from the rank's times.
         uncertainty_ns: the largest error of the offset; None where nothing bounds it.
-        by: the source of the offset: "machine", "exchanges", or "wall clock" where the first two give none.
+        by: the source of the offset: "machine", "exchanges", or "wall clock" if neither of the first two is known.
     """
 
     offset_ns: int
@@ -41,9 +41,9 @@ def offsets(
     """Return the clock offset of each rank.
 
     Args:
-        meetings: `rank`, `key` (the same for all ranks of an exchange), `start_ns`, `end_ns` of joint exchanges.
-        machines: by rank, a name that is the same for ranks which share a clock; empty where that is not known.
-        uncertainties: the uncertainties of each rank's own readings of its clock, ns.
+        meetings: the joint exchanges: `rank`, `key` (the same for all ranks of an exchange), `start_ns`, `end_ns`.
+        machines: rank -> a name that is the same for ranks which share a clock; empty where that is not known.
+        uncertainties: rank -> the uncertainty of the rank's own readings of its clock, ns.
     """
     first = min(machines)
     found = {first: Offset(0, uncertainties.get(first) or 0, "machine")}
@@ -65,7 +65,7 @@ def offsets(
 
 
 def _against(meetings: pl.DataFrame, known: int, ranks: set[int]) -> dict[int, tuple[int, int]]:
-    """Return offset and uncertainty of each rank that shared an exchange with a rank of known offset."""
+    """Return the offset and uncertainty (ns) of each rank's clock, from its exchanges with a rank of known offset."""
     base = meetings.filter(pl.col("rank") == known).select("key", base_start="start_ns", base_end="end_ns")
     pairs = meetings.filter(pl.col("rank").is_in(sorted(ranks))).join(base, on="key")
     if pairs.is_empty():
@@ -75,11 +75,11 @@ def _against(meetings: pl.DataFrame, known: int, ranks: set[int]) -> dict[int, t
         (pl.col("start_ns") - pl.col("base_end")).alias("least"),
         (pl.col("end_ns") - pl.col("base_start")).alias("most"),
         (pl.col("end_ns") - pl.col("base_end")).alias("between"),
-        # from the first exchange on, so that products with the drift are exact
+        # times count from the first exchange, so that their products with the drift are exact
         ((pl.col("base_end") - pl.col("base_end").min()) * DRIFT).alias("apart"),
     ).sort("rank", "apart")
     apart = pl.col("apart")
-    # the limits at an exchange, from the exchanges before it and from those after it
+    # the limits at the time of an exchange, from this and the earlier exchanges, and from this and the later ones
     least = [
         (pl.col("least") + apart).cum_max().over("rank") - apart,
         (pl.col("least") - apart).cum_max(reverse=True).over("rank") + apart,
@@ -98,7 +98,7 @@ def _against(meetings: pl.DataFrame, known: int, ranks: set[int]) -> dict[int, t
     )
     found = {}
     for rank, least_ns, most_ns, between, low, high in table.iter_rows():
-        inner = sorted((least_ns, most_ns))  # the two cross where a clock drifts
+        inner = sorted((least_ns, most_ns))  # where a clock drifts, the lower bound may be above the upper bound
         offset = int(min(max(between, inner[0]), inner[1]))
         found[rank] = offset, math.ceil(max(high - offset, offset - low))
     return found

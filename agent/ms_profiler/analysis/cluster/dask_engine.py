@@ -1,4 +1,4 @@
-"""An engine that runs tasks on the workers of a Dask scheduler. Another worker repeats the tasks of a lost one."""
+"""An engine that runs tasks on the workers of a Dask scheduler. If a worker is lost, another one repeats its tasks."""
 
 import importlib
 from collections import deque
@@ -23,10 +23,10 @@ class Distributed:
 
         Raises:
             DependencyError: Dask is not installed.
-            StoreError: no scheduler answers there.
+            StoreError: no scheduler answers at the address.
         """
         try:
-            # the checker knows its types only where Dask is installed
+            # imported by its name, because the type checker knows Dask's types only where Dask is installed
             distributed: Any = importlib.import_module("distributed")
         except ModuleNotFoundError as error:
             remedy = "Install it: pip install 'ms-profiler[dask]'."
@@ -48,8 +48,8 @@ class Distributed:
         self._client.close()
 
     def each(self, tasks: Iterable[Task]) -> Iterator[Any]:
-        """Yield the results in the order of the tasks. Submit only few tasks more than the workers can compute at
-        once."""
+        """Yield the results in the order of the tasks. Only few more tasks than the workers can run at once are
+        submitted."""
         most = AHEAD * max(sum(self._client.nthreads().values()), 1)
         running: deque[tuple[Task, Any]] = deque()
         for task in tasks:
@@ -62,7 +62,7 @@ class Distributed:
     def reduced(self, tasks: Sequence[Task], join: Callable[[list[Any]], Any]) -> Any:
         """Return all results combined by `join`, which runs on the workers."""
         futures = [self._submit(task) for task in tasks]
-        # a task that kills every worker would make every task fail that uses its result
+        # `Lost` replaces the result of a task that killed its workers: each task that uses the result would fail
         for place, (task, future) in enumerate(zip(tasks, futures, strict=True)):
             if isinstance(future.exception(), self._killed):
                 futures[place] = self._client.submit(Lost, task.name, _why(future.exception()), pure=False)

@@ -1,4 +1,4 @@
-"""Engines run the work for many ranks: in this process and its child processes, or on the workers of a Dask scheduler.
+"""Engines, which run work for many ranks: in this process and its children, or on the workers of a Dask scheduler.
 
 All engines offer the same two operations: yield the results of tasks in their order, and reduce results in a tree.
 """
@@ -14,17 +14,16 @@ from typing import Any, Final, Protocol
 
 from ms_profiler.analysis.driver import cpus
 
-#: largest number of results that one node of the tree reduces
+#: largest number of results that one node of the tree reduces to one result
 WIDTH: Final = 8
-#: number of short tasks from which on child processes repay their start and their transfers: four tasks, of 64 ranks of
-#: 40 steps,
-#: take 3.5 s in two processes and 2.2 s in one; 64 of them, of 1,024 ranks of 10 steps, take 13.3 s and 13.4 s
+#: child processes are worthwhile with at least this many short tasks. Four tasks, of 64 ranks of 40 steps, take 3.5 s
+#: in two processes and 2.2 s in one. 64 tasks, of 1,024 ranks of 10 steps, take 13.3 s and 13.4 s
 MANY: Final = 64
 #: number of tasks per process that are submitted ahead of the task whose result is next
 AHEAD: Final = 2
 #: how often a task is tried again after its worker was lost
 LOSSES: Final = 3
-#: Polars' threads do not survive a fork
+#: child processes are spawned and not forked, because Polars' threads do not survive a fork
 _CONTEXT: Final = multiprocessing.get_context("spawn")
 
 
@@ -80,8 +79,8 @@ class Local:
     """Run tasks in this process, or in child processes where there is much to do.
 
     This class does not use the pool of the standard library. While a broken pool ends its processes, it may start
-    another one, which then waits for ever. We killed one process of the pool in 24 runs under load, and one of the runs
-    did not end (CPython 3.11.7).
+    another process, which then waits for ever. We killed one process of the pool in 24 runs under load, and one of the
+    runs did not end (CPython 3.11.7).
     """
 
     def __init__(self, processes: int | None = None) -> None:
@@ -144,8 +143,10 @@ class Local:
         return join(results)
 
     def _worthwhile(self, count: int, long: int) -> bool:
-        """Return whether child processes are worthwhile and possible: a main script without `__main__` guard forbids
-        them."""
+        """Return whether child processes are worthwhile for `count` tasks, of which `long` are long, and can start.
+
+        They cannot start where the main script has no `__main__` guard.
+        """
         if self._most < 2 or (count < MANY and long < 2 and not self._forced):
             return False
         if not self._workers:
@@ -217,5 +218,5 @@ def _serve(pipe: Connection) -> None:
             task = pipe.recv()
             try:
                 pipe.send(task.work(task.argument))
-            except Exception as error:  # noqa: BLE001 - the process that waits raises it
+            except Exception as error:  # noqa: BLE001 - the parent process raises it
                 pipe.send(_Raised(error))

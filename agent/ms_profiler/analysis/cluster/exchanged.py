@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from ms_profiler.analysis.metrics import communication, intervals, replicas
+from ms_profiler.analysis.metrics import communication, intervals, messages, replicas
 from ms_profiler.analysis.model import tables
 
 if TYPE_CHECKING:
@@ -12,14 +12,15 @@ if TYPE_CHECKING:
 
 #: one row per exchange, by start
 EXCHANGES: Final = pl.Schema(
-    {
-        "group": pl.String,  # the group of ranks, as its framework names it; empty where that is not known
-        "operation": pl.String,  # in lower case, without underscores
-        "bytes": pl.Int64,  # 0 where the size is not known
-        "start_ns": pl.Int64,  # when the rank was ready for the exchange
-        "end_ns": pl.Int64,
-        "step": pl.Int64,  # number of the step, null outside of all steps
-    }
+    [
+        ("group", pl.String),  # the group of ranks, as its framework names it; empty where that is not known
+        ("operation", pl.String),  # in lower case, without underscores
+        ("bytes", pl.Int64),  # 0 where the size is not known
+        ("start_ns", pl.Int64),  # when the rank was ready for the exchange
+        ("end_ns", pl.Int64),
+        ("step", pl.Int64),  # number of the step, null outside of all steps
+        *messages.PEERS.items(),
+    ]
 )
 #: the exchanges that the comparison of ranks needs
 MARKED: Final = pl.Schema(
@@ -30,11 +31,7 @@ MARKED: Final = pl.Schema(
         ("count", pl.Int64),  # number of exchanges of the same operation and group in the step
     ]
 )
-#: pattern of the names of NCCL's exchange kernels
-_NCCL: Final = r"^nccl(?:Dev)?Kernel_([A-Za-z]+)"
-#: prefix of the names of operators that pass an exchange to a backend
-_QUEUED: Final = "c10d::"
-_COLUMNS: Final = ["group", "operation", "bytes", *intervals.BOUNDS]
+_COLUMNS: Final = ["group", "operation", "bytes", *intervals.BOUNDS, *messages.PEERS]
 
 
 def exchanges(measures: "Measures") -> pl.DataFrame:
@@ -45,14 +42,14 @@ def exchanges(measures: "Measures") -> pl.DataFrame:
     """
     recording = measures.recording
     if recording.device is not None and recording.device.tasks["exchange"].any():
-        found = _of_device(recording, recording.device)
+        found = _of_device(measures, recording.device)
     else:
-        kernels = measures.calls.filter(pl.col("bytes") > 0).select("group", "operation", "bytes", *intervals.BOUNDS)
+        kernels = measures.calls.filter(pl.col("bytes") > 0).select(_COLUMNS)
         called = communication.split(communication.called(measures.recording, measures.steps))
         ran = replicas.beside(recording, measures.steps)
         alone = ran.is_empty() and called.height <= kernels.height
         found = kernels if alone and not kernels.is_empty() else _joined(measures, called, ran)
-    kernel = pl.coalesce(pl.col("operation").str.extract(_NCCL), "operation")
+    kernel = pl.coalesce(pl.col("operation").str.extract(replicas.NCCL), "operation")
     plain = kernel.str.to_lowercase().str.replace_all("_", "")
     found = found.with_columns(plain.alias("operation"), pl.col("group").fill_null("")).sort(*intervals.BOUNDS)
     table = measures.steps.table
@@ -61,7 +58,7 @@ def exchanges(measures: "Measures") -> pl.DataFrame:
 
 
 def marked(exchanges: pl.DataFrame) -> pl.DataFrame:
-    """Return `MARKED`: the first exchange of each step, and the last exchange of each operation and group in the step.
+    """Return the first exchange of each step, and its last exchange of each operation and group, as `MARKED`.
 
     Args:
         exchanges: `EXCHANGES`.
@@ -77,31 +74,50 @@ def marked(exchanges: pl.DataFrame) -> pl.DataFrame:
     return counted.filter(step.is_not_null(), pl.col("first") | last).select(MARKED.names()).cast(MARKED)
 
 
-def _of_device(recording: tables.Recording, device: tables.Device) -> pl.DataFrame:
-    """Return the exchanges that a device ran."""
-    own = device.tasks.with_columns(bytes=pl.lit(0))
+def _of_device(measures: "Measures", device: tables.Device) -> pl.DataFrame:
+    """Return the exchanges that a device ran.
+
+    A device's interface may not report the group and bytes of an exchange. Then they are those of the call that
+    launched the exchange, or those of a bucket of DistributedDataParallel.
+    """
+    own = device.tasks.with_columns(bytes=pl.lit(0, pl.Int64))
     if device.launches is not None:
         own = own.with_columns(device.launches["bytes"].fill_null(0))
-    own = own.filter("exchange")
-    if own["name"].str.starts_with(replicas.GLOO).any():  # threads of gloo make what the operator only queues
-        own = own.filter(~pl.col("name").str.starts_with(_QUEUED))
+    known = measures.calls.select("group", "bytes", *intervals.BOUNDS).unique(intervals.BOUNDS, keep="none")
+    own = (
+        own.filter("exchange")
+        .join(known, on=intervals.BOUNDS, how="left", suffix="_known", maintain_order="left")
+        .with_columns(
+            pl.coalesce(pl.col("group").replace("", None), "group_known").alias("group"),
+            pl.when(pl.col("bytes") > 0).then("bytes").otherwise(pl.col("bytes_known").fill_null(0)).alias("bytes"),
+        )
+    )
+    if own["name"].str.starts_with(replicas.GLOO).any():  # operators only queue the exchanges that gloo's threads make
+        own = own.filter(~pl.col("name").str.starts_with(replicas.PASSED))
     names = own["name"].str.strip_prefix(replicas.GLOO)
     names = pl.Series("operation", [communication.operation(name) for name in names], dtype=pl.String)
-    return own.with_columns(names).select(_COLUMNS)
+    none = (pl.lit(None, kind).alias(name) for name, kind in messages.PEERS.items())
+    return own.with_columns(names, *none).select(_COLUMNS)
 
 
 def _joined(measures: "Measures", called: pl.DataFrame, ran: pl.DataFrame) -> pl.DataFrame:
-    """Return the calls, each extended to the end of gloo's work for it, and gloo's exchanges without a call."""
-    asked = called.sort("start_ns")
-    pairs = replicas.paired(asked, ran, measures.steps)
+    """Return the calls, each extended to the end of gloo's work for it, and gloo's exchanges without a call.
+
+    An exchange without a call begins when the rank is ready for it, and ends when the rank leaves it. The time of
+    gloo's thread does not count.
+    """
+    calls = called.sort("start_ns")
+    pairs = replicas.paired(calls, ran, measures.steps)
     taken = [row for rows in pairs for row in rows]
-    known = replicas.known(measures.recording, measures.steps, asked, ran, pairs)
-    rest = ran.with_row_index("place").filter(~pl.col("place").is_in(taken)).cast({"place": pl.Int64})
+    known = replicas.known(measures.recording, measures.steps, calls, ran, pairs)
+    awaited = ran.with_columns(replicas.awaited(measures.recording, measures.steps, ran))
+    rest = awaited.with_row_index("place").filter(~pl.col("place").is_in(taken)).cast({"place": pl.Int64})
     alone = rest.join(known, on="place", how="left", maintain_order="left").select(
         pl.col("group").fill_null(""),
         pl.col("kind").alias("operation"),
         pl.col("bytes").fill_null(0),
         *intervals.BOUNDS,
     )
-    made = asked.with_columns(replicas.ends(asked, ran, pairs)).select(_COLUMNS)
-    return pl.concat([made.cast(alone.schema), alone])
+    made = calls.with_columns(replicas.ends(calls, ran, pairs)).select(_COLUMNS)
+    kinds = pl.Schema([*alone.schema.items(), *messages.PEERS.items()])
+    return pl.concat([made.cast(kinds), alone], how="diagonal")

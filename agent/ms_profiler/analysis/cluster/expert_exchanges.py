@@ -5,12 +5,12 @@ from typing import Final
 
 import polars as pl
 
-#: one row per exchange all to all of a group that shares experts
+#: one row for each all-to-all exchange of a group whose ranks share experts
 SENT: Final = pl.Schema(
     {
         "group": pl.String,
         "step": pl.Int64,
-        "place": pl.Int64,  # place among those of the group in the step, from 0
+        "place": pl.Int64,  # place among the exchanges of the group in the step, from 0
         "bytes": pl.Int64,
         "before_ns": pl.Int64,  # time since the exchange before it in the step ended; null for the first
         "took_ns": pl.Int64,

@@ -1,10 +1,11 @@
 """Compare the ranks of a group that share a layer's experts: the bytes and the time of the experts of each rank.
 
 A layer of experts has two all-to-all exchanges, as in GShard (https://arxiv.org/abs/2006.16668, section 3.1): tokens go
-to the ranks of their experts, and come back. Between the two each rank computes with its experts. Two consecutive
-exchanges of a group are such a pair if all ranks together send as many bytes in the second as in the first. Far smaller
-exchanges are left out: they send counts or weights of tokens. The load of a rank is the number of bytes that it sends
-back. Its experts' time lasts from the end of the first exchange until the rank is ready to send back, by its own clock.
+to the ranks of their experts, and come back. Between the two exchanges each rank computes with its experts. Two
+consecutive exchanges of a group are such a pair if all ranks together send as many bytes in the second as in the first.
+Far smaller exchanges are left out: they send counts or weights of tokens. The load of a rank is the number of bytes
+that it sends back. The time of its experts lasts from the end of the first exchange until the rank is ready to send
+back, by its own clock.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +18,7 @@ from ms_profiler.analysis.cluster import lateness, parallel_groups
 from ms_profiler.analysis.cluster.lateness import Late
 from ms_profiler.analysis.cluster.rank_account import RankAccount
 
-#: exchanges with less than this part of the bytes of the largest one of the step send no tokens
+#: exchanges with less than 1 / `_SMALL` of the bytes of the largest exchange of the step send no tokens
 _SMALL: Final = 16
 
 
@@ -27,9 +28,9 @@ class Load:
 
     Attributes:
         rank: its number.
-        bytes: bytes that its experts sent back.
+        bytes: bytes that it sent back.
         expert_ns: the time of its experts.
-        wait_ns: how much longer it was in the exchanges than the rank that came last.
+        wait_ns: how much longer it was in the exchanges that send back than the rank that came last to them.
     """
 
     rank: int
@@ -43,12 +44,12 @@ class Experts:
     """The ranks that share experts.
 
     Attributes:
-        known_by: the purpose of the group.
+        known_by: the purpose of the group of ranks.
         ranks: the load of each rank.
-        steps: the steps that all of them share.
-        lost_ns: how far the rank with the longest time of its experts exceeds the mean, over all steps.
-        busy: the ranks whose experts take longer than those of the others, as late ranks are found.
-        table: `rank`, `step`, `bytes`, `expert_ns`, `wait_ns`.
+        steps: the number of steps that all ranks of the group share.
+        lost_ns: the longest time of a rank's experts, minus the mean over the ranks, summed over all steps.
+        busy: the ranks whose experts take longer than the experts of the others, as `lateness` finds them.
+        table: `rank`, `step`, `bytes`, `expert_ns`, `wait_ns`, as in `Load`, of each rank and step.
     """
 
     known_by: str
@@ -70,7 +71,7 @@ class Experts:
 
 
 def pairs(sums: Sequence[int]) -> list[int]:
-    """Return the places of the exchanges that send back; empty where any is not certain.
+    """Return the places of the exchanges that send tokens back; empty if the exchanges do not all form pairs.
 
     Args:
         sums: the bytes that all ranks together send in each exchange of a step.

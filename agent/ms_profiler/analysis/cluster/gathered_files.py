@@ -1,7 +1,7 @@
 """Copy the results of one machine to a place that all machines share, after the job or while it ends.
 
 A copied result appears only when it is complete: its files are copied beside their place and then renamed. Files that
-have not changed are not copied again. So the same command may run on every machine, and once more later.
+have not changed are not copied again. So the command may run on every machine, and again later.
 """
 
 import os
@@ -23,9 +23,9 @@ class Copied:
     """The outcome of copying.
 
     Attributes:
-        results: the results that are complete at the target, by name.
+        results: the names of the results that are complete at the target.
         files: the number of files that were copied.
-        bytes: their bytes.
+        bytes: the number of bytes in these files.
         remarks: a sentence for each result that was left out.
     """
 

@@ -34,15 +34,17 @@ class _Part:
     remarks: list[str] = field(default_factory=list)
 
 
-def gather(paths: Sequence[str], engine: Engine | None = None) -> WholeJob:
+def gather(paths: Sequence[str], engine: Engine | None = None, wanted: str = "") -> WholeJob:
     """Return the job to which some results belong.
 
     Args:
         paths: the paths of `storage.find`.
-        engine: the engine that reads them; by default this process.
+        engine: the engine that reads the results; by default this process reads them.
+        wanted: the path of a result whose job is used; by default the newest job, see `separate_jobs.chosen`.
 
     Raises:
-        StoreError: none of them can be read.
+        StoreError: none of the results can be read.
+        UsageError: there is no result `wanted`.
     """
     tasks = [
         Task(f"{each[0]} and {len(each) - 1} more" if each[1:] else each[0], _reduced, each, long)
@@ -51,13 +53,13 @@ def gather(paths: Sequence[str], engine: Engine | None = None) -> WholeJob:
     part: _Part = (engine or Local(1)).reduced(tasks, _joined)
     if not part.accounts:
         raise StoreError(f"None of {len(paths)} results can be read: {(part.remarks or ['there is none.'])[0]}")
-    return whole_job.collect(part.accounts, part.remarks)
+    return whole_job.collect(part.accounts, part.remarks, wanted)
 
 
 def _shares(paths: Sequence[str]) -> list[tuple[list[str], bool]]:
     """Return the paths that each task reads, and whether it takes long.
 
-    A rank without a written account takes long and gets a task of its own.
+    A rank without a written account takes long and gets a separate task.
     """
     found: list[tuple[list[str], bool]] = []
     room = 0
@@ -116,7 +118,7 @@ def accounts(paths: Sequence[str], remarks: list[str]) -> list[RankAccount]:
         remarks: receives a sentence for each result that cannot be read.
 
     Raises:
-        StoreError: none of them can be read.
+        StoreError: none of the results can be read.
     """
     found = _read_all(paths)
     if not found.accounts:
@@ -126,13 +128,13 @@ def accounts(paths: Sequence[str], remarks: list[str]) -> list[RankAccount]:
 
 
 def read(path: str) -> RankAccount:
-    """Return the account of one rank: from rank.json where its analysis wrote one, else from its recording.
+    """Return the account of one rank: from rank.json where the rank's analysis wrote it, else from the recording.
 
     Args:
-        path: the path of `engine.find`.
+        path: a path that `engine.find` returned.
 
     Raises:
-        MsProfilerError: it cannot be read.
+        MsProfilerError: the result cannot be read.
     """
     if inputs.kind(path) == inputs.Kind.ASCEND:
         return _vendor(path)

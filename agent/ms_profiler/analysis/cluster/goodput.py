@@ -9,12 +9,12 @@ import polars as pl
 
 from ms_profiler.analysis.cluster.rank_account import RankAccount
 
-#: from the first record of a start to its first step; time before the first record belongs to no part, or, in a
-#: later start, to `RESTARTS`
+#: time from the first record of a start to its first step. Earlier time belongs to no part in the first start, and to
+#: `RESTARTS` in later starts
 SET_UP: Final = "set-up"
-#: steps that a start after them had to make again
+#: steps that a later start had to make again
 LOST: Final = "lost steps"
-#: from the last step of a start to the first record of the next start
+#: time from the last step of a start to the first record of the next start
 RESTARTS: Final = "restarts"
 WAITING: Final = "waiting"
 CHECKPOINTS: Final = "checkpoints"
@@ -31,11 +31,11 @@ class Start:
     Attributes:
         number: its place among the starts, from 0.
         ranks: the number of results.
-        steps: the steps that the rank with most of them made.
+        steps: the number of steps of the rank that made most steps.
         saved: the last step that a checkpoint of this start holds, -1 for none; None where none was written.
-        lost: the steps whose results the next start does not have; None where that is unknown.
+        lost: the number of steps whose results the next start does not have; None where that is unknown.
         loaded: whether it read a checkpoint.
-        ends: the way in which each of its processes ended.
+        ends: the ways in which its processes ended, each once.
     """
 
     number: int
@@ -54,8 +54,8 @@ class Goodput:
     Attributes:
         ranks: the number of ranks.
         total_ns: the time from the first record of a rank to its last one.
-        useful_ns: `total_ns` without `parts`.
-        parts: ns of each of `PARTS`.
+        useful_ns: `total_ns` without the time of all `parts`.
+        parts: part, one of `PARTS` -> its time, ns.
         starts: the starts, the first one first.
         remarks: a sentence for each thing that is not known.
     """
@@ -71,8 +71,9 @@ class Goodput:
 def goodput(accounts: Iterable[RankAccount]) -> Goodput | None:
     """Return the goodput of a job; None where no rank made a step.
 
-    useful = time from a rank's first record to its last one - `PARTS`. Steps of a start count as lost from the last
-    checkpoint of that start on. Waits for data or for other ranks that do not overlap with computing are no progress.
+    useful = time from a rank's first record to its last one - time of all `PARTS`. The steps of a start that came after
+    its last checkpoint count as lost. Waits for data or for other ranks do not count as useful, unless the rank
+    computes at the same time.
 
     Args:
         accounts: the accounts of all starts of its ranks.
@@ -80,13 +81,13 @@ def goodput(accounts: Iterable[RankAccount]) -> Goodput | None:
     starts: dict[int, list[RankAccount]] = {}
     for known in accounts:
         starts.setdefault(known.attempt, []).append(known)
-    told = [_start(number, starts, place) for place, number in enumerate(sorted(starts))]
-    if not any(start.steps for start in told):
+    summaries = [_start(number, starts, place) for place, number in enumerate(sorted(starts))]
+    if not any(start.steps for start in summaries):
         return None
     sums = dict.fromkeys(PARTS, 0)
     total = 0
     ranks: dict[int, list[tuple[Start, RankAccount]]] = {}
-    for start, number in zip(told, sorted(starts), strict=True):
+    for start, number in zip(summaries, sorted(starts), strict=True):
         for known in starts[number]:
             ranks.setdefault(known.rank, []).append((start, known))
     for runs in ranks.values():
@@ -94,21 +95,29 @@ def goodput(accounts: Iterable[RankAccount]) -> Goodput | None:
         for place, (start, known) in enumerate(runs):
             following = runs[place + 1][1] if place + 1 < len(runs) else None
             _add(sums, start, known, following)
-    return Goodput(len(ranks), total, total - sum(sums.values()), sums, told, _remarks(told, list(starts.values())))
+    return Goodput(
+        len(ranks), total, total - sum(sums.values()), sums, summaries, _remarks(summaries, list(starts.values()))
+    )
 
 
 def _start(number: int, starts: dict[int, list[RankAccount]], place: int) -> Start:
-    """Return one start; `number` is the launcher's, which lacks starts without a result."""
+    """Return the facts about one start.
+
+    Args:
+        number: the launcher's number of the start.
+        starts: the accounts of each start with a result, by this number.
+        place: the place of the start among those with a result.
+    """
     members = starts[number]
     reached = [_steps(known).height for known in members]
     savers = [max(known.saved) for known in members if known.saved]
     saved = min(savers) if savers else None
     lost: int | None = 0
     if number != max(starts):
-        # without any checkpoint in the records the job may keep its state in a way that they do not show
-        told = any(known.saved or known.loaded for each in starts.values() for known in each)
+        # a job without recorded checkpoints may save its state in an unrecorded way
+        saves_known = any(known.saved or known.loaded for each in starts.values() for known in each)
         last = max(_steps(known).filter(_lost(saved)).height for known in members)
-        lost = last if told else None
+        lost = last if saves_known else None
     ends = tuple(sorted({known.end for known in members if known.end}))
     loaded = any(known.loaded for known in members)
     return Start(place, len(members), max(reached), saved, lost, loaded, ends)
@@ -123,7 +132,7 @@ def _lost(saved: int | None) -> pl.Expr:
 
 
 def _add(sums: dict[str, int], start: Start, known: RankAccount, following: RankAccount | None) -> None:
-    """Add the time of one rank in one start to the sums."""
+    """Add the time of one rank in one start to the sums; `following` is the account of its next start, if any."""
     gap = 0 if following is None else max(following.started_ns - known.ended_ns, 0)
     steps = _steps(known)
     if steps.is_empty():
@@ -143,19 +152,19 @@ def _add(sums: dict[str, int], start: Start, known: RankAccount, following: Rank
 
 
 def _remarks(starts: Sequence[Start], members: Sequence[Sequence[RankAccount]]) -> list[str]:
-    told = []
+    sentences = []
     for start, following in pairwise(starts):
         if start.lost is None:
-            told.append(
+            sentences.append(
                 f"No checkpoint was recorded: it is unknown which of the {start.steps} steps of start "
                 f"{start.number + 1} were made again."
             )
         elif start.saved is not None and start.saved >= 0 and following.steps and not following.loaded:
-            told.append(
+            sentences.append(
                 f"Start {following.number + 1} read no checkpoint that was recorded: it may have made again more than "
                 f"the {start.lost} steps that start {start.number + 1} had not saved."
             )
     unknown = sum(_steps(known)["waiting_ns"].null_count() for each in members for known in each)
     if unknown:
-        told.append(f"The waits in {unknown} steps are not known; these steps count as training.")
-    return told
+        sentences.append(f"The waits in {unknown} steps are not known; these steps count as training.")
+    return sentences

@@ -1,19 +1,21 @@
-"""The summary of all ranks of a job: one finding for people, and its facts for programs."""
+"""The summary of all ranks of a job: one finding for people, and the facts for programs."""
 
 from typing import Any, Final
 
 from ms_profiler.analysis.cluster import parallel_files
 from ms_profiler.analysis.cluster.goodput import Goodput
 from ms_profiler.analysis.cluster.late_causes import UNKNOWN, Cause
-from ms_profiler.analysis.cluster.lateness import Late
+from ms_profiler.analysis.cluster.lateness import Late, Lateness
 from ms_profiler.analysis.cluster.whole_job import WholeJob
 
 VERSION: Final = 1
 #: largest number of ranks that a sentence lists one by one
 LISTED: Final = 6
 LATE, WAITS, EVEN, ALONE = "late", "waits", "even", "alone"
-#: share of the time of the steps from which on a rank counts as waiting
+#: a rank that waits for others for at least this share of the time of the steps counts as waiting
 WAIT_SHARE: Final = 0.05
+#: if threads wait for a processor for at least this share of the time of the steps, the machine lacks processors
+SHORT: Final = 0.1
 #: largest number of steps that are listed
 STEPS: Final = 1000
 
@@ -31,11 +33,13 @@ def summary(job: WholeJob) -> dict[str, Any]:
         "world_size": job.world_size,
         "missing_ranks": job.missing,
         "steps": found.steps,
+        "passed_steps": found.passed,
         "steps_ms": _ms(found.total_ns),
         "late": [_late(job, late, cause) for late, cause in job.late],
         "lost_ms": _ms(found.lost_ns) if job.late else 0.0,
         "slow_links": [],
         "imbalance_ms": _ms(found.imbalance_ns),
+        "processor_wait_share": round(job.queued_share, 6),
         "pipeline": parallel_files.pipeline(job.pipeline),
         "experts": [parallel_files.experts(each) for each in job.experts],
         "ranks": [_rank(job, rank) for rank in job.accounts],
@@ -59,21 +63,24 @@ def verdict(job: WholeJob) -> str:
         return "These ranks share no step with an exchange: it is unknown which rank is late."
     if not late:
         part = found.imbalance_ns / max(found.total_ns, 1)
-        return f"No rank is late: the last rank of a step is behind the mean by {part:.0%} of the step."
+        none = f"None of these {len(job.accounts)} ranks" if job.missing else "No rank"
+        even = f"{none} is late: the last rank of a step is behind the mean by {part:.0%} of the step."
+        short = f" Threads wait for a processor for {job.queued_share:.0%} of the steps: the machine lacks processors."
+        return even + short * (job.queued_share >= SHORT)
     first, cause = late[0]
     waiting = [rank for rank in job.accounts if role(job, rank) == WAITS]
     if len(late) == 1:
-        told = _one(first, cause, found.steps)
+        sentence = _one(first, cause, found)
     else:
         kinds = {known.kind for _, known in late}
         one = f"; the latest is rank {first.rank}: {cause.sentence}"
         each = ": " if cause.kind == UNKNOWN else ", each because "
         shared = f"{each}{cause.sentence}" if len(kinds) == 1 else one
-        told = f"Ranks {_listed([each.rank for each, _ in late])} are late{shared}"
+        sentence = f"Ranks {_listed([each.rank for each, _ in late])} are late{shared}"
     lost = f"that costs {_seconds(found.lost_ns)} of {_seconds(found.total_ns)}"
     share = f" ({found.lost_ns / max(found.total_ns, 1):.0%})"
     waits = f"{_ranks(waiting)} wait{'s' * (len(waiting) == 1)} for {'it' if len(late) == 1 else 'them'}"
-    return f"{told}. {waits if waiting else 'Others wait for it'}, and {lost}{share}."
+    return f"{sentence}. {waits if waiting else 'Others wait for it'}, and {lost}{share}."
 
 
 def role(job: WholeJob, rank: int) -> str:
@@ -87,15 +94,18 @@ def role(job: WholeJob, rank: int) -> str:
     return WAITS if waits else EVEN
 
 
-def _one(late: Late, cause: Cause, steps: int) -> str:
+def _one(late: Late, cause: Cause, found: Lateness) -> str:
+    steps, few = found.steps, found.passed > found.steps
     if not late.moments:
-        more = f"{_milliseconds(late.excess_ns / max(steps, 1))} a step more than the others"
-        return f"Rank {late.rank} is late: {cause.sentence}, {more}"
+        more = f"{_milliseconds(late.excess_ns / max(found.passed, 1))} a step more than the others"
+        each = f", or {_milliseconds(late.excess_ns / max(steps, 1))} for each of the {steps} steps with an exchange"
+        return f"Rank {late.rank} is late: {cause.sentence}, {more}{each * few}"
     if len(late.moments) == 1:
         (step,) = late.moments
         return f"Rank {late.rank} is late once, in step {step}, by {_seconds(late.excess_ns)}: {cause.sentence}"
     excess = f"by {_seconds(late.excess_ns)} in all, most in step {late.worst}"
-    return f"Rank {late.rank} is late in {len(late.moments)} of {steps} steps, {excess}: {cause.sentence}"
+    with_one = " with an exchange" * few
+    return f"Rank {late.rank} is late in {len(late.moments)} of {steps} steps{with_one}, {excess}: {cause.sentence}"
 
 
 def _late(job: WholeJob, late: Late, cause: Cause) -> dict[str, Any]:
@@ -105,6 +115,8 @@ def _late(job: WholeJob, late: Late, cause: Cause) -> dict[str, Any]:
         "cause": cause.kind,
         "why": cause.sentence,
         "excess_ms": _ms(late.excess_ns),
+        "excess_per_step_ms": _ms(late.excess_ns / max(job.lateness.passed, 1)),
+        "excess_per_exchanging_step_ms": _ms(late.excess_ns / max(job.lateness.steps, 1)),
         "share": round(late.share, 6),
         "saved_at_median_ms": _ms(late.saved_ns),
         "step": late.moments[0] if len(late.moments) == 1 else None,
@@ -124,7 +136,7 @@ def _late(job: WholeJob, late: Late, cause: Cause) -> dict[str, Any]:
 
 
 def _goodput(found: Goodput) -> dict[str, Any]:
-    """Return the goodput with times of the mean rank."""
+    """Return the goodput for programs; each time is the mean over the ranks."""
     mean = max(found.ranks, 1)
     return {
         "share": round(found.useful_ns / max(found.total_ns, 1), 6),

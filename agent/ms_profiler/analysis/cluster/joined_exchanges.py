@@ -1,5 +1,8 @@
 """Match the exchanges of several ranks: the n-th exchange of an operation among the same ranks is the n-th on each.
 
+The n-th message that a rank sends to another rank, with one tag and in one group, is the n-th that the other rank
+receives from it. Where the other rank is not known, messages are matched if all groups have at most two ranks.
+
 When all ranks made the same number of exchanges, n counts from the begin of the recording. Otherwise it counts within
 the step. No rank leaves a joint exchange before the last rank has come. So exchanges that do not overlap in time, as
 far as the clocks are certain, are not matched.
@@ -14,7 +17,7 @@ from ms_profiler.analysis.cluster import clock_offsets, exchanged
 from ms_profiler.analysis.cluster.clock_offsets import Offset
 from ms_profiler.analysis.cluster.rank_account import RankAccount
 
-#: the matched exchanges as `perfetto_trace.write_rank` takes them, with the rank of each
+#: columns of the matched exchanges that `perfetto_trace.write_rank` needs; `place` is the index of the rank's account
 JOINED: Final = pl.Schema(
     {
         "place": pl.Int64,
@@ -36,16 +39,21 @@ UNKNOWN: Final = "unknown"
 #: lane of exchanges in which all ranks take part
 ALL: Final = "all"
 #: the two operations of a message: one rank sends, the other receives
-_MESSAGES: Final = {"send": "message", "isend": "message", "receive": "message", "recv": "message", "irecv": "message"}
-_WITHIN: Final = ["place", "among", "operation"]
+_SENDS: Final = ("send", "isend")
+_RECEIVES: Final = ("receive", "recv", "irecv")
+#: operations in which only some ranks of the group take part
+_SOME: Final = (*_SENDS, *_RECEIVES, "batchsendreceive", "sendrecv")
+#: prefix of the names of waits; a wait belongs to an exchange that was queued earlier
+_WAIT: Final = "wait"
+_WITHIN: Final = ["place", "among", "kind"]
 
 
 def join(accounts: Sequence[RankAccount], clocks: Mapping[int, Offset]) -> pl.DataFrame:
     """Return the matched exchanges as `JOINED`.
 
     Args:
-        accounts: the accounts of ranks; their place is their number.
-        clocks: the clocks, by place.
+        accounts: the accounts of the ranks.
+        clocks: index of an account in `accounts` -> the clock of its rank.
     """
     tables = [_named(place, known) for place, known in enumerate(accounts)]
     ahead = {place: clock.offset_ns for place, clock in clocks.items()}
@@ -60,11 +68,11 @@ def join(accounts: Sequence[RankAccount], clocks: Mapping[int, Offset]) -> pl.Da
     by_step = _alike(table, ["step"])
     key = (
         pl.when(alike)
-        .then(pl.format("{}|{}|{}", "among", "operation", "number"))
+        .then(pl.format("{}|{}|{}", "among", "kind", "number"))
         .when(by_step & pl.col("step").is_not_null())
-        .then(pl.format("{}|{}|{}.{}", "among", "operation", "step", "within"))
+        .then(pl.format("{}|{}|{}.{}", "among", "kind", "step", "within"))
     )
-    table = table.with_columns(key=pl.when(pl.col("among").is_not_null()).then(key))
+    table = table.with_columns(key=pl.when(pl.col("among").is_not_null(), pl.col("kind").is_not_null()).then(key))
     ready, left = pl.col("start_ns") - pl.col("ahead"), pl.col("end_ns") - pl.col("ahead")
     together = (ready - pl.col("slack")).max() <= (left + pl.col("slack")).min()
     joint = pl.col("operation").is_in(clock_offsets.JOINT)
@@ -85,7 +93,7 @@ def join(accounts: Sequence[RankAccount], clocks: Mapping[int, Offset]) -> pl.Da
 
 
 def _named(place: int, known: RankAccount) -> pl.DataFrame:
-    """Return the exchanges of a rank, each with the ranks that take part; null where they are not known."""
+    """Return the exchanges of a rank, each with the ranks that take part as `among`; null where they are not known."""
     members = {name: ",".join(map(str, sorted(ranks))) for name, ranks in known.groups.items()}
     everyone = all(len(ranks) == known.world_size for ranks in known.groups.values())
     blank = pl.col("group") == ""
@@ -93,7 +101,8 @@ def _named(place: int, known: RankAccount) -> pl.DataFrame:
     among = pl.when(blank).then(pl.lit(ALL if everyone else None)).otherwise(pl.col("group").replace(members))
     return known.exchanges.cast(exchanged.EXCHANGES).select(
         pl.lit(place, pl.Int64).alias("place"),
-        pl.col("operation").replace(_MESSAGES).alias("operation") if _pairs(known) else "operation",
+        "operation",
+        _kind(known).alias("kind"),
         pl.when(blank).then(pl.lit(ALL if everyone else UNKNOWN)).otherwise("group").alias("group"),
         pl.format("{} {}", pl.lit(known.role), among).alias("among"),
         "bytes",
@@ -103,14 +112,32 @@ def _named(place: int, known: RankAccount) -> pl.DataFrame:
     )
 
 
+def _kind(known: RankAccount) -> pl.Expr:
+    """Return the key that an exchange has on all of its ranks; null for an exchange that cannot be matched."""
+    operation, own = pl.col("operation"), pl.lit(known.rank, pl.Int64)
+    sends, receives = operation.is_in(_SENDS), operation.is_in(_RECEIVES)
+    told = pl.col("peer").is_not_null()
+    some = operation.is_in(_SOME) | operation.str.starts_with(_WAIT)
+    unknown = pl.when(sends | receives).then(pl.lit("message")).when(~operation.str.starts_with(_WAIT)).then(operation)
+    return (
+        pl.when(sends & told)
+        .then(pl.format("message {} {} {}", own, "peer", pl.col("tag").fill_null(0)))
+        .when(receives & told)
+        .then(pl.format("message {} {} {}", "peer", own, pl.col("tag").fill_null(0)))
+        .when(pl.lit(_pairs(known)))
+        .then(unknown)
+        .when(~some)
+        .then(operation)
+    )
+
+
 def _pairs(known: RankAccount) -> bool:
-    """Return whether all groups have at most two ranks, so that each message sent is the message the other rank
-    receives."""
+    """Return whether all groups have at most two ranks: a message then has only one possible receiver."""
     return bool(known.groups) and all(len(ranks) <= 2 for ranks in known.groups.values())
 
 
 def _alike(table: pl.DataFrame, further: list[str]) -> pl.Expr:
     """Return whether all ranks made equally many exchanges of each operation among the same ranks."""
     counts = pl.len().over([*_WITHIN, *further])
-    kind = ["among", "operation", *further]
+    kind = ["among", "kind", *further]
     return (counts.min().over(kind) == counts.max().over(kind)) & (pl.col("place").n_unique().over(kind) > 1)

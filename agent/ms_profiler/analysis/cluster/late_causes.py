@@ -8,7 +8,7 @@ import polars as pl
 
 from ms_profiler.analysis.cluster.lateness import Late
 from ms_profiler.analysis.cluster.rank_account import STILL
-from ms_profiler.analysis.metrics import bounds
+from ms_profiler.analysis.metrics import bounds, stretches
 
 STOPPED: Final = "stopped"
 UNKNOWN: Final = "unknown"
@@ -16,7 +16,7 @@ UNKNOWN: Final = "unknown"
 PART: Final = 0.3
 #: parts that a stopped process may show in a single step
 _STILL: Final = (STILL, bounds.BLOCKED)
-#: causes that make no rank late in some steps only, because other programs took the processor
+#: causes that are not reported for a rank that is late in some steps only: other programs took its processor
 _OF_OTHERS: Final = (bounds.RUNNABLE,)
 #: cause -> the clause about the rank
 SENTENCES: Final = {
@@ -32,6 +32,11 @@ SENTENCES: Final = {
     bounds.SYNC: "it waits for its device",
     STOPPED: "the whole process stood still: a signal stopped it, it was suspended, or it slept once",
     "free": "its device is idle for longer",
+    stretches.EVALUATION: "it evaluates between steps",
+    "rollout": "it plays in an environment between steps",
+    "profiling": "it profiles between steps",
+    stretches.NETWORK: "it calls a network between steps",
+    stretches.BETWEEN: "it does other work between steps",
     UNKNOWN: "no recorded part explains it",
 }
 _KEYS: Final = ["step", "part"]
@@ -43,20 +48,22 @@ class Cause:
 
     Attributes:
         rank: its number.
-        kind: a part of `metrics.bounds`, `STOPPED` or `UNKNOWN`.
+        kind: a part of `metrics.bounds` or of `step_gaps`, `STOPPED` or `UNKNOWN`.
         excess_ns: how much longer this part takes than the median of the other ranks.
         parts: the excess of every part, the largest first.
+        name: the module or the operator that takes most of the part; empty if it is unknown.
     """
 
     rank: int
     kind: str
     excess_ns: int
     parts: dict[str, int]
+    name: str = ""
 
     @property
     def sentence(self) -> str:
         """Return the cause as a clause about the rank."""
-        return SENTENCES.get(self.kind, self.kind)
+        return SENTENCES.get(self.kind, self.kind) + f" ({self.name})" * bool(self.name)
 
 
 def causes(parts: pl.DataFrame, late: list[Late], hindered: Set[int] = frozenset()) -> dict[int, Cause]:
@@ -66,9 +73,9 @@ def causes(parts: pl.DataFrame, late: list[Late], hindered: Set[int] = frozenset
 
     Args:
         parts: `rank` and `rank_account.PARTS`.
-        late: the late of `lateness`.
-        hindered: the ranks that would not be late without the waits of their threads for processors. A wait counts even
-            where `parts` calls the moment computing.
+        late: the late ranks, as `lateness` finds them.
+        hindered: the ranks that would not be late if their threads had not waited for processors. Such a wait counts
+            even where `parts` calls the moment computing.
     """
     names = [found.rank for found in late]
     known = parts.filter(pl.col("part") != bounds.COMMUNICATION)
@@ -93,14 +100,29 @@ def causes(parts: pl.DataFrame, late: list[Late], hindered: Set[int] = frozenset
     for rank, part, value in sums.iter_rows():
         table.setdefault(rank, {})[part] = value
     found = {each.rank: _cause(each, table.get(each.rank, {})) for each in late}
-    for rank in hindered & set(found):
-        found[rank] = replace(found[rank], kind=bounds.RUNNABLE)
+    for each in late:
+        if each.rank in hindered:
+            found[each.rank] = replace(found[each.rank], kind=bounds.RUNNABLE)
+        elif not each.moments:
+            found[each.rank] = _by_itself(each, found[each.rank])
     dropped = {each.rank for each in late if each.moments and found[each.rank].kind in _OF_OTHERS}
     return {rank: cause for rank, cause in found.items() if rank not in dropped}
 
 
+def _by_itself(late: Late, found: Cause) -> Cause:
+    """Return the cause of a rank's lateness without its waits for a processor; `found` if there is no such cause.
+
+    A rank with more work also waits longer for a processor. So these waits are no cause of its lateness.
+    """
+    if found.kind != bounds.RUNNABLE:
+        return found
+    others = {part: excess for part, excess in found.parts.items() if part != bounds.RUNNABLE}
+    alone = _cause(replace(late, excess_ns=late.excess_ns - found.excess_ns), others)
+    return found if alone.excess_ns <= 0 or alone.kind == UNKNOWN else replace(alone, parts=found.parts)
+
+
 def _medians(parts: pl.DataFrame) -> pl.DataFrame:
-    """Return `step`, `part` and `median` over the ranks that have the step. A rank without the part counts as 0 ns."""
+    """Return `step`, `part` and `median`, over the ranks with this step. A rank without the part counts as 0 ns."""
     count = parts.group_by("step").agg(pl.col("rank").n_unique().cast(pl.Int64).alias("count"))
     sorted_times = parts.group_by(_KEYS).agg(pl.col("duration_ns").sort()).join(count, on="step")
     none = pl.col("count") - pl.col("duration_ns").list.len().cast(pl.Int64)

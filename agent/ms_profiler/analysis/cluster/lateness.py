@@ -1,8 +1,8 @@
 """Find the ranks that come late to exchanges, and the ranks that wait for them.
 
-A rank's own time is the time from the end of one exchange until the rank is ready for the next one. All ranks
-leave an exchange together, so the rank with the longest own time comes last, and the others wait for it. No clock
-of one rank is compared with another rank's clock.
+A rank's own time is the time from the end of one exchange until the rank is ready for the next one. All ranks leave an
+exchange together, so the rank with the longest own time comes last, and the others wait for it. The clocks of two ranks
+are never compared.
 """
 
 from dataclasses import dataclass, field
@@ -10,28 +10,28 @@ from typing import Any, Final
 
 import polars as pl
 
-#: a rank is late if its own time exceeds the others' median by this share of the time of the steps; the next three
-#: apply too
+#: a late rank's excess, by which its own time exceeds the others' median, is at least this share of the steps' time
 SHARE: Final = 0.03
-#: the excess of a late rank is also at least this many times its variation from step to step
+#: a late rank's excess is at least this many times its standard error, computed from its variation over the steps
 TIMES: Final = 4.0
-#: the excess of a late rank also reaches that share of a step in this part of the steps
+#: a late rank's excess reaches `SHARE` of a step in at least this part of the steps
 OFTEN: Final = 0.7
-#: among at least so many ranks, the excess is also this many times the median rank's distance from the median
+#: among at least `MANY` ranks, a late rank's excess is above the median excess of the ranks, by `SPREAD` times the
+#: median of their distances from it
 MANY: Final = 8
 SPREAD: Final = 5.0
-#: a rank is late in single steps if its excess there reaches all of: so many ns, so many times the length of a step,
-#: and
-#: so many times its excess in the middle step,
+#: a rank is late in single steps if its excess there reaches `ONCE_NS`, `ONCE` times the length of a step, and `BEYOND`
+#: times its excess in the middle step
 ONCE_NS: Final = 200_000_000
 ONCE: Final = 2.0
 BEYOND: Final = 5.0
-#: and then it is late in each step whose excess is this part of the worst step's, and as many times the usual one
+#: such a rank is late in each step whose excess reaches these limits, and in each step whose excess is at least this
+#: part of its largest excess and `BEYOND` times its excess in the middle step
 AGAIN: Final = 0.3
-#: number of steps from which on their variation is known
+#: smallest number of steps from which the variation over the steps can be judged
 STEPS: Final = 5
 
-#: own time of each rank in each step
+#: columns of the own times, one row for each rank and step
 OWN: Final = pl.Schema({"rank": pl.Int64, "step": pl.Int64, "own_ns": pl.Int64})
 
 
@@ -41,8 +41,8 @@ class Late:
 
     Attributes:
         rank: its number.
-        excess_ns: how far its own time exceeds the median of the other ranks, over all steps, or over `moments`.
-        share: the excess as a share of the time of the steps.
+        excess_ns: by how much its own time exceeds the median of the other ranks, over all steps, or over `moments`.
+        share: `excess_ns` as a share of the time of the steps.
         steps: the number of steps in which it is the last rank.
         worst: the step in which it is latest.
         worst_ns: its excess in the worst step.
@@ -67,13 +67,14 @@ class Lateness:
     """The late ranks of a job, and the time that they cost.
 
     Attributes:
-        steps: the steps that all known ranks share.
+        steps: the number of steps that all known ranks share.
         total_ns: the time of these steps on the median rank.
         late: the late ranks, the latest first.
         lost_ns: the time that the steps would save if the late ranks took as long as the slowest other rank.
-        waits: `rank`, and `wait_ns`, its wait for the last rank over all steps.
-        critical: `step`, `rank` (the last one), and `wait_ns` of the median rank.
-        imbalance_ns: how far the slowest rank exceeds the mean, over all steps.
+        waits: `rank`, and `wait_ns`, the rank's wait for the last rank over all steps.
+        critical: `step`; `rank`, the last rank of the step; `wait_ns`, the wait of the median rank.
+        imbalance_ns: by how much the own time of the slowest rank exceeds the mean, summed over all steps.
+        passed: the number of these steps, plus the number of steps without an exchange before them.
     """
 
     steps: int
@@ -85,6 +86,7 @@ class Lateness:
         default_factory=lambda: pl.DataFrame(schema={"step": pl.Int64, "rank": pl.Int64, "wait_ns": pl.Int64})
     )
     imbalance_ns: int = 0
+    passed: int = 0
 
 
 def lateness(own: pl.DataFrame, total_ns: int) -> Lateness:
@@ -92,7 +94,7 @@ def lateness(own: pl.DataFrame, total_ns: int) -> Lateness:
 
     Args:
         own: own times as `OWN`. A step that one rank lacks still counts for the others.
-        total_ns: the time of all steps.
+        total_ns: the time of all steps, ns.
     """
     known = own.drop_nulls("own_ns").filter(pl.len().over("step") > 1)
     if known.is_empty():
@@ -121,10 +123,10 @@ def lateness(own: pl.DataFrame, total_ns: int) -> Lateness:
 
 
 def _differences(known: pl.DataFrame) -> pl.DataFrame:
-    """Add `excess_ns`: how far a rank's own time exceeds the median of the other ranks in the step.
+    """Add `excess_ns`, by how much a rank's own time exceeds the median of the other ranks, `last` and `saved_ns`.
 
-    Of n sorted values without the value at place k, the middle values are at (n - 2) // 2 and (n - 1) // 2, each one
-    place further on where k is at or before it.
+    The other ranks' median comes from n sorted values without the value at place k. The middle values are then at the
+    places (n - 2) // 2 and (n - 1) // 2, each one place further on unless k is behind it.
     """
     places = known.sort("step", "own_ns", "rank").with_columns(
         place=pl.int_range(pl.len()).over("step"), count=pl.len().over("step")
@@ -169,22 +171,23 @@ def _late(table: pl.DataFrame, total_ns: int, count: int) -> list[Late]:
     rows = found.with_columns(often=often.fill_null(False), once=once).filter(pl.col("often") | pl.col("once"))
     late = []
     for row in rows.sort("sum", "rank", descending=[True, False]).iter_rows(named=True):
-        moments, excess = ((), row["sum"]) if row["often"] else _moments(table, row)
+        moments, excess = ((), row["sum"]) if row["often"] else _moments(table, row, ONCE * step)
         worst = row["worst"], int(row["most"]), int(row["ahead"])
         saved = int(row["saved_ns"])
         late.append(Late(row["rank"], int(excess), excess / total_ns, row["last"], *worst, saved, moments))
     return late
 
 
-def _moments(table: pl.DataFrame, row: dict[str, Any]) -> tuple[tuple[int, ...], int]:
-    """Return the single steps in which a rank is late, and its excess summed over them."""
-    least = max(AGAIN * row["most"], BEYOND * row["usual"])
+def _moments(table: pl.DataFrame, row: dict[str, Any], length: float) -> tuple[tuple[int, ...], int]:
+    """Return the single steps in which a rank is late, and its excess summed over them, ns."""
+    least = max(min(AGAIN * row["most"], max(ONCE_NS, length)), BEYOND * row["usual"])
     found = table.filter(pl.col("rank") == row["rank"], pl.col("excess_ns") >= least).sort("step")
     return tuple(found["step"].to_list()), int(found["excess_ns"].sum())
 
 
 def _spread(differences: pl.Series) -> float:
-    """Return the excess from which on a rank stands out from many: a multiple of the median of their differences."""
+    """Return the smallest excess that stands out among many ranks: their median excess plus `SPREAD` times the median
+    distance from it; 0 for few ranks."""
     if len(differences) < MANY:
         return 0.0
     middle = differences.median()

@@ -57,23 +57,28 @@ class Merged:
 
 
 def merge(
-    paths: Sequence[str], output: str, ranks: Sequence[range] | None = None, steps: list[int] | None = None
+    paths: Sequence[str],
+    output: str,
+    ranks: Sequence[range] | None = None,
+    steps: list[int] | None = None,
+    wanted: str = "",
 ) -> Merged:
     """Write one timeline of several ranks.
 
     Args:
-        paths: the paths of `engine.find`.
-        output: the file.
-        ranks: the ranks to keep to; None for all.
-        steps: consecutive numbers to keep to; None for all.
+        paths: the paths that `engine.find` returned.
+        output: the path of the file to write.
+        ranks: the ranks to draw; None for all.
+        steps: the consecutive numbers of the steps to draw; None for all.
+        wanted: the path of a result whose job is drawn; by default the newest job, see `separate_jobs.chosen`.
 
     Raises:
         StoreError: no result can be read.
-        UsageError: no rank is among `ranks`, or none has any of the steps.
+        UsageError: no rank is among `ranks`, none has any of the steps, or no result is the wanted one.
         MsProfilerError: the file cannot be written.
     """
     found = Merged(output)
-    accounts = whole_job.last_run(gathering.accounts(paths, found.remarks), found.remarks)
+    accounts = whole_job.last_run(gathering.accounts(paths, found.remarks), found.remarks, wanted)
     chosen = [known for known in accounts if ranks is None or any(known.rank in each for each in ranks)]
     if not chosen:
         there = ", ".join(str(known.rank) for known in accounts[:8]) + ", ..." * (len(accounts) > 8)
@@ -83,7 +88,7 @@ def merge(
     exchanges = joined_exchanges.join(chosen, clocks)
     if steps is not None:
         exchanges = exchanges.filter(pl.col("step").is_in(steps))
-    # where the chosen steps hold only one end of a flow, it joins nothing
+    # a flow of which the chosen steps have only one exchange joins nothing, so it is dropped
     exchanges = exchanges.with_columns(flow=pl.when(pl.len().over("flow") > 1).then("flow"))
     try:
         os.makedirs(os.path.dirname(os.path.abspath(output)), exist_ok=True)
@@ -110,7 +115,7 @@ def _write(
     taken: set[int] = set()
     flows = set()
     for place, known in enumerate(chosen):
-        # a long recording is read a second time while its timeline is written
+        # a fetched result stays until its timeline is written, because a long recording is then read a second time
         with ExitStack() as fetched:
             try:
                 here = fetched.enter_context(storage.local(known.directory, everything=True))
@@ -128,7 +133,7 @@ def _write(
 
 
 def _track(known: RankAccount, measures: "Measures", order: int, clock: Offset, taken: set[int]) -> RankTrack:
-    """Return the pid of a rank in the timeline: the job's own, unless a process of another machine has the same pid."""
+    """Return the track of a rank. Its pid is that of the rank's process, unless another machine has the same pid."""
     pid = int(measures.steps.process)
     while pid in taken or pid <= 0:
         pid = 1 + (pid + 1) % 2**22

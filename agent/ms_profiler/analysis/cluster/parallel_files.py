@@ -1,4 +1,4 @@
-"""Write the facts about a job's pipeline and experts, and two files beside those of msprof-analyze."""
+"""The facts about a job's pipeline and experts: for programs, and as two files beside the files of msprof-analyze."""
 
 import os
 from typing import Any, Final
@@ -16,14 +16,14 @@ LOADS: Final = "expert_load.csv"
 
 
 def write(job: WholeJob, output: str) -> None:
-    """Write the files about known facts, and remove those about unknown ones.
+    """Write the files about the facts that are known, and remove the files about facts that are not known.
 
     Args:
         job: the ranks of the job.
         output: the directory that receives `cluster_analysis_output`.
 
     Raises:
-        OSError: they cannot be written.
+        OSError: the files cannot be written.
     """
     target = os.path.join(output, vendor_files.FOLDER)
     os.makedirs(target, mode=layout.DIRECTORY_MODE, exist_ok=True)
@@ -55,7 +55,7 @@ def _loads(found: Experts) -> pl.DataFrame:
 
 
 def pipeline(found: Pipeline | None) -> dict[str, Any] | None:
-    """Return the stages for programs, times as means of the steps in milliseconds.
+    """Return the stages of a pipeline for programs; each time is the mean over the steps, in milliseconds.
 
     Args:
         found: the stages; None where they are not known.
@@ -80,10 +80,10 @@ def pipeline(found: Pipeline | None) -> dict[str, Any] | None:
 
 
 def experts(found: Experts) -> dict[str, Any]:
-    """Return the load of the ranks that share experts, as JSON: sums over the steps, times in milliseconds.
+    """Return the load of the ranks that share experts for programs: sums over the steps, times in milliseconds.
 
     Args:
-        found: the ranks.
+        found: the ranks of one group.
     """
     return {
         "known_by": found.known_by,

@@ -2,14 +2,14 @@
 
 A purpose is one of these: the description that the script gave a group (PyTorch's `group_desc`, as Megatron does), the
 dimension of a device mesh (`mesh_pp`), the name of a group of MindSpore, or `group_name` in the metadata of Ascend's
-tools. Only purposes without any other word count: `EXPERT_DATA_PARALLEL_GROUP` shares no experts.
+tools. A purpose with any other word does not count: `EXPERT_DATA_PARALLEL_GROUP` shares no experts.
 """
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-#: words of the purposes of a pipeline's group, and of one that shares experts
+#: words in the purpose of a group that is a pipeline, and of a group that shares experts
 PIPELINE: Final = frozenset({"pp", "pipe", "pipeline"})
 EXPERTS: Final = frozenset({"ep", "exp", "expert", "experts"})
 #: words that say nothing about the kind of a group
@@ -18,17 +18,17 @@ _WORD: Final = re.compile(r"[^\W\d_]+")
 
 
 def purpose(name: str, purposes: Mapping[str, Iterable[str]], words: frozenset[str]) -> str:
-    """Return the purpose that says that a group is of a kind; empty where none does.
+    """Return the purpose that says that a group is of the kind of `words`; empty if no purpose says so.
 
     Args:
         name: the name of the group, which counts as a purpose too.
-        purposes: the purposes of groups, by name.
+        purposes: name of a group -> its purposes.
         words: `PIPELINE` or `EXPERTS`.
     """
-    for told in (*purposes.get(name, ()), name):
-        found = set(_WORD.findall(told.lower()))
+    for text in (*purposes.get(name, ()), name):
+        found = set(_WORD.findall(text.lower()))
         if found & words and found <= words | _PLAIN:
-            return told
+            return text
     return ""
 
 
@@ -38,9 +38,9 @@ def of_kind(
     """Return the purpose of each group that is of a kind and has several ranks, by name.
 
     Args:
-        groups: the ranks of groups, by name.
-        purposes: their purposes, by name.
+        groups: name of a group -> its ranks.
+        purposes: name of a group -> its purposes.
         words: `PIPELINE` or `EXPERTS`.
     """
-    told = {name: purpose(name, purposes, words) for name, ranks in groups.items() if len(ranks) > 1}
-    return {name: text for name, text in told.items() if text}
+    found = {name: purpose(name, purposes, words) for name, ranks in groups.items() if len(ranks) > 1}
+    return {name: text for name, text in found.items() if text}

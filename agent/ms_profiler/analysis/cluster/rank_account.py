@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from ms_profiler.analysis.cluster import exchanged, expert_exchanges, parallel_groups, stage_waits, step_uses
+from ms_profiler.analysis.cluster import exchanged, expert_exchanges, parallel_groups, stage_waits, step_gaps, step_uses
 from ms_profiler.analysis.metrics import bounds, communication, host_load, intervals, scheduling
+from ms_profiler.analysis.model import tables
 from ms_profiler.store import host_metrics
 from ms_profiler.store.format import StepSource
 
@@ -20,26 +21,26 @@ STEPS: Final = pl.Schema(
         "step": pl.Int64,
         "start_ns": pl.Int64,
         "end_ns": pl.Int64,
-        # from the end of the exchanges before until the rank is ready for the last one; null where not known
+        # own time: from the end of the previous exchange until the rank is ready for the next one; null where not known
         "own_ns": pl.Int64,
-        "exchange_ns": pl.Int64,  # time in which an exchange ran, whatever ran beside it
-        # longest time for which one thread waited for a processor; null where not known
+        "exchange_ns": pl.Int64,  # time in which an exchange ran, also while the rank computed
+        # longest time for which a thread waited for a processor; null where not known
         "queued_ns": pl.Int64,
         "processor_ns": pl.Int64,  # time of processors that the rank's processes took; null where not known
-        # the three of `step_uses.USES`; null where not known
+        # these three are the columns of `step_uses.USES`; null where not known
         "waiting_ns": pl.Int64,
         "checkpoint_ns": pl.Int64,
         "compile_ns": pl.Int64,
         "bubble_ns": pl.Int64,  # see `stage_waits`; null where the rank is in no known pipeline
     }
 )
-#: the time of each part of each step, see `metrics.bounds`
+#: the time of each part of each step and of the time before it, see `metrics.bounds` and `step_gaps`
 PARTS: Final = pl.Schema({"step": pl.Int64, "part": pl.String, "duration_ns": pl.Int64})
-#: part in which the stepping thread slept without a break, but not for data, a checkpoint or other ranks
+#: part in which the stepping thread slept without interruption, but not for data, a checkpoint or other ranks
 STILL: Final = "standing still"
-#: ns of sleep without a break from which on a thread counts as stopped
+#: a thread that sleeps for this many ns without interruption counts as stopped
 STILL_NS: Final = 200_000_000
-#: parts in which the thread is known to wait for something
+#: parts in which the stepping thread is known to wait for something
 _WAITS: Final = (bounds.COMMUNICATION, *bounds.WAITS)
 
 
@@ -50,23 +51,24 @@ class RankAccount:
     Attributes:
         directory: the directory of its result.
         rank: its number.
-        world_size: ranks of the job.
+        world_size: the number of ranks of the job.
         host: name of its machine.
         boot: identifies the machine and its start; empty where it is not known.
         started_ns: when its recording began, nanoseconds since the epoch.
-        ended_ns: when the last record was made.
+        ended_ns: when the last record was made, nanoseconds since the epoch.
         end: the way in which its process ended.
-        verdict: the finding of its own summary.
+        verdict: the finding in the summary of its run.
         uncertainty_ns: the uncertainty of its clock; None where it is not known.
-        role: the role of its process in the job; empty where all do the same.
-        actor: the id of its Ray actor; empty where it is none.
+        role: the role of its process in the job; empty if all processes do the same.
+        actor: the id of its Ray actor; empty if the process is no Ray actor.
         attempt: how often its launcher had started the rank before.
-        job: the name of its launch, the same for all ranks and starts of it on one machine.
+        job: the name of its launch; all ranks of the launch on one machine, and all their starts, have the same name.
         saved: for each checkpoint that it wrote to its end, the last step that the checkpoint holds, -1 for none.
         loaded: whether it read a checkpoint before its first step ended.
-        stepped: whether its steps are those of the job; otherwise the whole run stands as one.
-        groups: the ranks of each group that it used, by the name of the group.
-        purposes: the purposes of these groups, by name, see `parallel_groups`.
+        stepped: whether its steps are those of the job; otherwise the whole run counts as one step.
+        groups: name of a group that it used -> the ranks of the group.
+        purposes: name of a group -> its purposes, see `parallel_groups`.
+        between: part of the time between steps -> the module or operator that takes most of it, see `step_gaps`.
         steps: `STEPS`.
         parts: `PARTS`.
         exchanges: `exchanged.EXCHANGES`.
@@ -92,10 +94,16 @@ class RankAccount:
     stepped: bool = True
     groups: dict[str, list[int]] = field(default_factory=dict)
     purposes: dict[str, list[str]] = field(default_factory=dict)
+    between: dict[str, str] = field(default_factory=dict)
     steps: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=STEPS))
     parts: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=PARTS))
     exchanges: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=exchanged.EXCHANGES))
     sent: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=expert_exchanges.SENT))
+
+    @property
+    def place(self) -> tuple[str, int, str]:
+        """Return role, rank and actor, which tell ranks of a job apart: Ray actors without a rank all have rank 0."""
+        return self.role, self.rank, self.actor if self.world_size <= 1 else ""
 
 
 def account(measures: "Measures") -> RankAccount:
@@ -111,6 +119,7 @@ def account(measures: "Measures") -> RankAccount:
     groups = communication.ranks(recording.instants, recording.names)
     purposes = communication.purposes(recording.instants, recording.names)
     waits = stage_waits.by_step(measures, found, parallel_groups.of_kind(groups, purposes, parallel_groups.PIPELINE))
+    gaps = step_gaps.pieces(measures)
     further = (queued, _ran(measures), step_uses.uses(measures), waits)
     return RankAccount(
         directory=recording.directory,
@@ -132,8 +141,9 @@ def account(measures: "Measures") -> RankAccount:
         stepped=measures.steps.source != StepSource.WHOLE_RUN,
         groups=groups,
         purposes=purposes,
-        steps=steps_of(used.table, found, *further),
-        parts=_parts(measures),
+        between=step_gaps.names(measures, gaps),
+        steps=_sure(steps_of(used.table, found, *further), _unseen(measures, found)),
+        parts=_parts(measures, gaps),
         exchanges=found,
     )
 
@@ -141,15 +151,15 @@ def account(measures: "Measures") -> RankAccount:
 def steps_of(table: pl.DataFrame, exchanges: pl.DataFrame, *further: pl.DataFrame) -> pl.DataFrame:
     """Return the steps of a rank as `STEPS`.
 
-    Exchanges that overlap count as one. own = sum over the exchanges that begin in the step of (start of the last one
-    among the overlapping ones - end of the exchanges before). The formula needs the rank's clock only. Work beside an
-    exchange counts as its own time.
+    Exchanges that overlap form a block. own = sum over the blocks that begin in the step of (start of the block's last
+    exchange - end of the block before). The formula needs no clock but the rank's. Work beside the exchanges of a block
+    counts as own time until the last of them starts.
 
     Args:
         table: `number`, `start_ns`, `end_ns` of steps, by start.
         exchanges: `exchanged.EXCHANGES`.
-        further: tables by `step` with the columns of `STEPS` that do not follow from the exchanges; lacking ones are
-            null.
+        further: tables with `step` and those columns of `STEPS` that do not follow from the exchanges. A column that no
+            table has is null.
     """
     block = (pl.col("start_ns") >= pl.col("end_ns").cum_max().shift(1)).fill_null(True).cum_sum()
     together = (
@@ -176,6 +186,37 @@ def steps_of(table: pl.DataFrame, exchanges: pl.DataFrame, *further: pl.DataFram
     return numbered.with_columns(lacking).select(STEPS.names()).cast(STEPS)
 
 
+def _unseen(measures: "Measures", found: pl.DataFrame) -> pl.Series:
+    """Return, for each step, whether exchanges in it were not recorded.
+
+    A step that was not sampled has only the exchanges that the script called.
+
+    Args:
+        measures: the measures of the run.
+        found: `exchanged.EXCHANGES`.
+    """
+    table, unseen = measures.steps.table, [tables.TIMES_ALONE]
+    if measures.recording.device is None:
+        called = communication.split(communication.called(measures.recording, measures.steps))
+        calls = intervals.locate(called["start_ns"], table).is_not_null().sum()
+        if found["step"].is_not_null().sum() > calls:
+            unseen.append(tables.COARSE)
+    return table["content"].is_in(unseen).alias("unseen")
+
+
+def _sure(steps: pl.DataFrame, unseen: pl.Series) -> pl.DataFrame:
+    """Return the steps, with null for each own time in which there were exchanges that were not recorded.
+
+    Args:
+        steps: `STEPS`.
+        unseen: the result of `_unseen`.
+    """
+    count = unseen.cast(pl.Int64).cum_sum().alias("count")
+    begin = pl.when(pl.col("exchange_ns").is_not_null()).then(pl.col("count") - unseen.cast(pl.Int64))
+    own = pl.when(pl.col("count") == begin.forward_fill().shift(1)).then("own_ns").alias("own_ns")
+    return steps.with_columns(count).with_columns(own).select(STEPS.names())
+
+
 def _ran(measures: "Measures") -> pl.DataFrame:
     """Return `step` and `processor_ns`; no rows where the time of processors is not known."""
     table = measures.steps.table
@@ -185,20 +226,23 @@ def _ran(measures: "Measures") -> pl.DataFrame:
     return table.select(pl.col("number").cast(pl.Int64).alias("step"), (ran * 1e9).cast(pl.Int64).alias("processor_ns"))
 
 
-def _parts(measures: "Measures") -> pl.DataFrame:
-    """Return the parts of the selected steps as `PARTS`."""
+def _parts(measures: "Measures", gaps: pl.DataFrame) -> pl.DataFrame:
+    """Return the parts of the selected steps, and of the time between them, as `PARTS`."""
     pieces = measures.diagnosis.pieces
     if measures.recording.device is None:
         pieces = _with_stills(pieces, measures, measures.steps)
     numbers = measures.steps.table["number"]
     found = bounds.by_step(pieces)
-    return found.select(numbers.gather(found["step"]).alias("step"), "part", "duration_ns").cast(PARTS)
+    inside = found.select(numbers.gather(found["step"]).alias("step"), "part", "duration_ns").cast(PARTS)
+    before = bounds.by_step(step_gaps.asleep(gaps, measures)).cast(PARTS)
+    sums = pl.concat([inside, before]).group_by("step", "part").agg(pl.col("duration_ns").sum())
+    return sums.sort("step", "part").select(PARTS.names())
 
 
 def _with_stills(pieces: pl.DataFrame, measures: "Measures", steps: "Steps") -> pl.DataFrame:
-    """Return the pieces, cut at the begin and end of each stop of the stepping thread.
+    """Return the pieces, cut at each stop of the stepping thread. The part of the time of a stop is `STILL`.
 
-    Where operators run in other threads, a stop can be known only in pieces without computation.
+    Where operators run in other threads, a stop is certain only in pieces without computing.
     """
     known = scheduling.asleep(scheduling.cells(measures.recording.looks, steps.process, steps.thread))
     still = intervals.union(known).filter(pl.col("end_ns") - pl.col("start_ns") >= STILL_NS)

@@ -5,12 +5,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-#: smallest number of links of a kind among which one can be called slow
+#: smallest number of links of one kind among which a link can be called slow
 LEAST: Final = 5
-#: a link is slow below this part of the usual bandwidth
+#: a link is slow if its bandwidth is below this part of the usual bandwidth
 SLOW: Final = 0.7
-#: transports within a rank, which are no links
-_LOCAL: Final = "LOCAL"
+#: transports without a known bandwidth. LOCAL is within a rank. TCP is between processors: the call of a message waits
+#: for the other rank, or only queues the message, so its time is not that of the transfer
+_LEFT_OUT: Final = ("LOCAL", "TCP")
 
 
 @dataclass(frozen=True)
@@ -36,11 +37,11 @@ def slow(sums: Mapping[tuple[str, str], tuple[float, float]]) -> list[SlowLink]:
     """Return the links with less than 70 % of the bandwidth of the median link of their kind, the slowest first.
 
     Args:
-        sums: megabytes and milliseconds, by "SOURCE-TARGET" and kind.
+        sums: "SOURCE-TARGET" and kind of a link -> its megabytes and milliseconds.
     """
     speeds: dict[str, dict[str, float]] = {}
     for (ends, transport), (megabytes, milliseconds) in sums.items():
-        if transport != _LOCAL and megabytes > 0 and milliseconds > 0:
+        if transport not in _LEFT_OUT and megabytes > 0 and milliseconds > 0:
             speeds.setdefault(transport, {})[ends] = megabytes / milliseconds
     found = []
     for transport, links in speeds.items():

@@ -20,7 +20,7 @@ class Stage:
     Attributes:
         number: its place in the pipeline, from 0.
         ranks: its ranks that have a result.
-        bubble_ns: its bubbles over all steps, the mean of its ranks.
+        bubble_ns: the sum of its bubbles over all steps, as the mean of its ranks.
         share: the bubbles as a share of the time of its steps.
     """
 
@@ -36,10 +36,10 @@ class Pipeline:
 
     Attributes:
         known_by: the purposes of the groups that define the stages.
-        steps: the steps in which the bubbles are known.
+        steps: the number of steps in which the bubbles are known.
         stages: the stages that have a result.
-        slow: the stages that have the fewest bubbles, because others wait for them, as late ranks are found.
-        table: `stage`, `step`, `bubble_ns`, `step_ns` (means of the ranks).
+        slow: the stages with the fewest bubbles, because the other stages wait for them; `lateness` finds them.
+        table: `stage`, `step`, and the means of its ranks, `bubble_ns` and `step_ns`.
     """
 
     known_by: tuple[str, ...]
@@ -57,7 +57,7 @@ def pipeline(accounts: Mapping[int, RankAccount]) -> Pipeline | None:
     """
     kind = parallel_groups.PIPELINE
     found = {rank: parallel_groups.of_kind(known.groups, known.purposes, kind) for rank, known in accounts.items()}
-    members = {tuple(accounts[rank].groups[name]) for rank, told in found.items() for name in told}
+    members = {tuple(accounts[rank].groups[name]) for rank, names in found.items() for name in names}
     ranks = [rank for group in members for rank in group]
     if not members or len(set(map(len, members))) > 1 or len(ranks) > len(set(ranks)):
         return None
@@ -74,13 +74,13 @@ def pipeline(accounts: Mapping[int, RankAccount]) -> Pipeline | None:
         if rank in stages
     ]
     table = pl.concat(tables)
-    if table["step"].n_unique() > 1:  # ranks begin their first step at different times
+    if table["step"].n_unique() > 1:  # the first step is left out, because ranks begin it at different times
         table = table.filter(pl.col("step") > pl.col("step").min())
     if table["stage"].n_unique() < 2:
         return None
     means = table.group_by("stage", "step").agg(pl.col("bubble_ns", "step_ns").mean().round().cast(pl.Int64))
     sums = means.group_by("stage").agg(pl.col("bubble_ns", "step_ns").sum()).sort("stage")
-    told = [
+    listed = [
         Stage(stage, tuple(sorted(set(own))), bubble, bubble / max(length, 1))
         for (stage, bubble, length), own in zip(
             sums.iter_rows(),
@@ -91,4 +91,4 @@ def pipeline(accounts: Mapping[int, RankAccount]) -> Pipeline | None:
     own = means.select(pl.col("stage").alias("rank"), "step", own_ns=pl.col("step_ns") - pl.col("bubble_ns"))
     judged = lateness.lateness(own, int(sums["step_ns"].median() or 0))  # type: ignore[arg-type]
     purposes = sorted({text for names in found.values() for text in names.values()})
-    return Pipeline(tuple(purposes), judged.steps, told, judged.late, means.sort("stage", "step"))
+    return Pipeline(tuple(purposes), judged.steps, listed, judged.late, means.sort("stage", "step"))

@@ -1,10 +1,10 @@
-"""Compute the bubbles of a rank in a pipeline: the time in which it only waits for its neighbours.
+"""Compute the bubbles of a rank in a pipeline: the time in which the rank only waits for its neighbours.
 
-The bubble of a rank is the time of a step during a message in the pipeline's group, or during a wait for one, while the
-rank neither computes nor communicates otherwise. It is the idle time that GPipe (https://arxiv.org/abs/1811.06965,
-section 2.3) and Megatron-LM (https://arxiv.org/abs/2104.04473, section 2.2) call bubble, as far as the rank spends it
-in messages; the transfer itself counts too. For results of Ascend's tools it is the column `Bubble`, the sum of the
-receives, at most `Communication(Not Overlapped)`.
+The bubble of a rank is the time of a step during a message in the pipeline's group, or during a wait for a message,
+while the rank neither computes nor communicates otherwise. It is the idle time that GPipe
+(https://arxiv.org/abs/1811.06965, section 2.3) and Megatron-LM (https://arxiv.org/abs/2104.04473, section 2.2) call
+bubble, as far as the rank spends it in messages. The transfer itself counts, too. For results of Ascend's tools it is
+the column `Bubble`, which is the sum of the receives, but at most `Communication(Not Overlapped)`.
 """
 
 from collections.abc import Collection
@@ -17,7 +17,7 @@ from ms_profiler.analysis.metrics import intervals
 if TYPE_CHECKING:
     from ms_profiler.analysis.metrics.measures import Measures
 
-#: operations of messages from one rank to another, and the waits for queued ones; NCCL has one kernel for all of them
+#: operations of messages from one rank to another, and waits for queued messages; NCCL has one kernel for all of them
 _MESSAGES: Final = ("send", "receive", "batchsendreceive", "sendrecv", "wait for send", "wait for receive")
 _LENGTH: Final = pl.col("end_ns") - pl.col("start_ns")
 
@@ -25,7 +25,7 @@ _LENGTH: Final = pl.col("end_ns") - pl.col("start_ns")
 def by_step(measures: "Measures", exchanges: pl.DataFrame, pipelines: Collection[str]) -> pl.DataFrame:
     """Return `step` and `bubble_ns` of a rank; empty where it sent no message within a pipeline.
 
-    On a processor only calls of PyTorch last as long as their message.
+    Without a device, only messages of PyTorch count, because only their calls last as long as the message.
 
     Args:
         measures: the measures of its run.
@@ -43,7 +43,7 @@ def bubbles(messages: pl.DataFrame, others: pl.DataFrame, computing: pl.DataFram
     """Return `step` and `bubble_ns` of each recorded step; empty without messages.
 
     Args:
-        messages: when messages or waits for them lasted.
+        messages: the times of messages and of waits for messages.
         others: the other exchanges.
         computing: the intervals in which the rank computed.
         table: `number`, `start_ns`, `end_ns`, `recorded` of steps, apart from each other and by start.

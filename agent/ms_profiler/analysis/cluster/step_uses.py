@@ -1,4 +1,4 @@
-"""Find the use of each step of a rank, and the steps that a checkpoint holds."""
+"""Find how each step of a rank uses its time, and the steps that a checkpoint holds."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -10,11 +10,11 @@ from ms_profiler.store.format import Category, Flag
 if TYPE_CHECKING:
     from ms_profiler.analysis.metrics.measures import Measures
 
-#: one row per recorded step; the rest of a step is training
+#: one row per recorded step; the remaining time of a step is training
 USES: Final = pl.Schema({"step": pl.Int64, "waiting_ns": pl.Int64, "checkpoint_ns": pl.Int64, "compile_ns": pl.Int64})
 #: parts in which a step makes no progress: it waits for its input or for other ranks
 _WAITING: Final = (bounds.DATA, bounds.COMMUNICATION)
-#: spans that save the state of training; a save in a thread or process of its own begins with one of them, too
+#: spans that save the state of training; a save that another thread or process continues also begins with such a span
 _SAVES: Final = ("torch.save", "distributed checkpoint: save", "save_checkpoint")
 #: span that ends the saving of a file of PyTorch
 _CLOSING: Final = "torch.save, closing"
@@ -25,14 +25,15 @@ _LOADS: Final = (
     "load_checkpoint_async",
     "load_distributed_checkpoint",
 )
-#: phases after which the parameters have their new values, the surest one first
+#: groups of phases: the parameters have the new values of a step when its last phase of the first group has ended, or
+#: of the second group in a step without the first
 _UPDATES: Final = ((Category.OPTIMIZER,), (Category.GRAPH, Category.BACKWARD, Category.FORWARD))
 
 
 def uses(measures: "Measures") -> pl.DataFrame:
     """Return `USES` of a rank.
 
-    Computing comes first: an exchange or a wait beside it costs the step nothing.
+    Computing comes first: an exchange or a wait at the same time costs the step nothing.
 
     Args:
         measures: the measures of its run.
@@ -53,7 +54,7 @@ def uses(measures: "Measures") -> pl.DataFrame:
 
 
 def saved(measures: "Measures") -> list[int]:
-    """Return for each checkpoint that was written to its end the last step that it holds, -1 for none.
+    """Return, for each checkpoint that was written to its end, the last step that it holds; -1 for none.
 
     A checkpoint holds the steps whose parameters were updated before its writing began.
 
@@ -68,7 +69,7 @@ def saved(measures: "Measures") -> list[int]:
     )
     broken = files.filter(~pl.col("whole"), pl.col("text") == _CLOSING)["start_ns"].max()
     saves = files.filter("whole", pl.col("text").is_in(_SAVES)).sort("start_ns")
-    if broken is not None:  # the file was written, but not closed
+    if broken is not None:  # the file of the last save was written, but not closed: it is no checkpoint
         last = saves.filter(pl.col("end_ns") <= broken)["start_ns"].max()
         saves = saves.filter(pl.col("start_ns") != pl.lit(last, pl.Int64)) if last is not None else saves
     done = _updated(spans.filter(pl.col("process") == measures.steps.process), table)
@@ -92,7 +93,7 @@ def loaded(measures: "Measures") -> bool:
 
 
 def _updated(spans: pl.DataFrame, table: pl.DataFrame) -> pl.DataFrame:
-    """Return `step` (number) and `done_ns`: when the parameters of each step had their new values."""
+    """Return `step` (number) and `done_ns`, the time when the parameters had the new values of the step."""
     numbered = table.select(pl.col("number").cast(pl.Int64).alias("step"), done_ns="end_ns")
     for categories in reversed(_UPDATES):
         ends = spans.filter(pl.col("category").is_in([int(each) for each in categories]))

@@ -1,7 +1,7 @@
 """Access results in a file system of this machine, or in an object store that fsspec reads, such as S3.
 
-Small files are read in place. Files that an analysis needs on a disk are fetched into a temporary directory: two
-files of a rank whose account was written, all files of any other rank.
+Small files are read in place. Files that an analysis needs on a disk are fetched into a temporary directory: only two
+files of a rank whose account was written, but all files of any other rank.
 """
 
 import importlib
@@ -20,7 +20,7 @@ _SIGN: Final = "://"
 _LOCAL: Final = "file://"
 _RESULTS: Final = (layout.SUFFIX, layout.TORCH_SUFFIX)
 _TRACES: Final = (".pt.trace.json", ".pt.trace.json.gz")
-#: files from which the account of a rank is read, in the order of fetching; the account has to be newer than the run
+#: files from which the account of a rank is read
 _SMALL: Final = re.compile(
     r"FRAMEWORK/run_info\.json|profiler_info_\d+\.json|profiler_metadata\.json|rank\.json"
     r"|ASCEND_PROFILER_OUTPUT/(communication\.json|step_trace_time\.csv)"
@@ -57,12 +57,12 @@ def content(path: str) -> bytes:
     """Return the bytes of a file.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: the file cannot be read.
     """
     if remote(path):
         files, place = _files(path)
         try:
-            with _telling(path):
+            with _translated(path):
                 return cast(bytes, files.cat_file(place))
         except _MissingError as error:
             raise FileNotFoundError(2, "No such file", path) from error
@@ -126,7 +126,7 @@ def local(path: str, everything: bool = False) -> Iterator[str]:
     files, place = _files(path)
     with tempfile.TemporaryDirectory(prefix="ms-profiler-") as folder:
         target = os.path.join(folder, os.path.basename(path.rstrip("/")))
-        with _telling(path):
+        with _translated(path):
             if path.endswith(_TRACES):
                 files.get_file(place, target)
             else:
@@ -154,7 +154,7 @@ def written(path: str) -> Iterator[str]:
     files, place = _files(path)
     with tempfile.TemporaryDirectory(prefix="ms-profiler-") as folder:
         yield folder
-        with _telling(path, "written"):
+        with _translated(path, "written"):
             for below, _, names in os.walk(folder):
                 for name in sorted(names):
                     full = os.path.join(below, name)
@@ -162,10 +162,10 @@ def written(path: str) -> Iterator[str]:
 
 
 def sizes(path: str) -> dict[str, int]:
-    """Return the bytes of each file below an address, by its place there; empty where there is nothing."""
+    """Return relative path -> size in bytes of each file below an address; empty if nothing is there."""
     files, place = _files(path)
     try:
-        with _telling(path):
+        with _translated(path):
             found = files.find(place, detail=True)
     except _MissingError:
         return {}
@@ -176,14 +176,15 @@ def send(names: dict[str, str], path: str) -> None:
     """Upload files.
 
     Args:
-        names: the path of each file on this machine, by its place below the address; the empty place is the address.
+        names: path relative to the address -> path of the file on this machine. An empty relative path stands for the
+            address itself.
         path: the address.
 
     Raises:
-        StoreError: they cannot be written there.
+        StoreError: the files cannot be written there.
     """
     files, place = _files(path)
-    with _telling(path, "written"):
+    with _translated(path, "written"):
         for name, full in names.items():
             files.put_file(full, f"{place}/{name}".rstrip("/"))
 
@@ -201,11 +202,13 @@ def _below(path: str) -> list[str]:
 
 
 def _tree(base: str) -> dict[str, tuple[list[str], list[str]]]:
-    """Return the sorted directories and files of each directory. One listing of everything is faster than one for each
-    directory."""
+    """Return the sorted directories and the sorted files of each directory at or below an address.
+
+    One listing of everything is faster than a listing for each directory.
+    """
     files, place = _files(base)
     known: dict[str, tuple[list[str], list[str]]] = {}
-    with _telling(base):
+    with _translated(base):
         names = sorted(files.find(place))
     for full in names:
         parts = full.removeprefix(place).strip("/").split("/")
@@ -218,21 +221,22 @@ def _tree(base: str) -> dict[str, tuple[list[str], list[str]]]:
 
 
 def _needed(names: list[str]) -> list[str]:
-    """Return those files of a result from which its account is read."""
+    """Return those files of a result from which the account of its rank is read."""
     ours = any(name.startswith(f"{layout.FRAMEWORK}/") for name in names)
     enough = layout.RANK in names if ours else f"{layout.OUTPUT}/{layout.COMMUNICATION}" in names
     if not enough:
         return names
+    # `rank.json` is fetched last: a copy that is older than that of `run_info.json` would be made again
     return sorted((name for name in names if _SMALL.fullmatch(name)), key=lambda name: name == layout.RANK)
 
 
 def _files(path: str) -> tuple[Any, str]:
-    """Return fsspec's file system for an address, and the path in it."""
+    """Return fsspec's file system for an address, and the path in this file system."""
     protocol = path.partition(_SIGN)[0]
     remedy = f"Install fsspec with its packages for {protocol}: pip install 'ms-profiler[s3]' for s3."
     try:
         fsspec: Any = importlib.import_module("fsspec")
-        with _telling(path):
+        with _translated(path):
             files, place = fsspec.core.url_to_fs(path)
     except ImportError as error:
         raise DependencyError(f"{path} needs a package that is not installed ({error}).", remedy) from error
@@ -242,8 +246,8 @@ def _files(path: str) -> tuple[Any, str]:
 
 
 @contextmanager
-def _telling(path: str, done: str = "read") -> Iterator[None]:
-    """Turn errors of an object store into ours, because each store's package raises its own types."""
+def _translated(path: str, done: str = "read") -> Iterator[None]:
+    """Raise the errors of an object store as `StoreError`, because each store's package raises its own types."""
     try:
         yield
     except (MsProfilerError, ImportError, ValueError):

@@ -1,6 +1,6 @@
 """The account of a rank from the small files of a result on Ascend, without reading its timeline.
 
-communication.json has the begin and duration of each exchange, step_trace_time.csv the parts of each step.
+communication.json has the begin and duration of each exchange. step_trace_time.csv has the parts of each step.
 """
 
 import csv
@@ -19,7 +19,7 @@ from ms_profiler.store import layout
 
 _RANK: Final = re.compile(r"profiler_info_(\d+)\.json")
 _STEP: Final = re.compile(r"step(\d+)")
-#: columns of step_trace_time.csv -> our names of the parts
+#: column of step_trace_time.csv -> ms-profiler's name of the part
 _PARTS: Final = {"Computing": "computing", "Free": "free"}
 _HIDDEN: Final = "Communication(Not Overlapped)"
 _BUBBLE: Final = "Bubble"
@@ -72,25 +72,25 @@ def _rank(path: str) -> int:
 def _size(metadata: dict[str, Any]) -> int:
     """Return the number of ranks of the job; 1 where the metadata lack it."""
     for key in ("ms_profiler", "distributed_args"):
-        told = metadata.get(key)
-        if isinstance(told, dict) and str(told.get("world_size")).isdecimal():
-            return int(told["world_size"])
+        facts = metadata.get(key)
+        if isinstance(facts, dict) and str(facts.get("world_size")).isdecimal():
+            return int(facts["world_size"])
     return 1
 
 
 def _groups(metadata: dict[str, Any]) -> dict[str, list[int]]:
-    known = _told(metadata).items()
+    known = _group_facts(metadata).items()
     return {name: list(group["global_ranks"]) for name, group in known if group.get("global_ranks")}
 
 
 def _purposes(metadata: dict[str, Any]) -> dict[str, list[str]]:
-    known = _told(metadata).items()
+    known = _group_facts(metadata).items()
     return {name: [str(group["group_name"])] for name, group in known if group.get("group_name")}
 
 
-def _told(metadata: dict[str, Any]) -> dict[str, Any]:
-    told = metadata.get("parallel_group_info")
-    return told if isinstance(told, dict) else {}
+def _group_facts(metadata: dict[str, Any]) -> dict[str, Any]:
+    groups = metadata.get("parallel_group_info")
+    return groups if isinstance(groups, dict) else {}
 
 
 def _exchanges(content: dict[str, Any]) -> pl.DataFrame:
@@ -108,12 +108,12 @@ def _exchanges(content: dict[str, Any]) -> pl.DataFrame:
                 size = max((link.get("Transit Size(MB)", 0) for link in links), default=0)
                 operation = communication.operation(name.partition("@")[0]).lower()
                 number = int(match[1]) if match else None
-                rows.append((group_of(name), operation, round(size * 1e6), start, end, number))
+                rows.append((group_of(name), operation, round(size * 1e6), start, end, number, None, None))
     return pl.DataFrame(rows, exchanged.EXCHANGES, orient="row").sort("start_ns", "end_ns")
 
 
 def _rows(path: str) -> list[dict[str, float]]:
-    """Return the rows of the steps as numbers, without rows that have no step number."""
+    """Return the rows of a step_trace_time.csv as numbers, without rows that have no step number."""
     found = []
     try:
         with open(path, newline="", encoding="utf-8") as stream:
@@ -136,7 +136,7 @@ def _number(text: str | None) -> float | None:
 def _steps(rows: list[dict[str, float]], exchanges: pl.DataFrame, piped: bool) -> pl.DataFrame:
     """Return the steps as `rank_account.STEPS`.
 
-    Own time is the step without its exchanges that do not overlap with computation.
+    Own time is the time of the step minus the time of its exchanges that does not overlap with computing.
 
     Args:
         rows: the rows of step_trace_time.csv.

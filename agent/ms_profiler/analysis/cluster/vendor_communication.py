@@ -1,6 +1,6 @@
 """Write the exchanges of all ranks in the form of msprof-analyze 26.2: by group of ranks, step, exchange and rank.
 
-Sums are added up in the order of msprof-analyze, so that they are equal to the last digit.
+Numbers are added in the same order as in msprof-analyze, so that the sums are equal to the last digit.
 """
 
 import os
@@ -28,7 +28,7 @@ _SIZES: Final = "Size Distribution"
 _TRANSPORT: Final = "Transport Type"
 _NAME: Final = "Op Name"
 _LEAST: Final = 1e-15
-#: names of exchanges that contain others
+#: words in the names of exchanges that contain other exchanges; they are left out of the sums
 _PARTS: Final = ("middle", "top", "bottom")
 
 #: key: kind and name of a group, step, name of an exchange
@@ -58,8 +58,8 @@ class Exchanges:
     """The exchanges of all ranks: their data in a file, their places in the file in memory.
 
     Attributes:
-        groups: the ranks of each group by its name, for "collective" and "p2p".
-        sums: megabytes and milliseconds of links, by "SOURCE-TARGET" and kind; filled by `matrix`.
+        groups: kind of the exchanges, "collective" or "p2p" -> name of a group -> its ranks.
+        sums: "SOURCE-TARGET" and kind of a link -> its megabytes and milliseconds; `matrix` fills it.
     """
 
     def __init__(self, file: BinaryIO) -> None:
@@ -71,7 +71,7 @@ class Exchanges:
         self.groups: dict[str, dict[str, set[int]]] = {COLLECTIVE: {}, P2P: {}}
         self.sums: dict[tuple[str, str], tuple[float, float]] = {}
         self._file, self._size = file, 0
-        #: by key: rank, place in the file and size of each entry, for communication.json and for the matrix
+        #: for communication.json, and for the matrix: key -> rank, place in the file and size of each entry
         self._places: tuple[dict[_Key, array[int]], dict[_Key, array[int]]] = ({}, {})
 
     def add(self, found: Sequence[Entry], texts: bytes) -> None:
@@ -109,7 +109,7 @@ class Exchanges:
     def _content(
         self, places: "dict[_Key, array[int]]", complete: Callable[["_Exchanged"], Iterator[tuple[str, bytes]]]
     ) -> Iterator[bytes]:
-        """Yield the JSON of exchanges by group and step, after `complete` has worked on each step."""
+        """Yield the JSON of exchanges by group and step. `complete` yields the name and JSON of a step's exchanges."""
         self._file.flush()
         found: dict[str, dict[str, dict[str, array[int]]]] = {}
         for (kind, name, step, exchange), where in places.items():
@@ -144,7 +144,7 @@ class _Exchanged:
         return iter(self._places)
 
     def of(self, name: str) -> dict[int, bytes]:
-        """Return the data of an exchange, by rank."""
+        """Return rank -> data, as JSON, of the exchange with a name."""
         where, found = self._places[name], {}
         for rank, place, length in zip(where[::3], where[1::3], where[2::3], strict=True):
             if rank not in found:
@@ -153,7 +153,7 @@ class _Exchanged:
 
 
 def group_of(name: str) -> str:
-    """Return the name of the group that the name of an exchange contains."""
+    """Return the name of the group, which is a part of the name of each exchange."""
     return name.rpartition("@")[2]
 
 
@@ -171,7 +171,7 @@ def _ratio(part: float, whole: float) -> float:
 
 
 def _with_totals(exchanges: _Exchanged) -> Iterator[tuple[str, bytes]]:
-    """Yield the exchanges, and then the sum over the exchanges of each rank."""
+    """Yield each exchange, and then, for each group, the sums of each rank over the exchanges."""
     sums: dict[str, dict[int, dict[str, Any]]] = {}
     for name in exchanges:
         own = sums.setdefault(group_of(name), {})
@@ -213,7 +213,10 @@ def _add_bandwidths(total: dict[str, Any], known: dict[str, Any]) -> None:
 
 
 def _joined_links(exchanges: _Exchanged) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the links of all ranks together, with ranks of the job in place of ranks in the group, and their sums."""
+    """Yield the links of all ranks by exchange, and then their sums.
+
+    The matrix of a rank has ranks within the group. They are replaced by ranks of the job.
+    """
     members: dict[str, dict[str, int]] = {}
     for name in exchanges:
         of_group = members.setdefault(group_of(name), {})
@@ -256,7 +259,7 @@ def _joined_links(exchanges: _Exchanged) -> Iterator[tuple[str, dict[str, Any]]]
 
 @lru_cache(maxsize=1 << 16)
 def _ends(link: str) -> tuple[str, str | None]:
-    """Return source and target of a link; the target is None where the link names none."""
+    """Return the source and the target of a link; the target is None if the link names none."""
     source, sign, rest = link.partition("-")
     return source, rest.partition("-")[0] if sign else None
 

@@ -1,10 +1,10 @@
-"""cluster_analysis_output: the four files of `msprof-analyze cluster -m all`, 26.2, with the same names and cells."""
+"""cluster_analysis_output: the four files of `msprof-analyze cluster -m all` 26.2, with the same names and cells."""
 
 import csv
 import io
 import os
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -34,7 +34,7 @@ class _Part:
     Attributes:
         entries: the entries of the exchanges, as `vendor_communication.entries` yields them.
         texts: the JSON texts of these entries, one after the other.
-        steps: the steps of the ranks.
+        steps: the rows of the steps of these ranks.
         arguments: the layout of the job, from the metadata of the first rank that has it.
         groups: the groups in the metadata, by name.
         remarks: a sentence for each part that is left out.
@@ -48,15 +48,18 @@ class _Part:
     remarks: list[str] = field(default_factory=list)
 
 
-def write(directory: str, output: str, engine: Engine | None = None) -> tuple[list[str], list[SlowLink]]:
+def write(
+    directory: str, output: str, engine: Engine | None = None, others: Collection[str] = ()
+) -> tuple[list[str], list[SlowLink]]:
     """Write the files of a job. Return a sentence for each part left out, and the slow links between ranks.
 
     Args:
         directory: the directory of the results of its ranks.
         output: the directory that receives `cluster_analysis_output`.
         engine: the engine that reads the ranks; by default this process.
+        others: directories of results to leave out, because they are of other jobs or older.
     """
-    found = vendor_ranks.find(directory)
+    found = vendor_ranks.find(directory, others)
     if not found.ranks:
         return found.remarks, []
     ranks = list(found.ranks.items())
@@ -86,8 +89,8 @@ def _read(ranks: list[tuple[int, str]]) -> _Part:
             part.remarks.append(f"Rank {rank} has no {layout.STEP_TRACE_TIME} that can be read ({error}).")
         metadata = vendor_ranks.content(os.path.join(path, layout.METADATA), part.remarks)
         part.arguments = part.arguments or metadata.get("distributed_args")
-        for group, told in (metadata.get("parallel_group_info") or {}).items():
-            part.groups.setdefault(group, told)
+        for group, facts in (metadata.get("parallel_group_info") or {}).items():
+            part.groups.setdefault(group, facts)
     part.texts = b"".join(texts)
     return part
 
@@ -106,8 +109,8 @@ def _write(
         steps.join(part.steps)
         remarks += part.remarks
         arguments = arguments or part.arguments
-        for group, told in part.groups.items():
-            known.setdefault(group, told)
+        for group, facts in part.groups.items():
+            known.setdefault(group, facts)
     groups = _groups(exchanges, known)
     steps.add_stages(vendor_steps.stages(groups["comm_group_parallel_info"]))
     steps.add_layout(arguments)
@@ -125,13 +128,13 @@ def _groups(exchanges: Exchanges, known: dict[str, Any]) -> dict[str, Any]:
         exchanges: the exchanges of all ranks.
         known: the groups in the metadata, by name.
     """
-    numbered = {group_numbers.hashed(name): (name, told) for name, told in known.items()}
+    numbered = {group_numbers.hashed(name): (name, facts) for name, facts in known.items()}
     rows = []
     for kind in (COLLECTIVE, P2P):
         for name, ranks in exchanges.groups[kind].items():
-            label, told = numbered.get(name, ("", {}))
-            row = {"type": kind, "rank_set": sorted(told.get("global_ranks") or ranks), "group_name": name}
-            rows.append({**row, "group_id": label, "pg_name": told.get("group_name", "")})
+            label, facts = numbered.get(name, ("", {}))
+            row = {"type": kind, "rank_set": sorted(facts.get("global_ranks") or ranks), "group_name": name}
+            rows.append({**row, "group_id": label, "pg_name": facts.get("group_name", "")})
     members = {kind: [list(ranks) for ranks in exchanges.groups[kind].values()] for kind in (COLLECTIVE, P2P)}
     return {**members, "comm_group_parallel_info": rows}
 

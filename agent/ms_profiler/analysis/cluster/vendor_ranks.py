@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -15,16 +16,17 @@ from ms_profiler.store import layout
 DEPTH: Final = 10
 _RANK: Final = re.compile(r"profiler_info_(\d+)\.json")
 _DATABASE: Final = re.compile(r"ascend_(pytorch|mindspore)_profiler(_\d+)?\.db")
-#: parts of a directory's name from its end: the time, and two words
+#: place of the time among the parts of a directory's name: two words follow it
 _TIME: Final = -3
 
 
 @dataclass
 class Found:
-    """Results by rank.
+    """The results of a job by rank.
 
     Attributes:
-        ranks: directory by rank, in the order in which the file system lists them: sums are added up in that order.
+        ranks: rank -> directory, in the order in which the file system lists them, because sums are added up in this
+            order.
         remarks: a sentence for each result that is left out.
     """
 
@@ -32,12 +34,14 @@ class Found:
     remarks: list[str] = field(default_factory=list)
 
 
-def find(directory: str) -> Found:
+def find(directory: str, others: Collection[str] = ()) -> Found:
     """Return the newest result of each rank at or below a directory.
 
     Args:
         directory: the directory of a job.
+        others: directories of results to leave out, because they are of other jobs or older.
     """
+    passed = {_absolute(path) for path in others}
     suffixes = (layout.TORCH_SUFFIX, layout.SUFFIX)
     listing = storage.Listing(directory)
     base = listing.base
@@ -50,7 +54,7 @@ def find(directory: str) -> Found:
         names[:] = [name for name in names if not name.endswith(suffixes)]
     for path in listed:
         for suffix in suffixes:
-            if path.endswith(suffix):
+            if path.endswith(suffix) and (not passed or _absolute(path) not in passed):
                 places[suffix].append(path)
     found = Found()
     for suffix in suffixes:
@@ -59,21 +63,35 @@ def find(directory: str) -> Found:
     return found
 
 
+def _absolute(path: str) -> str:
+    return path.rstrip("/") if storage.remote(path) else os.path.abspath(path.removeprefix("file://"))
+
+
 def _take(listing: storage.Listing, paths: list[str], found: Found) -> None:
     by_rank: dict[int, list[str]] = {}
+    without: list[str] = []
     for path in paths:
         try:
             rank = next((int(match[1]) for name in listing.names(path) if (match := _RANK.fullmatch(name))), None)
             texts = listing.names(layout.output_dir(path))
+        except FileNotFoundError:
+            without.append(path)
+            continue
         except OSError as error:
             found.remarks.append(f"{path}: {error.strerror}.")
             continue
         if rank is None:
-            found.remarks.append(f"{path} has no profiler_info_RANK.json, which tells the rank.")
+            found.remarks.append(f"{path} has no profiler_info_RANK.json, whose name contains the rank.")
         elif any(_DATABASE.fullmatch(name) for name in texts) and layout.STEP_TRACE_TIME not in texts:
             found.remarks.append(f"{path} holds a database in place of tables.")
         else:
             by_rank.setdefault(rank, []).append(path)
+    if without:
+        several = f" and {len(without) - 1} more" * (len(without) > 1)
+        found.remarks.append(
+            f"The files for other tools lack {min(without)}{several}: there are no tables. "
+            "`ms-profiler analyse` makes them."
+        )
     for rank, same in by_rank.items():
         found.ranks[rank] = max(same, key=_time)
         if len(same) > 1:
@@ -91,7 +109,7 @@ def content(path: str, remarks: list[str]) -> dict[str, Any]:
 
     Args:
         path: the path of the file.
-        remarks: receives why it cannot be read.
+        remarks: receives a sentence if the file cannot be read.
     """
     try:
         known = orjson.loads(storage.content(path))

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from ms_profiler.analysis.cluster import storage
 
-#: columns of a rank's own file that the joined one leaves out
+#: columns of a rank's own file that the file of all ranks leaves out
 _LEFT_OUT: Final = ("Step", "Device_id")
 _HEAD: Final = ["Step", "Type", "Index"]
 _PARALLEL: Final = ["DP Index", "PP Index", "TP Index"]
@@ -38,7 +38,7 @@ class StepRows:
 
         Raises:
             OSError: the file cannot be read.
-            ValueError: the file is no text.
+            ValueError: the file is not text.
             StoreError: the object store does not answer.
         """
         reader = csv.DictReader(io.StringIO(storage.content(path).decode(), newline=""))
@@ -60,7 +60,7 @@ class StepRows:
         self.header = self.header or other.header
 
     def add_stages(self, stages: list[list[int]]) -> None:
-        """Add the largest time of the ranks of each pipeline stage, by step.
+        """Add a row for each step and pipeline stage, with the largest times of the stage's ranks.
 
         Args:
             stages: the ranks of each stage.
@@ -120,7 +120,8 @@ def layout(arguments: Any) -> dict[int, list[int]]:
 def stages(groups: list[dict[str, Any]]) -> list[list[int]]:
     """Return the ranks of each pipeline stage; empty where no group of ranks belongs to a pipeline.
 
-    Ranks that exchange data within a stage form that stage. A group that holds two ranks of one pipeline spans stages.
+    Ranks that exchange data within a stage form this stage. A group with two ranks of one pipeline is left out, because
+    it spans several stages.
 
     Args:
         groups: `comm_group_parallel_info` of communication_group.json.

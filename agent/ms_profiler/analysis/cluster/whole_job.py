@@ -2,13 +2,21 @@
 
 import statistics
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
 
 import polars as pl
 
-from ms_profiler.analysis.cluster import clock_offsets, expert_load, goodput, late_causes, lateness, stage_bubbles
+from ms_profiler.analysis.cluster import (
+    clock_offsets,
+    expert_load,
+    goodput,
+    late_causes,
+    lateness,
+    separate_jobs,
+    stage_bubbles,
+)
 from ms_profiler.analysis.cluster.expert_load import Experts
 from ms_profiler.analysis.cluster.goodput import Goodput
 from ms_profiler.analysis.cluster.late_causes import Cause
@@ -16,10 +24,10 @@ from ms_profiler.analysis.cluster.lateness import Late, Lateness
 from ms_profiler.analysis.cluster.rank_account import RankAccount
 from ms_profiler.analysis.cluster.stage_bubbles import Pipeline
 
-#: ns by which the wall clocks of machines may differ
-CLOCKS_NS: Final = 60_000_000_000
-#: a rank does more work than others if its processes take so many times their time of processors
+#: a rank does more work than others if its processes take this many times the processor time of the others' processes
 TWICE: Final = 2.0
+#: largest number of ranks that a remark lists
+_LISTED: Final = 8
 #: ends of a process that need no remark; the end is empty for other tools and for processes of another machine
 _USUAL: Final = ("", "exit", "stopped", "running", "unknown", "ended by its parent")
 
@@ -33,7 +41,7 @@ class Chain:
         step: the number of the step.
         operation: the operation of the exchange.
         number: the number of the exchange among those of its operation and group, from 0.
-        late_ns: how much later the rank came than the median of the others.
+        late_ns: how much later the rank came than the median of the other ranks.
         waiting: the ranks that wait.
     """
 
@@ -53,11 +61,13 @@ class WholeJob:
         accounts: the accounts by rank, with `exchanged.MARKED` as exchanges.
         remarks: a sentence for each part that is missing or left out.
         starts: the accounts of all starts of these ranks, earlier ones included.
+        others: the directories of results that are left out: they are of other jobs, or older.
     """
 
     accounts: dict[int, RankAccount]
     remarks: list[str] = field(default_factory=list)
     starts: list[RankAccount] = field(default_factory=list)
+    others: frozenset[str] = frozenset()
 
     @cached_property
     def goodput(self) -> Goodput | None:
@@ -76,16 +86,16 @@ class WholeJob:
 
     @property
     def ended(self) -> list[str]:
-        """Return the ranks that did not end normally, or that have fewer steps than others for that reason."""
+        """Return a sentence for each rank that did not end normally; it says whether other ranks came further."""
         last = {rank: int(known.steps["step"].max() or 0) for rank, known in self.accounts.items()}  # type: ignore[arg-type]
         most = max(last.values(), default=0)
-        told = []
+        sentences = []
         for rank, known in self.accounts.items():
             if known.end in _USUAL:
                 continue
             early = f" in step {last[rank]}; others came to step {most}" * (last[rank] < most)
-            told.append(f"Rank {rank} ended with {known.end}{early}.")
-        return told
+            sentences.append(f"Rank {rank} ended with {known.end}{early}.")
+        return sentences
 
     @property
     def exchanging(self) -> list[int]:
@@ -98,10 +108,17 @@ class WholeJob:
         return self._lateness(pl.col("own_ns"))
 
     def _lateness(self, own: pl.Expr) -> Lateness:
+        """Return the late ranks for the own times `own`, which may be shorter than the recorded own times.
+
+        Each step is then shorter by the difference between the longest recorded own time and the longest of `own`.
+        """
         known = pl.concat(each.steps.with_columns(rank=pl.lit(each.rank, pl.Int64)) for each in self.accounts.values())
-        lengths = [_total(each) for each in self.accounts.values()]
-        total = int(pl.Series(lengths, dtype=pl.Int64).median() or 0)  # type: ignore[arg-type]
-        return lateness.lateness(known.select("rank", "step", own.alias("own_ns")), total)
+        shared = known.drop_nulls("own_ns").filter(pl.len().over("step") > 1)["step"].unique()
+        totals = [_total(each, shared) for each in self.accounts.values()]
+        total, passed = (int(pl.Series(each, dtype=pl.Int64).median() or 0) for each in zip(*totals, strict=True))  # type: ignore[arg-type]
+        saved = known.group_by("step").agg(pl.col("own_ns").max() - own.max())["own_ns"].sum()
+        found = lateness.lateness(known.select("rank", "step", own.alias("own_ns")), total - int(saved or 0))
+        return replace(found, passed=max(passed, found.steps))
 
     @cached_property
     def causes(self) -> dict[int, Cause]:
@@ -109,16 +126,19 @@ class WholeJob:
         found = self.lateness.late
         if not found:
             return {}
-        # without the time for which threads waited for processors
+        # the late ranks as they would be if no thread had waited for a processor
         alone = self._lateness((pl.col("own_ns") - pl.col("queued_ns").fill_null(0)).clip(lower_bound=0))
         hindered = {each.rank for each in found} - {each.rank for each in alone.late} - self._busier(found)
-        tables = [known.parts.with_columns(rank=pl.lit(known.rank, pl.Int64)) for known in self.accounts.values()]
-        return late_causes.causes(pl.concat(tables), found, hindered)
+        tables = [_gathered(known).with_columns(rank=pl.lit(known.rank, pl.Int64)) for known in self.accounts.values()]
+        causes = late_causes.causes(pl.concat(tables), found, hindered)
+        return {
+            rank: replace(cause, name=self.accounts[rank].between.get(cause.kind, "")) for rank, cause in causes.items()
+        }
 
     def _busier(self, late: list[Late]) -> set[int]:
-        """Return the late ranks whose processes took far more time of processors than those of the others.
+        """Return the late ranks whose processes took far more processor time than the processes of other ranks.
 
-        They do more work. A processor that is shared takes longer for the same work, but hardly twice as long.
+        Such ranks do more work. A shared processor takes longer for the same work, but hardly twice as long.
         """
         taken = {rank: known.steps.drop_nulls("own_ns")["processor_ns"] for rank, known in self.accounts.items()}
         means = {rank: float(ran.mean() or 0) for rank, ran in taken.items() if ran.count()}  # type: ignore[arg-type]
@@ -139,8 +159,15 @@ class WholeJob:
 
     @cached_property
     def waits(self) -> dict[int, int]:
-        """Return by rank the ns that it waited for the last rank of each step, over all steps."""
+        """Return rank -> the ns that the rank waited for the last rank of each step, over all steps."""
         return dict(self.lateness.waits.iter_rows())
+
+    @cached_property
+    def queued_share(self) -> float:
+        """Return the share of the steps for which threads of the median rank waited for a processor; 0 if unknown."""
+        queued = [known.steps.drop_nulls("own_ns")["queued_ns"] for known in self.accounts.values()]
+        sums = [int(each.sum()) for each in queued if each.count()]
+        return statistics.median(sums) / max(self.lateness.total_ns, 1) if sums else 0.0
 
     @cached_property
     def pipeline(self) -> Pipeline | None:
@@ -154,28 +181,35 @@ class WholeJob:
 
     @cached_property
     def clocks(self) -> dict[int, clock_offsets.Offset]:
-        """Return the clocks of the ranks."""
+        """Return the offset of each rank's clock, by rank."""
         return clocks(self.accounts)
 
     def chain(self, late: Late) -> Chain | None:
-        """Return the first exchange of the step in which a rank is latest; None where the rank exchanged nothing
-        there."""
+        """Return the first exchange of the step in which a rank is latest; None if the rank has no exchange in this
+        step."""
         inside = self.accounts[late.rank].exchanges.filter(pl.col("step") == late.worst)
         if inside.is_empty():
             return None
         first = inside.row(0, named=True)
-        return Chain(late.rank, late.worst, first["operation"], first["number"], late.worst_ns, late.ahead)
+        # in an exchange of a group smaller than the job, only ranks of this group wait
+        members = self.accounts[late.rank].groups.get(first["group"], [])
+        waiting = min(late.ahead, len(members) - 1) if len(members) > 1 else late.ahead
+        return Chain(late.rank, late.worst, first["operation"], first["number"], late.worst_ns, waiting)
 
 
-def collect(accounts: Iterable[RankAccount], remarks: list[str]) -> WholeJob:
-    """Return the job to which accounts belong; if they are of several runs, the last run.
+def collect(accounts: Iterable[RankAccount], remarks: list[str], wanted: str = "") -> WholeJob:
+    """Return the job to which accounts belong. If they belong to several runs, use the last run.
 
     Args:
         accounts: the accounts of results.
         remarks: a sentence for each result that could not be read.
+        wanted: the path of a result whose job is used; by default the newest job, see `separate_jobs.chosen`.
+
+    Raises:
+        UsageError: there is no result `wanted`.
     """
-    told, known_accounts = list(remarks), list(accounts)
-    members = last_run(known_accounts, told)
+    sentences, known_accounts = list(remarks), list(accounts)
+    members = last_run(known_accounts, sentences, wanted)
     roles: dict[str, list[RankAccount]] = {}
     for known in members:
         roles.setdefault(known.role, []).append(known)
@@ -183,17 +217,18 @@ def collect(accounts: Iterable[RankAccount], remarks: list[str]) -> WholeJob:
     for role, same in roles.items():
         if same is not chosen:
             what = f"of the role {role}" if role else "without a role"
-            told.append(f"{len(same)} result{'s' * (len(same) > 1)} {what}: left out of the comparison of ranks.")
+            sentences.append(f"{len(same)} result{'s' * (len(same) > 1)} {what}: left out of the comparison of ranks.")
     ranks: dict[int, RankAccount] = {}
     for known in chosen:
         if known.rank in ranks:
-            told.append(f"{known.directory} is of another actor that is rank {known.rank}; it is left out.")
+            sentences.append(f"{known.directory} is of another actor that is rank {known.rank}; it is left out.")
         ranks.setdefault(known.rank, known)
-    return WholeJob(ranks, told, _starts(known_accounts, ranks.values()))
+    others = {each.directory for each in known_accounts} - {each.directory for each in members}
+    return WholeJob(ranks, sentences, _starts(known_accounts, ranks.values()), frozenset(others))
 
 
 def _starts(accounts: Iterable[RankAccount], last: Iterable[RankAccount]) -> list[RankAccount]:
-    """Return the accounts of the last starts of ranks, and those of earlier starts by the same launcher."""
+    """Return the accounts of the ranks' last starts, and of earlier starts by the same launchers, sorted by start."""
     chosen = list(last)
     launches = {(each.host, each.boot, each.job, each.role) for each in chosen if each.job}
     newest = {each.directory for each in chosen}
@@ -208,47 +243,63 @@ def _starts(accounts: Iterable[RankAccount], last: Iterable[RankAccount]) -> lis
     return sorted([*earlier, *chosen], key=lambda each: (each.attempt, each.rank, each.started_ns))
 
 
-def last_run(accounts: Iterable[RankAccount], remarks: list[str]) -> list[RankAccount]:
-    """Return the accounts of the last run, by role and rank; the newest of each rank and actor.
+def last_run(accounts: Iterable[RankAccount], remarks: list[str], wanted: str = "") -> list[RankAccount]:
+    """Return the newest account of each rank and actor from the last run of a job, sorted by role and rank.
 
     A script that profiles with a schedule may leave a last trace in which nothing ran. So the newest trace with an
-    exchange counts.
+    exchange comes before newer traces without one.
 
     Args:
         accounts: the accounts of results.
-        remarks: receives a sentence for each result that is left out.
+        remarks: receives a sentence for each reason to leave results out.
+        wanted: the path of a result whose job is used; by default the newest job, see `separate_jobs.chosen`.
+
+    Raises:
+        UsageError: there is no result `wanted`.
     """
-    known = sorted(accounts, key=lambda each: (_tells(each), each.started_ns))
+    known = separate_jobs.chosen(accounts, remarks, wanted)
+    known.sort(key=lambda each: (_comparable(each), each.started_ns))
     chosen: dict[tuple[str, int, str], RankAccount] = {}
     newest = known[-1] if known else None
+    left_out: dict[str, list[RankAccount]] = {}
     for each in reversed(known):
-        # Ray actors that are not ranks of one job all have rank 0
-        key = each.role, each.rank, each.actor if each.world_size <= 1 else ""
-        if newest is not None and each.ended_ns + CLOCKS_NS < newest.started_ns:
-            remarks.append(f"{each.directory} is of a run that ended before this one began; it is left out.")
-        elif key in chosen and not _tells(each) and _tells(chosen[key]):
-            remarks.append(
-                f"{each.directory} has no exchange of rank {each.rank}, as another trace has; it is left out."
-            )
+        key = each.place
+        if newest is not None and each.ended_ns + separate_jobs.CLOCKS_NS < newest.started_ns:
+            left_out.setdefault("is of a run that ended before this one began", []).append(each)
+        elif key in chosen and not _comparable(each) and _comparable(chosen[key]):
+            left_out.setdefault("has no exchange, as another trace of the rank has", []).append(each)
         elif key in chosen:
-            ended = f", which ended with {each.end}," if each.end not in _USUAL else ""
+            ended = f", which ended with {each.end}" if each.end not in _USUAL else ""
             start = f" of start {each.attempt + 1}" if chosen[key].attempt else ""
-            remarks.append(f"{each.directory} is an older result of rank {each.rank}{start}{ended}; it is left out.")
+            left_out.setdefault(f"is an older result{start}{ended}", []).append(each)
         else:
             chosen[key] = each
+    remarks += [_left_out(why, same) for why, same in left_out.items()]
     return [chosen[key] for key in sorted(chosen)]
 
 
-def _tells(account: RankAccount) -> bool:
-    """Return whether a result is of our launch, or a trace with an exchange."""
+def _left_out(why: str, accounts: list[RankAccount]) -> str:
+    """Return a sentence about results that are left out for one reason."""
+    ranks = sorted({each.rank for each in accounts})
+    numbers = ", ".join(map(str, ranks[:_LISTED])) + " and more" * (len(ranks) > _LISTED)
+    of = f"rank{'s' * (len(ranks) > 1)} {numbers}"
+    names = sorted(each.directory for each in accounts)
+    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    return (
+        f"{names[0]}{more}, of {of}: each {why}; left out." if more else f"{names[0]}, of {of}, {why}; it is left out."
+    )
+
+
+def _comparable(account: RankAccount) -> bool:
+    """Return whether ms-profiler recorded the result in a launch, or the result contains an exchange."""
     return bool(account.job) or not account.exchanges.is_empty()
 
 
 def clocks(accounts: Mapping[int, RankAccount]) -> dict[int, clock_offsets.Offset]:
-    """Return the clock offsets of accounts from the account with the lowest number.
+    """Return by how much each clock is ahead of the clock of the account with the lowest number.
 
     Args:
-        accounts: the accounts, by a number, with `exchanged.MARKED` as exchanges.
+        accounts: number of an account -> the account, with `exchanged.MARKED` as exchanges.
     """
     return clock_offsets.offsets(
         pl.concat([_meetings(number, known) for number, known in accounts.items()]),
@@ -257,13 +308,29 @@ def clocks(accounts: Mapping[int, RankAccount]) -> dict[int, clock_offsets.Offse
     )
 
 
-def _total(known: RankAccount) -> int:
-    counted = known.steps.drop_nulls("own_ns")
-    return int((counted["end_ns"] - counted["start_ns"]).sum())
+def _gathered(known: RankAccount) -> pl.DataFrame:
+    """Return the parts of a rank's steps. If a step without an exchange is part of the own time of the next step with
+    an exchange, its parts count for that step."""
+    met = known.steps.filter(pl.col("exchange_ns").is_not_null()).select("own_ns", until="step").sort("until")
+    placed = known.parts.sort("step").join_asof(met, left_on="step", right_on="until", strategy="forward")
+    step = pl.when(pl.col("own_ns").is_not_null()).then("until").otherwise("step").alias("step")
+    found = placed.select(step, "part", "duration_ns").group_by("step", "part").agg(pl.col("duration_ns").sum())
+    return found.sort("step", "part").select(known.parts.columns)
+
+
+def _total(known: RankAccount, shared: pl.Series) -> tuple[int, int]:
+    """Return the time (ns) and number of a rank's `shared` steps, each with the steps without an exchange before it."""
+    passed = (pl.col("end_ns") - pl.col("start_ns")).cum_sum()
+    met = known.steps.with_columns(passed=passed, count=pl.int_range(1, pl.len() + 1)).filter(
+        pl.col("exchange_ns").is_not_null() | pl.col("own_ns").is_not_null()
+    )
+    lengths = met.with_columns(pl.col(name).diff().fill_null(pl.col(name)) for name in ("passed", "count"))
+    counted = lengths.filter(pl.col("own_ns").is_not_null(), pl.col("step").is_in(shared.implode()))
+    return int(counted["passed"].sum()), int(counted["count"].sum())
 
 
 def _meetings(number: int, known: RankAccount) -> pl.DataFrame:
-    """Return the last joint exchange of each group and operation in each step, with a key that all its ranks share."""
+    """Return the last joint exchange of each group and operation in each step, with a key that its ranks share."""
     last = pl.col("place") == pl.col("count")
     joint = known.exchanges.filter(last, pl.col("operation").is_in(clock_offsets.JOINT))
     names = joint["group"].replace({name: ",".join(map(str, ranks)) for name, ranks in known.groups.items()})

@@ -1,6 +1,6 @@
-"""Work on every row of a recording: by our extension, or by Polars where the extension cannot be loaded.
+"""Computations on every row of a recording, in C or, where the C extension cannot be loaded, with Polars.
 
-The extension takes a sixth to a third of the time. Both give the same results, and a test compares them.
+The extension takes a sixth to a third of the time of Polars. Both give the same results; a test compares them.
 """
 
 from ms_profiler.analysis.columns.protocol import CHUNK, Columns
@@ -17,7 +17,7 @@ def _best() -> Columns:
     return NativeColumns()
 
 
-#: the implementation in use
+#: the implementation that this process uses
 COLUMNS: Columns = _best()
 
 __all__ = ["CHUNK", "COLUMNS", "Choice", "Columns", "Integer", "Microseconds", "Part", "Texts", "distinct"]

@@ -1,6 +1,6 @@
-"""Compute facts about operators from the spans around, inside and before them, as native/columns/calls.c does in C.
+"""Find the module of each operator, whether it contains operators, and its wait, as native/columns/calls.c does.
 
-One pass goes over the operators and modules of each thread, in order of start. The Python loop takes 2 us for each.
+One pass goes over the operators and modules of each thread, in order of start, and takes 2 us for each of them.
 """
 
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ def calls(
 
     Args:
         order: the result of `Columns.order`.
-        lane: the lane of each span; the other columns have one value for each span, too.
+        lane: the lane of each span; the following arguments also have one value for each span.
     """
     rows: dict[int, list[int]] = {}
     lanes = lane.to_list()
@@ -52,7 +52,7 @@ class _Calls:
         self.wait_ns = [None] * len(self.starts)
 
     def take(self, rows: list[int]) -> None:
-        """Take the spans of one thread, in order."""
+        """Compute the three columns for the spans of one thread, which come in order of start."""
         operators = [row for row in rows if self.categories[row] == Category.OP]
         self._modules(operators, [row for row in rows if self.categories[row] == Category.MODULE])
         before = None
@@ -64,7 +64,7 @@ class _Calls:
 
     def _modules(self, operators: list[int], modules: list[int]) -> None:
         waiting = [row for row in reversed(modules) if self.ends[row] > self.starts[row]]
-        around: list[tuple[int, int]] = []  # end and name
+        around: list[tuple[int, int]] = []  # (end, name) of each open module
         for row in operators:
             moment = self.starts[row]
             while waiting and self.starts[waiting[-1]] <= moment:

@@ -13,11 +13,11 @@ _HALF: Final = 2**32
 
 
 def traced(pieces: Sequence[pl.DataFrame], wanted: Wanted) -> Traced:
-    """Return the records in the slots of some pieces.
+    """Return the device records in some pieces of a store.
 
     Args:
-        pieces: `SLOTS` each; no record is split between two pieces.
-        wanted: the meaning of names and times.
+        pieces: tables of `SLOTS`; no record is split between two pieces.
+        wanted: what the numbers of names and times mean.
     """
     rows = pl.concat([_records(pl.DataFrame(schema=SLOTS)), *map(_records, pieces)])
     known = rows.with_columns(

@@ -1,4 +1,4 @@
-"""Implement the columns with our native extension; the only importer of `ms_profiler._columns`."""
+"""Implement `Columns` with ms-profiler's C extension `ms_profiler._columns`; no other module imports the extension."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ _NO_PARENT: Final = 2**32 - 1
 
 
 class _Table:
-    """A table of the extension, which Polars takes over."""
+    """A table of the extension, in a form that Polars reads without a copy."""
 
     def __init__(self, capsules: Any) -> None:
         self._capsules = capsules
@@ -57,9 +57,9 @@ class NativeColumns:
         """See `Columns.find`."""
         return _frame(_columns.find(*map(_column, (*pairs, *known)))).to_series()
 
-    def latest(self, asked: pl.DataFrame, known: pl.DataFrame) -> pl.Series:
+    def latest(self, queries: pl.DataFrame, known: pl.DataFrame) -> pl.Series:
         """See `Columns.latest`."""
-        return _frame(_columns.latest(*map(_column, (*asked, *known)))).to_series()
+        return _frame(_columns.latest(*map(_column, (*queries, *known)))).to_series()
 
     def calls(
         self, lane: pl.Series, start_ns: pl.Series, end_ns: pl.Series, category: pl.Series, name: pl.Series
@@ -95,10 +95,8 @@ class NativeColumns:
         return _columns.rows(count, [_part(part) for part in parts])
 
     def write_rows(self, stream: BinaryIO, count: int, parts: Sequence[Part]) -> None:
-        """See `Columns.write_rows`; this bypasses the stream's buffer, which would be filled and emptied at each
-        call.
-        """
-        if not isinstance(stream, BufferedWriter | FileIO):  # in memory, or packed on the way
+        """See `Columns.write_rows`. The stream's buffer is not used: each call would fill and empty it."""
+        if not isinstance(stream, BufferedWriter | FileIO):  # a stream in memory, or one that compresses
             stream.write(self.rows(count, parts))
             return
         stream.flush()
@@ -137,7 +135,7 @@ class NativeColumns:
 
 
 def _argument(events: TrackEvents, part: Argument) -> tuple[int | bool | None, object]:
-    """Return the kind of an argument, and its column."""
+    """Return an argument as the extension takes it: its kind, and its column."""
     if isinstance(part, Choice):
         return events.table_of(part), _column(part.index)
     if isinstance(part, Integer):

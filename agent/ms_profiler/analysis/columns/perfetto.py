@@ -1,4 +1,4 @@
-"""Write Perfetto's track events in Python alone, at a microsecond a field; native/columns/perfetto.h does the same in
+"""Write Perfetto's track events in Python alone, in a microsecond for each field. native/columns/perfetto.c does it in
 C.
 
 The messages are TracePacket, TrackEvent and InternedData of protos/perfetto/trace in github.com/google/perfetto.
@@ -19,7 +19,7 @@ _BOOTTIME: Final = 6
 _SEQUENCE_CLOCK: Final = 64
 _SLICE_END: Final = 2
 _TYPES: Final = {EventKind.SLICE: 1, EventKind.INSTANT: 3, EventKind.COUNTER: 4}
-#: fields of InternedData
+#: numbers of the fields of the message InternedData
 _CATEGORY: Final = 1
 _NAME: Final = 2
 _ARGUMENT: Final = 3
@@ -27,7 +27,7 @@ _TEXT: Final = 29
 
 
 def write(to: Callable[[bytes], object], place: Place, events: TrackEvents) -> int:
-    """Write events, and return the number of the next sequence that is free.
+    """Write events, and return the number of the next free sequence of packets.
 
     Args:
         to: the file that receives the bytes.
@@ -39,7 +39,7 @@ def write(to: Callable[[bytes], object], place: Place, events: TrackEvents) -> i
 
 @dataclass
 class _Sequence:
-    """A track in the file."""
+    """A track in the file, which is a sequence of packets."""
 
     number: int
     last_ns: int
@@ -146,7 +146,7 @@ def _values(part: Argument) -> list[Any]:
 
 
 def _first(on: _Sequence, kind: int, iid: int, text: str) -> bytes:
-    """Return the text where a sequence uses it for the first time."""
+    """Return the message that declares a text, empty if the sequence has declared it already."""
     if (kind, iid) in on.known:
         return b""
     on.known.add((kind, iid))

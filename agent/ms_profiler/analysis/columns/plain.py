@@ -1,4 +1,4 @@
-"""Implement the columns with Polars alone."""
+"""Implement `Columns` with Polars alone."""
 
 from collections.abc import Callable, Sequence
 from typing import BinaryIO, Final
@@ -23,7 +23,7 @@ from ms_profiler.analysis.columns.slots import (
 from ms_profiler.analysis.columns.track_events import Place, TrackEvents
 from ms_profiler.store.format import CATEGORY_FINE, SLOT_SIZE, Category, Kind
 
-#: largest value that fits into the column
+#: largest value of the column `depth`
 _DEEPEST: Final = 2**16 - 1
 
 
@@ -81,12 +81,12 @@ class PlainColumns:
         rows = known.with_row_index("row").unique(known.columns, keep="first")
         return pairs.join(rows, on=known.columns, how="left", maintain_order="left")["row"]
 
-    def latest(self, asked: pl.DataFrame, known: pl.DataFrame) -> pl.Series:
+    def latest(self, queries: pl.DataFrame, known: pl.DataFrame) -> pl.Series:
         """See `Columns.latest`."""
         names = ["key", "time"]
         rows = known.rename(dict(zip(known.columns, names, strict=True))).with_row_index("row")
-        # joined in the order of time, and then restored to the order of the arguments
-        question = asked.rename(dict(zip(asked.columns, names, strict=True))).with_row_index("place").sort("time")
+        # the join needs the order of time; the last line restores the order of the arguments
+        question = queries.rename(dict(zip(queries.columns, names, strict=True))).with_row_index("place").sort("time")
         found = question.join_asof(rows, on="time", by="key", check_sortedness=False)
         return found.sort("place")["row"]
 
@@ -169,8 +169,8 @@ def _no_slots() -> pl.DataFrame:
 
 
 def _slots(slots: bytes) -> pl.DataFrame:
-    """Return slots as `SLOTS`, numbered in `slot`."""
-    # `memoryview.tolist` takes three times as long
+    """Return slots as `SLOTS`, with their numbers as the column `slot`."""
+    # faster: `memoryview.tolist` takes three times as long
     count = len(slots) // 8
     words = pl.Series([slots]).bin.reinterpret(dtype=pl.Array(pl.UInt64, count), endianness="little").explode()
     per = SLOT_SIZE // 8
@@ -190,7 +190,7 @@ def _slots(slots: bytes) -> pl.DataFrame:
 
 
 def _cut(slots: pl.DataFrame, wanted: Wanted) -> pl.DataFrame:
-    """Return the spans of the run; a span that is open at the end of the run ends there."""
+    """Return the spans that lie in the run; a span that is open at the end of the run ends there."""
     start, end = wanted.window
     spans = slots.filter(IS_SPAN)
     if start:
@@ -201,7 +201,7 @@ def _cut(slots: pl.DataFrame, wanted: Wanted) -> pl.DataFrame:
 
 
 def _texts(part: Part) -> list[pl.Expr]:
-    """Return the Polars expressions for the text of a part of a row."""
+    """Return Polars expressions whose texts, one after the other, are a part of a row."""
     if isinstance(part, str):
         return [pl.lit(part)]
     if isinstance(part, Choice):
@@ -217,7 +217,7 @@ def _texts(part: Part) -> list[pl.Expr]:
 
 
 def _nest_lane(starts: pl.Series, ends: pl.Series) -> tuple[pl.Series, pl.Series]:
-    """Return depth and parent of the spans of one lane, sorted by start, longest first."""
+    """Return the depth and the parent of each span of one lane; the spans come by start, longest first."""
     rows = pl.int_range(len(starts), dtype=pl.UInt32, eager=True)
     reach = pl.select(pl.max_horizontal(ends, starts + 1)).to_series().sort()
     depth = rows.cast(pl.Int64) - reach.search_sorted(starts, side="right").cast(pl.Int64)

@@ -1,4 +1,4 @@
-"""The interface of `Columns`, which the extension and Polars both implement."""
+"""The interface `Columns`, which `native` implements with the C extension and `plain` with Polars."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -10,20 +10,20 @@ from ms_profiler.analysis.columns.row_parts import Part
 from ms_profiler.analysis.columns.slots import Coarse, Traced, Wanted
 from ms_profiler.analysis.columns.track_events import Place, TrackEvents
 
-#: rows of text in one batch
+#: number of rows of text in one batch
 CHUNK = 100_000
 
 
-#: spans by key: sums of durations, of self times, and of squared durations (exact, so that a
-#: variance does not depend on the order of the sum)
+#: Sums of spans by key: of durations, of self times, and of squared durations. The squares are exact whole numbers, so
+#: that a variance does not depend on the order of the spans.
 SUMS = pl.Schema(
     {
         "key": pl.UInt64,
         "count": pl.UInt64,
         "total_ns": pl.Int64,
         "self_ns": pl.Int64,
-        "min_ns": pl.Int64,  # null if all had been counted
-        "max_ns": pl.Int64,  # likewise
+        "min_ns": pl.Int64,  # null if all spans of the key had been summed up before
+        "max_ns": pl.Int64,  # null as for `min_ns`
         "squares": pl.Int128,
     }
 )
@@ -34,27 +34,28 @@ class Limited(Protocol):
     """A file that may take a limited number of bytes."""
 
     def written_directly(self) -> AbstractContextManager[int]:
-        """Yield the bytes that the block may write into the descriptor itself, past the object; see `room.Bounded`."""
+        """Yield the number of bytes that the block may write into the file's own descriptor, see `room.Bounded`."""
 
 
 class Columns(Protocol):
-    """Work on columns."""
+    """Computations on columns of a recording."""
 
-    #: "native" or "plain"
+    #: name of the implementation: "native" or "plain"
     kind: str
 
     def coarse(self, pieces: Sequence[bytes], wanted: Wanted, every: int) -> Coarse:
-        """Return slots of the store without the fine-grained spans, and counts of these.
+        """Return the slots of a store without the fine-grained spans, and a summary of these spans.
 
         Args:
-            pieces: whole slots of the store; the thread of a slot is that of the last THREAD slot before it in its
-                piece.
-            wanted: its window; times and names do not matter here.
-            every: the starts of the first fine-grained span of a piece, and of every so many later ones, are returned.
+            pieces: parts of a store, each of whole slots. The last THREAD slot before a slot in its piece names the
+                slot's thread.
+            wanted: only the window of the run is used.
+            every: the result has the start of the first fine-grained span of a piece and of each `every`-th one after
+                it.
         """
 
     def spans(self, pieces: Sequence[bytes], wanted: Wanted) -> pl.DataFrame:
-        """Return spans as `slots.DECODED`, in the order of the slots.
+        """Return the selected spans as `slots.DECODED`, in the order of the slots.
 
         Args:
             pieces: the slots, as for `coarse`.
@@ -66,11 +67,11 @@ class Columns(Protocol):
 
         Args:
             pieces: the slots, as for `coarse`.
-            wanted: the meaning of names and times; its bounds do not matter.
+            wanted: what the numbers of names and times mean; its bounds are not used.
         """
 
     def order(self, lane: pl.Series, start_ns: pl.Series, end_ns: pl.Series) -> pl.Series:
-        """Return the rows of spans by lane and start, the longest first, otherwise as they are, as UInt32.
+        """Return the rows of spans by lane, start and falling duration, as UInt32; equal spans keep their order.
 
         Args:
             lane: UInt64.
@@ -79,36 +80,40 @@ class Columns(Protocol):
         """
 
     def locate(self, times: pl.Series, start_ns: pl.Series, end_ns: pl.Series) -> pl.Series:
-        """Return for each time the row of the interval that contains it, as UInt32; null if none does.
+        """Return for each time the row of the interval that contains it, as UInt32; null if no interval does.
 
         Args:
             times: Int64.
-            start_ns: Int64, of intervals apart from each other and by time.
-            end_ns: Int64; the end of an interval does not belong to it.
+            start_ns: Int64, the starts of intervals that do not overlap, by time.
+            end_ns: Int64, the ends of these intervals; an end does not belong to its interval.
         """
 
     def find(self, pairs: pl.DataFrame, known: pl.DataFrame) -> pl.Series:
-        """Return for each pair its row among the known pairs, as UInt32; null if it is not among them.
+        """Return for each pair the row of the same pair in `known`, as UInt32; null if `known` lacks it.
 
         Args:
             pairs: two columns, UInt32.
-            known: the same two; of equal pairs the first counts.
+            known: the same two columns; of equal pairs, the first row counts.
         """
 
-    def latest(self, asked: pl.DataFrame, known: pl.DataFrame) -> pl.Series:
-        """Return for each key the row of the latest known entry with this key, as UInt32; null if there is none by that
-        time.
+    def latest(self, queries: pl.DataFrame, known: pl.DataFrame) -> pl.Series:
+        """Return for each query the row of the latest entry that has the query's key and is not later than the query.
 
         Args:
-            asked: two columns: keys, UInt32, and the latest time of known entries that count, Int64.
-            known: likewise, with the time of each entry, sorted by time; of equal times the last counts.
+            queries: two columns: the key, UInt32, and the time, Int64.
+            known: the entries, with the same two columns, by time. Of entries with equal keys and times, the last
+                counts.
+
+        Returns:
+            the rows of `known`, UInt32; null if there is no such entry.
         """
 
     def calls(
         self, lane: pl.Series, start_ns: pl.Series, end_ns: pl.Series, category: pl.Series, name: pl.Series
     ) -> pl.DataFrame:
-        """Return facts about each operator: the module around it, whether operators are inside, and the wait before it.
-        Rows of other spans have no meaning.
+        """Return for each operator its module, whether no operator is inside of it, and the wait before it.
+
+        The results for spans that are no operators have no meaning.
 
         Args:
             lane: UInt64, of the threads.
@@ -118,37 +123,39 @@ class Columns(Protocol):
             name: UInt32.
 
         Returns:
-            `module` (UInt32, name of the innermost module around the start, null outside of all; one that outlives the
-            one it began in counts up to the end of that one), `inner` (Boolean, whether no other operator of the thread
-            began in it; one without duration counts as a nanosecond long) and `wait_ns` (Int64, of inner ones: since
-            the latest end of the inner ones before, at least 0, and 0 for the first; null for others).
+            `module` (UInt32): the name of the innermost module around the operator's start, null outside of all
+            modules. A module that ends later than the module in which it began is cut there. `inner` (Boolean): whether
+            no other operator of the thread began during this one; an operator without duration counts as one nanosecond
+            long. `wait_ns` (Int64): for an inner operator, the time since the latest end of the inner operators before
+            it, at least 0, and 0 for the first one; null for other operators.
         """
 
     def sums(
         self, lane: pl.Series, start_ns: pl.Series, end_ns: pl.Series, key: pl.Series, counted: pl.Series
     ) -> tuple[pl.DataFrame, pl.Series]:
-        """Sum up spans by a key; an operator that is the only content of one with the same key adds to the self time
-        only.
+        """Sum up spans by a key.
+
+        If the only content of an operator is an operator with the same key, the inner one adds to the self time only.
 
         Args:
             lane: UInt64; spans of a lane may contain each other.
             start_ns: Int64.
             end_ns: Int64, none before its start.
-            key: UInt64, a name times 256 and a category.
-            counted: Boolean, which spans have been summed up before; other spans inside of these only reduce their self
-                time.
-
+            key: UInt64, 256 * name + category.
+            counted: Boolean, whether a span has been summed up before. It is not summed up again; new spans inside it
+                only reduce its self time.
         Returns:
-            `SUMS`, in no order, and whether each span is still open when the last span of its lane begins, Boolean.
+            `SUMS`, in no order, and for each span whether it is still open when the last span of its lane begins,
+            Boolean.
         """
 
     def nest(self, lane: pl.Series, start_ns: pl.Series, end_ns: pl.Series) -> pl.DataFrame:
         """Return spans by lane and start, the longest first, with the depth and the parent of each.
 
-        In that order, with i the place of a span, depth(i) = i - (spans of its lane that ended at or before start(i)),
-        and the parent of i is the last place before i that ends after start(i): so the spans inside of a span cover no
-        time twice, even where spans cross. A span without duration counts as one nanosecond long, so that it has a
-        place inside of others.
+        Let i be the place of a span in its lane, in that order. Then depth(i) = i - (number of spans of the lane that
+        ended at or before start(i)), and the parent of i is the last place before i whose span ends after start(i). So
+        the spans inside of a span cover no time twice, even where spans cross. A span without duration counts as one
+        nanosecond long, so that it can lie inside of others.
 
         Args:
             lane: UInt64; spans of a lane may contain each other.
@@ -161,20 +168,20 @@ class Columns(Protocol):
         """
 
     def inside(self, parent: pl.Series, start_ns: pl.Series, end_ns: pl.Series, taken: pl.Series) -> pl.Series:
-        """Return for each span the time in it of those that name it as their parent.
+        """Return for each span the time that its children cover in it.
 
         Args:
-            parent: UInt32, a row; null where there is none.
+            parent: UInt32, the row of the parent; null for a span without a parent.
             start_ns: Int64.
             end_ns: Int64.
-            taken: Boolean, which spans count.
+            taken: Boolean, whether the span counts as a child.
 
         Returns:
             Int64 nanoseconds: the sum of min(end(j), end(i)) - start(j) over all j with parent(j) = i.
         """
 
     def rows(self, count: int, parts: Sequence[Part]) -> bytes:
-        """Return rows of text, in UTF-8, each its parts one after the other.
+        """Return rows of text in UTF-8; a row consists of its parts one after the other.
 
         Args:
             count: the number of rows.
@@ -182,7 +189,7 @@ class Columns(Protocol):
         """
 
     def write_rows(self, stream: BinaryIO, count: int, parts: Sequence[Part]) -> None:
-        """Write rows of text, as `rows` returns them.
+        """Write rows of text, which `rows` would return, to a file.
 
         Args:
             stream: a file, or an object that receives bytes in its place.
@@ -191,10 +198,10 @@ class Columns(Protocol):
         """
 
     def track_events(self, to: Callable[[bytes], object], place: Place, events: TrackEvents) -> int:
-        """Write events of Perfetto's trace, and return the number of the next sequence of packets that is free.
+        """Write events of Perfetto's trace, and return the number of the next free sequence of packets.
 
-        A track is a sequence of its own; its first packet holds the defaults of the others, and times are deltas. A
-        slice that would cross one that is open goes to the first further track of its lane where it does not.
+        Each track has its own sequence: the first packet holds the defaults of the others, and times are deltas. A
+        slice that would cross an open slice goes to the first further track of its lane on which it crosses none.
 
         Args:
             to: the file that receives the bytes.

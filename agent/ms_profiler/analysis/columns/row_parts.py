@@ -9,20 +9,20 @@ import polars as pl
 
 
 class Texts:
-    """Texts, which rows refer to by their index."""
+    """A list of texts; rows name a text by its index in the list."""
 
     def __init__(self, texts: Iterable[str | None]) -> None:
-        """Keep the texts; None stands for no text."""
+        """Store the texts; None stands for an absent text."""
         self.series = pl.Series(texts, dtype=pl.String)
 
     @cached_property
     def list(self) -> list[str | None]:
-        """Return them as a list."""
+        """Return the texts as a list."""
         return self.series.to_list()
 
     def at(self, index: pl.Series) -> "Choice":
-        """Return the part of a row that is one of these texts."""
-        # if no value was replaced, Polars keeps the old type
+        """Return the part of a row that is one of these texts, chosen by its index."""
+        # the cast is needed because Polars keeps the old type if it replaced no value
         return Choice(self, index.cast(pl.UInt32))
 
 
@@ -35,11 +35,11 @@ class Choice:
 
 
 def distinct(values: pl.Series, texts: Callable[[pl.Series], Texts] = Texts) -> Choice:
-    """Return a column of texts as a part of a row; each different text is stored once.
+    """Return the part of a row that is a text of a column; each distinct text is stored once.
 
     Args:
-        values: texts; null stands for nothing.
-        texts: turns the distinct values into texts.
+        values: the column; null becomes an empty part.
+        texts: a function that turns the distinct values into the texts of the part.
     """
     different = values.drop_nulls().unique(maintain_order=True)
     rows = pl.int_range(len(different), dtype=pl.UInt32, eager=True)
@@ -48,21 +48,21 @@ def distinct(values: pl.Series, texts: Callable[[pl.Series], Texts] = Texts) -> 
 
 @dataclass(frozen=True)
 class Integer:
-    """The part of a row that is a whole number; empty if it is null."""
+    """The part of a row that is a whole number; empty if the number is null."""
 
     values: pl.Series
 
 
 @dataclass(frozen=True)
 class Microseconds:
-    """The part of a row that is microseconds with three decimals; empty if it is null.
+    """The part of a row that is a time in microseconds with three decimals; empty if the time is null.
 
     Attributes:
-        values: nanoseconds.
+        values: the times in nanoseconds.
     """
 
     values: pl.Series
 
 
-#: a part of a row: a constant text, or a text that is made of a column
+#: a part of a row: a constant text, or a text computed from a column
 Part: TypeAlias = str | Choice | Integer | Microseconds

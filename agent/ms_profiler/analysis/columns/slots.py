@@ -1,14 +1,15 @@
-"""Slots of the store, and the spans among them."""
+"""Tables of a store's slots, of the spans and device records in them, and of their summaries."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import polars as pl
 
 from ms_profiler.analysis.model.clock import Clock
 from ms_profiler.store.device_format import Device
-from ms_profiler.store.format import CATEGORY_FINE, Kind
+from ms_profiler.store.format import CATEGORY_FINE, LATEST_NS, Kind
 
-#: the fields of a slot, and the number of the thread that wrote it
+#: the fields of a slot (see `store.format`), and the number of the thread that wrote it
 SLOTS = pl.Schema(
     {
         "start_ns": pl.Int64,
@@ -22,7 +23,7 @@ SLOTS = pl.Schema(
     }
 )
 
-#: columns of `model.tables.UNNESTED` in a slot; times are nanoseconds since the epoch
+#: the columns of `model.tables.UNNESTED` that a slot has; times are nanoseconds since the epoch
 DECODED = pl.Schema(
     {
         "thread": pl.UInt32,
@@ -36,15 +37,15 @@ DECODED = pl.Schema(
     }
 )
 
-#: summary of the fine-grained spans in a piece; RAW times
+#: summary of the fine-grained spans in a piece of a store; times are RAW nanoseconds
 FINE = pl.Schema(
     {
         "count": pl.Int64,
         "lost": pl.Int64,  # number of these spans whose name is missing
-        "first_ns": pl.Int64,  # start; 2**63 - 1 without any
-        "last_start_ns": pl.Int64,  # -2**63 without any
-        "last_ns": pl.Int64,  # end; likewise
-        "thread": pl.UInt32,  # of the last slot
+        "first_ns": pl.Int64,  # earliest start; 2**63 - 1 without any span
+        "last_start_ns": pl.Int64,  # latest start; -2**63 without any span
+        "last_ns": pl.Int64,  # latest end; -2**63 without any span
+        "thread": pl.UInt32,  # thread of the last slot
     }
 )
 
@@ -53,18 +54,18 @@ CALLS = pl.Schema(
     {
         "name": pl.UInt32,
         "correlation": pl.UInt32,
-        "native_tid": pl.UInt32,  # number of the calling thread; 0 where not known
+        "native_tid": pl.UInt32,  # the operating system's number of the calling thread; 0 if unknown
         "start_ns": pl.Int64,
         "end_ns": pl.Int64,
     }
 )
 
-#: columns of device records; unknown values are 0
+#: columns of device records; a value of 0 means unknown
 RAN = pl.Schema(
     {
         "type": pl.UInt8,  # store.device_format.Device
         "name": pl.UInt32,
-        "detail": pl.UInt32,  # likewise a name
+        "detail": pl.UInt32,  # row of names, as `name`
         "correlation": pl.UInt32,
         "device": pl.UInt32,
         "stream": pl.UInt32,
@@ -76,31 +77,38 @@ RAN = pl.Schema(
         "source": pl.UInt8,  # store.device_format.Source
     }
 )
-#: with the thread of the operating system that caused it
+#: the columns of `RAN`, and the operating system's number of the thread that caused the work
 CAUSED = pl.Schema({**RAN, "native_tid": pl.UInt32()})
-#: types of records that compute or exchange data
+#: types of records whose work computes or exchanges data
 TASKS = (Device.KERNEL, Device.COMMUNICATION, Device.GRAPH)
 
-#: thread of the slots before the first one that names a thread
+#: number of the thread of slots that precede the first THREAD slot
 NO_THREAD = 2**32 - 1
 
 IS_SPAN = pl.col("kind").is_between(Kind.OPEN, Kind.SPAN)
-#: records that do not end before they start
-FORWARDS = (pl.col("end_ns") >= pl.col("start_ns")) | (pl.col("kind") == Kind.OPEN)
+#: earliest and latest time that an undamaged slot can have, RAW ns
+TIMES = (0, LATEST_NS - 1)
+#: whether the times of a slot are possible and, unless it is an open span, the end is not before the start
+FORWARDS = (
+    ((pl.col("end_ns") >= pl.col("start_ns")) | (pl.col("kind") == Kind.OPEN))
+    & pl.col("start_ns").is_between(*TIMES)
+    & pl.col("end_ns").is_between(*TIMES)
+)
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """The selection of slots, and the meaning of their numbers.
+    """Which slots to decode, and what the numbers in them mean.
 
     Attributes:
-        names: the name of each id, UInt32; `lost` if an id has none.
-        lost: the name of ids that have none.
+        names: the name of each id, UInt32; `lost` for an id without a name.
+        lost: the name of ids without a name.
         clock: the clock of the run.
-        last_ns: the end of spans without an end, RAW.
+        last_ns: the end that spans without an end get, RAW.
         window: start and end of the run, RAW; 0 for no bound.
-        between: two times, ns since the epoch: the spans that begin from the first time on and before the second.
-        fine: whether to select fine-grained spans only.
+        between: two times, ns since the epoch: select spans that begin at or after the first time and before the
+            second.
+        fine: whether to select only fine-grained spans (modules and operators).
     """
 
     names: pl.Series
@@ -114,12 +122,12 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Coarse:
-    """Slots without the fine-grained spans of the run, and a summary of these spans. Times are RAW.
+    """The slots of a run without the fine-grained spans, and a summary of these spans. Times are RAW.
 
     Attributes:
         table: `SLOTS`.
         fine: the fine-grained spans of each piece, as `FINE`.
-        starts: the begins of some of these spans, Int64.
+        starts: the begins of some fine-grained spans, Int64.
     """
 
     table: pl.DataFrame
@@ -141,9 +149,18 @@ class Traced:
     ran: pl.DataFrame
     others: pl.DataFrame
 
+    @classmethod
+    def joined(cls, parts: Sequence["Traced"]) -> "Traced":
+        """Return the records of all parts; without a part, empty tables."""
+        return cls(
+            pl.concat([pl.DataFrame(schema=CALLS), *(part.calls for part in parts)]),
+            pl.concat([pl.DataFrame(schema=RAN), *(part.ran for part in parts)]),
+            pl.concat([pl.DataFrame(schema=CAUSED), *(part.others for part in parts)]),
+        )
+
 
 def decoded(spans: pl.DataFrame, wanted: Wanted) -> pl.DataFrame:
-    """Return spans of the run as `DECODED`.
+    """Return the spans in slots as `DECODED`.
 
     Args:
         spans: rows of `SLOTS`.
@@ -165,23 +182,23 @@ def decoded(spans: pl.DataFrame, wanted: Wanted) -> pl.DataFrame:
 
 
 def names_of(ids: pl.Series, names: pl.Series, lost: int) -> pl.Series:
-    """Return the name of each id, `name`; `lost` where there is none.
+    """Return the name of each id as the column `name`; `lost` for an id without a name.
 
     Args:
         ids: UInt32.
         names: UInt32, by id.
-        lost: the name of ids that have none.
+        lost: the name of ids without a name.
     """
     known = ids.to_frame("id").select(pl.when(pl.col("id") < len(names)).then("id")).to_series()
     return names.gather(known).fill_null(lost).rename("name")
 
 
 def within(slots: pl.DataFrame, between: tuple[int, int]) -> pl.DataFrame:
-    """Return the slots that begin in a part of a store.
+    """Return the slots whose events begin in a part of the run.
 
     Args:
         slots: `SLOTS`.
-        between: the begin of the part, and its end or 0 for none; RAW times.
+        between: the begin and the end of the part, RAW; an end of 0 means the end of the run.
     """
     begins = pl.col("start_ns") >= between[0]
     return slots.filter(begins & (pl.col("start_ns") < between[1]) if between[1] else begins)

@@ -9,12 +9,12 @@ import polars as pl
 
 from ms_profiler.analysis.columns.row_parts import Choice, Integer
 
-#: ends of flows; `event` is the place of the event, in the order in which the flows are
+#: The ends of flows: `event` is the row of an event, by which the table is sorted. `ends`: whether the flow ends there.
 FLOWS = pl.Schema({"event": pl.UInt32, "id": pl.Int64, "ends": pl.Boolean})
 
 
 class EventKind(IntEnum):
-    """Kind of an event; the numbers are those of `msp_event_kind` in native/columns/perfetto.h."""
+    """The kind of an event, with the numbers of `msp_event_kind` in native/columns/perfetto.h."""
 
     SLICE = 0
     INSTANT = 1
@@ -23,22 +23,23 @@ class EventKind(IntEnum):
 
 @dataclass(frozen=True)
 class Truth:
-    """An argument that is true for some events, and that the other events do not have."""
+    """An argument whose only value is true; events without it lack the argument."""
 
     values: pl.Series
 
 
-#: argument of an event: a text, a whole number or true; absent if its row is null
+#: an argument of events: a text, a whole number or true; an event with null lacks the argument
 Argument: TypeAlias = Choice | Integer | Truth
 
 
 @dataclass(frozen=True)
 class Track:
-    """The places of events.
+    """A lane of the trace, to which events belong.
 
     Attributes:
-        uuid: the uuid in the trace.
-        crossing: fields of the TrackDescriptor, all but its uuid, of further tracks for slices that cross in this one.
+        uuid: the uuid of the track in the trace.
+        crossing: fields of the TrackDescriptor, without its uuid, for the further tracks that hold slices that would
+            cross others.
     """
 
     uuid: int
@@ -47,15 +48,16 @@ class Track:
 
 @dataclass(frozen=True)
 class Place:
-    """The place of events in a trace.
+    """The tracks of a trace, and the numbers that new packets and tracks get.
 
     Attributes:
         tracks: all tracks.
-        base_ns: no event of the trace is earlier.
-        sequence: number of the first sequence of packets that is free.
-        crossing_uuid: base of the uuids of tracks for crossing slices; the number of a sequence is added.
+        base_ns: a time at or before the first event of the trace.
+        sequence: number of the first free sequence of packets.
+        crossing_uuid: the uuid of a track for crossing slices is this number plus the number of its sequence.
         stride: the difference between the numbers of successive sequences.
-        further: all slices go to further tracks, because unknown slices may be open.
+        further: whether all slices go to further tracks, because other slices, which this call does not know, may be
+            open.
     """
 
     tracks: list[Track]
@@ -68,16 +70,16 @@ class Place:
 
 @dataclass(frozen=True)
 class TrackEvents:
-    """Events of one kind, by track and start, the longest first.
+    """Events of one kind, by track, start and falling duration.
 
     Attributes:
         kind: the kind of all rows.
         track: the number of the track in a `Place`, UInt32.
         start_ns: Int64.
-        end_ns: the end of slices, Int64.
-        value: the value of counters, Float64; the name of a counter is that of its track.
-        name: the name of slices and instants; none is null.
-        category: the category of slices and instants; none is null.
+        end_ns: the ends of slices, Int64; only slices have them.
+        value: the values of counters, Float64; only counters have them. A counter has the name of its track.
+        name: the names of slices and instants; no value is null.
+        category: the categories of slices and instants; no value is null.
         arguments: the arguments of slices and instants, by name.
         flows: `FLOWS`.
     """
@@ -93,11 +95,11 @@ class TrackEvents:
     flows: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=FLOWS))
 
     def moved(self, flow: int, ahead_ns: int) -> "TrackEvents":
-        """Return the events with other times, and with other numbers of flows where these are below `flow`.
+        """Return the events at earlier times; numbers of flows below `flow` grow by `flow`.
 
         Args:
-            flow: added to the numbers.
-            ahead_ns: subtracted from the times.
+            flow: the number that is added to the numbers of flows.
+            ahead_ns: the time that is subtracted from the times.
         """
         number = pl.col("id")
         return replace(
@@ -111,7 +113,7 @@ class TrackEvents:
         """Return the events in another order.
 
         Args:
-            order: their places, UInt32.
+            order: the row of each event of the result, UInt32.
         """
         flows = self.flows
         if flows.height:
@@ -135,18 +137,18 @@ class TrackEvents:
 
     @property
     def tables(self) -> list[list[str]]:
-        """Return the texts that events name: names, categories, and those of arguments, each table once."""
+        """Return the lists of texts that the events use: names, categories and texts of arguments, each list once."""
         choices = [self.name, self.category]
         choices += [each for each in self.arguments.values() if isinstance(each, Choice)]
         found: dict[int, list[str]] = {}
         for number, choice in enumerate(choices):
-            # names and categories are always the first two, counters have neither
+            # the first two lists are always names and categories; they are empty for counters
             texts = [] if choice is None else choice.texts.list
             found.setdefault(number if number < 2 else 2 + id(texts), [text or "" for text in texts])
         return list(found.values())
 
     def table_of(self, argument: Choice) -> int:
-        """Return the place in `tables` of the texts that an argument names."""
+        """Return the index in `tables` of the texts that an argument uses."""
         lists = [id(each.texts.list) for each in self.arguments.values() if isinstance(each, Choice)]
         return 2 + list(dict.fromkeys(lists)).index(id(argument.texts.list))
 

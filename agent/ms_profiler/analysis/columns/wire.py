@@ -1,4 +1,4 @@
-"""Fields of Protocol Buffers as bytes (https://protobuf.dev/programming-guides/encoding/)."""
+"""Encode fields of Protocol Buffers as bytes (https://protobuf.dev/programming-guides/encoding/)."""
 
 import struct
 from typing import Final
@@ -9,7 +9,7 @@ _LENGTH: Final = 2
 
 
 def varint(value: int) -> bytes:
-    """Return a whole number, seven bits a byte; a negative one in the two's complement of 64 bits.
+    """Encode a whole number with seven bits a byte; a negative number as the two's complement of 64 bits.
 
     Args:
         value: from -2^63 to 2^64 - 1.
@@ -24,7 +24,7 @@ def varint(value: int) -> bytes:
 
 
 def integer(field: int, value: int) -> bytes:
-    """Return a field that holds a whole number, an enumeration or a truth."""
+    """Return a field that holds a whole number, an enumeration or a Boolean."""
     return varint(field << 3 | _VARINT) + varint(value)
 
 
@@ -39,7 +39,7 @@ def double(field: int, value: float) -> bytes:
 
 
 def message(field: int, *parts: bytes) -> bytes:
-    """Return a field that holds a message, made of its fields."""
+    """Return a field that holds a message; the message is given by its encoded fields."""
     content = b"".join(parts)
     return varint(field << 3 | _LENGTH) + varint(len(content)) + content
 

@@ -1,1 +1,1 @@
-"""Compare runs: the digest of a run, and the differences of two runs."""
+"""Compare runs: condense each run to a digest, and explain the differences between two runs."""

@@ -1,9 +1,9 @@
 """Explain why the steps of two runs differ, by contributors that add up to the change.
 
-Every moment of a step is in one cell (`moments`), so the differences of the cells add up. Cells that belong together
-form one contributor: waits of one kind, or the work of the innermost module that has most of the change. When
-everything takes longer by the same factor, the cause is the machine, or something that the whole job depends on, and
-not a module. That is a contributor of its own, and it is subtracted from the modules.
+Every moment of a step is in one cell (`moments`), so the differences of the cells add up. A contributor sums up cells
+that belong together: waits of one kind, or the work of the innermost module that has most of the change. If everything
+takes longer by the same factor, the cause is not a module but the machine, or something that the whole job depends on.
+The change by this factor is a separate contributor, and it is subtracted from the changes of the modules.
 """
 
 from bisect import bisect_left
@@ -27,29 +27,29 @@ SMALL: Final = "small differences"
 UNEXPLAINED: Final = "unexplained"
 #: contributors that come from the machine and not from the job
 MACHINE: Final = (ALIKE, bounds.RUNNABLE)
-#: a contributor is shown from this part of the change on
-TOLD: Final = 0.1
-#: and from this part of the step before on
+#: a contributor is shown if it is at least this part of the change
+SHOWN: Final = 0.1
+#: and if it is at least this part of the first run's step
 LEAST: Final = 0.01
-#: the usual variation of steps hides no contributor that is larger than this part of the step
+#: a contributor that is larger than this part of the step is shown even if steps usually vary more
 MOST: Final = 0.05
-#: change of the step from which on it is remarkable, unless steps usually vary by more
+#: a change is remarkable if it is larger than both this part of the step and the usual variation of steps
 REMARKABLE: Final = 0.05
 #: a factor nearer to 1 than this counts as 1
 EVEN: Final = 0.02
-#: number of modules (or phases outside of modules) that have to agree in a factor
+#: a common factor needs at least this many modules (or phases outside of modules)
 AGREEING: Final = 5
 #: a module counts towards the factor if it takes at least this share of a step
 ASKED: Final = 0.005
-#: a change of a module beyond the common factor is more than noise from this part of the module's time on
+#: a change of a module beyond the common factor is noise if it is smaller than this part of the module's time
 BEYOND: Final = 0.1
-#: and from this multiple of the modules' usual distance from the factor on
+#: or if it is smaller than this multiple of the modules' usual distance from the factor
 APART: Final = 2.5
-#: the machine is named before the job if its part of the change is so many times larger
+#: the machine is named as the cause if its part of the change is this many times as large as the job's part
 WEIGHT: Final = 2
-#: an inner module is the cause instead of the outer one from this part of the outer one's change on
+#: inner modules are the cause instead of the outer module if they have at least this part of its change
 INSIDE: Final = 0.7
-#: these are waits of their own, whatever module they are in
+#: parts of a step whose cells form one contributor each, whatever module they are in
 _WAITS: Final = (bounds.DATA, bounds.COMPILE, bounds.CHECKPOINT, bounds.GARBAGE, bounds.RUNNABLE)
 _OF_DEVICE: Final = (critical_path.COPY, critical_path.GAP)
 
@@ -61,16 +61,16 @@ class Contributor:
     """A part of the change of the step time.
 
     Attributes:
-        kind: part of `metrics.bounds`, "module", "outside", "kernel", "alike", "small differences", "unexplained".
+        kind: a part of `metrics.bounds`, or "module", "outside", "kernel", "alike", "small differences", "unexplained".
         name: the name for people.
-        module: its path in the second run, or in the first one where it is gone; empty if the contributor is no module.
-        was: its path in the first run, where that is another one.
-        before_ns: ns per step.
-        after_ns: ns per step.
-        change_ns: its change, without the change that everything has in common.
-        share: the share of the change of the step time; 0 if the step time did not change.
-        evidence: its evidence, in words with numbers.
-        told: it is large enough to be shown.
+        module: the module's path in the second run, or in the first if the second lacks it; empty if it is no module.
+        was: the module's path in the first run, if it differs from `module`; else empty.
+        before_ns: ns per step in the first run.
+        after_ns: ns per step in the second run.
+        change_ns: the change, ns per step, without the change by the common factor.
+        share: `change_ns` as a share of the change of the step time; 0 if the step time did not change.
+        evidence: the evidence for the contributor, in words with numbers.
+        told: whether the contributor is large enough to be shown.
     """
 
     kind: str
@@ -90,13 +90,14 @@ class Causes:
     """Why step times differ.
 
     Attributes:
-        before_ns: median step.
-        after_ns: median step.
-        spread: usual variation of steps, as a part of the step. remarkable: the change, or a contributor that is not
-        the machine, is larger than the spread, and than `REMARKABLE`.
-        factor: the factor by which everything changed alike.
-        contributors: the largest change first; they add up to the change exactly. The last two are the small
-            differences and the unexplained rest.
+        before_ns: the median step of the first run.
+        after_ns: the median step of the second run.
+        spread: the usual variation of steps, as a part of the step.
+        remarkable: whether the change of the step, or a contributor other than the machine, is larger than both
+            `spread` and `REMARKABLE`.
+        factor: the common factor by which all computing changed; 1 if there is none.
+        contributors: the contributors, the largest change first. They add up to the change of the step exactly. The
+            last two are the small differences and the unexplained rest.
     """
 
     before_ns: int
@@ -118,11 +119,11 @@ class Causes:
 
 
 def causes(before: Sequence[Digest], after: Sequence[Digest]) -> Causes:
-    """Return why the steps of some runs take longer, or shorter, than those of others.
+    """Return the reasons why the step time differs between two sets of runs.
 
     Args:
-        before: runs of one job.
-        after: runs of another one.
+        before: the first set: runs of one job.
+        after: the second set: runs of another job or version.
     """
     first, second = repeats.typical(before), repeats.typical(after)
     spread = max(repeats.spread(before), repeats.spread(after))
@@ -130,12 +131,12 @@ def causes(before: Sequence[Digest], after: Sequence[Digest]) -> Causes:
 
 
 def between(first: Digest, second: Digest, matches: Sequence[matching.Match], spread: float) -> Causes:
-    """Return why the steps of a run take longer, or shorter, than those of another one.
+    """Return the reasons why the step time differs between two runs.
 
     Args:
         first: the run before.
         second: the run after.
-        matches: their modules, of `matching.match`.
+        matches: the modules of both, the result of `matching.match`.
         spread: usual variation of steps, as a part of the step.
     """
     was = {each.after: each.before for each in matches if each.before is not None and each.after is not None}
@@ -144,7 +145,7 @@ def between(first: Digest, second: Digest, matches: Sequence[matching.Match], sp
     factor = pairs.factor()
     change = second.step.median_ns - first.step.median_ns
     floor = max(LEAST, min(spread, MOST)) * first.step.median_ns
-    found = [*pairs.waits(), *pairs.modules(factor, max(TOLD * abs(change), floor))]
+    found = [*pairs.waits(), *pairs.modules(factor, max(SHOWN * abs(change), floor))]
     if factor != 1:
         found.append(pairs.alike(factor))
     known = [
@@ -152,35 +153,34 @@ def between(first: Digest, second: Digest, matches: Sequence[matching.Match], sp
             each,
             was=was.get(each.module) or "" if was.get(each.module) != each.module else "",
             share=each.change_ns / change if change else 0.0,
-            told=each.kind != SMALL and abs(each.change_ns) >= max(TOLD * abs(change), floor),
+            told=each.kind != SMALL and abs(each.change_ns) >= max(SHOWN * abs(change), floor),
         )
         for each in found
         if each.change_ns
     ]
-    told = sorted((each for each in known if each.told), key=lambda each: (-_toward(each, change), each.name))
+    shown = sorted((each for each in known if each.told), key=lambda each: (-_toward(each, change), each.name))
     small = [each for each in known if not each.told]
     rest = change - sum(each.change_ns for each in known)
     ends = (_sum(SMALL, small, change), _rest(first, second, rest, change))
     large = max(REMARKABLE, spread) * first.step.median_ns
-    remarkable = abs(change) > large or any(abs(each.change_ns) > large for each in told if each.kind not in MACHINE)
-    return Causes(first.step.median_ns, second.step.median_ns, spread, remarkable, factor, (*told, *ends))
+    remarkable = abs(change) > large or any(abs(each.change_ns) > large for each in shown if each.kind not in MACHINE)
+    return Causes(first.step.median_ns, second.step.median_ns, spread, remarkable, factor, (*shown, *ends))
 
 
 def step_at_speed_of(reference: Digest, run: Digest) -> float | None:
-    """Return the median step of a run, its computing divided by the factor that all of it has in common beside another
-    run, ns.
+    """Return the median step, ns, that a run would have at the speed of another run.
 
     Args:
         reference: the run whose speed counts.
         run: a run of the same or nearly the same job.
 
     Returns:
-        None where too few modules tell a factor.
+        The median step with its computing divided by the common factor; None if too few modules agree in a factor.
     """
     matches = matching.match(reference, run)
     now = {each.before: each.after for each in matches if each.before is not None and each.after is not None}
     pairs = _Pairs(reference, run, now)
-    if not pairs.tell_speed():
+    if not pairs.has_factor():
         return None
     return run.step.median_ns - pairs.computing_ns() * (1 - 1 / pairs.factor())
 
@@ -206,12 +206,12 @@ def _rest(first: Digest, second: Digest, rest: int, change: int) -> Contributor:
 
 
 class _Pairs:
-    """The cells of two runs, side by side.
+    """The cells of two runs by contributor, side by side.
 
     Args:
         first: the run before.
         second: the run after.
-        now: path in the second run of each module that both have.
+        now: path in the first run -> path in the second run, for each module of both.
     """
 
     def __init__(self, first: Digest, second: Digest, now: dict[str, str]) -> None:
@@ -223,15 +223,15 @@ class _Pairs:
                 self.cells.setdefault(_key(known), ([], []))[side].append(known)
         self.ns = {key: (_total(before), _total(after)) for key, (before, after) in self.cells.items()}
 
-    def tell_speed(self) -> bool:
-        """Return whether there are enough modules for a common factor."""
+    def has_factor(self) -> bool:
+        """Return whether the runs have enough modules for a common factor."""
         return len(self._ratios()) >= AGREEING
 
     def factor(self) -> float:
-        """Return the factor by which all computing changed; 1 if it did not change, or not alike.
+        """Return the factor by which all computing changed; 1 if it did not change, or not by a common factor.
 
-        It is the median over modules, or that over their time, whichever is nearer to 1: so neither many small modules
-        nor a single large one decides.
+        The result is the median of the modules' factors, either unweighted or weighted by time: the one nearer to 1. So
+        neither many small modules nor a single large module decides.
         """
         known = self._ratios()
         if len(known) < AGREEING:
@@ -245,7 +245,7 @@ class _Pairs:
         return found if abs(found - 1) >= EVEN else 1.0
 
     def _ratios(self) -> list[tuple[float, int]]:
-        """Return the factor by which each larger module changed, and its time, sorted by factor."""
+        """Return (factor, time before in ns) of each module with at least `ASKED` of the step, sorted by factor."""
         least = ASKED * self.first.told_ns
         return sorted(
             (after / before, before)
@@ -254,32 +254,32 @@ class _Pairs:
         )
 
     def computing_ns(self) -> int:
-        """Return the time of all computing in a step of the second run, ns."""
+        """Return the computing time of a step of the second run, ns."""
         return sum(after for (kind, _), (_, after) in self.ns.items() if kind in (MODULE, OUTSIDE, KERNEL))
 
     def alike(self, factor: float) -> Contributor:
-        """Return the contributor of everything that changed by one factor."""
+        """Return the contributor for the change by the common factor."""
         found = [before for (kind, _), (before, _) in self.ns.items() if kind in (MODULE, OUTSIDE, KERNEL)]
         whole, more = sum(found), sum(round(before * factor) - before for before in found)
         name = f"everything alike, by a factor of {factor:.2f}"
-        told = evidence.machine(self.first, self.second)
-        return Contributor(ALIKE, name, "", "", whole, whole + more, more, 0.0, told, False)
+        reason = evidence.machine(self.first, self.second)
+        return Contributor(ALIKE, name, "", "", whole, whole + more, more, 0.0, reason, False)
 
     def waits(self) -> list[Contributor]:
-        """Return the contributors that are waits, and no work of a module."""
+        """Return the contributors that are waits."""
         found = []
         for key, (before, after) in self.ns.items():
             kind, name = key
             if kind in (MODULE, OUTSIDE, KERNEL):
                 continue
-            told = evidence.of_wait(kind, self.first, self.second, *self.cells[key])
+            reason = evidence.of_wait(kind, self.first, self.second, *self.cells[key])
             title = evidence.TITLES.get(kind, kind) + (f": {name}" if name else "")
             module = name if kind == bounds.SYNC else ""
-            found.append(Contributor(kind, title, module, "", before, after, after - before, 0.0, told, False))
+            found.append(Contributor(kind, title, module, "", before, after, after - before, 0.0, reason, False))
         return found
 
     def modules(self, factor: float, least: float) -> list[Contributor]:
-        """Return the contributors of modules, and of code outside of modules, beyond the common factor.
+        """Return the contributors for changes of modules, and of code outside of modules, beyond the common factor.
 
         Args:
             factor: the result of `factor`.
@@ -291,9 +291,9 @@ class _Pairs:
             if key[0] in (MODULE, OUTSIDE, KERNEL)
         }
         if factor != 1:
-            # deviations near the common factor are noise, and must not appear as a cause
+            # small deviations from the common factor are noise, and must not appear as a cause
             apart = max(BEYOND, APART * self._apart(factor))
-            # a time cannot fall below 0: for a smaller time, the inverse of the ratio counts
+            # compared with the smaller of the expected and the real time: no time can fall below 0
             more = {
                 key: each if abs(each) >= apart * min(self.ns[key][0] * factor, self.ns[key][1]) else 0
                 for key, each in more.items()
@@ -316,24 +316,24 @@ class _Pairs:
         return found
 
     def _apart(self, factor: float) -> float:
-        """Return the modules' usual distance from the common factor, as a part of their time."""
+        """Return the median deviation of the modules from the common factor, as a part of their time."""
         return median(abs(ratio / factor - 1) for ratio, _ in self._ratios())
 
     def _contributor(self, kind: str, name: str, keys: list[_Key], more: dict[_Key, int]) -> Contributor:
         before, after = (sum(self.ns[key][side] for key in keys) for side in (0, 1))
         cells = tuple([cell for key in keys for cell in self.cells[key][side]] for side in (0, 1))
-        told = evidence.of_work(self.first, self.second, *cells)
+        reason = evidence.of_work(self.first, self.second, *cells)
         title = evidence.title(kind, name, self.first, self.second, *cells)
         change = sum(more[key] for key in keys)
         module = name if kind == MODULE else ""
-        return Contributor(kind, title, module, "", before, after, change, 0.0, told, False)
+        return Contributor(kind, title, module, "", before, after, change, 0.0, reason, False)
 
 
 class _Tree:
-    """Modules with the change of their time.
+    """A tree of modules with the change of their times.
 
     Args:
-        more: ns, of the module alone, by path.
+        more: path -> change of the module without the modules in it, ns.
     """
 
     def __init__(self, more: dict[str, int]) -> None:
@@ -356,7 +356,7 @@ class _Tree:
         return sum(self.own[name] for name in self.inside[path])
 
     def explained(self, least: float) -> list[tuple[str, list[str]]]:
-        """Return the modules that explain the change, each with the inner modules whose time it includes.
+        """Return the modules that explain the change, each with the inner modules whose change it includes.
 
         Args:
             least: smallest change that is shown, ns.
@@ -373,16 +373,16 @@ class _Tree:
         if not large or not (opposed or (few and most)):
             return [(path, self.inside[path])]
         found = [each for child in large for each in self._explained(child, least)]
-        told = {name for _, names in found for name in names}
-        rest = [name for name in self.inside[path] if name not in told]
+        combined = {name for _, names in found for name in names}
+        rest = [name for name in self.inside[path] if name not in combined]
         return [*found, (path, rest)] if rest else found
 
 
 def _key(cell: Cell) -> _Key:
-    """Return the contributor that a cell belongs to."""
+    """Return the kind and the name of the contributor to which a cell belongs."""
     if cell.part in _WAITS or cell.part in _OF_DEVICE:
         return cell.part, ""
-    # on a processor an exchange is an operator as well
+    # on a processor, an operator exchanges the data, so its cells are found by its name
     if cell.part == bounds.COMMUNICATION or cell.what.startswith(COLLECTIVE):
         return bounds.COMMUNICATION, ""
     if cell.part == bounds.SYNC:

@@ -1,4 +1,4 @@
-"""Compare two runs, or two sets of runs, the largest difference first; `compare.schema.json` describes the result."""
+"""Compare two runs, or two sets of runs; `compare.schema.json` describes the result."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -9,11 +9,11 @@ from ms_profiler.analysis.comparison.causes import Causes, between
 from ms_profiler.analysis.comparison.digest import Digest, Module, Named
 from ms_profiler.errors import NotComparableError
 
-#: version of the form of the JSON
+#: version of the JSON's form
 VERSION: Final = 1
-#: name of the source of steps if nothing marked any: the whole run counts as one step
+#: name of the source of steps in a run without step marks, which counts as one step
 _WHOLE_RUN: Final = "whole_run"
-#: properties of machine, versions and workload, with their titles
+#: property of machine, versions and workload -> its title
 _DIFFERENCES: Final = {
     "cpu": "processor",
     "cores": "processors",
@@ -28,7 +28,7 @@ _DIFFERENCES: Final = {
     "modules": "modules",
 }
 _MEMORY: Final = {"host": "host", "device": "device", "allocated": "tensors"}
-#: two runs with a smaller share of kernel names in common ran on different kinds of devices
+#: if a smaller share of the kernel names is common to two runs, they ran on different kinds of devices
 KIN: Final = 0.1
 
 
@@ -37,15 +37,16 @@ class Side:
     """One side of the comparison.
 
     Attributes:
-        source: directory or file, as it was named.
-        runs: number of runs. step_ns: median over the runs of the median steady step.
+        source: directory or file, as the user named it.
+        runs: number of runs.
+        step_ns: median over the runs of the median steady step.
         least_ns: smallest of these medians.
         most_ns: largest of these medians.
-        steps: steady steps of the run with fewest.
-        first_ns: the time from the first record to the end of the first step; None where it is not known.
+        steps: the number of steady steps in the run with the fewest.
+        first_ns: the time from the first record to the end of the first step; None if unknown.
         ranks: numbers of the ranks that were read.
-        expected: ranks of the launch.
-        dropped: records that were dropped for lack of room, in all runs.
+        expected: number of ranks of the launch.
+        dropped: number of records of all runs that were dropped for lack of room.
     """
 
     source: str
@@ -66,8 +67,8 @@ class Row:
 
     Attributes:
         name: the name of the figure.
-        before: None where only the second run has it.
-        after: None where only the first run has it.
+        before: its value in the first run; None if only the second run has it.
+        after: its value in the second run; None if only the first run has it.
         difference: after - before; a missing value counts as 0.
         unit: "ns", "bytes", or "" for a count.
     """
@@ -85,11 +86,11 @@ class NamedRow:
 
     Attributes:
         name: the name of the operators or kernels.
-        before_ns: ns per step; None where only the second run has them.
-        after_ns: ns per step; None where only the first run has them.
+        before_ns: ns per step in the first run; None if only the second run has them.
+        after_ns: ns per step in the second run; None if only the first run has them.
         difference_ns: after - before.
-        before_count: number per step; 0 where there are none.
-        after_count: like `before_count`.
+        before_count: number per step in the first run; 0 if it has none.
+        after_count: number per step in the second run; 0 if it has none.
     """
 
     name: str
@@ -106,15 +107,15 @@ class ModuleRow:
 
     Attributes:
         name: its path in the second run; if the module is gone, its path in the first run.
-        was: its path in the first run; None where it is new.
+        was: its path in the first run; None if only the second run has it.
         matched: how it was matched: "name", "structure", "class", "operators", "order"; empty if only one run has it.
-        before_ns: ns per step, with all modules inside; None if it is new.
-        after_ns: likewise; None if it is gone.
+        before_ns: ns per step in the first run, with all modules inside; None if only the second run has it.
+        after_ns: ns per step in the second run, with all modules inside; None if only the first run has it.
         difference_ns: after - before.
-        forward_ns: change of the forward pass.
-        backward_ns: like `forward_ns`.
-        optimizer_ns: like `forward_ns`.
-        self_ns: change of its own time, without the modules inside.
+        forward_ns: change of its forward pass, ns per step.
+        backward_ns: change of its backward pass.
+        optimizer_ns: change of its optimizer.
+        self_ns: change of its time without the modules inside.
     """
 
     name: str
@@ -149,20 +150,21 @@ class Comparison:
     """The differences between two runs, or two sets of them.
 
     Attributes:
-        version: the version of this form. before: the first side.
+        version: the version of the JSON's form.
+        before: the first side.
         after: the second side.
         causes: the reasons why step times differ.
-        phases: ns per step.
-        bounds: ns per step of each part that bounds it.
-        modules: the largest difference first, as in the next tables.
-        operators: their self time, ns per step.
-        kernels: their time, ns per step.
-        callers: ns per step in which kernels computed, by the outermost operator that launched them, whose name is the
-            same on each device; empty where no kernel's operator is known.
-        counts: the counts of a step, then of the run.
+        phases: ns per step of each phase.
+        bounds: ns per step of each part that bounds the step.
+        modules: the modules, the largest difference first, as in the next tables.
+        operators: self times of operators, ns per step.
+        kernels: times of kernels, ns per step.
+        callers: ns per step in which kernels computed, by the outermost operator that launched them, because the name
+            of an operator is the same on each device; empty if no kernel's operator is known.
+        counts: the counts of a step, then the counts of the whole run.
         memory: peak memory.
         differences: the differences of machine, versions and workload.
-        notes: limits of the comparison, a sentence each.
+        notes: the limits of the comparison, one sentence each.
     """
 
     version: int
@@ -189,12 +191,12 @@ def compare(before: Sequence[Digest], after: Sequence[Digest], names: tuple[str,
     """Return the differences between two runs, or two sets of repeated runs.
 
     Args:
-        before: results of `runs.digests`, at least one.
-        after: like `before`.
+        before: the first side: results of `runs.digests`, at least one.
+        after: the second side: results of `runs.digests`, at least one.
         names: names of the two sides.
 
     Raises:
-        NotComparableError: a run has no steps where the other one has some.
+        NotComparableError: one run has steps and the other run has none.
     """
     for name, found in zip(names, (before, after), strict=True):
         if any(run.step.count == 0 for run in found):
@@ -272,7 +274,7 @@ def _named(before: Sequence[Named], after: Sequence[Named]) -> tuple[NamedRow, .
 
 
 def by_name(items: Sequence[Named]) -> dict[str, tuple[int, float]]:
-    """Return ns and calls of a step by name; kernels of one name may be of several types.
+    """Return ns and calls per step by name, summed up over the kinds of one name.
 
     Args:
         items: operators or kernels of a digest.

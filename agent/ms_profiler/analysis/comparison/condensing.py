@@ -1,4 +1,4 @@
-"""Make the digest of one result, which is a rank or a trace."""
+"""Make the digest of one result: a rank of a job, or a trace."""
 
 import os
 from typing import Final
@@ -24,13 +24,13 @@ from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.analysis.metrics.steps import settled
 from ms_profiler.store.format import Category
 
-#: part of the steps after the first ones from which on compiling counts as their regular work
+#: compiling counts as regular work if more than this part of the steps after the first `WARMING` compile
 REPEATED: Final = 0.1
-#: first steps, in which a job may compile its graphs
+#: number of first steps in which a job usually compiles its graphs
 WARMING: Final = 5
-#: number of operators, kernels and modules in a digest, those with most time
+#: largest number of operators, of kernels and of modules in a digest; those with most time are kept
 MOST: Final = 500
-#: options of a recording that change the counts
+#: names of the recording's options that change the counts
 _OPTIONS: Final = ("op_time", "profiler_level", "record_shapes", "with_stack", "profile_memory", "profile_framework")
 
 
@@ -81,9 +81,9 @@ def condense(measures: Measures) -> Digest:
 
 
 def _warming(measures: Measures) -> list[int]:
-    """Return the rows of the steps that compiled and do not count.
+    """Return the rows of the steps that are left out because they compiled.
 
-    If compiling is repeated, steps after the first `WARMING` count.
+    If steps compile again and again, only the first `WARMING` steps are left out.
     """
     known = measures.steps.table.with_row_index("row").filter("recorded")["row"].to_list()
     compiled = set(measures.compiled)
@@ -165,13 +165,13 @@ def _modules(measures: Measures, rows: list[int]) -> tuple[Module, ...]:
 
 
 def _classes(measures: Measures) -> dict[str, str]:
-    """Return the class of each module, where its kernels name it."""
+    """Return module -> class, for the modules whose kernels name their class."""
     known = measures.stream.names.drop_nulls(["module", "class"])
     return dict(known.select("module", "class").iter_rows())
 
 
 def _orders(measures: Measures) -> dict[str, int]:
-    """Return the position of each module among all, by their first call."""
+    """Return module -> position in the order of the modules' first calls."""
     recording = measures.recording
     called = recording.spans.filter(pl.col("category") == int(Category.MODULE))
     first = called.group_by("name").agg(pl.col("start_ns").min()).sort("start_ns", "name")

@@ -1,4 +1,4 @@
-"""Count the work of a step, and read the peak memory: figures that differ little from run to run."""
+"""Count the work of a step, and find the peak memory: these figures differ little from run to run."""
 
 import re
 from collections.abc import Iterator
@@ -25,19 +25,19 @@ RECOMPILES: Final = "recompiles"
 GRAPHS: Final = "graphs"
 BREAKS: Final = "graph_breaks"
 COMPILED: Final = "compiled_steps"
-#: names of the counts of a step, in the order in which they are shown, and of those of a run
+#: names of the counts of a step and, in `OF_RUN`, of a run, in the order in which they are shown
 NAMES: Final = (OPERATORS, KERNELS, COPIES, COPIED, SYNCHRONISATIONS, COLLECTIVES, EXCHANGED)
 OF_RUN: Final = (RECOMPILES, GRAPHS, BREAKS, COMPILED)
-#: counts in bytes
+#: names of the counts whose unit is bytes
 BYTES: Final = (COPIED, EXCHANGED)
 
-#: operators and primitives that copy a tensor, for runs in which no device reports copies
+#: operators and primitives that copy a tensor; they are counted if no device reports copies
 _COPYING: Final = ("aten::copy_", "TensorMove", "Copy")
-#: forms of results that list copies on a device apart from tasks
+#: forms of results that list a device's copies in a separate table
 _COPIES_TOLD: Final = (Form.KINETO, Form.CUPTI, Form.MSPTI)
 #: prefix of the names of operators that exchange data with other ranks
 COLLECTIVE: Final = "c10d::"
-#: begin of the name of a function with which Dynamo continues after a graph break
+#: name of a function with which Dynamo continues after a graph break
 _RESUMED: Final = re.compile(r"torch_dynamo_resume_in_\S+")
 
 
@@ -47,7 +47,7 @@ def counts(measures: Measures, found: Diagnosis, rows: list[int]) -> dict[str, C
     Args:
         measures: the measures of the run.
         found: the diagnosis of the run.
-        rows: the steady steps whose content is known.
+        rows: the rows of the steady steps whose content is known.
     """
     return dict(_of_steps(measures, found, rows)) | _of_run(measures, found)
 
@@ -115,9 +115,9 @@ def _of_steps(measures: Measures, found: Diagnosis, rows: list[int]) -> Iterator
         yield COPIES, _each(_rows(operators.filter(names)["start_ns"], table), rows)
     yield SYNCHRONISATIONS, _each(_synchronising(measures, found, table), rows)
     calls = measures.calls
-    # PyTorch's exchanges from C++ are calls only where their bytes are known
-    asked = (recording.names.str.starts_with(COLLECTIVE)).gather(operators["name"])
-    placed = _rows(operators.filter(asked)["start_ns"], table)
+    # exchanges that PyTorch starts from C++ count only if their bytes are known
+    exchanges = (recording.names.str.starts_with(COLLECTIVE)).gather(operators["name"])
+    placed = _rows(operators.filter(exchanges)["start_ns"], table)
     yield COLLECTIVES, _each(placed if len(placed) > calls.height else calls["step"], rows)
     # in some results of other tools, exchanges have no bytes
     known = bool((calls["bytes"] > 0).any()) if calls.height else not len(placed)
@@ -126,28 +126,28 @@ def _of_steps(measures: Measures, found: Diagnosis, rows: list[int]) -> Iterator
 
 
 def _synchronising(measures: Measures, found: Diagnosis, table: pl.DataFrame) -> pl.Series:
-    """Return the step of each read of a value, and of each call that waits for a device."""
+    """Return the row of the step of each synchronisation: a read of a value, or a call that waits for a device."""
     device = measures.recording.device
     reads = found.reads["step"]
     if device is None or device.waits.is_empty():
         return reads
-    asked = device.waits.filter(pl.col("name").str.contains("synchronize"))
-    waits = _rows(asked["start_ns"], table)
+    calls = device.waits.filter(pl.col("name").str.contains("synchronize"))
+    waits = _rows(calls["start_ns"], table)
     return waits if len(waits) >= len(reads) else reads
 
 
 def _rows(times: pl.Series, table: pl.DataFrame) -> pl.Series:
-    """Return the row of the step that contains each time."""
+    """Return for each time the row of the step that contains it."""
     return table["row"].gather(intervals.locate(times, table))
 
 
 def _each(placed: pl.Series, rows: list[int], amount: pl.Series | None = None) -> Count:
-    """Return the count, or the sum of an amount, in each of some steps."""
+    """Return the median, least and most over some steps of the count, or of the sum of an amount, in a step."""
     one = pl.repeat(1, len(placed), dtype=pl.Int64, eager=True) if amount is None else amount.cast(pl.Int64)
     summed = pl.DataFrame({"row": placed.cast(pl.UInt32), "n": one}).drop_nulls("row").group_by("row").agg(pl.sum("n"))
     every = pl.DataFrame({"row": rows}, schema={"row": pl.UInt32})
     found = every.join(summed, on="row", how="left")["n"].fill_null(0).sort().to_list()
-    # the lower median of an even number of steps: the count of a real step
+    # for an even number of steps the lower median, because it is the count of a real step
     return Count(float(found[(len(found) - 1) // 2]), float(found[0]), float(found[-1]))
 
 

@@ -1,7 +1,7 @@
-"""The digest of a run: everything that a comparison needs, small enough to be stored beside the code.
+"""The digest of a run: all figures that a comparison needs, small enough to be stored beside the code.
 
-A digest describes one launch with all its ranks: times and counts are means over the ranks, for a step. It is a plain
-value: `Digest.from_dict` reverses `Digest.to_dict`, and an earlier version ignores fields that a later one adds.
+A digest describes one launch with all its ranks. Times and counts are those of a step, as means over the ranks.
+`Digest.from_dict` reverses `Digest.to_dict`; it ignores fields that a later version of ms-profiler added.
 """
 
 from dataclasses import asdict, dataclass, fields, is_dataclass
@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar, Union, get_args, get_origin, get_type_hi
 
 from ms_profiler.errors import StoreError
 
-#: version of the form of a digest; a reader refuses later ones
+#: version of the form of a digest; a reader refuses digests of later versions
 VERSION: Final = 1
 
 
@@ -19,14 +19,15 @@ class StepTime:
     """Duration of the steps.
 
     Attributes:
-        median_ns: the median of the steady steps: those after the first, without those that compiled, unless more than
-            a tenth of those after the first five do.
+        median_ns: the median of the steady steps. The first step and steps that compiled are not steady. If more than a
+            tenth of the steps after the first five compiled, steps after the first five are steady although they
+            compiled.
         first_ns: the time from the first record of the run to the end of its first step; None if another tool recorded
             it.
         durations_ns: the duration of each steady step of the slowest rank, in order.
         count: the number of steady steps.
         total: all steps of the run.
-        source: source that decides where a step ends.
+        source: the source of the step marks, which tell where a step ends.
     """
 
     median_ns: int
@@ -42,13 +43,14 @@ class Cell:
     """A part of the time of a step, see `moments.cells`; all cells of a run add up to `Digest.told_ns`.
 
     Attributes:
-        part: part of `bounds`, such as computing.
+        part: a part of the step, see `metrics.bounds`, such as computing.
         phase: a phase of `phases`, or "device" for steps on a device.
         module: path of the module that owns the moment; empty if none does.
         stage: forward, backward, recompute, optimizer, or empty.
         what: operator, kernel or span; empty if unknown.
-        caller: outermost operator that launched the kernel; its name is the same on every device, unlike the kernel's.
-        ns: a step.
+        caller: the outermost operator that launched the kernel. The name of an operator is the same on every device;
+            the name of a kernel is not.
+        ns: nanoseconds per step.
     """
 
     part: str
@@ -65,15 +67,15 @@ class Module:
     """A module, or an optimizer.
 
     Attributes:
-        path: from the outermost on, with dots.
+        path: the names of the modules from the outermost on, with dots between them.
         kind: its class; empty if unknown.
-        order: position among all modules by their first call, or by the order of the tree.
+        order: its position among all modules in the order of their first calls, or in the order of the module tree.
         calls: number per step; None if unknown.
-        forward_ns: ns per step, with all modules inside; likewise the next ones.
-        backward_ns: like `forward_ns`.
-        optimizer_ns: like `forward_ns`.
-        total_ns: like `forward_ns`.
-        self_ns: its own time.
+        forward_ns: ns per step of the forward pass, with all modules inside.
+        backward_ns: ns per step of the backward pass, with all modules inside.
+        optimizer_ns: ns per step of the optimizer, with all modules inside.
+        total_ns: ns per step of all of these.
+        self_ns: ns per step without the modules inside.
     """
 
     path: str
@@ -94,8 +96,8 @@ class Named:
     Attributes:
         name: the name of the operator, or of the kernel.
         kind: its type; empty for operators.
-        count: a step.
-        ns: a step: self time of an operator.
+        count: the number per step.
+        ns: nanoseconds per step; for an operator, its self time.
     """
 
     name: str
@@ -106,12 +108,12 @@ class Named:
 
 @dataclass(frozen=True)
 class Count:
-    """A count.
+    """A count of a step or of a run, such as the number of kernels.
 
     Attributes:
-        value: median of the steps; or the count of the whole run.
-        least: smallest count of a steady step; `value` itself for a count of the whole run.
-        most: like `least`.
+        value: the median of the steady steps, or the count of the whole run.
+        least: the smallest count of a steady step; `value` itself for a count of the whole run.
+        most: the largest count of a steady step; `value` itself for a count of the whole run.
         per: "step" or "run".
     """
 
@@ -142,8 +144,8 @@ class Memory:
 
     Attributes:
         host: the memory of the training process, without mapped files.
-        device: reserved from the device; if unknown, allocated to tensors.
-        allocated: allocated to tensors by the framework's allocator.
+        device: the memory reserved from the device; if unknown, the memory allocated to tensors.
+        allocated: the memory that the framework's allocator allocated to tensors.
     """
 
     host: int | None
@@ -153,13 +155,13 @@ class Memory:
 
 @dataclass(frozen=True)
 class Hint:
-    """An advice, as in `advice`.
+    """An advice of `metrics.advice`.
 
     Attributes:
         cause: the name of the cause, for programs.
         what: the subject, in a word or two.
-        share: the share of the steps.
-        evidence: the numbers that support it.
+        share: the share of the time of the steps that the cause takes.
+        evidence: the numbers that support the advice.
         action: a remedy to try.
     """
 
@@ -175,12 +177,12 @@ class Completeness:
     """Missing parts of a run.
 
     Attributes:
-        expected: ranks of the launch.
-        present: numbers of the ranks whose results were read.
-        dropped: records that were dropped for lack of room.
-        damaged: records and files that could not be read.
-        ended: how the stepping process of each rank ended: "exit", "exception: ...", "killed", "running", or empty
-            where another tool recorded it.
+        expected: number of ranks of the launch.
+        present: the numbers of the ranks whose results were read.
+        dropped: number of records that were dropped for lack of room.
+        damaged: number of records and files that could not be read.
+        ended: how the stepping process of each rank ended: "exit", "exception: ...", "killed", "running", or empty if
+            another tool recorded the run.
     """
 
     expected: int
@@ -203,7 +205,7 @@ class Fingerprint:
         cpu: model of the processor.
         cores: processors that the job may use.
         device: the accelerator, or "CPU".
-        host: name of the machine, for people only: each container has a new one.
+        host: name of the machine, for people only: each container has a new name.
         python: the version of Python.
         framework: name and version.
         profiler: version of the profiler that recorded it.
@@ -232,27 +234,28 @@ class Fingerprint:
 
 @dataclass(frozen=True)
 class Digest:
-    """One run.
+    """The figures of one run.
 
     Attributes:
-        version: the version of this form.
+        version: the version of the digest's form.
         source: name of the directory or file.
         started_ns: the begin of the run, ns since the epoch.
         step: the duration of the steps.
-        told_ns: sum of the cells, ns per step. Its difference to the median step is unexplained.
+        told_ns: the sum of the cells, ns per step. The difference between it and the median step is unexplained.
         phases: ns per step, by name.
         bounds: ns per step, by part, see `metrics.bounds`.
-        cells: see `Cell`, most time first.
-        modules: most time first; inner modules are included.
-        modules_of: "host": their time is that of the stepping thread; "kernels": that of kernels; empty without any.
+        cells: the cells of a step, most time first.
+        modules: the modules, most time first; the time of a module includes its inner modules.
+        modules_of: "host" if the times of modules are times of the stepping thread, "kernels" if they are times of
+            kernels; empty without modules.
         operators: the operators, most time first.
         kernels: the kernels, most time first.
-        counts: by name: operators, kernels, copies, copied_bytes, synchronisations, collectives, collective_bytes,
-            recompiles, graphs, graph_breaks, compiled_steps.
+        counts: the counts by name: operators, kernels, copies, copied_bytes, synchronisations, collectives,
+            collective_bytes, recompiles, graphs, graph_breaks, compiled_steps.
         waits: the waits for data.
         slow_transform: the slow operation of a dataset pipeline, with its numbers; empty if unknown.
         memory: the peak memory.
-        advice: the largest cause first.
+        advice: the advice, the largest cause first.
         completeness: missing parts of the run.
         fingerprint: machine, versions and workload.
     """
@@ -283,14 +286,14 @@ class Digest:
 
     @staticmethod
     def from_dict(content: Any, path: str = "a digest") -> "Digest":
-        """Return the digest that `to_dict` made a dictionary of.
+        """Return the digest in a dictionary that `to_dict` made.
 
         Args:
-            content: the content of JSON.
-            path: its file, for messages.
+            content: the content of the JSON file.
+            path: the path of the file, for messages.
 
         Raises:
-            StoreError: it is no digest, or one of a later version.
+            StoreError: the content is no digest, or a digest of a later version.
         """
         version = content.get("version") if isinstance(content, dict) else None
         if not isinstance(version, int):
@@ -304,17 +307,17 @@ class Digest:
             raise StoreError(f"{path} is damaged ({reason}).", "Make it again from the result directories.") from None
 
 
-#: fields that were added to this version later, and their values for older files: baselines are stored for long
+#: Fields that were added without a new version -> their values for files without them: users keep old baselines.
 _ADDED: Final[dict[str, Any]] = {"caller": ""}
 
-#: largest number: nanoseconds since the epoch and bytes are 64 bits wide
+#: largest number in a digest: nanoseconds since the epoch and bytes have 64 bits
 _MOST: Final = 1 << 63
 
 _Kind = TypeVar("_Kind")
 
 
 def _built(kind: type[_Kind], content: dict[str, Any]) -> _Kind:
-    """Return a dataclass of JSON; keys of a later version are ignored."""
+    """Return a dataclass with the values of a JSON object; unknown keys, which a later version added, are ignored."""
     hints, known = get_type_hints(kind), _ADDED | content
     return kind(**{item.name: _value(hints[item.name], known[item.name]) for item in fields(kind)})  # type: ignore[arg-type]
 

@@ -1,4 +1,4 @@
-"""The evidence for a contributor, in words with numbers."""
+"""Describe the evidence for a contributor (see `causes`) in words with numbers."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -8,7 +8,7 @@ from ms_profiler.analysis.comparison.digest import Cell, Digest
 from ms_profiler.analysis.metrics import bounds, critical_path
 from ms_profiler.analysis.metrics.advice.base import length, size
 
-#: titles of parts
+#: part of a step -> its title
 TITLES: Final = {
     bounds.DATA: "waiting for data",
     bounds.COMPILE: "compiling",
@@ -17,7 +17,7 @@ TITLES: Final = {
     bounds.RUNNABLE: "waiting for a processor",
     bounds.COMMUNICATION: "exchanging data with other ranks",
     bounds.SYNC: "reading values, or waiting for the device",
-    # if a device was recorded, it has nothing to do in these parts
+    # if a device was recorded, it is idle in these parts
     bounds.LAUNCH: "launching: the device waits for the host",
     bounds.HOST: "other code of the host: the device waits",
     bounds.BLOCKED: "the host is asleep or blocked: the device waits",
@@ -25,7 +25,7 @@ TITLES: Final = {
     critical_path.COPY: "copies on the device",
     critical_path.GAP: "gaps between kernels on the device",
 }
-#: causes of `advice` that belong to a part
+#: part of a step -> the causes of `advice` that concern it
 _HINTS: Final = {
     bounds.DATA: ("input-bound",),
     critical_path.COPY: ("copy-bound",),
@@ -36,7 +36,7 @@ _HINTS: Final = {
     bounds.RUNNABLE: ("oversubscribed",),
     bounds.SYNC: ("sync-bound",),
 }
-#: counts that belong to a part
+#: part of a step -> the counts that concern it
 _COUNTS: Final = {
     bounds.COMPILE: (counting.RECOMPILES, counting.COMPILED, counting.BREAKS),
     bounds.COMMUNICATION: (counting.COLLECTIVES, counting.EXCHANGED),
@@ -56,27 +56,27 @@ WORDS: Final = {
     counting.BREAKS: "graph breaks",
     counting.COMPILED: "steps that compiled",
 }
-#: titles of parts that belong to a module
+#: titles of the parts that the work of a module may have
 _PARTS: Final = {
     bounds.BLOCKED: "asleep or blocked",
     bounds.LAUNCH: "launching",
     bounds.HOST: "other code of the host",
     bounds.UNKNOWN: "unknown",
 }
-#: operators and calls that take a value to the host
+#: operators and calls that copy a value from the device to the host
 _READS: Final = ("aten::_local_scalar_dense", "aten::item", "aten::is_nonzero", "Tensor.asnumpy", "Tensor.item")
-#: operators that copy
+#: operators that copy tensors
 _COPIES: Final = ("aten::copy_", "aten::clone", "aten::_to_copy", "aten::to", "TensorMove", "Copy")
-#: longest name in a list, in characters
+#: number of characters of the longest name in a list; longer names are cut
 LONGEST: Final = 48
-#: a name is shown from this part of the change on
+#: a name is shown if its change is at least this part of the whole change
 SOME: Final = 0.2
-#: additional operators belong to additional reads if there are at most so many operators for each read
+#: more operators are explained by more reads of values if there are at most this many operators for each read
 _EACH: Final = 12
 
 
 def of_wait(kind: str, first: Digest, second: Digest, before: Sequence[Cell], after: Sequence[Cell]) -> str:
-    """Return the evidence for a wait: its count, and the advice of the slower run.
+    """Return the evidence for a wait: the change of its count, and the advice of the slower run.
 
     Args:
         kind: part of `metrics.bounds`.
@@ -98,8 +98,7 @@ def of_wait(kind: str, first: Digest, second: Digest, before: Sequence[Cell], af
 
 
 def of_work(first: Digest, second: Digest, before: Sequence[Cell], after: Sequence[Cell]) -> str:
-    """Return the evidence for the work of a module, or outside of modules: passes and operators that changed, with
-    counts.
+    """Return the evidence for work in or outside of a module: the passes and operators that changed, with counts.
 
     Args:
         first: the run before.
@@ -124,7 +123,7 @@ def of_work(first: Digest, second: Digest, before: Sequence[Cell], after: Sequen
 
 
 def title(kind: str, name: str, first: Digest, second: Digest, before: Sequence[Cell], after: Sequence[Cell]) -> str:
-    """Return the title of work: its module, or a description if it is in no module.
+    """Return the title of a contributor that is work: its module, or a description if it is in no module.
 
     Args:
         kind: a kind of contributor, as in `causes`.
@@ -153,10 +152,10 @@ def title(kind: str, name: str, first: Digest, second: Digest, before: Sequence[
 
 
 def counted(name: str, first: Digest, second: Digest) -> str:
-    """Return the count of something in two runs, in words; empty if it did not change or is unknown.
+    """Return one of the counts in two runs, in words; empty if it did not change or is unknown.
 
     Args:
-        name: a name in `counting`.
+        name: the name of the count, as in `counting`.
         first: the run before.
         second: the run after.
     """
@@ -169,7 +168,7 @@ def counted(name: str, first: Digest, second: Digest) -> str:
 
 
 def machine(first: Digest, second: Digest) -> str:
-    """Return the differences of machine and versions, which may be why everything changed."""
+    """Return the differences of machine and versions in words: they may explain a change of everything."""
     names = {
         "cpu": "processor",
         "cores": "processors",
@@ -190,11 +189,11 @@ def machine(first: Digest, second: Digest) -> str:
 
 
 def changes(before: Sequence[Cell], after: Sequence[Cell], field: str) -> list[str]:
-    """Return the names that changed most, as text; names below `SOME` of the change are left out.
+    """Return the names with the largest changes, as text; names with less than `SOME` of the change are left out.
 
     Args:
-        before: its cells in the first run.
-        after: its cells in the second run.
+        before: the contributor's cells in the first run.
+        after: the contributor's cells in the second run.
         field: the field of a cell: "what" or "stage".
     """
     more: dict[str, int] = {}
@@ -208,17 +207,17 @@ def changes(before: Sequence[Cell], after: Sequence[Cell], field: str) -> list[s
 
 
 def _short(name: str) -> str:
-    """Return a name, a long one without its middle: a kernel's type is at the left, its form at the right."""
+    """Cut the middle out of a long name: the type of a kernel stands at the left, its form at the right."""
     return name if len(name) <= LONGEST else f"{name[: LONGEST // 2]}…{name[-(LONGEST // 2 - 1) :]}"
 
 
 def signed(ns: float) -> str:
-    """Return a difference of times as people read it."""
+    """Return a difference of times as text with a sign and a unit."""
     return f"{'-' if ns < 0 else '+'}{length(abs(ns))}"
 
 
 def _off(before: Sequence[Cell], after: Sequence[Cell]) -> list[str]:
-    """Return the evidence for the part of a module's change that is not computing."""
+    """Return the parts of a module's change that are not computing, in words."""
     whole = abs(_ns(after) - _ns(before))
     found = []
     for part, word in _PARTS.items():
@@ -245,14 +244,14 @@ def _ns(cells: Sequence[Cell]) -> int:
 
 
 def _waits(run: Digest) -> str:
-    """Return the operation that was waited for most."""
+    """Describe the data operation with the longest wait; return an empty text if no operation waited."""
     found = sorted(run.waits, key=lambda wait: -wait.ns)
-    # without workers, the wait for a batch includes fetching it
+    # without workers, the training process itself fetches the batch during the wait
     inner = next((wait for wait in found if wait.operation == "fetch batch"), None)
     outer = next((wait for wait in found if wait is not inner), None)
     if outer is None or not outer.count:
         return ""
-    told = f"{outer.operation}: {length(outer.ns / outer.count)} each"
+    sentence = f"{outer.operation}: {length(outer.ns / outer.count)} each"
     if inner is not None and 2 * inner.ns >= outer.ns:
-        told += ", nearly all of it fetching the batch in the training process (no workers)"
-    return told
+        sentence += ", nearly all of it fetching the batch in the training process (no workers)"
+    return sentence

@@ -1,4 +1,4 @@
-"""Match the modules of two runs: by name; renamed ones by their content, class or operators."""
+"""Match the modules of two runs: by name, or if they were renamed, by their content, class or operators."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -11,19 +11,19 @@ STRUCTURE: Final = "structure"
 CLASS: Final = "class"
 OPERATORS: Final = "operators"
 ORDER: Final = "order"
-#: smallest common share of content, or of operators, of two modules that may be the same
+#: two modules match only if they have at least this share of their content, or of their operators, in common
 ALIKE: Final = 0.5
-#: likewise, for modules in different places
+#: the same share for modules in different places
 ELSEWHERE: Final = 0.8
 
 
 @dataclass(frozen=True)
 class Match:
-    """A module of two runs.
+    """A module of the first run with its counterpart in the second run.
 
     Attributes:
-        before: its path in the first run; None if it is new.
-        after: its path in the second run; None if it is gone.
+        before: its path in the first run; None if only the second run has it.
+        after: its path in the second run; None if only the first run has it.
         how: how it was matched: "name", "structure", "class", "operators", "order"; empty if only one run has it.
     """
 
@@ -37,8 +37,8 @@ class _Node:
     path: str
     kind: str
     order: int
-    inside: frozenset[str]  # paths below, from here
-    runs: frozenset[str]  # operators of it and of all in it
+    inside: frozenset[str]  # paths of the modules inside, relative to this one
+    runs: frozenset[str]  # operators of this module and of all modules inside
     children: list["_Node"]
 
     @property
@@ -47,12 +47,12 @@ class _Node:
 
 
 def match(before: Digest, after: Digest) -> list[Match]:
-    """Return the modules of two runs, each once.
+    """Return the modules of two runs; a module that both have appears once.
 
-    Modules with one name in the same place are the same. Other modules in a place match if they hold modules of the
-    same names, have the same class, or run the same operators; equal ones match in the order of their first calls. A
-    module without a counterpart in its place may have been wrapped or unwrapped: it matches a module elsewhere that
-    holds nearly the same modules.
+    Modules with the same name in the same place match. Other modules in a place match if they hold modules of the same
+    names, have the same class, or run the same operators. If several modules match equally well, the order of their
+    first calls decides. A module without a counterpart in its place may have been wrapped or unwrapped: it matches a
+    module elsewhere that holds nearly the same modules.
 
     Args:
         before: the first run.
@@ -77,7 +77,7 @@ def match(before: Digest, after: Digest) -> list[Match]:
 
 
 def _pair(first: Sequence[_Node], second: Sequence[_Node], found: dict[str, Match]) -> None:
-    """Match the modules of one place, and the modules inside of them."""
+    """Match the modules that lie in one place of both runs, and the modules inside of them."""
     names = {node.last: node for node in second}
     rest = []
     for node in first:
@@ -102,7 +102,7 @@ def _take(node: _Node, other: _Node, how: str, found: dict[str, Match]) -> None:
 
 
 def _score(node: _Node, other: _Node) -> tuple[float, str]:
-    """Return a score for two modules being the same, and the criterion."""
+    """Return a score for how well two modules match, and the criterion by which they match."""
     if node.kind and other.kind and node.kind != other.kind:
         return 0.0, ""
     if node.inside or other.inside:
@@ -143,13 +143,13 @@ def _trees(run: Digest) -> list[_Node]:
 
 
 def _around(path: str) -> list[str]:
-    """Return the paths of all modules around one, and its own, the outermost first."""
+    """Return the paths of all modules around a module, from the outermost on, and the module's own path."""
     parts = path.split(".")
     return [".".join(parts[: length + 1]) for length in range(len(parts))]
 
 
 def _all(nodes: Iterable[_Node]) -> list[_Node]:
-    """Return modules with all modules inside, the outer ones first."""
+    """Return modules with all modules inside of them; a module comes before the modules inside of it."""
     found = []
     for node in nodes:
         found += [node, *_all(node.children)]

@@ -1,8 +1,8 @@
-"""Divide a usual step into cells whose times add up to its own.
+"""Divide a usual step into cells whose times add up to the time of the step.
 
-The parts of a step (`metrics.bounds`) are cut where its module changes (`metrics.owners`, or the module of a kernel)
-and where the operator, kernel or span changes. So each moment belongs to one cell, which has a part, a phase, a module,
-a stage, and the operator, kernel or span.
+A new cell begins where the part of the step (`metrics.bounds`), its module (`metrics.owners`, or the module of a
+kernel), or its operator, kernel or span changes. So each moment belongs to one cell. A cell has a part, a phase, a
+module, a stage, and an operator, kernel or span.
 """
 
 from typing import Final
@@ -18,7 +18,7 @@ from ms_profiler.analysis.metrics.ownership import of_steps
 from ms_profiler.analysis.metrics.scopes import Part
 from ms_profiler.store.format import Category
 
-#: cells
+#: the table of cells, see `digest.Cell`
 CELLS: Final = pl.Schema(
     {
         "part": pl.String,
@@ -30,19 +30,19 @@ CELLS: Final = pl.Schema(
         "ns": pl.Int64,
     }
 )
-#: phase of cells that are cut from a step on a device
+#: `phase` of the cells of a step on a device
 DEVICE: Final = "device"
-#: columns that describe a moment
+#: the columns that describe a moment, and so a cell
 _SAID: Final = ("module", "stage", "what", "caller")
-#: a cell below this part of a step loses its names: 20 us of a step of 100 ms
+#: a cell that is shorter than this part of a step (20 us of 100 ms) loses its names
 LEAST: Final = 2e-4
-#: parts that the device alone decides, whatever the host does
+#: parts that are defined by the device alone; the host's modules and operators do not describe them
 _OF_DEVICE: Final = (critical_path.GAP, critical_path.COPY)
 #: prefix of the names of nodes of a backward pass
 _ENGINE: Final = r"^autograd::engine::evaluate_function: "
-#: parts in which a span of the framework says more than an operator in it
+#: parts in which a span of the framework describes the moment better than an operator in it
 _WAITING: Final = (*bounds.WAITS, bounds.SYNC, bounds.GARBAGE, bounds.COMMUNICATION)
-#: categories of spans that name the host's work; modules and operators have columns of their own
+#: categories of spans that name the host's work; modules and operators are described by other columns
 _SAYING: Final = [
     int(category)
     for category in Category
@@ -56,7 +56,7 @@ def usual(found: Diagnosis, steady: pl.DataFrame) -> list[int]:
 
     Args:
         found: the diagnosis of the run.
-        steady: steps, `row`, `duration_ns`.
+        steady: the steady steps, `row` and `duration_ns`.
     """
     seen = steady.filter(pl.col("row").is_in(found.parts["step"].unique().implode()))
     if seen.is_empty():
@@ -73,7 +73,7 @@ def usual(found: Diagnosis, steady: pl.DataFrame) -> list[int]:
 def cells(measures: Measures, found: Diagnosis, rows: list[int]) -> pl.DataFrame:
     """Return the cells of a usual step, as `CELLS`, most time first.
 
-    ns = mean over these steps, rounded; a cell below `LEAST` of the step has only part and phase.
+    `ns` is the mean over these steps, rounded. A cell below `LEAST` of the step has only part and phase.
 
     Args:
         measures: the measures of the run.
@@ -102,19 +102,19 @@ def cells(measures: Measures, found: Diagnosis, rows: list[int]) -> pl.DataFrame
     summed = line.group_by(*layers).agg((pl.col("end_ns") - pl.col("start_ns")).sum().alias("ns"))
     for name, key in keys.items():
         summed = summed.join(key, on=name, how="left")
-    told = summed.select("part", "phase", *(_said(column) for column in _SAID), ns="ns")
-    told = told.with_columns(pl.col("ns") / len(rows))
-    return folded(told)
+    described = summed.select("part", "phase", *(_said(column) for column in _SAID), ns="ns")
+    described = described.with_columns(pl.col("ns") / len(rows))
+    return folded(described)
 
 
-def folded(told: pl.DataFrame) -> pl.DataFrame:
-    """Return cells summed up, without the names of small ones; rounded so that they add up to the rounded sum.
+def folded(described: pl.DataFrame) -> pl.DataFrame:
+    """Sum up equal cells, remove the names of small cells, and round so that the cells add up to the rounded sum.
 
     Args:
-        told: as `CELLS`, in fractions of a nanosecond.
+        described: cells as `CELLS`, but `ns` may have fractions.
     """
     names = ["part", "phase", *_SAID]
-    summed = told.group_by(names).agg(pl.col("ns").sum())
+    summed = described.group_by(names).agg(pl.col("ns").sum())
     small = pl.col("ns") < LEAST * pl.col("ns").sum()
     bare = [pl.when(small).then(pl.lit("")).otherwise(name).alias(name) for name in names[2:]]
     merged = summed.select("part", "phase", *bare, "ns").group_by(names).agg(pl.col("ns").sum())
@@ -124,7 +124,7 @@ def folded(told: pl.DataFrame) -> pl.DataFrame:
 
 
 def _coded(table: pl.DataFrame, name: str) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Return intervals with a `code` in place of their description, and the description of each code, named `name`."""
+    """Replace the description of intervals by a `code`; return them, and the description of each code, named `name`."""
     says = [column for column in table.columns if column not in intervals.BOUNDS]
     known = table.select(says).unique(maintain_order=True).with_row_index("code", 1).cast({"code": pl.Int64})
     coded = table.join(known, on=says, how="left", nulls_equal=True).select("code", *intervals.BOUNDS)
@@ -136,7 +136,7 @@ def _touching(within: tuple[int, int]) -> pl.Expr:
 
 
 def _said(column: str) -> pl.Expr:
-    """Return the expression that describes a moment: by its kernel, if one runs, or else by the host."""
+    """Return the Polars expression for a column of `_SAID`, from the running kernel, or else from the host."""
     part = pl.col("part")
     device = pl.when(part.is_in(_OF_DEVICE)).then(pl.lit(""))
     ran = device.when((part == bounds.COMPUTING) & (pl.col("kernel") > 0)).then(f"kernel_{column}")
@@ -148,8 +148,9 @@ def _said(column: str) -> pl.Expr:
 
 
 def _kernels(measures: Measures, within: tuple[int, int]) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Return the kernel that computes, and the one that exchanges data, at each moment; if several do, the first to
-    begin.
+    """Return the kernel that computes and the kernel that exchanges data at each moment.
+
+    If several kernels do so at once, the one that began first counts.
 
     Returns:
         `kernel_module`, `kernel_stage`, `kernel_what`, `kernel_caller`, and the same for `exchange`.
@@ -183,7 +184,7 @@ def _apart(measures: Measures, table: pl.DataFrame, name: str) -> pl.DataFrame:
 
 
 def _callers(measures: Measures, rows: pl.Series) -> pl.Series:
-    """Return the outermost operator around each operator, by name.
+    """Return the name of the outermost operator around each operator.
 
     Args:
         measures: the measures of the run.
@@ -192,7 +193,7 @@ def _callers(measures: Measures, rows: pl.Series) -> pl.Series:
     recording = measures.recording
     if rows.null_count() == len(rows):
         return pl.repeat(None, len(rows), dtype=pl.String, eager=True)
-    # operators are nested among themselves, and sorted by their start
+    # operators nest only in operators, and an operator comes after those around it
     operators = recording.spans.with_row_index("row").filter(pl.col("category") == int(Category.OP))
     outer = pl.when(pl.col("depth") == 0).then("name").forward_fill().over("process", "thread")
     known = operators.select("row", outer.alias("outer"))
@@ -201,17 +202,17 @@ def _callers(measures: Measures, rows: pl.Series) -> pl.Series:
 
 
 def _names(measures: Measures, name: str) -> pl.Series:
-    """Return the names of kernels that are the same across runs: the primitive, if the framework names it, or the
-    device's own name.
+    """Return names of kernels that are the same in each run.
 
-    Names of exchanges have numbers of the run in them, so they go by their type.
+    The name is the primitive, if the framework names it, or else the name on the device. The names of exchanges contain
+    numbers of the run, so an exchange is named by its type.
     """
     chosen = "full_name" if measures.recording.device is not None and name == "kernel" else "type"
     return measures.stream.names.select(pl.coalesce(chosen, "full_name").alias("what")).to_series()
 
 
 def _owners(measures: Measures, within: tuple[int, int]) -> pl.DataFrame:
-    """Return the owner of the stepping thread's time: `owner_module`, `owner_stage`."""
+    """Return the module and stage that own each interval of the stepping thread: `owner_module`, `owner_stage`."""
     recording, found = measures.recording, measures.ownership
     if found is not None and found.basis != "host":
         known = bool((recording.spans["category"] == int(Category.MODULE)).any())
@@ -222,12 +223,12 @@ def _owners(measures: Measures, within: tuple[int, int]) -> pl.DataFrame:
 
 
 def _operators(measures: Measures, within: tuple[int, int]) -> pl.DataFrame:
-    """Return the operator that the stepping thread runs: `operator_what`."""
+    """Return the intervals in which the stepping thread runs operators, with the operator's name: `operator_what`."""
     return _innermost(measures, within, pl.col("category") == int(Category.OP), "operator_what")
 
 
 def _spans(measures: Measures, within: tuple[int, int]) -> pl.DataFrame:
-    """Return the name of the innermost span of the stepping thread that is no operator: `span_what`."""
+    """Return the intervals of the stepping thread's innermost spans other than operators, named `span_what`."""
     return _innermost(measures, within, pl.col("category").is_in(_SAYING), "span_what")
 
 

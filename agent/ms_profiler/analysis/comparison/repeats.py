@@ -1,4 +1,4 @@
-"""Several runs of one job: a typical digest, and how much they differ."""
+"""Combine several runs of one job: their typical digest, and the usual variation of their steps."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -8,15 +8,15 @@ from typing import Final
 from ms_profiler.analysis.comparison.digest import Count, Digest
 from ms_profiler.analysis.comparison.runs import merge
 
-#: number of blocks of a run's steps, whose medians show how much the run varies
+#: The steps of a run are divided into this many blocks. The medians of the blocks show how much the run varies.
 BLOCKS: Final = 5
 
 
 def typical(runs: Sequence[Digest]) -> Digest:
     """Return a digest that stands for several runs of one job.
 
-    Its step time is the median of theirs, and its cells are the mean of those runs whose step time is in the middle
-    half. So runs that something disturbed count for little.
+    The step time of the result is the median of the runs' step times. Its cells are the mean over the runs whose step
+    time is in the middle half. So a disturbed run has little influence.
 
     Args:
         runs: the runs, at least one.
@@ -54,8 +54,8 @@ def typical(runs: Sequence[Digest]) -> Digest:
 def spread(runs: Sequence[Digest]) -> float:
     """Return the usual variation of step times, as a part of the step.
 
-    For several runs, it is half of the distance between the smallest and the largest median. For one run, it is the
-    same for the medians of `BLOCKS` blocks of its steps, which says less than a second run would.
+    For several runs, the variation is half of the distance between the smallest and the largest median step. For one
+    run, the medians of `BLOCKS` blocks of its steps take the place of the runs' medians. That is less certain.
 
     Args:
         runs: the runs of one job.

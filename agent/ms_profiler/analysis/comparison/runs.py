@@ -1,4 +1,4 @@
-"""The runs at a path, each as one digest over all ranks of its launch."""
+"""Find the runs at a path, and merge the ranks of each launch into one digest."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ from ms_profiler.analysis.comparison.digest import (
 from ms_profiler.analysis.driver import engine
 from ms_profiler.errors import StoreError, UsageError
 
-#: ns within which the ranks of a launch start
+#: all ranks of a launch start within this time, ns
 TOGETHER: Final = 300 * 10**9
 
 
@@ -27,8 +27,8 @@ def digest(path: str) -> Digest:
     """Return the digest of the one run at a path.
 
     Args:
-        path: a result directory of ours or of another tool, a trace, or a parent of the results of all ranks of a
-            launch.
+        path: a result directory of ms-profiler or of another tool, a trace, or a directory that holds the results of
+            all ranks of a launch.
 
     Raises:
         StoreError: nothing there can be read.
@@ -40,12 +40,12 @@ def digest(path: str) -> Digest:
     return found[0]
 
 
-def digests(path: str, tell: Callable[[str], None] | None = None) -> list[Digest]:
+def digests(path: str, callback: Callable[[str], None] | None = None) -> list[Digest]:
     """Return the digest of each run at a path, in the order in which they began.
 
     Args:
-        path: a path as for `digest`, or a parent of several runs.
-        tell: called with each result before it is read.
+        path: a path as for `digest`, or a directory that holds several runs.
+        callback: called with each result before it is read.
 
     Raises:
         StoreError: nothing there can be read.
@@ -54,8 +54,8 @@ def digests(path: str, tell: Callable[[str], None] | None = None) -> list[Digest
 
     parts = []
     for result in engine.find([path]):
-        if tell is not None:
-            tell(result)
+        if callback is not None:
+            callback(result)
         parts.append(condense(engine.measured(result)))
     merged = [merge(launch) for launch in launches(parts)]
     if len(merged) == 1:
@@ -64,10 +64,10 @@ def digests(path: str, tell: Callable[[str], None] | None = None) -> list[Digest
 
 
 def launches(parts: Sequence[Digest]) -> list[list[Digest]]:
-    """Group results into launches: ranks that began together, each once, and as many as the launch has.
+    """Group results into launches: a launch has ranks that began together, each rank once, and no more than its size.
 
     Args:
-        parts: one for each result.
+        parts: the digests, one for each result.
     """
     found: list[list[Digest]] = []
     for part in sorted(parts, key=lambda part: (part.started_ns, part.completeness.present, part.source)):
@@ -89,13 +89,13 @@ def _together(one: Digest, other: Digest) -> bool:
 
 
 def merge(parts: Sequence[Digest]) -> Digest:
-    """Return one digest over the ranks of a launch: times and counts are those of a rank, on average.
+    """Merge the digests of a launch's ranks into one; times and counts are means over the ranks.
 
     Args:
-        parts: one for each rank, at least one.
+        parts: the digests, one for each rank, at least one.
 
     Raises:
-        StoreError: there is none.
+        StoreError: `parts` is empty.
     """
     if not parts:
         raise StoreError("There is no result to compare.")
@@ -162,7 +162,7 @@ def _cells(parts: Sequence[Digest]) -> tuple[Cell, ...]:
     found, before, run = [], 0, 0
     for key, ns in sorted(sums.items(), key=lambda item: (-item[1], item[0])):
         run += ns
-        whole = round(run / len(parts))  # so that they add up to the rounded mean
+        whole = round(run / len(parts))  # rounded so that the cells add up to the rounded mean
         found.append(Cell(*key, ns=whole - before))
         before = whole
     return tuple(found)

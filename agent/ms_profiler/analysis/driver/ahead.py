@@ -1,4 +1,4 @@
-"""Prepare the next item on another thread while the current item is used."""
+"""Prepare the next item of an iterable on another thread while the caller uses the current item."""
 
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -10,10 +10,10 @@ _END: Final = object()
 
 
 def ahead(items: Iterable[Item]) -> Iterator[Item]:
-    """Yield items; another thread makes the next item meanwhile.
+    """Yield the items in order, while another thread makes the next item.
 
     Args:
-        items: used by no other code.
+        items: the items; no other code may use this iterable.
     """
     iterator = iter(items)
     with ThreadPoolExecutor(1, "ms-profiler-ahead") as thread:

@@ -7,24 +7,26 @@ _LEGACY = "/sys/fs/cgroup/cpu"
 
 
 def usable() -> int:
-    """Return the number of processors of the affinity mask, at most the control group's quota, at least 1."""
+    """Return the number of processors that affinity mask and control group let this process use, at least 1."""
     count = len(os.sched_getaffinity(0))
     quota = _quota()
     return max(1, count if quota is None else min(count, round(quota)))
 
 
 def limit_threads(most: int | None = None) -> None:
-    """Keep Polars to the usable processors; without effect once Polars is imported, or where the user has decided.
+    """Limit Polars to the usable processors.
+
+    The call has no effect if Polars is imported already, or if the user has set a number of threads.
 
     Args:
-        most: an upper bound on top.
+        most: a further upper bound; None for none.
     """
     count = usable() if most is None else max(1, min(most, usable()))
     os.environ.setdefault("POLARS_MAX_THREADS", str(count))
 
 
 def _quota() -> float | None:
-    """Return the smallest quota of the control groups around this process, in processors; None without one."""
+    """Return the smallest quota of the control groups around this process, in processors; None without a quota."""
     quotas = [quota for path in _groups() if (quota := _read_quota(path)) is not None]
     return min(quotas, default=None)
 

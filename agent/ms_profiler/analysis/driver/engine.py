@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ms_profiler.analysis.driver import cpus, export, inputs, liveness
-from ms_profiler.analysis.driver.progress import Progress, Tell
+from ms_profiler.analysis.driver.progress import Callback, Progress
 from ms_profiler.analysis.driver.request import Request
 from ms_profiler.analysis.metrics.utilization import Workload
 from ms_profiler.errors import DependencyError, StoreError, UsageError
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ms_profiler.analysis.model.tables import Recording
 
 
-#: attempts to write timelines, each with fewer steps
+#: number of attempts to write timelines; each attempt shows fewer steps
 ATTEMPTS = 5
 
 
@@ -28,10 +28,11 @@ class Result:
 
     Attributes:
         directory: the result directory, which holds the files.
-        verdict: the biggest finding, one sentence.
+        verdict: the most important finding, one sentence.
         warning: the unreadable parts; empty when there is none.
         notes: requested data that is missing or incomplete.
-        error: why this directory could not be analysed, although another one of the same call was; empty otherwise.
+        error: the reason why this directory could not be analysed; empty if it was. If no directory can be analysed,
+            `analyse` raises.
         slots: the number of slots that were read.
     """
 
@@ -50,7 +51,7 @@ def analyse(
     pretty: bool = False,
     max_processes: int | None = None,
     data_simplification: bool = True,
-    progress: Tell | None = None,
+    progress: Callback | None = None,
     output: str | None = None,
     packed: bool = False,
     forms: Collection[str] = (),
@@ -62,17 +63,17 @@ def analyse(
     In a directory of another tool, no file of the tool is replaced or removed, and missing files are added.
 
     Args:
-        directories: result directories, parents of some, or traces.
+        directories: result directories, directories that hold such directories, or traces.
         step_list: consecutive step numbers to analyse.
         pretty: format JSON for people.
         max_processes: processors to use at most; by default all that the affinity mask and the control group allow.
-        data_simplification: accepted for scripts; this analysis leaves no intermediate files, and the store always
-            stays.
+        data_simplification: accepted because MindSpore's interface has it; this analysis leaves no intermediate files,
+            and the store stays.
         progress: called with the progress.
         output: a directory that receives a directory for each result.
-        packed: write the timelines of our own recordings with gzip.
-        forms: forms of the result besides those of the run's options, see `Request`; existing Parquet tables are always
-            renewed.
+        packed: compress the timelines of ms-profiler's own recordings with gzip.
+        forms: forms of the result in addition to the forms in the run's options, see `Request`; existing Parquet tables
+            are always renewed.
         workload: facts about a step that the user stated.
         patience: seconds that CANN's msprof may take for each folder of aclprof.
 
@@ -81,7 +82,9 @@ def analyse(
         UsageError: `step_list` is not consecutive, or holds no step of the run.
         DependencyError: Polars is not installed.
     """
-    asked = Request(_consecutive(step_list), output, pretty, packed, frozenset(forms), workload or Workload(), patience)
+    request = Request(
+        _consecutive(step_list), output, pretty, packed, frozenset(forms), workload or Workload(), patience
+    )
     found = find(directories)
     cpus.limit_threads(max_processes)
     try:
@@ -92,7 +95,7 @@ def analyse(
     results: list[Result] = []
     for directory in found:
         try:
-            results.append(_analyse(directory, asked, progress))
+            results.append(_analyse(directory, request, progress))
         except StoreError as error:
             if len(found) == 1:
                 raise
@@ -103,10 +106,10 @@ def analyse(
 
 
 def find(directories: Sequence[str | os.PathLike[str]]) -> list[str]:
-    """Return the results and traces among `directories` and one level below them.
+    """Return the paths of results and traces among `directories` and one level below them.
 
     Raises:
-        StoreError: there is none.
+        StoreError: `directories` hold no result and no trace.
     """
     return inputs.find([os.fspath(item) for item in directories])
 
@@ -121,14 +124,15 @@ def measured(
 
     Args:
         path: a path that `find` returned.
-        chosen: the steps to analyse; None for all. progress: called with the progress.
-        exports: exports of aclprof's data; None for those in the result.
+        chosen: the steps to analyse; None for all.
+        progress: called with the progress.
+        exports: exports of aclprof's data; None to use the exports that are stored in the result.
 
     Raises:
         StoreError: nothing in it can be read.
         UsageError: the run has none of these steps.
     """
-    # Polars takes 0.2 s to import, which a missing directory does not need
+    # imported here, because Polars takes 0.2 s, and a missing directory is reported without it
     from ms_profiler.analysis.driver.ledger import Ledger
     from ms_profiler.analysis.driver.thinning import thin
     from ms_profiler.analysis.metrics import host_load
@@ -143,7 +147,7 @@ def measured(
     return measure(foreign.read(path, Ledger(inputs.result(path)).ours), chosen)
 
 
-def _analyse(path: str, asked: Request, tell: Tell | None) -> Result:
+def _analyse(path: str, request: Request, callback: Callback | None) -> Result:
     from ms_profiler.analysis.driver.ledger import Ledger
     from ms_profiler.analysis.driver.room import Room
     from ms_profiler.analysis.writers import (
@@ -157,22 +161,22 @@ def _analyse(path: str, asked: Request, tell: Tell | None) -> Result:
         summary,
     )
 
-    target = inputs.result(path, asked.output)
+    target = inputs.result(path, request.output)
     core.refuse_links(target)
     if os.path.isdir(os.path.join(target, layout.TABLES)):
-        asked = replace(asked, forms=asked.forms | {parquet.FORM})
-    progress = Progress(path, tell)
+        request = replace(request, forms=request.forms | {parquet.FORM})
+    progress = Progress(path, callback)
     own = inputs.kind(path) == inputs.Kind.STORE
-    measures = measured(path, asked.steps, progress, export.export(path, target, asked.patience) if own else ())
-    measures.target, measures.asked = target, asked
+    measures = measured(path, request.steps, progress, export.export(path, target, request.patience) if own else ())
+    measures.target, measures.request = target, request
     if own:
         page = report_html.begin(measures)
         core.tidy(SECTIONS, measures, _write_sections(path, measures, progress))
         for artefact in ARTEFACTS:
             if artefact is report_html:
-                _tell_exit_codes(measures.recording)
+                _add_exit_codes(measures.recording)
             if artefact is summary:
-                measures.room = Room()  # it names the files that had no room
+                measures.room = Room()  # no limit: the summary names the files for which there was no room
             core.write(page if page and artefact is report_html else artefact, measures)
     else:
         ledger = Ledger(target)
@@ -183,24 +187,24 @@ def _analyse(path: str, asked: Request, tell: Tell | None) -> Result:
     return Result(target, measures.verdict, counts.describe(), tuple(_notes(measures)), slots=counts.slots)
 
 
-def _tell_exit_codes(recording: "Recording") -> None:
+def _add_exit_codes(recording: "Recording") -> None:
     """Add the exit codes of processes that had not ended when the store was read."""
     import polars as pl
 
     states = {process: liveness.with_code(code) for process, code in liveness.exit_codes(recording.directory).items()}
-    told = pl.col("process").replace_strict(states, default=pl.col("state"), return_dtype=pl.String)
+    codes = pl.col("process").replace_strict(states, default=pl.col("state"), return_dtype=pl.String)
     ended = pl.col("state") == liveness.EXIT
-    recording.processes = recording.processes.with_columns(pl.when(ended).then(told).otherwise("state").alias("state"))
+    recording.processes = recording.processes.with_columns(pl.when(ended).then(codes).otherwise("state").alias("state"))
 
 
 def _notes(measures: "Measures") -> Iterator[str]:
-    """Yield requested data that is missing or incomplete, each in one sentence."""
+    """Yield one sentence for each kind of requested data that is missing or incomplete."""
     from ms_profiler.analysis.writers import database, kineto_trace
 
-    asked = measures.asked.forms
-    if database.FORM in asked and (why := database.refused(measures)):
+    forms = measures.request.forms
+    if database.FORM in forms and (why := database.refused(measures)):
         yield f"--export {database.FORM} makes no database of {measures.recording.directory}: {why}."
-    if kineto_trace.FORM in asked and measures.recording.foreign:
+    if kineto_trace.FORM in forms and measures.recording.foreign:
         why = "only recordings of ms-profiler have that timeline"
         yield f"--export {kineto_trace.FORM} makes nothing of {measures.recording.directory}: {why}."
     if left_out := database.left_out(measures):
@@ -218,7 +222,7 @@ def _write_sections(path: str, measures: "Measures", progress: Progress) -> list
         if steps == []:
             break
         narrow = measures if steps is None else measured(path, steps)
-        narrow.target, narrow.asked = measures.target, measures.asked
+        narrow.target, narrow.request = measures.target, measures.request
         try:
             written = core.write_sections(SECTIONS, narrow, progress, space)
         except room.FullError:
@@ -227,7 +231,7 @@ def _write_sections(path: str, measures: "Measures", progress: Progress) -> list
             measures.room.take(before - space.left)
         measures.section_count = narrow.section_count
         if steps is not None:
-            left_out = f"the timeline and single kernels, but for those of steps {steps[0]} to {steps[-1]}"
+            left_out = f"the timeline and single kernels, except for steps {steps[0]} to {steps[-1]}"
             fitting.left_out(measures, left_out, fitting.TIMELINES)
         return written
     fitting.left_out(measures, "the timeline and single kernels", fitting.TIMELINES)

@@ -1,8 +1,8 @@
 """Export the data of aclprof: CANN's own `msprof` turns a folder `PROF_*` into tables and a trace.
 
-It runs on copies of the folders, made of hard links, so that a result which must not change stays unchanged. Its output
-is stored beside the raw data, or in the output directory, and is not made again. Raw data is never removed. Without
-`msprof`, the result can be copied to a machine that has it.
+`msprof` runs on copies of the folders, made of hard links, so that it cannot change the result. Its output is stored
+beside the raw data, or in the output directory, and the next analysis reads it from there. Raw data is never removed.
+On a machine without `msprof`, the user can copy the result to a machine that has it.
 """
 
 import os
@@ -20,20 +20,20 @@ from ms_profiler.store import layout
 
 #: folder of msprof's tables and traces, in the folder of the raw data
 OUTPUT: Final = "mindstudio_profiler_output"
-#: prefixes of the files that are needed to read the device's data
+#: prefixes of msprof's output files that hold the device's data
 NEEDED: Final = ("msprof_", "op_summary_")
 #: Longest time of msprof in seconds: data of some minutes take it minutes.
 PATIENCE_S: Final = 3600
 _PREFIX: Final = "PROF_"
-#: Runs a command, and ends it with all its children when the other end of standard input, the analysis, is gone:
-#: otherwise msprof would run for minutes after the analysis was killed.
+#: Runs a command. When the analysis, which holds the other end of standard input, ends, the script kills the command
+#: with all its children. Without this, msprof would run for minutes after the analysis was killed.
 _TIED: Final = (
     'exec 3<&0; (cat <&3; kill -9 0) >/dev/null 2>&1 & watch=$!; "$@" </dev/null 3<&-; status=$?; '
     "kill $watch 2>/dev/null; exit $status"
 )
-#: copies, of a process
+#: name of a temporary copy, with the process id of the analysis that made it
 _SCRATCH: Final = re.compile(rf"\.{cann.TOOL}\.(\d+)\.tmp")
-#: characters of msprof's last output in a message
+#: number of characters of msprof's last line that a message shows
 _TOLD: Final = 200
 
 
@@ -44,7 +44,7 @@ class Export:
     Attributes:
         folder: the folder of the raw data.
         output: folder of msprof's output; empty if there is none.
-        why: one line that says why there is no output, with the remedy.
+        why: the reason why there is no output, with the remedy, in one line.
     """
 
     folder: str
@@ -58,7 +58,7 @@ class Export:
 
 
 def look(directory: str, target: str = "") -> list[Export]:
-    """Return the raw data of a result directory and its existing exports, without running anything.
+    """Return the folders of raw data in a result directory with their existing exports; run nothing.
 
     Args:
         directory: the result.
@@ -68,7 +68,7 @@ def look(directory: str, target: str = "") -> list[Export]:
 
 
 def export(directory: str, target: str = "", patience: float = PATIENCE_S) -> list[Export]:
-    """Let msprof export the raw data of a result directory that has no export yet; return all exports.
+    """Let msprof export those folders of raw data that have no export yet, and return all exports.
 
     Args:
         directory: the result.
@@ -106,7 +106,7 @@ def _complete(output: str) -> bool:
 
 
 def _export(folder: str, directory: str, target: str, patience: float) -> Export:
-    advice = f"where CANN is, run: msprof --export=on --output={folder}, then: ms-profiler analyse {directory}"
+    advice = f"on a machine with CANN, run: msprof --export=on --output={folder}, then: ms-profiler analyse {directory}"
     found = cann.msprof()
     if not found:
         return Export(folder, why=f"msprof is not found; {advice}")
@@ -130,11 +130,11 @@ def _export(folder: str, directory: str, target: str, patience: float) -> Export
 
 @contextmanager
 def _copied(folder: str, target: str) -> Iterator[str]:
-    """Yield a temporary copy of a folder below the target, of hard links if possible."""
+    """Yield a temporary copy of a folder, made below the target, of hard links if possible."""
     os.makedirs(target, layout.DIRECTORY_MODE, exist_ok=True)
     for name in os.listdir(target):
         if (match := _SCRATCH.fullmatch(name)) and not os.path.exists(f"/proc/{match[1]}"):
-            shutil.rmtree(os.path.join(target, name), ignore_errors=True)  # a copy of an analysis that was killed
+            shutil.rmtree(os.path.join(target, name), ignore_errors=True)  # left over from an analysis that was killed
     place = os.path.join(target, f".{cann.TOOL}.{os.getpid()}.tmp")
     os.mkdir(place, layout.DIRECTORY_MODE)
     copy = os.path.join(place, os.path.basename(folder))
@@ -146,7 +146,7 @@ def _copied(folder: str, target: str) -> Iterator[str]:
 
 
 def _make_ours(folder: str) -> None:
-    """Set the modes of msprof's files to those of all files of a result."""
+    """Give msprof's files and folders the modes that all files and folders of a result have."""
     for place, _, names in os.walk(folder):
         os.chmod(place, layout.DIRECTORY_MODE)
         for name in names:
@@ -157,12 +157,15 @@ def _make_ours(folder: str) -> None:
 def _link(source: str, target: str) -> None:
     try:
         os.link(source, target, follow_symlinks=False)
-    except OSError:  # another file system, or one without hard links
+    except OSError:  # the copy is on another file system, or the file system has no hard links
         shutil.copy2(source, target, follow_symlinks=False)
 
 
 def _run(tool: str, folder: str, patience: float) -> str:
-    """Run msprof and return why it failed, in one line; empty on success. Its children end with it, or with us."""
+    """Run msprof, and return the reason of a failure in one line; empty on success.
+
+    The children of msprof end when msprof ends, or when this process ends.
+    """
     words = ["/bin/sh", "-c", _TIED, "sh", tool, "--export=on", f"--output={folder}"]
     environ = {name: value for name, value in os.environ.items() if not name.startswith("MS_PROFILER_")}
     theirs, ours = os.pipe()

@@ -1,4 +1,4 @@
-"""Find inputs of an analysis: our own recordings, results of Ascend's profilers, and traces."""
+"""Find inputs of an analysis: ms-profiler's own recordings, results of Ascend's profilers, and traces."""
 
 import os
 from enum import Enum
@@ -11,7 +11,7 @@ from ms_profiler.store import layout
 _TRACES: Final = (".pt.trace.json", ".pt.trace.json.gz")
 _PACKED: Final = ".gz"
 _JSON: Final = ".json"
-#: suffix of the directory that an analysis of a trace makes
+#: suffix of the directory that an analysis makes beside a trace
 RESULT: Final = "_analysis"
 _SUFFIXES: Final = (layout.SUFFIX, layout.TORCH_SUFFIX)
 
@@ -27,7 +27,7 @@ class Kind(Enum):
 def kind(path: str) -> Kind | None:
     """Return the kind of input at a path, None if it cannot be analysed.
 
-    MindSpore's own results have a folder with the name of our store, but without processes in it.
+    Results of MindSpore's profiler also have a folder with the name of ms-profiler's store, but it holds no processes.
 
     Args:
         path: a file or a directory.
@@ -38,7 +38,7 @@ def kind(path: str) -> Kind | None:
         return Kind.STORE
     if os.path.isdir(layout.output_dir(path)):
         return Kind.ASCEND
-    # the name says that it is a result; reading it will say why it cannot be read
+    # the name is that of a recording; the reader reports why the recording cannot be read
     return Kind.STORE if os.path.isdir(layout.framework_dir(path)) else None
 
 
@@ -49,7 +49,7 @@ def find(directories: list[str]) -> list[str]:
         directories: files or directories.
 
     Raises:
-        StoreError: there is none below one of them.
+        StoreError: one of the directories holds none.
     """
     found: list[str] = []
     for directory in directories:
@@ -61,12 +61,11 @@ def find(directories: list[str]) -> list[str]:
 
 
 def result(path: str, output: str | None = None) -> str:
-    """Return the directory that receives derived files: the result itself, a directory beside a trace, or one in
-    `output`.
+    """Return the directory for derived files: the result, a directory beside a trace, or a directory in `output`.
 
     Args:
         path: a path that `find` returned.
-        output: a directory that receives one of the same name for each.
+        output: a directory that receives a directory of the same name for each result.
     """
     place = path
     if kind(path) == Kind.TRACE:
@@ -82,7 +81,7 @@ def _below(directory: str) -> list[str]:
 
 
 def _raw(directory: str) -> str:
-    """Return a message about a directory with raw data only."""
+    """Return a message about a directory that has only raw data; empty for other directories."""
     names = _names(directory)
     if any(name.startswith("PROF_") for name in names):
         return ": only CANN's own tools read its raw data (PROF_*); ms-profiler reads the files that they export"

@@ -1,7 +1,7 @@
-"""Distinguish our files in a directory from those of other tools, which are never replaced or removed.
+"""Distinguish ms-profiler's files in a directory from files of other tools, which are never replaced or removed.
 
 The `summary.json` in a directory of another tool lists the files that an analysis wrote there, each with a digest. A
-file that has changed since, or that existed before, belongs to somebody else.
+file that existed before, or has changed since, does not belong to ms-profiler.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ from ms_profiler.store import layout
 
 
 class Ledger:
-    """The files of ours in one directory.
+    """The files that ms-profiler wrote into one directory.
 
     Args:
         directory: directory that receives derived files.
@@ -28,12 +28,12 @@ class Ledger:
         derived = known.get("derived") if known else None
         written = derived.get("written") if isinstance(derived, dict) else None
         digests = written.items() if isinstance(written, dict) else ()
-        #: paths, relative to the directory, of our unchanged files
+        #: paths, relative to the directory, of files that ms-profiler wrote and that have not changed since
         self.ours = frozenset(path for path, digest in digests if digest == _digest(directory, path))
         self._summary = known is not None
 
     def write(self, writer: core.Writer | core.Database, measures: Measures) -> None:
-        """Write one artefact, unless somebody else's file has its name; note in the measures which of the two happened.
+        """Write one artefact, unless a file of another tool has its name; note the result in the measures.
 
         Args:
             writer: the writer.
@@ -43,7 +43,7 @@ class Ledger:
             self._note(writer.path(measures), measures)
 
     def write_sections(self, writers: Sequence[core.SectionWriter], measures: Measures) -> None:
-        """Write artefacts section by section, as `write` does one.
+        """Write artefacts section by section; leave out an artefact if a file of another tool has its name.
 
         Args:
             writers: the writers.
@@ -54,7 +54,7 @@ class Ledger:
             self._note(os.path.relpath(path, self.directory), measures)
 
     def _free(self, artefact: core.Artefact, measures: Measures) -> bool:
-        """Return whether an artefact's name is free; note a file of somebody else that has it."""
+        """Return whether the artefact may be written; if a file of another tool has its name, note that file."""
         path = artefact.path(measures)
         there = os.path.lexists(os.path.join(self.directory, path))
         free = not there or path in self.ours or (path == layout.SUMMARY and self._summary)
@@ -67,7 +67,7 @@ class Ledger:
 
 
 def read_summary(directory: str) -> dict[str, Any] | None:
-    """Return the `summary.json` of a directory, None where there is none of ours."""
+    """Return the content of the `summary.json` that ms-profiler wrote into a directory; None if there is none."""
     try:
         with open(os.path.join(directory, layout.SUMMARY), encoding="utf-8") as stream:
             content = json.load(stream)

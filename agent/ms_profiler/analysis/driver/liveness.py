@@ -10,53 +10,53 @@ from ms_profiler.store.run_info import ProcessInfo, RunInfo
 
 RUNNING = "running"
 VANISHED = "killed or vanished"
-#: prefix of the state of a process whose signal is known
+#: prefix of the state of a process that a known signal ended; the signal follows
 KILLED = "killed by "
-#: end of the state of a process that left by `os._exit`, whose code is known
+#: end of the state of a process that ended by `os._exit` with a known exit code
 ABRUPT = ", without Python's exit"
-#: a worker that lived until the process which started it exited
+#: state of a worker process that its parent ended when the parent exited
 BY_PARENT = "ended by its parent"
 UNKNOWN = "unknown"
 STOPPED = "stopped"
 
 EXIT = "exit"
-#: seconds that a process may take to end after its records have: PyTorch takes 0.8 s to unload
+#: longest time between the end of a process's records and the end of the process, s: PyTorch takes 0.8 s to unload
 PATIENCE = 1.0
 _PAUSE = 0.01
 
 
 def state_of(process: ProcessInfo, run: RunInfo, folder: str) -> str:
-    """Return the way in which `process` ended, without the effect of its parent, which `settled` adds.
+    """Return how a process ended, or that it runs; `settled` then adds whether its parent ended it.
 
     "exit", "exit code N", "exit code N, without Python's exit", "exception: NAME", "stopped" (the profiler, not the
     process), "killed by SIGNAL", "killed or vanished", "running" or "unknown".
 
-    A process that never wrote its end is searched for: the same pid, started at the same clock tick of the same boot.
-    Its state is "unknown" only on another host than the one that it ran on.
+    If the process never wrote its end, the function looks for a running process with the same pid, which started at the
+    same clock tick of the same boot. The state is "unknown" only if this is not the host of the process.
 
     Args:
-        process: its own record.
+        process: the record of the process.
         run: the record of the run, for the host and the boot.
         folder: the folder of the process in the store.
     """
     if process.state == "ended":
         status = exit_status.read(folder) if process.end in ("", EXIT) else None
         return with_code(status) if status else process.end or EXIT
-    if alive.is_alive(process.pid, process.process_start) and run.boot_id in _told(alive.boot_id()):
+    if alive.is_alive(process.pid, process.process_start) and run.boot_id in _names_of(alive.boot_id()):
         return RUNNING
     status = exit_status.read(folder)
     if status is not None:
         return f"{KILLED}{_signal(-status)}" if status < 0 else f"{with_code(status)}{ABRUPT}"
-    return VANISHED if run.host in ("", *_told(socket.gethostname())) else UNKNOWN
+    return VANISHED if run.host in ("", *_names_of(socket.gethostname())) else UNKNOWN
 
 
-def _told(name: str) -> set[str]:
-    """Return how a result may call this host or its boot; empty where there is no name."""
+def _names_of(name: str) -> set[str]:
+    """Return the plain and the anonymous name of a host or a boot: a result has one of them. Empty without a name."""
     return {name, anonymous.word(name)} - {""}
 
 
 def is_killed(state: str) -> bool:
-    """Return whether a process ended without writing its end.
+    """Return whether a state means that the process ended without writing its end.
 
     Args:
         state: the result of `state_of`.
@@ -72,8 +72,7 @@ def _signal(number: int) -> str:
 
 
 def exit_codes(directory: str) -> dict[int, int]:
-    """Return the exit codes other than 0 of processes, by process id; wait a moment for processes that are still
-    ending.
+    """Return process id -> exit code for codes other than 0; wait up to `PATIENCE` for processes that are ending.
 
     Args:
         directory: a result.
@@ -83,7 +82,7 @@ def exit_codes(directory: str) -> dict[int, int]:
         try:
             process = run_info.read_process(os.path.join(folder, layout.PROCESS_INFO))
         except (OSError, ValueError, TypeError):
-            continue  # the reader of the store has it already
+            continue  # the reader of the store has reported this already
         status = _last_status(process, folder, last) if process.end == EXIT else None
         if status:
             codes[process.pid] = status
@@ -91,7 +90,13 @@ def exit_codes(directory: str) -> dict[int, int]:
 
 
 def _last_status(process: ProcessInfo, folder: str, last: float) -> int | None:
-    """Return the exit status of a process once it has written it or has ended, or at a time of the monotonic clock."""
+    """Wait until a process writes its exit status, ends, or a time limit passes; return the status, None without one.
+
+    Args:
+        process: the record of the process.
+        folder: the folder of the process in the store.
+        last: the time limit, in seconds of the monotonic clock.
+    """
     while True:
         runs = alive.is_alive(process.pid, process.process_start)
         status = exit_status.read(folder)
@@ -101,15 +106,15 @@ def _last_status(process: ProcessInfo, folder: str, last: float) -> int | None:
 
 
 def with_code(code: int) -> str:
-    """Return the state of a process that ended with an exit code."""
+    """Return the text of the state of a process that ended with this exit code."""
     return f"{EXIT} code {code}"
 
 
 def settled(state: str, ended: bool) -> str:
-    """Return the state of a process whose parent may have ended it.
+    """Change the state of a killed process if its parent ended it.
 
     Args:
         state: the result of `state_of`.
-        ended: it was alive when its parent exited and ended it: `multiprocessing` sends its daemons SIGTERM.
+        ended: whether the process was alive when its parent exited: `multiprocessing` then sends SIGTERM to daemons.
     """
     return BY_PARENT if ended and (state == RUNNING or is_killed(state)) else state

@@ -1,31 +1,33 @@
-"""Progress of an analysis."""
+"""The progress of an analysis, which is reported to a callback."""
 
 from collections.abc import Callable
 from enum import IntEnum
 from typing import TypeAlias
 
-#: called with the directory, the finished part of the work (0 to 1), and the approximate number of records
-Tell: TypeAlias = Callable[[str, float, int], None]
+#: a function that is called with the directory, the finished part of the work (0 to 1), and the approximate number of
+#: records
+Callback: TypeAlias = Callable[[str, float, int], None]
 
 
 class Stage(IntEnum):
-    """Stages of the work on every record; the value is the approximate share of the time, in eighths."""
+    """The stages that every record passes; the value of a stage is its approximate share of the time, in eighths."""
 
     READING = 1
-    SUMMING = 2  # in a recording that is too large to hold
+    SUMMING = 2  # only if the recording is too large for memory
     WRITING = 5
 
 
 class Progress:
-    """Progress of one directory."""
+    """The progress of the analysis of one directory."""
 
-    def __init__(self, directory: str, tell: Tell | None) -> None:
-        """Begin at 0.
+    def __init__(self, directory: str, callback: Callback | None) -> None:
+        """Start with no progress.
 
         Args:
-            directory: the analysed directory. tell: called now and then; None for no reports.
+            directory: the analysed directory.
+            callback: called with the progress; None for no reports.
         """
-        self._directory, self._tell = directory, tell
+        self._directory, self._callback = directory, callback
         self._total = 1
 
     def of(self, total: int) -> None:
@@ -33,8 +35,8 @@ class Progress:
         self._total = max(total, 1)
 
     def at(self, stage: Stage, done: int) -> None:
-        """Report that this many records have passed a stage."""
-        if self._tell is not None:
+        """Report that `done` records have passed a stage."""
+        if self._callback is not None:
             part = min(done / self._total, 1.0)
             before = sum(other for other in Stage if other < stage)
-            self._tell(self._directory, (before + stage * part) / sum(Stage), self._total)
+            self._callback(self._directory, (before + stage * part) / sum(Stage), self._total)

@@ -14,8 +14,9 @@ class Request:
         steps: consecutive numbers of the steps to analyse; None for all.
         output: a directory that receives a directory for each result; None writes into the results.
         pretty: format JSON for people.
-        packed: write the timelines of our own recordings with gzip.
-        forms: forms of the result in addition to those of the run, as in the option `export_type`, and "parquet".
+        packed: compress the timelines of ms-profiler's own recordings with gzip.
+        forms: forms of the result in addition to the forms in the run's options: values of `export_type`, and
+            "parquet".
         workload: facts about a step that the user stated.
         patience: seconds that CANN's msprof may take for each folder of aclprof.
     """

@@ -1,4 +1,4 @@
-"""The disk space of an analysis: the share of `max_disk` that recording leaves to it.
+"""The disk space of an analysis: a share of `max_disk` that the recording does not use.
 
 Timelines that do not fit show only some consecutive steps; any other file that does not fit is left out.
 """
@@ -15,7 +15,7 @@ from typing import Final
 from ms_profiler.analysis.model import tables
 from ms_profiler.store import account, layout
 
-#: part of the room for files that are written section by section
+#: part of the disk space that files written section by section may take
 SECTIONS: Final = 3 / 4
 
 
@@ -27,10 +27,10 @@ class FullError(OSError):
 
 
 class Room:
-    """Count down the bytes that may be written.
+    """The number of bytes that may still be written.
 
     Args:
-        left: bytes; None is no limit.
+        left: the bytes that may be written; None for no limit.
     """
 
     def __init__(self, left: int | None = None) -> None:
@@ -38,7 +38,7 @@ class Room:
         self._lock = threading.Lock()
 
     def take(self, size: int) -> None:
-        """Take bytes; a negative number gives them back.
+        """Subtract bytes from the room; a negative number adds them.
 
         Raises:
             FullError: not enough bytes are left.
@@ -59,8 +59,8 @@ class Bounded(io.FileIO):
     """A file that may grow by the bytes that a room has left.
 
     Args:
-        descriptor: the descriptor of the file; closed together with this object. room: the room that its bytes are
-            taken from.
+        descriptor: the descriptor of the file; closed together with this object.
+        room: the room that its bytes are taken from.
     """
 
     def __init__(self, descriptor: int, room: Room) -> None:
@@ -69,7 +69,7 @@ class Bounded(io.FileIO):
         self.taken = 0
 
     def write(self, data, /):  # type: ignore[no-untyped-def] # any buffer, as io.FileIO
-        """Write, if there is room."""
+        """Write the bytes, or raise `FullError` if there is not enough room for all of them."""
         size = memoryview(data).nbytes
         self._room.take(size)
         self.taken += size
@@ -77,10 +77,10 @@ class Bounded(io.FileIO):
 
     @contextmanager
     def written_directly(self) -> Iterator[int]:
-        """Yield the bytes that may be written into the descriptor itself, and count those that were.
+        """Yield the number of bytes that the block may write into the descriptor itself; then count the bytes it wrote.
 
         Raises:
-            FullError: the block raised an OSError of EOVERFLOW: there were more.
+            FullError: the block had more bytes than this, and raised an OSError with EOVERFLOW.
         """
         left = self._room.left
         try:

@@ -13,9 +13,9 @@ from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.streams.nesting import in_order
 from ms_profiler.store.format import CATEGORY_FINE, Category
 
-#: fine-grained spans of a section, about: 160 MB of a timeline, and less than a gigabyte of memory
+#: approximate number of fine-grained spans in a section: 160 MB of a timeline, and less than a gigabyte of memory
 MOST: Final = 1_000_000
-#: sections at most: MindStudio Insight takes 100 files
+#: largest number of sections: MindStudio Insight reads at most 100 files
 COUNT: Final = 100
 
 _FINE: Final = pl.col("category") >= CATEGORY_FINE
@@ -27,16 +27,16 @@ class Section:
     """An interval of a run.
 
     Attributes:
-        number: its number, from 0; the first section has all undivided tables of the run: steps, phases, counters,
+        number: its number, from 0. Section 0 also has the tables that are not divided: steps, phases, counters,
             kernels.
         last: whether it is the last one.
-        spans: `tables.UNNESTED` at least, sorted as `tables.SPANS` are or by process, thread and start, the longest
-        first: the fine-grained ones that begin in it, and in the first section the coarse ones of the run.
-        before: spans in the sections before.
-        carried: `tables.UNNESTED`: spans of earlier sections that its fine-grained spans may be inside of, or come
-            after.
-        operators: its operators that compute where they are called, of `metrics.host_operators.calls`; if the run is
-            divided, those that are shown one by one or have a number.
+        spans: the fine-grained spans that begin in the section; in section 0 also all coarse spans of the run. They
+            have at least the columns of `tables.UNNESTED`, and come by process, thread, start and falling duration.
+        before: the number of spans in the sections before.
+        carried: spans of earlier sections, as `tables.UNNESTED`, that may contain fine-grained spans of this section,
+            or are the last operators before them.
+        operators: the result of `metrics.host_operators.calls` for the section: operators that compute where they are
+            called. If the run is divided, only operators that are shown one by one or have a number.
     """
 
     number: int
@@ -48,7 +48,7 @@ class Section:
 
     @property
     def first(self) -> bool:
-        """Return whether it is the first one."""
+        """Return whether this is the first section."""
         return self.number == 0
 
 
@@ -59,7 +59,7 @@ def sections(recording: tables.Recording, spans: pl.DataFrame, steps: pl.DataFra
         recording: the run.
         spans: `tables.SPANS`, as `Recording.spans`.
         steps: the steps in use.
-        cut: leave out everything outside of the steps.
+        cut: whether to leave out all spans outside of the steps.
     """
     carried = pl.DataFrame(schema=tables.UNNESTED)
     if recording.again is None:
@@ -79,9 +79,9 @@ def sections(recording: tables.Recording, spans: pl.DataFrame, steps: pl.DataFra
 
 
 def _carried(known: pl.DataFrame, until_ns: int) -> pl.DataFrame:
-    """Return the spans that spans of later sections may be inside of, or come after."""
+    """Return the spans that may contain spans of later sections, and the last operators of each thread."""
     thread, operator = ["process", "thread"], pl.col("category") == Category.OP
-    # lazily: only the needed part of a million rows is read
+    # lazy, so that Polars reads only the needed columns of a million rows
     latest = known.lazy().filter(operator).group_by(thread).agg(pl.col("start_ns").max()).collect()
     late = known.filter(operator, pl.col("start_ns") >= pl.lit(latest["start_ns"].min()))
     last = late.join(latest, on=[*thread, "start_ns"], how="semi")
@@ -89,12 +89,12 @@ def _carried(known: pl.DataFrame, until_ns: int) -> pl.DataFrame:
 
 
 def bounds(recording: tables.Recording, steps: pl.DataFrame, most: int | None = None) -> list[int]:
-    """Return the ends of all sections but the last: at the begin of a step, where there is one.
+    """Return the ends of all sections except the last; a section ends where a step begins, if the run has steps.
 
     Args:
         recording: the run.
         steps: the steps in use.
-        most: fine-grained spans of a section, about; `MOST` by default.
+        most: approximate number of fine-grained spans in a section; `MOST` by default.
     """
     starts, begins = recording.starts, steps["start_ns"]
     count = min(-(-len(starts) * tables.SAMPLED // (MOST if most is None else most)), COUNT)

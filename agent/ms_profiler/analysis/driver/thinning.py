@@ -1,4 +1,4 @@
-"""Reduce a recording that is too large for memory to the spans that its metrics need; `sections` reads all its spans.
+"""Reduce a recording that is too large for memory to the spans that metrics need; `sections` reads all of its spans.
 
 Steps, phases and all coarse records stay for the whole run. Fine-grained spans (modules, operators) stay in the first,
 the slowest and the last steps. The outermost modules stay in all steps, because the forward phase is computed from
@@ -29,13 +29,14 @@ _COLUMNS: Final = tables.UNNESTED.names()
 def thin(
     recording: tables.Recording, chosen: list[int] | None = None, progress: Progress | None = None
 ) -> tables.Recording:
-    """Return the recording with some of its fine-grained spans, and the sums of all of them.
+    """Return the recording with some of its fine-grained spans, and with the sums of all.
 
-    If a device has more than `TASKS` tasks, only those of some steps stay.
+    If a device has more than `TASKS` tasks, only the tasks of some steps stay.
 
     Args:
         recording: a recording whose fine-grained spans have not been read yet.
-        chosen: step numbers to analyse; None for all. progress: called after each batch.
+        chosen: step numbers to analyse; None for all.
+        progress: called after each batch.
     """
     _thin_device(recording, chosen)
     if recording.again is None:
@@ -81,13 +82,14 @@ def _thin_device(recording: tables.Recording, chosen: list[int] | None) -> None:
 
 
 def kept_steps(table: pl.DataFrame, fine: float, most: int = KEPT) -> pl.DataFrame:
-    """Choose the intervals whose fine-grained spans stay: a third each in the first, the slowest and the last steps.
+    """Choose the intervals whose fine-grained spans stay in memory.
 
-    When even three steps hold more than `most`, the first part of each stays.
+    The first, the slowest and the last steps each get a third of the spans. If even three steps hold more than `most`
+    spans, only the first part of each of them stays.
 
     Args:
         table: recorded steps.
-        fine: fine-grained spans in them.
+        fine: number of fine-grained spans in these steps.
         most: approximate number of spans that may stay.
 
     Returns:
@@ -103,11 +105,11 @@ def kept_steps(table: pl.DataFrame, fine: float, most: int = KEPT) -> pl.DataFra
 
 @dataclass
 class _Thinner:
-    """Takes the spans of a recording batch by batch.
+    """Sums up the spans of a recording batch by batch, and keeps some of them.
 
-    A batch may end inside of a span. Spans that reach beyond the batch are carried over, so that later spans find the
-    spans around them. They have been counted already; only the time of later spans inside is still subtracted from
-    their own time.
+    A batch may end inside of a span. Spans that reach beyond the batch are carried over to the next one, so that later
+    spans find the spans around them. A carried span is not counted again: only the time of later spans inside of it is
+    subtracted from its self time.
     """
 
     windows: pl.DataFrame
@@ -117,7 +119,7 @@ class _Thinner:
     _carried: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=tables.UNNESTED))
 
     def add(self, batch: pl.DataFrame) -> None:
-        """Take one batch."""
+        """Add the spans of one batch."""
         spans = pl.concat([self._carried.with_columns(counted=pl.lit(True)), batch.with_columns(counted=pl.lit(False))])
         sums, still = operators.sums_of(spans.with_columns(sampling.places(spans, self.used)))
         self.sums = [operators.add_up([*self.sums, sums.filter(_FINE)], ("place", "name", "category"))]

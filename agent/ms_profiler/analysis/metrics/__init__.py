@@ -1,1 +1,1 @@
-"""Compute metrics from tables by pure functions, each of which states its formula."""
+"""Metrics: pure functions of tables. The docstring of each function states its formula."""

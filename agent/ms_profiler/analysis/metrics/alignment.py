@@ -1,10 +1,11 @@
 """Match the gradients of a backward pass with operators, by the order of their names.
 
 Autograd runs the nodes of a graph in the reverse order of their creation (`ReadyQueue` of github.com/pytorch/pytorch,
-torch/csrc/autograd/engine.cpp). So the gradients, the last one first, match a subsequence of the operators: those that
-recorded a node. Which operators recorded none is unknown (they ran without gradients, on frozen parameters, or for
-another loss). So a gradient may belong to any operator of its name between the first and the last position that leave
-room for the other gradients. It is assigned to the innermost module around all of these.
+torch/csrc/autograd/engine.cpp). So the gradients, the last one first, match a subsequence of the operators: the
+operators for which autograd recorded a node. It is unknown which operators these are, because autograd records no node
+for operators that run without gradients or on frozen parameters, and the nodes of another loss belong to another pass.
+So a gradient may belong to any operator of its name between the first and the last position that leave room for the
+other gradients. The gradient is assigned to the innermost module around all these operators.
 """
 
 from bisect import bisect_left
@@ -12,7 +13,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-#: largest share of the operators at the end of a pass that may have no gradient, if only these operators count
+#: a pass uses only the last operators if the number of those without a gradient is at most this part of the number of
+#: gradients
 SKIPPED_MOST = 0.1
 #: special values of a module's number: outside of all modules, and unknown
 OUTSIDE, UNKNOWN = -1, -2
@@ -20,7 +22,7 @@ OUTSIDE, UNKNOWN = -1, -2
 
 @dataclass(frozen=True)
 class Alignment:
-    """Possible positions of gradients among operators.
+    """The possible positions of each gradient among the operators.
 
     Attributes:
         first: the first operator that each gradient can belong to, from the last gradient to the first.
@@ -56,9 +58,9 @@ def align(gradients: Sequence[int], operators: Sequence[int]) -> Alignment | Non
 
 
 def window(gradients: Sequence[int], operators: Sequence[int], found: Alignment) -> int:
-    """Return the first operator that the pass can belong to, 0 where it is unknown.
+    """Return the position of the first operator that can belong to the pass; 0 if it is unknown.
 
-    Where the gradients match the last operators almost without gaps, earlier operators do not belong to this pass.
+    If the gradients match the last operators almost without gaps, earlier operators do not belong to this pass.
 
     Args:
         gradients: the names of the gradients, in the order in which their operators ran.
@@ -73,10 +75,10 @@ def window(gradients: Sequence[int], operators: Sequence[int], found: Alignment)
 
 @dataclass
 class Paths:
-    """Modules by number, and the innermost module around several.
+    """The paths of modules by number; finds the innermost module around two modules.
 
     Attributes:
-        texts: the paths of modules with dots, by number; `number` adds to them.
+        texts: the paths of modules, joined by dots, by number; `number` appends new paths.
     """
 
     texts: list[str]
@@ -119,13 +121,13 @@ def owners(
         gradients: the names of the gradients.
         operators: the names of the operators.
         modules: the modules of the operators, by number, or `OUTSIDE`.
-        found: possible positions of the gradients.
+        found: the result of `align`.
         paths: the paths of the modules.
     """
     places: dict[int, list[int]] = defaultdict(list)
     for place, name in enumerate(operators):
         places[name].append(place)
-    told = []
+    found_modules = []
     for name, first, last in zip(gradients, found.first, found.last, strict=True):
         module = modules[first]
         if first != last:
@@ -134,5 +136,5 @@ def owners(
                 if place > last or module == UNKNOWN:
                     break
                 module = paths.common(module, modules[place])
-        told.append(module)
-    return told
+        found_modules.append(module)
+    return found_modules

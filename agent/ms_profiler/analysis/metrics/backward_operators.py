@@ -1,10 +1,12 @@
 """Assign each node of a backward pass to the module of the operator whose gradient the node computes.
 
-Autograd's numbers decide where they were recorded. Otherwise the order decides, see `metrics.alignment`: the gradients
-of a pass belong to operators between the previous pass and this one. Where they do not match, as for a second loss,
-earlier operators that no pass between has used are included. If a pass shares its operators with the next one, a
-gradient may belong to any of them. A gradient that is added to a parameter's gradient belongs to the module that
-computed it. Any other unknown node belongs to the module of its neighbours, if both have the same.
+If autograd's sequence numbers were recorded, they decide. Otherwise the order decides, see `metrics.alignment`: the
+gradients of a pass belong to operators that ran between the previous pass and this one. If the gradients do not match
+these operators, as for a second loss, the unused operators of earlier passes are added. If a pass shares its operators
+with the next pass, a gradient may belong to any operator of its name.
+
+A node that adds to a parameter's gradient belongs to the module that computed this gradient. Any other unknown node
+belongs to the module of the nodes before and after it, if both have the same module.
 """
 
 from bisect import bisect_left
@@ -21,7 +23,7 @@ from ms_profiler.analysis.readers.tapes import Tape
 #: number of earlier passes whose operators a pass may use
 BEFORE: Final = 3
 
-#: prefix of the names of nodes that a compiled graph makes
+#: begin of the names of nodes that torch.compile's functions make
 _COMPILED: Final = "CompiledFunction"
 
 #: one row per node of a backward pass
@@ -33,7 +35,7 @@ NODES: Final = pl.Schema(
         "end_ns": pl.Int64,
         "category": pl.UInt8,
         "module": pl.String,  # path of the module; null outside of modules, or if unknown
-        "bound": pl.UInt8,  # metrics.binding.Bound: by its number, by order, or not
+        "bound": pl.UInt8,  # metrics.binding.Bound: bound by its number, by order, or not at all
     }
 )
 
@@ -42,7 +44,7 @@ def nodes(spans: pl.DataFrame, names: pl.Series, tapes: Sequence[Tape] = ()) -> 
     """Return the nodes of backward passes, as `NODES`, by thread and start.
 
     Args:
-        spans: `tables.SPANS` of one process, with `row`, which `parent` means.
+        spans: `tables.SPANS` of one process, with `row`, to which `parent` refers.
         names: the names of the recording.
         tapes: autograd's nodes before some of these passes.
     """
@@ -54,11 +56,11 @@ def nodes(spans: pl.DataFrame, names: pl.Series, tapes: Sequence[Tape] = ()) -> 
     if found.is_empty():
         return pl.DataFrame(schema=NODES)
     paths = Paths(names.to_list())
-    exact, told = _by_number(operators, found), _by_order(found, made, passed, paths)
+    exact, inferred = _by_number(operators, found), _by_order(found, made, passed, paths)
     if tapes:
         by_tape = _by_tape(found, passed, spans, list(tapes), paths)
-        told = by_tape.zip_with(by_tape.is_not_null(), told)
-    known = _between(found.with_columns(exact.alias("exact"), pl.coalesce(exact, told).alias("known")))
+        inferred = by_tape.zip_with(by_tape.is_not_null(), inferred)
+    known = _between(found.with_columns(exact.alias("exact"), pl.coalesce(exact, inferred).alias("known")))
     path = pl.Series("path", paths.texts, dtype=pl.String)
     number = pl.select(pl.when(known >= 0).then(known).cast(pl.UInt32)).to_series()
     how = (
@@ -82,33 +84,36 @@ def nodes(spans: pl.DataFrame, names: pl.Series, tapes: Sequence[Tape] = ()) -> 
 
 
 def _by_number(operators: pl.DataFrame, found: pl.DataFrame) -> pl.Series:
-    """Return the module of each node by autograd's number, or `OUTSIDE`; null without a number."""
+    """Return the number of the module of each node, by autograd's sequence number.
+
+    It is `OUTSIDE` if the operator ran in no module, and null if the node has no sequence number.
+    """
     pairs = host_operators.ties(operators.drop("row"))
     module = operators["module"].gather(pairs["forward"]).cast(pl.Int64).fill_null(OUTSIDE)
-    told = pl.DataFrame({"row": operators["row"].gather(pairs["backward"]), "told": module})
-    return found.join(told, on="row", how="left", maintain_order="left")["told"]
+    tied = pl.DataFrame({"row": operators["row"].gather(pairs["backward"]), "tied": module})
+    return found.join(tied, on="row", how="left", maintain_order="left")["tied"]
 
 
 def _by_tape(
     found: pl.DataFrame, passed: pl.DataFrame, spans: pl.DataFrame, tapes: list[Tape], paths: Paths
 ) -> pl.Series:
-    """Return the module of each node of passes that ran exactly the nodes of a tape; null for the others."""
+    """Return the module of each node of the passes that ran exactly the nodes of a tape; null for all other nodes."""
     passes = passed.filter(~pl.col("again")).select(pl.col("row").alias("backward"), "start_ns", scripted=False)
     known = node_owners.Known.of(tapes, passes, spans)
     modules = [_named(tape, paths) for tape in tapes]
     ran = found.with_row_index("place").filter(~pl.col("accumulates")).group_by("around", maintain_order=True)
     rows = {around: (places, names) for around, places, names in ran.agg("place", "key").iter_rows()}
-    told: list[int | None] = [None] * found.height
+    by_place: list[int | None] = [None] * found.height
     for backward, tape in known.passes.select("backward", "tape").iter_rows():
         places, names = rows.get(backward, ([], []))
         if names == modules[tape][0]:
             for place, module in zip(places, modules[tape][1], strict=True):
-                told[place] = module
-    return pl.Series("tape", told, dtype=pl.Int64)
+                by_place[place] = module
+    return pl.Series("tape", by_place, dtype=pl.Int64)
 
 
 def _named(tape: Tape, paths: Paths) -> tuple[list[str | None], list[int | None]]:
-    """Return the names of the nodes of a tape, as used here, and their modules, in the order in which they run.
+    """Return the keys (`gradient_nodes.key`) of the nodes of a tape, and their modules, in the order in which they run.
 
     The module of a compiled function is None, because Dynamo's calls of modules are not reported.
     """
@@ -124,11 +129,10 @@ class _Pass:
 
     def __init__(self, rows: list[int], gradients: list[int], operators: list[int], modules: list[int]) -> None:
         self.rows, self.gradients, self.operators, self.modules = rows, gradients, operators, modules
-        self.used: list[tuple[int, int]] = []  # number of the pass, number of the operator
 
 
 def _by_order(found: pl.DataFrame, made: pl.DataFrame, passed: pl.DataFrame, paths: Paths) -> pl.Series:
-    """Return the module of each node by the order, or `OUTSIDE` or `UNKNOWN`."""
+    """Return the number of the module of each node, by the order of the pass; or `OUTSIDE` or `UNKNOWN`."""
     keys = found["key"].drop_nulls().unique().sort()
     numbers = pl.DataFrame({"key": keys}).with_row_index("number")
     named = found.select("key", "around").with_row_index("place").drop_nulls()
@@ -146,7 +150,7 @@ def _by_order(found: pl.DataFrame, made: pl.DataFrame, passed: pl.DataFrame, pat
     for row, thread, start, again, around in passed.select("row", "thread", "start_ns", "again", "around").iter_rows():
         if not again:
             siblings.setdefault((around, thread), []).append((row, start))
-    told, solved = [UNKNOWN] * found.height, dict[object, list[int]]()
+    by_place, solved = [UNKNOWN] * found.height, dict[object, list[int]]()
     for key, members in siblings.items():
         starts, names, modules = inside.get(key, ([], [], []))
         since, chain = 0, list[_Pass]()
@@ -155,12 +159,20 @@ def _by_order(found: pl.DataFrame, made: pl.DataFrame, passed: pl.DataFrame, pat
             places, gradients = ran.get(row, ([], []))
             chain.append(_Pass(places, gradients, names[since:until], modules[since:until]))
             since = until
-        _solve(chain, told, paths, solved)
-    return pl.Series("told", told, dtype=pl.Int64)
+        _solve(chain, by_place, paths, solved)
+    return pl.Series("by_place", by_place, dtype=pl.Int64)
 
 
-def _solve(chain: list[_Pass], told: list[int], paths: Paths, solved: dict[object, list[int]]) -> None:
-    """Find the modules of the nodes of passes, pass by pass."""
+def _solve(chain: list[_Pass], by_place: list[int], paths: Paths, solved: dict[object, list[int]]) -> None:
+    """Find the modules of the nodes of passes, pass by pass.
+
+    Args:
+        chain: consecutive passes of one thread.
+        by_place: receives the module of each node that the passes ran.
+        paths: the paths of the modules.
+        solved: the answers so far, by the gradients and operators of a pass, because passes repeat; this function adds
+            to them.
+    """
     known: dict[object, bool] = {}
     fits = []
     for each in chain:
@@ -188,7 +200,7 @@ def _solve(chain: list[_Pass], told: list[int], paths: Paths, solved: dict[objec
         else:
             answer = _earlier(chain, number, used, paths)
         for row, module in zip(each.rows, answer, strict=True):
-            told[row] = module
+            by_place[row] = module
 
 
 def _fits(each: _Pass) -> bool:
@@ -208,7 +220,7 @@ def _answer(each: _Pass, alignment: Alignment, paths: Paths, alone: bool) -> lis
 
 
 def _earlier(chain: list[_Pass], number: int, used: dict[int, set[int]], paths: Paths) -> list[int]:
-    """Return the modules of a pass that needs operators from before the pass before it."""
+    """Return the modules of a pass whose gradients also belong to operators that ran before earlier passes."""
     each = chain[number]
     operators, modules = list(each.operators), list(each.modules)
     for before in range(number - 1, max(number - 1 - BEFORE, -1), -1):
@@ -222,7 +234,7 @@ def _earlier(chain: list[_Pass], number: int, used: dict[int, set[int]], paths: 
 
 
 def _between(nodes: pl.DataFrame) -> pl.Series:
-    """Return the module of every node. A node without a known operator gets the module of its neighbours in the pass.
+    """Return the module of every node; a node without a known operator gets the module of its neighbours in the pass.
 
     Args:
         nodes: the result of `gradient_nodes.split`, with `known`, and `exact`, which is null if the module is only

@@ -1,4 +1,4 @@
-"""Find out how long workers of a data loader take for a batch, and in which function."""
+"""Measure how long the workers of a data loader take to make a batch, and find the slowest function."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ from ms_profiler.analysis.model import tables
 from ms_profiler.store.format import Category
 from ms_profiler.store.names import FETCHED
 
-#: smallest share of the samples of batches for which a function is named
+#: a function is named if it takes at least this share of the time of making batches
 NAMED: Final = 0.2
 
 
@@ -29,8 +29,9 @@ class Makers:
         processes: number of workers; 0 where the process that trains makes its batches.
         batches: number of batches.
         mean_ns: mean time that making a batch took.
-        busy: part of the time from the first to the last batch in which a worker made one, on average.
-        slowest: the function of the script that takes most of it, with its line and its caller; empty if unknown.
+        busy: mean share of the time from a worker's first to its last batch in which the worker made batches.
+        slowest: the function of the script that takes most of the time of making batches, with its line and its caller;
+            empty if unknown.
         share: the part of the time of making batches that this function takes.
     """
 
@@ -48,7 +49,7 @@ def makers(recording: tables.Recording, used: Steps, stacks: Callable[[], Stacks
     Args:
         recording: the run.
         used: the steps in use.
-        stacks: returns the stacks of the run.
+        stacks: a function that returns the stacks of the run.
     """
     fetches = recording.spans.filter(
         pl.col("category") == int(Category.DATA),
@@ -71,8 +72,9 @@ def makers(recording: tables.Recording, used: Steps, stacks: Callable[[], Stacks
 
 
 def _slowest(fetches: pl.DataFrame, stacks: Stacks) -> tuple[str, float]:
-    """Return the function of the script that takes most of the time of batches, with its line and the function of the
-    script that called it; and its share.
+    """Return the function of the script that takes most of the time of making batches, and its share of this time.
+
+    The text names the function, its line, and the function of the script that called it.
     """
     weights: dict[tuple[Function, ...], Counter[tuple[int, ...]]] = {}
     for process, thread in fetches.select("process", "thread").unique(maintain_order=True).iter_rows():
@@ -94,7 +96,7 @@ _Found = Iterator[tuple[tuple[Function, ...], tuple[int, ...], int]]
 
 
 def _sampled(stacks: Stacks, process: int, thread: int, own: pl.DataFrame) -> _Found:
-    """Yield the functions that samples of a thread show in intervals, with the number of samples."""
+    """Yield the functions that a thread's samples show in some intervals, their lines, and the number of samples."""
     moments = stacks.of_recorded(process, thread)
     inside = moments.filter(intervals.locate(moments["time_ns"], own).is_not_null())
     frames = stacks.recording.frames.filter(pl.col("process") == process)
@@ -106,7 +108,7 @@ def _sampled(stacks: Stacks, process: int, thread: int, own: pl.DataFrame) -> _F
 
 
 def _traced(calls: Calls, process: int, thread: int, own: pl.DataFrame) -> _Found:
-    """Yield the functions that a thread called in intervals, with the time in ns; their lines are their first ones."""
+    """Yield the functions that a thread called in some intervals, the first line of each, and their time in ns."""
     rows, _ = calls.paths
     pieces = list(calls.segments(calls.of_thread(process, thread)))
     table = pl.DataFrame(pieces, schema={"start_ns": pl.Int64, "end_ns": pl.Int64, "row": pl.Int64}, orient="row")
@@ -128,7 +130,7 @@ def _chain(node: int, tree: Tree, callers: dict[int, int]) -> list[int]:
 
 
 def words(found: Makers | None) -> str:
-    """Return a sentence about the processes that make the batches, to follow the numbers of waits; empty if unknown.
+    """Return text about the processes that make the batches, to append to the numbers of the waits; empty if unknown.
 
     Args:
         found: the result of `makers`.

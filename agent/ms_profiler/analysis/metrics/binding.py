@@ -6,9 +6,10 @@ queue is first in, first out. So a kernel was queued no earlier than the kernels
 than those after it. Known queueing times of some kernels bound the queueing times of the others. A kernel belongs to
 the innermost module around its whole possible queueing time.
 
-Kernels of a backward pass run inside no module, because autograd launches them, in reverse order. That order bounds the
-operators whose gradients they can be, see `metrics.gradients`; they belong to the innermost module around all of these
-operators. They are "bound by order", which is an inference; the other bindings are facts.
+Kernels of a backward pass run inside no module, because autograd launches them, in reverse order. That order limits the
+operators whose gradients a kernel can compute, see `metrics.gradients`. The kernel belongs to the innermost module
+around all of these operators, and it is "bound by order". Bindings by order and by parameter are inferences; the other
+bindings are facts.
 """
 
 from enum import IntEnum
@@ -29,17 +30,17 @@ from ms_profiler.store.format import Category
 
 
 class Bound(IntEnum):
-    """Binding of a kernel."""
+    """What a kernel is bound to."""
 
     NOTHING = 0
-    PHASE = 1  # a phase of the step: the primitive is known, the module is not
-    PRIMITIVE = 2
+    PHASE = 1  # only a phase of the step
+    PRIMITIVE = 2  # a primitive, but no module
     MODULE = 3
     ORDER = 4  # a module, inferred from the order of the backward pass
     PARAMETER = 5  # a module, known by the parameters that the compiled graph uses
 
 
-#: inferred bindings to a module -> name of the inference
+#: bindings to a module that are inferred -> name of the inference
 INFERRED: Final = {Bound.ORDER: "by order", Bound.PARAMETER: "by parameter"}
 
 _PARTS: Final = {
@@ -101,8 +102,8 @@ class Hosts:
         unknown = pl.repeat(None, kernels.height, dtype=pl.UInt32, eager=True)
         called = self._keys.get(_key(SEED)) in self._called
         seeds = self._seeds(kernels, self._launch(kernels, step, scopes, only) if called else unknown, only, scopes)
-        # a pass begins with its seed: kernels of the loss may run again before the first kernel that only gradients
-        # have
+        # the seed, too, shows that a pass has begun: between it and the first kernel that occurs only in backward
+        # passes, kernels of the loss may run again
         begins = only.zip_with(
             seeds.is_null(), pl.repeat(int(Category.BACKWARD), len(only), dtype=pl.UInt8, eager=True)
         )
@@ -117,10 +118,12 @@ class Hosts:
         phase, joined = (each.scatter(trailing["place"], trailing["backward"]) for each in (phase, joined))
         timed = kernels.with_columns(after=after, before=before)
         own = launch.is_null() & (module.is_null() | (joined == phase))
-        told = self._told(timed.with_columns(phase=joined), own, scopes)
-        ordered = self._ordered(timed.with_columns(phase=phase), launch, told, scopes, texts)
-        phase = phase.scatter(told["place"], joined.gather(told["place"]))
-        again = pl.repeat(None, kernels.height, dtype=pl.Boolean, eager=True).scatter(told["place"], told["again"])
+        by_nodes = self._by_nodes(timed.with_columns(phase=joined), own, scopes)
+        ordered = self._ordered(timed.with_columns(phase=phase), launch, by_nodes, scopes, texts)
+        phase = phase.scatter(by_nodes["place"], joined.gather(by_nodes["place"]))
+        again = pl.repeat(None, kernels.height, dtype=pl.Boolean, eager=True).scatter(
+            by_nodes["place"], by_nodes["again"]
+        )
         named = pl.DataFrame(
             [
                 pl.Series("scope", [None if item.module is None else texts[item.module] for item in scopes], pl.UInt32),
@@ -217,10 +220,11 @@ class Hosts:
         return None if self._keys.get(_key(scope.type)) in self._called else scope.phase
 
     def _seeds(self, kernels: pl.DataFrame, launch: pl.Series, phases: pl.Series, scopes: list[Scope]) -> pl.Series:
-        """Return the begin of the backward pass for its first kernel, null for other kernels.
+        """Return the begin of the backward pass for the first kernel of each pass (its seed), null for other kernels.
 
-        Where a step has as many seeds as passes, they match in order. Otherwise the seed is the last one before the
-        first kernel that only this pass can have: kernels of the forward pass may still be in the queue before it.
+        If a step has as many seeds as passes, they match in order. Otherwise the seed of a pass is the last kernel of
+        the seed's type before the first kernel that can belong only to this pass, because kernels of the forward pass
+        may still be in the queue before the seed.
         """
         spans = self._by_phase[Category.BACKWARD]
         seed = pl.Series([scope.type == SEED for scope in scopes], dtype=pl.Boolean).gather(kernels["kernel"])
@@ -240,7 +244,7 @@ class Hosts:
         return began.scatter(seeds["row"], spans["start_ns"].gather(seeds["pass"])).alias("seeds")
 
     def _late(self, kernels: pl.DataFrame) -> pl.DataFrame:
-        """Return `pass` and `row` of the seeds of steps that have as many of them as passes."""
+        """Return `pass` and `row` of the seeds, for the steps that have as many seeds as backward passes."""
         spans = self._by_phase[Category.BACKWARD].with_row_index("pass")
         begun = spans.select("pass", "start_ns", step=intervals.locate(spans["start_ns"], self.steps.table))
         seeds = kernels.filter("seed").with_columns(
@@ -257,43 +261,44 @@ class Hosts:
         sound = (pl.col("start_ns") >= pl.col("start_ns_right")).all().over("step")
         return pairs.filter(sound).select(pl.col("pass").cast(pl.UInt32), pl.col("row").cast(pl.UInt32))
 
-    def _told(self, kernels: pl.DataFrame, own: pl.Series, scopes: list[Scope]) -> pl.DataFrame:
-        """Return the modules of kernels by autograd's nodes, see `Passes.told`.
+    def _by_nodes(self, kernels: pl.DataFrame, own: pl.Series, scopes: list[Scope]) -> pl.DataFrame:
+        """Return the modules of kernels by autograd's nodes, see `Passes.by_nodes`.
 
         Args:
             kernels: the kernels, with `after`, `before` and `phase`, as for `_ordered`.
-            own: whether their module is unknown so far.
+            own: whether the module of each kernel is still unknown.
             scopes: the scopes, by row of the kernel names.
         """
-        return self._passes.told(kernels.with_columns(backward=self._backward(kernels, own, scopes)), scopes)
+        return self._passes.by_nodes(kernels.with_columns(backward=self._backward(kernels, own, scopes)), scopes)
 
     def _ordered(
         self,
         kernels: pl.DataFrame,
         launch: pl.Series,
-        told: pl.DataFrame,
+        by_nodes: pl.DataFrame,
         scopes: list[Scope],
         texts: dict[str, int],
     ) -> pl.Series:
-        """Return the text of the module to which the order of its backward pass binds each kernel, null for the others.
+        """Return the row of the text of each kernel's module, by the order of its backward pass; null if unknown.
 
         Args:
-            kernels: with the bounds of their queueing time, `after` and `before`, and the row of their `phase`.
-            launch: the launch of the spans that queued them.
-            told: the result of `_told`.
+            kernels: the kernels, with `after` and `before` (bounds of their queueing time) and the row of their
+                `phase`.
+            launch: the row of the span that queued each kernel, null where unknown.
+            by_nodes: the result of `_by_nodes`.
             scopes: the scopes, by row of the kernel names.
             texts: the rows of texts, to which new texts are added.
         """
-        rows = told["module"].replace_strict(
-            {path: texts.setdefault(path, len(texts)) for path in told["module"].drop_nulls().unique().sort()},
+        rows = by_nodes["module"].replace_strict(
+            {path: texts.setdefault(path, len(texts)) for path in by_nodes["module"].drop_nulls().unique().sort()},
             default=None,
             return_dtype=pl.UInt32,
         )
         passed = kernels.with_columns(backward=self._backward(kernels, launch.is_null(), scopes))
-        times = self._passes.owned(passed, scopes).join(told, on="place", how="anti")
+        times = self._passes.owned(passed, scopes).join(by_nodes, on="place", how="anti")
         around = self._spans["name"].gather(self._modules.around(times["after"], times["before"]))
         ordered = pl.repeat(None, kernels.height, dtype=pl.UInt32, eager=True)
-        return ordered.scatter(times["place"], around).scatter(told["place"], rows)
+        return ordered.scatter(times["place"], around).scatter(by_nodes["place"], rows)
 
     def _backward(self, kernels: pl.DataFrame, own: pl.Series, scopes: list[Scope]) -> pl.Series:
         """Return the row of the backward pass of each kernel without a scope, null for the others."""
@@ -307,9 +312,10 @@ class Hosts:
     ) -> tuple[pl.Series, pl.Series]:
         """Return the earliest and the latest time at which each kernel can have been queued.
 
-        earliest(i) = the latest known bound of the kernels up to i: the begin of their window, when the queue is empty,
-        the span that queued them, and the begin of the only phase in which their primitive occurs; latest(i) = the
-        earliest known bound of the kernels from i on, their own starts included.
+        earliest(i) = the latest lower bound of the kernels up to i. Lower bounds of a kernel are the begin of its
+        window (when the queue is empty), the begin of the span that queued it, and the begin of the only phase in which
+        its primitive occurs. latest(i) = the earliest upper bound of the kernels from i on. The starts of these kernels
+        are upper bounds, too.
         """
         queued = self._spans["start_ns"].gather(launch)
         # a pass begins with its seed: kernels queued before the seed were queued before the pass
@@ -345,7 +351,7 @@ class _Line:
         return self._pieces["row"].gather(intervals.locate(times, self._pieces))
 
     def around(self, after: pl.Series, before: pl.Series) -> pl.Series:
-        """Return the row of the innermost span around each interval; null where there is none."""
+        """Return the row of the innermost span around each interval from `after` to `before`; null without one."""
         row = self.at(before.zip_with((after <= before).fill_null(False), pl.Series([None], dtype=pl.Int64)))
         while True:
             place = (
@@ -372,5 +378,5 @@ def _or_zero(value: object) -> int:
 
 
 def _key(name: str) -> str:
-    """Return the common name of a primitive, its kernels and its functions: `sub` for `SubExt` and `sub`."""
+    """Return one name for a primitive, its kernels and its functions: both `SubExt` and `sub` give `sub`."""
     return name.partition("@")[0].replace("_", "").lower().removesuffix("ext")

@@ -1,5 +1,7 @@
-"""Assign every moment of a step to one part: computing, or the reason why nothing was computed. The parts of a step
-add up to it exactly."""
+"""Assign every moment of a step to one part: computing, or the reason why nothing was computed.
+
+The parts of a step add up to its length exactly.
+"""
 
 from typing import Final
 
@@ -28,19 +30,21 @@ PARTS: Final = (
 )
 #: phases in which the host does other things than queueing work
 WAITS: Final = (DATA, COMPILE, CHECKPOINT)
-#: a gap of up to this many ns between two operators of the script counts as launching the second one: Python, the
+#: a gap of up to this many ns between two operators of the script counts as launching the second operator. Python, the
 #: framework's dispatch and its queue take up to hundreds of microseconds, or a few milliseconds where threads share a
-#: processor; in a longer gap, the host did something else
+#: processor. In a longer gap, the host did something else.
 GAP: Final = 5_000_000
-#: the longest such gap, in ns, if the running time of the thread in the gap is known and operators run on that thread
+#: the same limit in ns, but for the running time of the thread in the gap, if that time is known and operators run on
+#: that thread
 GAP_RUN: Final = 1_000_000
-#: ns up to which an operator on a processor is its own launch: its dispatch takes as long as its work
+#: an operator that runs on a processor for up to this many ns counts as launching: its dispatch takes as long as its
+#: work
 SHORT: Final = 20_000
-#: any thread is off its processor for up to this part of a gap
+#: time off the processor does not count if it is less than this part of a gap
 JITTER: Final = 0.05
 #: phases in which the framework runs the model, possibly on its own threads, beside the stepping thread
 _ELSEWHERE: Final = [name for name in COMPUTING_PHASES if name != FORWARD]
-#: the part whose moments are divided last
+#: moments that no rule of `parts` has explained so far; `_shared_out` divides them
 _IDLE: Final = "idle"
 
 
@@ -56,11 +60,20 @@ def parts(
 ) -> pl.DataFrame:
     """Cut steps into pieces of one part each.
 
-    The first of these that applies decides: something is computed; data is exchanged; Python collects garbage; the host
-    waits for data, compiles or writes a checkpoint; it reads a value, or can queue nothing because of reads; the
-    stepping thread was asleep or blocked, or waited for a processor; an operator is launched (a short operator runs, or
-    the next one starts soon); the host runs other code; nothing is known. If a thread waits for a processor while it
-    computes or waits for data, the moment counts as computing or as waiting for data.
+    The first of these rules that applies decides about a moment:
+
+    - Something is computed.
+    - Data is exchanged.
+    - Python collects garbage.
+    - The host waits for data, compiles or writes a checkpoint.
+    - The host reads a value, or can queue nothing because of reads.
+    - The stepping thread was asleep or blocked, or waited for a processor.
+    - An operator is launched: a short operator runs, or the next operator starts soon.
+    - The host runs other code.
+    - Nothing is known.
+
+    If a thread waits for a processor while it computes or waits for data, the moment counts as computing or as waiting
+    for data.
 
     Args:
         cut: the result of `phases.pieces`, of the selected steps.
@@ -111,7 +124,7 @@ def parts(
 
 
 def _shared_out(pieces: pl.DataFrame, cells: pl.DataFrame, operators: bool, beside: bool) -> pl.DataFrame:
-    """Return the idle pieces with their part, cut where the thread was off its processor."""
+    """Return the idle pieces with their final part, cut where the stepping thread left or regained its processor."""
     length = pl.col("end_ns") - pl.col("start_ns")
     # a gap lasts from operator to operator, across phases and samples
     apart = (pl.col("part") != _IDLE) | (pl.col("ran") > 0)
@@ -132,9 +145,9 @@ def _shared_out(pieces: pl.DataFrame, cells: pl.DataFrame, operators: bool, besi
     off = (pl.col("off_ns") / pl.col("room").clip(lower_bound=1)).clip(0.0, 1.0)
     off = pl.when(pl.col("elsewhere") | (off < JITTER)).then(0.0).otherwise(off).fill_null(0.0)
     queued = (pl.col("queued_ns") / pl.col("off_ns").clip(lower_bound=1)).fill_null(0.0)
-    told = pl.col("queued_ns").is_not_null()
+    reported = pl.col("queued_ns").is_not_null()
     idle = (
-        idle.with_columns(away=(pl.col("length") * off).cast(pl.Int64), queued=queued, told=told)
+        idle.with_columns(away=(pl.col("length") * off).cast(pl.Int64), queued=queued, reported=reported)
         .with_columns(waiting=(pl.col("away") * pl.col("queued")).cast(pl.Int64))
         .with_columns(ran_ns=(pl.col("length") - pl.col("away")).sum().over("gap"), seen=pl.col("off_ns").is_not_null())
     )
@@ -149,7 +162,7 @@ def _shared_out(pieces: pl.DataFrame, cells: pl.DataFrame, operators: bool, besi
         .otherwise(pl.lit(UNKNOWN))
     )
     asleep, ready = pl.col("start_ns") + pl.col("away") - pl.col("waiting"), pl.col("start_ns") + pl.col("away")
-    away = pl.when("told").then(pl.lit(BLOCKED)).otherwise(pl.lit(UNKNOWN))
+    away = pl.when("reported").then(pl.lit(BLOCKED)).otherwise(pl.lit(UNKNOWN))
     found = [
         idle.select("step", away.alias("part"), "phase", "start_ns", asleep.alias("end_ns")),
         idle.select("step", pl.lit(RUNNABLE).alias("part"), "phase", asleep.alias("start_ns"), ready.alias("end_ns")),

@@ -5,7 +5,7 @@ from typing import Final
 
 import polars as pl
 
-from ms_profiler.analysis.metrics import intervals, replicas
+from ms_profiler.analysis.metrics import intervals, messages, replicas
 from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.analysis.model import tables
 from ms_profiler.store.format import Category
@@ -50,22 +50,22 @@ _CALLED: Final = pl.Schema(
 def calls(
     recording: tables.Recording, steps: Steps, kernels: pl.DataFrame, kernel_names: pl.DataFrame, texts: pl.Series
 ) -> pl.DataFrame:
-    """Return the exchanges in the steps whose bytes are known, by start: calls of the script, and kernels of graphs.
+    """Return the exchanges with known bytes in the steps, by start: calls of the script, and kernels of graphs.
 
-    The host usually only queues an exchange. If its kernel is known, the time is that of the kernel. If threads of gloo
-    make it, it ends when their work for it ends. An exchange that a device's interface reported with bytes and group is
+    The host usually only queues an exchange. If its kernel is known, the exchange has the time of the kernel. If gloo's
+    threads run it, it ends when they finish it. An exchange that a device's interface reported with bytes and group is
     included even if no call of the script is known for it.
 
     Args:
-        recording: its spans named `OPERATION@GROUP` carry the bytes; its instants describe the exchanges of its graphs.
+        recording: the run. Spans named `OPERATION@GROUP` carry the bytes; instants describe the exchanges of graphs.
         steps: the steps in use.
         kernels: `tables.KERNELS`.
         kernel_names: `tables.KERNEL_NAMES`.
         texts: the texts of shapes.
 
     Returns:
-        `operation`, `group`, `number` (of the call among those of its group), `bytes`, `start_ns`, `end_ns`, `step`
-        (row of `steps.table`).
+        `operation`, `group`, `number` (position of the call among the calls of its group), `bytes`, `start_ns`,
+        `end_ns`, `step` (row of `steps.table`), and `messages.PEERS`.
     """
     own = kernels.filter(pl.col("process") == steps.process)
     if recording.device is not None:  # kernels that only compute may be launched inside of a call, too
@@ -74,9 +74,10 @@ def calls(
     ran = replicas.beside(recording, steps)
     grouped = split(called(recording, steps))
     pairs = replicas.paired(grouped, ran, steps)
-    asked = _called(grouped.with_columns(replicas.ends(grouped, ran, pairs)), own)
+    from_script = _called(grouped.with_columns(replicas.ends(grouped, ran, pairs)), own)
     compiled = _compiled(recording, own.filter(pl.col("launch").is_null()), kernel_names, texts)
-    table = pl.concat([asked, compiled, _told(recording, steps, own), _buckets(recording, steps, grouped, ran, pairs)])
+    buckets = [_buckets(recording, steps, grouped, ran, pairs), _device_buckets(recording, steps, grouped)]
+    table = pl.concat([from_script, compiled, _reported(recording, steps, own), *buckets], how="diagonal")
     parts = table["call"].str.split_exact(_GROUP, 1).struct.rename_fields(["operation", "group"])
     return (
         table.with_columns(
@@ -86,7 +87,7 @@ def calls(
         .sort("start_ns", "end_ns", "operation")
         .with_columns(pl.int_range(pl.len()).over("group").alias("number"))
         .filter(pl.col("step").is_not_null())
-        .select("operation", "group", "number", "bytes", "start_ns", "end_ns", "step")
+        .select("operation", "group", "number", "bytes", "start_ns", "end_ns", "step", *messages.PEERS)
     )
 
 
@@ -94,17 +95,17 @@ def replicated(recording: tables.Recording, steps: Steps, rows: list[int]) -> tu
     """Return the exchanges of DistributedDataParallel's own threads in some steps, and their bytes per step.
 
     Args:
-        recording: its instants contain the bytes of the gradients.
+        recording: the run; its instants contain the bytes of the gradients.
         steps: the steps in use.
         rows: the steps.
 
     Returns:
-        `start_ns`, `end_ns`, without overlap and by time; 0 bytes if unknown.
+        The exchanges, `start_ns` and `end_ns`, without overlap and by time; and their bytes per step, 0 if unknown.
     """
-    told = recording.instants.filter(
+    notes = recording.instants.filter(
         pl.col("process") == steps.process, pl.col("category") == Category.COMMUNICATION
     ).unique("name")
-    sizes = told.filter(recording.names.str.starts_with(GRADIENTS).fill_null(False).gather(told["name"]))["arg"]
+    sizes = notes.filter(recording.names.str.starts_with(GRADIENTS).fill_null(False).gather(notes["name"]))["arg"]
     beside = recording.spans.filter(
         pl.col("process") == steps.process,
         pl.col("thread") != steps.thread,
@@ -133,8 +134,8 @@ def called(recording: tables.Recording, steps: Steps) -> pl.DataFrame:
         steps: the steps in use.
 
     Returns:
-        `row` (of the spans), `call` (`OPERATION@GROUP`, or the name of the wait), `bytes`, `start_ns`, `end_ns`, by
-        row.
+        `row` (of the spans), `call` (`OPERATION@GROUP`, or the name of the wait), `bytes`, `start_ns`, `end_ns`, and
+        `messages.PEERS`, by row.
     """
     chosen = recording.spans.with_row_index("row").filter(
         pl.col("category") == Category.COMMUNICATION, pl.col("process") == steps.process
@@ -145,12 +146,15 @@ def called(recording: tables.Recording, steps: Steps) -> pl.DataFrame:
         pl.col("arg").cast(pl.Int64).alias("bytes"),
         "start_ns",
         "end_ns",
+        "thread",
     )
-    return table.filter(pl.col("call").str.contains(_GROUP, literal=True) | (pl.col("call") == COMMUNICATION_WAIT))
+    known = table.filter(pl.col("call").str.contains(_GROUP, literal=True) | (pl.col("call") == COMMUNICATION_WAIT))
+    peers = messages.peers(recording, known, steps.process, ranks(recording.instants, recording.names))
+    return known.join(peers, on="row", how="left", maintain_order="left").drop("thread")
 
 
 def _called(grouped: pl.DataFrame, kernels: pl.DataFrame) -> pl.DataFrame:
-    """Return the calls of the script: `call`, `bytes`, `called_ns`, `start_ns`, `end_ns`."""
+    """Return the calls of the script: `call`, `bytes`, `called_ns`, `start_ns`, `end_ns`, and `messages.PEERS`."""
     queued = kernels.select(pl.col("launch").alias("row"), pl.col("start_ns").alias("ran_ns"), "duration_ns")
     return (
         grouped.filter(pl.col("bytes") > 0)
@@ -161,6 +165,7 @@ def _called(grouped: pl.DataFrame, kernels: pl.DataFrame) -> pl.DataFrame:
             pl.col("start_ns").alias("called_ns"),
             pl.coalesce("ran_ns", "start_ns").alias("start_ns"),
             pl.coalesce(pl.col("ran_ns") + pl.col("duration_ns"), "end_ns").alias("end_ns"),
+            *messages.PEERS,
         )
     )
 
@@ -168,15 +173,33 @@ def _called(grouped: pl.DataFrame, kernels: pl.DataFrame) -> pl.DataFrame:
 def _buckets(
     recording: tables.Recording, steps: Steps, grouped: pl.DataFrame, ran: pl.DataFrame, pairs: list[list[int]]
 ) -> pl.DataFrame:
-    """Return the exchanges of DistributedDataParallel on gloo's threads, as of `_called`."""
+    """Return the exchanges of DistributedDataParallel on gloo's threads, with the columns of `_called`."""
     if ran.is_empty():
         return pl.DataFrame(schema=_CALLED)
     known = replicas.known(recording, steps, grouped, ran, pairs)
-    found = known.join(ran.with_row_index("place").cast({"place": pl.Int64}), on="place", maintain_order="left")
-    name = pl.format("AllReduce{}{}", pl.lit(_GROUP), "group")
-    return found.select(name.alias("call"), "bytes", pl.col("start_ns").alias("called_ns"), *intervals.BOUNDS).cast(
-        _CALLED
-    )
+    rows = ran[known["place"]]
+    return _reduced(known, rows["start_ns"], rows)
+
+
+def _device_buckets(recording: tables.Recording, steps: Steps, grouped: pl.DataFrame) -> pl.DataFrame:
+    """Return the exchanges of DistributedDataParallel that a device ran, with the columns of `_called`."""
+    known = replicas.on_device(recording, steps, grouped)
+    if recording.device is None or known.is_empty():
+        return pl.DataFrame(schema=_CALLED)
+    rows = recording.device.tasks[known["place"]]
+    return _reduced(known, rows["launch_ns"], rows)
+
+
+def _reduced(known: pl.DataFrame, called: pl.Series, ran: pl.DataFrame) -> pl.DataFrame:
+    """Return all-reduces with known group and bytes, with the columns of `_called`.
+
+    Args:
+        known: `replicas.KNOWN`.
+        called: when each exchange was called, in ns.
+        ran: `start_ns`, `end_ns` of the exchanges.
+    """
+    call = known.select(pl.format("AllReduce{}{}", pl.lit(_GROUP), "group").alias("call"), "bytes")
+    return call.with_columns(called.alias("called_ns"), *(ran[name] for name in intervals.BOUNDS)).cast(_CALLED)
 
 
 def split(calls: pl.DataFrame) -> pl.DataFrame:
@@ -189,15 +212,15 @@ def split(calls: pl.DataFrame) -> pl.DataFrame:
     return pl.concat([parts, calls.drop("call")], how="horizontal").drop_nulls("group").sort("start_ns")
 
 
-def _told(recording: tables.Recording, steps: Steps, kernels: pl.DataFrame) -> pl.DataFrame:
-    """Return the exchanges of a device whose interface reported bytes and group, as of `_called`."""
+def _reported(recording: tables.Recording, steps: Steps, kernels: pl.DataFrame) -> pl.DataFrame:
+    """Return the exchanges of a device whose interface reported bytes and group, with the columns of `_called`."""
     device = recording.device
     if device is None or device.launches is None:
         return pl.DataFrame(schema=_CALLED)
     tasks = pl.concat([device.tasks.drop("shapes"), device.launches.select("bytes")], how="horizontal")
     known = tasks.filter(pl.col("exchange"), pl.col("bytes").is_not_null())
-    asked = called(recording, steps).filter(pl.col("bytes") > 0)["row"]
-    ran = kernels.filter(~pl.col("launch").is_in(asked.implode()).fill_null(False)).select("lane", "start_ns")
+    with_bytes = called(recording, steps).filter(pl.col("bytes") > 0)["row"]
+    ran = kernels.filter(~pl.col("launch").is_in(with_bytes.implode()).fill_null(False)).select("lane", "start_ns")
     alone = known.join(ran.unique(), left_on=["stream", "start_ns"], right_on=["lane", "start_ns"], how="semi")
     operations = pl.Series("call", [operation(name) for name in alone["name"]], dtype=pl.String)
     return alone.select(
@@ -213,7 +236,7 @@ def operation(kernel: str) -> str:
     """Return the operation of a kernel of HCCL by its name, as in `COLLECTIVES`; the name itself if it is unknown.
 
     Args:
-        kernel: as `hcom_allReduce__868_0_1` or `HcclAllReduce`.
+        kernel: the name of the kernel, such as `hcom_allReduce__868_0_1` or `HcclAllReduce`.
     """
     word = kernel.partition("__")[0].rstrip("_").removeprefix("hcom_").removeprefix("Hccl")
     return _OPERATIONS.get(word.lower(), word)
@@ -222,10 +245,10 @@ def operation(kernel: str) -> str:
 def _compiled(
     recording: tables.Recording, kernels: pl.DataFrame, kernel_names: pl.DataFrame, texts: pl.Series
 ) -> pl.DataFrame:
-    """Return the exchanges of graphs, as of `_called`: kernels that only one graph has, or that all graphs describe
-    alike.
+    """Return the exchanges of compiled graphs, with the columns of `_called`.
 
-    Several graphs may have a kernel with the same name; then the graphs count whose inputs have the kernel's shapes.
+    Several graphs may have a kernel with the same name. Such a kernel is returned only if all these graphs describe it
+    alike, or all graphs whose inputs have the kernel's shapes.
     """
     noted = _noted(recording)
     named = noted.group_by("full_name").agg(pl.struct("call", "bytes").unique())
@@ -267,13 +290,13 @@ def settle_rank(recording: tables.Recording) -> None:
     """Write the rank that the framework gave the process into the run's record, or note there that it is unknown.
 
     Args:
-        recording: its instants contain `rank NUMBER of SIZE`: those of the session's own process, or, if it has no
-            rank, of the child that is the rank.
+        recording: the run. An instant of the session's own process contains `rank NUMBER of SIZE`; if this process is
+            no rank, an instant of the child process that is the rank contains it.
     """
     info = recording.info
-    told = recording.instants.filter(pl.col("category") == Category.COMMUNICATION)
-    own = told.filter(pl.col("process") == info.pid)
-    own = told if own.is_empty() else own
+    notes = recording.instants.filter(pl.col("category") == Category.COMMUNICATION)
+    own = notes.filter(pl.col("process") == info.pid)
+    own = notes if own.is_empty() else own
     for text in recording.names.gather(own["name"].unique(maintain_order=True)):
         if match := _RANK.fullmatch(text):
             info.rank, info.world_size = int(match["rank"]), int(match["size"])
@@ -290,7 +313,7 @@ def settle_rank(recording: tables.Recording) -> None:
 
 
 def ranks(instants: pl.DataFrame, names: pl.Series) -> dict[str, list[int]]:
-    """Return the ranks of the groups that were used, in their order.
+    """Return the ranks of each group that was used, by the name of the group, in the order of the group.
 
     Args:
         instants: `tables.INSTANTS`; the text is `group NAME ranks 0,1,4-7`.
@@ -305,7 +328,7 @@ def ranks(instants: pl.DataFrame, names: pl.Series) -> dict[str, list[int]]:
 
 
 def purposes(instants: pl.DataFrame, names: pl.Series) -> dict[str, list[str]]:
-    """Return the purposes of the groups that were used, as the script or a device mesh names them.
+    """Return the purposes of each group that was used, by group, as the script or a device mesh names them.
 
     Args:
         instants: `tables.INSTANTS`; the text is `group NAME for PURPOSE`.
@@ -320,22 +343,23 @@ def purposes(instants: pl.DataFrame, names: pl.Series) -> dict[str, list[str]]:
 
 
 def parallel(instants: pl.DataFrame, names: pl.Series, world_size: int) -> dict[str, int]:
-    """Return the number of parts of a job for each kind of parallelism, named as Megatron's arguments; empty if
-    unknown.
+    """Return the number of parts of a job for each kind of parallelism; empty if unknown.
+
+    The kinds have the names of Megatron's arguments.
 
     Args:
         instants: `tables.INSTANTS`; the text is `parallel mode MODE in NUMBER stages`.
         names: texts by row.
-        world_size: ranks of the job.
+        world_size: number of ranks of the job.
     """
     marks = instants.filter(pl.col("category") == Category.COMMUNICATION).sort("time_ns")["name"]
-    told = [match for text in names.gather(marks) if (match := _PARALLEL.fullmatch(text))]
-    if not told or told[-1]["mode"] not in ("data_parallel", "stand_alone"):
+    modes = [match for text in names.gather(marks) if (match := _PARALLEL.fullmatch(text))]
+    if not modes or modes[-1]["mode"] not in ("data_parallel", "stand_alone"):
         return {}  # in the other modes, MindSpore chooses how to divide tensors
-    stages = int(told[-1]["stages"])
-    parts = world_size // stages if told[-1]["mode"] == "data_parallel" else 1
+    stages = int(modes[-1]["stages"])
+    parts = world_size // stages if modes[-1]["mode"] == "data_parallel" else 1
     if stages * parts != world_size:
-        return {}  # ranks that do not know each other
+        return {}  # the numbers contradict each other, for example if the ranks do not know each other
     return {
         "world_size": world_size,
         "tensor_model_parallel_size": 1,

@@ -13,7 +13,7 @@ def completeness(recording: tables.Recording, lost: list[dict[str, Any]]) -> dic
 
     Args:
         recording: the run.
-        lost: windows of the kernel stream and of dataset pipelines that could not be read.
+        lost: the windows of the kernel stream and of dataset pipelines that could not be read.
     """
     counts, processes = recording.counts, recording.processes
     return {
@@ -36,10 +36,10 @@ def completeness(recording: tables.Recording, lost: list[dict[str, Any]]) -> dic
 
 
 def lost_windows(recording: tables.Recording) -> list[dict[str, Any]]:
-    """Return when max_disk began to refuse fine-grained records, in seconds since the start of the recording.
+    """Return when max_disk made each process refuse fine-grained records, in seconds since the first record.
 
-    The recorder counts refused records and writes nothing: the window lasts from the last fine-grained record to the
-    last record of any kind.
+    The recorder counts refused records and does not write their times. So the time lasts from the last fine-grained
+    record to the last record of any kind.
 
     Args:
         recording: the run.

@@ -1,4 +1,4 @@
-"""Find the copies of a device's memory that run while nothing else does."""
+"""Find the copies of memory during which a device computes and exchanges nothing."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -8,21 +8,21 @@ import polars as pl
 from ms_profiler.analysis.metrics import critical_path
 from ms_profiler.analysis.metrics.device_waits import PAGEABLE
 
-#: part of the name of a copy whose memory is not `device_waits.PAGEABLE`
+#: text in the names of copies to or from pinned memory, as `device_waits.PAGEABLE` is for pageable memory
 _PINNED: Final = "Pinned"
 
 
 @dataclass(frozen=True)
 class Copied:
-    """The copies that a device waits for, at least partly.
+    """Figures of the copies during which a device is otherwise idle, at least for a moment.
 
     Attributes:
-        per_step: average number of copies.
-        bytes: average bytes per step.
-        bandwidth: bytes per second while they run; None if their bytes are unknown.
-        pageable: the share of their time that copies to or from pageable memory take; None if their names do not show
-            it.
-        stream: the stream on which they take most time.
+        per_step: average number of copies per step.
+        bytes: average number of copied bytes per step.
+        bandwidth: bytes per second while the copies run; None if their bytes are unknown.
+        pageable: the share of copies to or from pageable memory in the time of all these copies; None if the names of
+            the copies do not show the kind of memory.
+        stream: the stream on which the copies take most time.
     """
 
     per_step: float
@@ -33,11 +33,11 @@ class Copied:
 
 
 def exposed(copies: pl.DataFrame, pieces: pl.DataFrame) -> Copied | None:
-    """Return the copies with moments in which nothing is computed or exchanged; None if there are none.
+    """Sum up the copies during which, at least for a moment, nothing is computed or exchanged; None if there are none.
 
     Args:
         copies: `tables.COPIES`.
-        pieces: the pieces of `device_bounds.parts`, of the steps that are looked at.
+        pieces: the pieces of `device_bounds.parts`, of the examined steps.
     """
     alone = pieces.filter(pl.col("part") == critical_path.COPY).select("start_ns", pl.col("end_ns").alias("until_ns"))
     if alone.is_empty():

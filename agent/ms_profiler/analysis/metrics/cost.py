@@ -15,13 +15,13 @@ def cost(recording: tables.Recording, run_ns: int, pairs: dict[str, Any] | None 
     """Estimate the time that recording took from the job.
 
     estimated = records * span_ns + start_ns + drains; share = estimated / run. span_ns is the cost of one recorded span
-    with its hook, start_ns the cost of starting. The job itself measured both on this machine. drains is the time that
-    writing the kernel stream took. Without a measurement the estimate is None.
+    with its hook, and start_ns is the cost of starting the recording. The job itself measured both on this machine.
+    drains is the time that writing the kernel stream took. Without a measurement the estimate is None.
 
     Args:
         recording: the run.
         run_ns: duration of the run.
-        pairs: the pairs of `paired.paired`.
+        pairs: the result of `paired.paired`.
     """
     records = int(recording.processes["records"].sum())
     measured = recording.info.cost

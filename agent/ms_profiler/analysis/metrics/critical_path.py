@@ -6,7 +6,8 @@ its launch). From a launch it runs along the host again. Shortening work off the
 of the path follow each other without gaps and add up to the step exactly.
 
 The part of a piece does not depend on the path: a moment in which no kernel runs has the part that `bounds` gives it.
-So a part that bounds a step is at least as long on its path, and computing at most as long.
+So each part in which nothing is computed takes at least as long on the path of a step as in `bounds`, and computing
+takes at most as long.
 """
 
 from bisect import bisect_left, bisect_right
@@ -17,11 +18,12 @@ import polars as pl
 
 from ms_profiler.analysis.metrics import bounds, intervals
 
-#: a kernel without a known launch was queued behind the kernel before it if the gap has at most this many ns
+#: a kernel without a known launch was queued behind the kernel before it if the gap between them has at most this many
+#: ns
 BACK_TO_BACK: Final = 20_000
 #: most kernels on the path of a step; the rest of the step is assigned to the host
 MOST: Final = 100_000
-#: kinds that the walk finds; the host's part is divided by phases afterwards
+#: kind of the host's work during the walk; `divided` splits it into parts afterwards
 _HOST: Final = bounds.HOST
 #: a device copies or sets memory
 COPY: Final = "copy"
@@ -47,11 +49,11 @@ class _Walk:
         self.wait_starts = [start for start, _ in self.waits]
 
     def back(self, begin: int, end: int) -> Iterator[tuple[str, int, int]]:
-        """Yield kind, start and end of each piece, the last one first.
+        """Yield the kind, the start and the end of each piece of a step's path, the last piece first.
 
         Args:
-            begin: the begin of the step.
-            end: the end of the step.
+            begin: the begin of the step, in ns.
+            end: the end of the step, in ns.
         """
         time, kernel, launching = end, -1, False
         for _ in range(MOST):
@@ -74,8 +76,10 @@ class _Walk:
             yield _HOST, begin, time
 
     def _on_host(self, time: int, begin: int, launching: bool) -> tuple[str, int, int]:
-        """Return the host's work up to `time`, its begin, and the kernel that the host waited for before, -1 for
-        none."""
+        """Return the kind and the begin of the host's work up to `time`, and the kernel that the host awaited before.
+
+        The number of the kernel is -1 if the host awaited none.
+        """
         row = bisect_left(self.wait_starts, time) - 1
         if row < 0 or self.waits[row][1] <= begin:
             return _HOST, begin, -1
@@ -85,18 +89,19 @@ class _Walk:
         last = bisect_right(self.ends, time) - 1
         if last >= 0 and self.ends[last] > start:
             return bounds.SYNC, self.ends[last], last
-        # a call that runs a graph launches its first kernel before it can wait for any
+        # a call that runs a graph launches its first kernel before it can wait for a kernel
         return (bounds.LAUNCH if launching else bounds.SYNC), start, -1
 
     def _before(self, kernel: int, time: int) -> tuple[int, int]:
-        """Return the end of a kernel's predecessor, and that kernel, -1 for the launch by the host."""
+        """Return the end of a kernel's predecessor, and its number; -1 if the predecessor is the launch by the host."""
         previous = bisect_right(self.ends, time, 0, kernel) - 1
         ended = self.ends[previous] if previous >= 0 else -1
         launched = self.launches[kernel]
         if launched is not None:
             return (ended, previous) if ended >= launched else (min(launched, time), -1)
         row = bisect_left(self.wait_starts, time) - 1
-        # during a wait the host queues nothing, so a kernel waited for the kernel before it
+        # the host queues nothing while it waits, so a kernel that started during a wait had waited for the kernel
+        # before it
         waited = row >= 0 and self.waits[row][0] < ended and time <= self.waits[row][1]
         if previous >= 0 and (waited or time - ended <= BACK_TO_BACK):
             return ended, previous
@@ -114,8 +119,8 @@ def segments(
 
     Args:
         during: the steps on the host: `step`, `start_ns`, `end_ns`.
-        kernels: work beside the host: `start_ns`, `end_ns`, `launch_ns` (null where unknown), `exchange` (with other
-        ranks); empty where the host itself computes.
+        kernels: work beside the host: `start_ns`, `end_ns`, `launch_ns` (null where unknown), `exchange` (whether it
+            exchanges data with other ranks); empty where the host itself computes.
         waits: disjoint intervals in which the host waited for kernels, by time.
         host: disjoint intervals of the host's work, by time: `part` (of `KINDS`), `start_ns`, `end_ns`.
         moments: the result of `bounds.parts`; moments in which no kernel ran have the same part on the path.
@@ -127,18 +132,18 @@ def segments(
         for kind, start, end in walk.back(begin, finish)
         if end > start
     ]
-    return told(found, host, moments)
+    return divided(found, host, moments)
 
 
-def told(
+def divided(
     found: Sequence[tuple[int, str, int, int]], host: pl.DataFrame, moments: pl.DataFrame | None = None
 ) -> pl.DataFrame:
-    """Return a path as `segments` does, with the host's time divided by kinds of work.
+    """Return a path in the form of `segments`, with the host's time divided by kinds of work.
 
     Args:
         found: step, kind, start and end of each piece.
-        host: the host, as of `segments`.
-        moments: the moments, as of `segments`.
+        host: the host's work, as for `segments`.
+        moments: the moments, as for `segments`.
     """
     path = pl.DataFrame(found, schema=_SEGMENTS, orient="row").sort("start_ns")
     codes = {kind: code for code, kind in enumerate(KINDS, 1)}

@@ -1,4 +1,4 @@
-"""The data flow of a compiled graph: without edges that only order side effects, and with its weights marked."""
+"""The data flow of a compiled graph: without edges that only order side effects, with the weights of operators."""
 
 import re
 from dataclasses import dataclass, field
@@ -8,10 +8,10 @@ from ms_profiler.analysis.metrics.scopes import Part, Scope
 from ms_profiler.analysis.readers.graphs import Graph
 from ms_profiler.store.format import Category
 
-#: types of nodes without a kernel that pass their input on
-HANDED_ON: Final = frozenset({"Load", "Depend", "TupleGetItem", "MakeTuple", "Reshape", "ExpandDims", "Squeeze"})
-#: nodes that a weight may pass on its way to the operator that uses it
-_PREPARED: Final = HANDED_ON | {"Cast", "Transpose", "TransposeView", "TransposeExt", "BroadcastTo"}
+#: types of nodes without a kernel, whose output is their input
+PASS_THROUGH: Final = frozenset({"Load", "Depend", "TupleGetItem", "MakeTuple", "Reshape", "ExpandDims", "Squeeze"})
+#: types of nodes that may lie between a weight and the operator that uses it
+_PREPARED: Final = PASS_THROUGH | {"Cast", "Transpose", "TransposeView", "TransposeExt", "BroadcastTo"}
 _ORDER: Final = frozenset({"UpdateState", "Return"})
 _WRITES: Final = re.compile(r"Assign\w*")
 _GRADIENT: Final = re.compile(r"Grad_(\w+)")
@@ -23,10 +23,10 @@ class Operator:
 
     Attributes:
         name: the name of its node.
-        place: the place in the order of the graph.
+        place: the position in the order of the graph.
         type: the primitive.
-        scope: the scope in its name.
-        path: the attributes from the compiled cell on, joined by dots.
+        scope: the scope, parsed from its full name.
+        path: the path of the module, from the compiled cell on: attribute names joined by dots; empty if unknown.
         part: the part of a training step.
         inputs: nodes whose data it reads.
         users: nodes that read its data.
@@ -51,8 +51,8 @@ class Flow:
 
     Attributes:
         operators: all operators except those that only prepare a weight.
-        prepared: the parameters of which a node is a converted form, by the name of the node.
-        written: the parameter that an operator updates from gradients, by the name of the operator.
+        prepared: name of a node that only loads or converts parameters -> these parameters.
+        written: name of an operator that updates a parameter from gradients -> this parameter.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -100,13 +100,13 @@ class Flow:
         return scope.phase == Category.OPTIMIZER or _WRITES.fullmatch(kind) is not None
 
     def sources(self, name: str) -> list[str]:
-        """Return the operators that computed a node's inputs, through nodes that pass them on."""
+        """Return the operators that computed a node's inputs, skipping nodes that only pass data on."""
         found: dict[str, None] = {}
         waiting = list(self.operators[name].inputs)
         while waiting:
             one = waiting.pop()
             operator = self.operators[one]
-            if operator.type in HANDED_ON:
+            if operator.type in PASS_THROUGH:
                 waiting += operator.inputs
             else:
                 found[one] = None

@@ -6,9 +6,9 @@ from ms_profiler.store.format import Category
 
 
 def waits(spans: pl.DataFrame, names: pl.Series) -> pl.DataFrame:
-    """Return for each data operation the number of its runs and the wait of the caller for it, longest first.
+    """Return for each data operation the number of its calls and the time that callers waited for it, longest first.
 
-    average = sum of the durations / number of calls.
+    total = sum of the durations of the calls.
 
     Args:
         spans: `tables.SPANS`.

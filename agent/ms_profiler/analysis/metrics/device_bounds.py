@@ -23,16 +23,16 @@ def host(did: pl.DataFrame, during: pl.DataFrame, tasks: pl.DataFrame, waits: pl
 
     The first of these rules that applies decides about a moment:
 
-    - The host waits for the device, or has just done so and launches within `bounds.GAP`.
+    - The host waits for the device, or has just waited for it and launches work within `bounds.GAP`.
     - The part of the host is known from `did`.
     - The host launches: two launches, waits or ends of a step are at most `bounds.GAP` apart.
     - The host does something else.
 
     Args:
         did: the result of `bounds.parts`, the known parts of the host: `part`, `start_ns`, `end_ns`, without overlap.
-        during: the steps there: `start_ns`, `end_ns`.
-        tasks: all tasks of the device: `launch_ns` (null if unknown). waits: intervals in which the host waited for the
-        device.
+        during: the steps on the device: `start_ns`, `end_ns`.
+        tasks: all tasks of the device: `launch_ns` (null if unknown).
+        waits: intervals in which the host waited for the device.
     """
     bounded = [table.select(pl.col(side).alias("time_ns")) for table in (waits, during) for side in intervals.BOUNDS]
     signs = (
@@ -40,28 +40,30 @@ def host(did: pl.DataFrame, during: pl.DataFrame, tasks: pl.DataFrame, waits: pl
     )
     between = signs.select(pl.col("time_ns").alias("start_ns"), pl.col("time_ns").shift(-1).alias("end_ns"))
     launching = intervals.union(between.filter(pl.col("end_ns") - pl.col("start_ns") <= bounds.GAP))
-    # the known part is one of many: it is looked up only where nothing before it applies
+    # a timeline has a number for each part, not a name
     codes = {part: code for code, part in enumerate(did["part"].unique(maintain_order=True), 1)}
     known = did.with_columns(pl.col("part").replace_strict(codes, return_dtype=pl.Int64).alias("code"))
     sets = {"step": during, "waited": _returning(waits, tasks), "launching": launching, "code": known.drop("part")}
     line = intervals.timeline(sets, {"code": "code"}).filter(pl.col("step") > 0)
     names = {code: part for part, code in codes.items()}
     part = pl.col("code").replace_strict(names, default=bounds.HOST, return_dtype=pl.String)
-    told = (
+    part_of_host = (
         pl.when((pl.col("waited") > 0) & part.is_in(_WAITING))
         .then(pl.lit(bounds.SYNC))
         .when((pl.col("launching") > 0) & part.is_in(_ELSEWHERE))
         .then(pl.lit(bounds.LAUNCH))
         .otherwise(part.replace(bounds.UNKNOWN, bounds.HOST))
     )
-    return intervals.merge(line.select(told.alias("part"), *intervals.BOUNDS), "part").select("part", *intervals.BOUNDS)
+    return intervals.merge(line.select(part_of_host.alias("part"), *intervals.BOUNDS), "part").select(
+        "part", *intervals.BOUNDS
+    )
 
 
 def parts(states: pl.DataFrame, tasks: pl.DataFrame, host: pl.DataFrame, launches: bool) -> pl.DataFrame:
     """Cut steps on a device into pieces of one part each.
 
-    The first of these that applies decides about a moment: something computes, data is exchanged, memory is copied, the
-    next task is queued, the next task is being launched, and else the part of the host.
+    The first of these rules that applies decides about a moment: something computes, data is exchanged, memory is
+    copied, the next task is queued, the next task is being launched. If no rule applies, the part of the host counts.
 
     Args:
         states: the states of `launched_steps.pieces`, of the selected steps.
@@ -111,21 +113,22 @@ def parts(states: pl.DataFrame, tasks: pl.DataFrame, host: pl.DataFrame, launche
 
 
 def _queued(idle: pl.DataFrame, tasks: pl.DataFrame, launches: bool) -> pl.DataFrame:
-    """Return for each pause the interval since the launch of the next task, and whether it was `queued` before the
-    pause began.
+    """Return for each pause the interval from the launch of the next task to the end of the pause.
+
+    An interval begins no earlier than its pause. It is `queued` if the task was launched before the pause began.
 
     Args:
-        idle: apart from each other and by time.
-        tasks: the tasks, as of `parts`.
-        launches: some launches of the run are known; then a task without a known launch was queued long before.
+        idle: the pauses, disjoint and by time.
+        tasks: the tasks, as for `parts`.
+        launches: whether any launch of the run is known; if so, a task without a known launch was queued long before.
     """
     following = tasks.select(pl.col("start_ns").alias("next_ns"), "launch_ns").sort("next_ns", "launch_ns")
     ended = idle.sort("end_ns").join_asof(following, left_on="end_ns", right_on="next_ns", strategy="forward")
     unknown = pl.lit(launches) & pl.col("launch_ns").is_null() & pl.col("next_ns").is_not_null()
-    told = ended.with_columns(
+    launched = ended.with_columns(
         pl.when(unknown).then("start_ns").otherwise("launch_ns").alias("launch_ns"),
     ).filter(pl.col("launch_ns") < pl.col("end_ns"))
-    return told.select(
+    return launched.select(
         (pl.col("launch_ns") <= pl.col("start_ns")).alias("queued"),
         pl.max_horizontal("start_ns", "launch_ns").alias("start_ns"),
         "end_ns",
@@ -133,7 +136,7 @@ def _queued(idle: pl.DataFrame, tasks: pl.DataFrame, launches: bool) -> pl.DataF
 
 
 def _returning(waits: pl.DataFrame, tasks: pl.DataFrame) -> pl.DataFrame:
-    """Return the waits, each extended to the next launch if that follows soon."""
+    """Return the waits, each extended to the next launch if this launch follows within `bounds.GAP`."""
     launches = tasks.select(pl.col("launch_ns").alias("next_ns")).drop_nulls().sort("next_ns")
     found = waits.sort("end_ns").join_asof(launches, left_on="end_ns", right_on="next_ns", strategy="forward")
     soon = pl.col("next_ns") - pl.col("end_ns") <= bounds.GAP

@@ -9,8 +9,7 @@ from ms_profiler.analysis.model import tables
 
 #: largest number of points of a curve; a longer curve has the largest and the last point of each slice of time
 MOST: Final = 10_000
-#: factor between the lane numbers of devices: with several devices, the upper half of a stream's number tells the
-#: device
+#: number of lanes of a device: with several devices, a stream's number divided by this is the number of its device
 _LANES: Final = 2**16
 _POINTS: Final = pl.Schema({"name": pl.String, "time_ns": pl.Int64, "value": pl.Float64})
 
@@ -19,7 +18,7 @@ def counters(device: tables.Device) -> pl.DataFrame:
     """Return the curves of a device: `name`, `time_ns`, `value`, by name and time.
 
     - queue: the number of kernels, copies and sets that were launched on a stream and had not begun;
-    - at once: the number of those that ran on a device at the same time;
+    - at once: the number of kernels, copies and sets that ran on a device at the same time;
     - bandwidth of copies of one kind = sum of bytes / duration over the running copies;
     - allocated and reserved: the bytes of an allocator.
 
@@ -50,7 +49,7 @@ def _running(device: tables.Device) -> pl.DataFrame:
 def _bandwidths(device: tables.Device) -> pl.DataFrame:
     length = pl.col("end_ns") - pl.col("start_ns")
     known = device.copies.filter(length > 0, pl.col("bytes") > 0)
-    # whole bytes a second, so that the sum returns exactly to 0
+    # the rates are whole bytes per second, so that their sum returns to exactly 0
     rates = known.select(
         pl.format("GB/s of {}", "name").alias("name"),
         *intervals.BOUNDS,
@@ -72,7 +71,7 @@ def _memory(device: tables.Device) -> pl.DataFrame:
 
 
 def _changes(rates: pl.DataFrame) -> pl.DataFrame:
-    """Return the sum of the current rates at each change: `name`, `time_ns`, `value`.
+    """Return the sum of the rates of all running intervals, at each change: `name`, `time_ns`, `value`.
 
     Args:
         rates: `name`, `start_ns`, `end_ns`, `rate`, a whole number.

@@ -1,4 +1,4 @@
-"""Compute the device time of each operator: its own kernels, and the kernels that the operators inside launched."""
+"""Compute the device time of each operator: the time of the kernels that it, or operators inside it, launched."""
 
 import polars as pl
 

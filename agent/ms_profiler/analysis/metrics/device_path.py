@@ -18,13 +18,13 @@ import polars as pl
 
 from ms_profiler.analysis.metrics import bounds, critical_path, intervals
 
-#: if two kernels of a stream are at most this many ns apart, the second waited for the first, and not for another
-#: stream
+#: if a kernel starts at most this many ns after the kernel before it in its stream, it waited for that kernel, and not
+#: for another stream
 NEXT: Final = 10_000
 #: most tasks on the path of a step; the rest of the step is assigned to the host
 MOST: Final = 1_000_000
 _KINDS: Final = (bounds.COMPUTING, bounds.COMMUNICATION, critical_path.COPY)
-#: a time before all others
+#: a time in ns before all recorded times
 _EVER: Final = -(2**62)
 
 
@@ -44,7 +44,7 @@ class _Walk:
             "row", pl.col("row").shift(1).over("stream").alias("before")
         )
         self.before = before.sort("row")["before"].to_list()
-        # without launches, only earlier tasks are known as predecessors
+        # if no launch is known, only earlier tasks can be predecessors
         self.launched = ordered["launch_ns"].null_count() < ordered.height
         rows = ordered.select(pl.col("start_ns").alias("released_ns"), "stream", pl.col("row").alias("task")).unique(
             ["released_ns", "stream"], keep="last"
@@ -56,11 +56,11 @@ class _Walk:
         self.streams = {stream: (rows, ends) for stream, rows, ends in streams.iter_rows()}
 
     def back(self, begin: int, end: int) -> Iterator[tuple[str, int, int]]:
-        """Yield kind, start and end of each piece, the last one first.
+        """Yield the kind, the start and the end of each piece of a step's path, the last piece first.
 
         Args:
-            begin: the begin of the step on the device.
-            end: the end of the step on the device.
+            begin: the begin of the step on the device, in ns.
+            end: the end of the step on the device, in ns.
         """
         last = bisect_right(self.ends, end) - 1
         time, task = end, last if last >= 0 and self.ends[last] == end else -1
@@ -92,7 +92,7 @@ class _Walk:
         return done, task, [*host, (bounds.SYNC, done, end)]
 
     def _waited(self, end: int, stream: int | None) -> int | None:
-        """Return the last task that had ended by a time, on one stream if the stream is known."""
+        """Return the row of the last task (on `stream`, if known) that had ended by `end`; None without one."""
         rows, ends = self.streams.get(stream, (None, self.ends)) if stream is not None else (None, self.ends)
         last = bisect_right(ends, end) - 1
         if last < 0:
@@ -117,21 +117,21 @@ class _Walk:
         return launch, -1, [*ran, (bounds.LAUNCH, launch, start)]
 
     def _previous(self, task: int, start: int) -> int:
-        """Return the task after which one started, -1 for none."""
+        """Return the row of the task that a task waited for before its start; -1 for none."""
         before = self.before[task]
         if before is not None and before < task and 0 <= start - self.ends[before] <= NEXT:
             return int(before)
-        # not the task itself, nor a task with the same end
+        # the search ends before the row of the task itself: rows after it may have the same end
         return bisect_right(self.ends, start, 0, task) - 1
 
 
 def segments(during: pl.DataFrame, tasks: pl.DataFrame, waits: pl.DataFrame, host: pl.DataFrame) -> pl.DataFrame:
-    """Return the critical path of each step, as `critical_path.segments` does.
+    """Return the critical path of each step: `step`, `kind`, `start_ns`, `end_ns`, by time.
 
     Args:
         during: the result of `launched_steps.spans`, the selected steps.
         tasks: all tasks of a device: `stream`, `start_ns`, `end_ns`, `launch_ns` (null if unknown), `kind`.
-        waits: the waits of `device_waits`, those of the threads that the steps wait for.
+        waits: the host's waits for the device (`device_waits.WAITED`), only of the threads that delay the steps.
         host: the host's parts: `part` (of `bounds.PARTS`), `start_ns`, `end_ns`, without overlap and by time.
     """
     walk = _Walk(tasks, waits)
@@ -140,13 +140,11 @@ def segments(during: pl.DataFrame, tasks: pl.DataFrame, waits: pl.DataFrame, hos
         for step, begin, finish in during.select("step", *intervals.BOUNDS).iter_rows()
         for kind, start, end in walk.back(begin, finish)
     ]
-    return _busy(critical_path.told(found, host), tasks)
+    return _busy(critical_path.divided(found, host), tasks)
 
 
 def _busy(path: pl.DataFrame, tasks: pl.DataFrame) -> pl.DataFrame:
-    """Return the path in which gaps before a task are replaced by the work of other streams: the device was not
-    idle.
-    """
+    """Return the path in which other streams' work replaces gaps before tasks: the device was not idle then."""
     gaps = path.filter(pl.col("kind") == critical_path.GAP)
     if gaps.is_empty() or tasks["stream"].n_unique() < 2:
         return path

@@ -1,8 +1,8 @@
 """The figures of Holistic Trace Analysis (HTA) about a device: launches, idle time by cause, queues, kinds of kernels.
 
 Source: `breakdown_analysis.py`, `cuda_kernel_analysis.py` and `trace_counters.py` of
-github.com/facebookresearch/HolisticTraceAnalysis, 0.5. HTA leaves out the last step, and all kernels but one of each
-launch of a graph; here all are counted.
+github.com/facebookresearch/HolisticTraceAnalysis, 0.5. HTA leaves out the last step, and for each launch of a graph all
+kernels but one; here all steps and all kernels are counted.
 """
 
 from typing import Final
@@ -12,9 +12,10 @@ import polars as pl
 from ms_profiler.analysis.metrics import intervals
 from ms_profiler.analysis.model import tables
 
-#: a queued task that starts within this many ns of idle time waited only for the task before it, as in HTA
+#: a queued task that starts less than this many ns after the end of the task before it waited only for that task, as in
+#: HTA
 KERNEL_WAIT: Final = 30_000
-#: longest sequence of an operator's kernels that is reported
+#: largest number of kernels in a sequence that is reported
 LONGEST: Final = 100
 HOST_WAIT: Final = "host wait"
 BEHIND: Final = "kernel wait"
@@ -24,8 +25,7 @@ _BEHIND: Final = pl.Schema({"driver_ns": pl.Int64, "called_ns": pl.Int64, "call"
 
 
 def ran(device: tables.Device) -> pl.DataFrame:
-    """Return all work of a device, by start: `name`, `kind` (of `_KINDS`), `stream`, the times of the work and of its
-    launch.
+    """Return all work of a device, by start: `name`, `kind` (of `_KINDS`), `stream`, and the times of work and launch.
 
     Args:
         device: the device, with its tasks and copies.
@@ -38,10 +38,10 @@ def ran(device: tables.Device) -> pl.DataFrame:
 
 
 def launches(device: tables.Device) -> pl.DataFrame:
-    """Return the launched work with its call: the columns of `ran`, `call`, `called_ns` (duration of the call) and
-    `delay_ns`.
+    """Return the launched work with its call: the columns of `ran`, `call`, `called_ns` and `delay_ns`.
 
-    delay = from the end of the call to the start of the launched work, 0 if it began before the call returned.
+    called = duration of the call. delay = from the end of the call to the start of the launched work, 0 if the work
+    began before the call returned.
 
     Args:
         device: the device, with its tasks, copies and calls.
@@ -63,8 +63,9 @@ def launches(device: tables.Device) -> pl.DataFrame:
 def idle(device: tables.Device) -> pl.DataFrame:
     """Return the pauses of each stream: `stream`, `cause`, `start_ns`, `end_ns`.
 
-    host wait: the next work was launched after the pause had begun; kernel wait: it was launched before, and began less
-    than `KERNEL_WAIT` later; other: it was launched before, and began later than that, or its launch is unknown.
+    - host wait: the next work was launched after the pause had begun.
+    - kernel wait: the next work was launched before the pause, which lasted less than `KERNEL_WAIT`.
+    - other: the next work was launched before the pause, which lasted longer; or its launch is unknown.
 
     Args:
         device: the device, with its tasks and copies.
@@ -85,7 +86,7 @@ def idle(device: tables.Device) -> pl.DataFrame:
 
 
 def queue(device: tables.Device) -> pl.DataFrame:
-    """Return the amount of launched work that has not begun, at each change: `stream`, `time_ns`, `length`.
+    """Return the number of launched tasks that have not begun, at each change: `stream`, `time_ns`, `length`.
 
     Args:
         device: the device, with its tasks and copies.
@@ -119,11 +120,13 @@ def kinds(device: tables.Device) -> pl.DataFrame:
 
 
 def around(kernels: pl.DataFrame, operators: pl.DataFrame) -> pl.DataFrame:
-    """Return every operator around the launch of each kernel: the kernels, once for each, with `span` and `operator`.
+    """Return one row for each pair of a kernel and an operator around its launch.
+
+    The columns are the columns of the kernels, with `span` and `operator` of this operator.
 
     Args:
-        kernels: `span`: the innermost operator that launched it, null if unknown.
-        operators: `span`, `operator` (its name) and `parent`: the operator around it, null where there is none.
+        kernels: `span` (the innermost operator that launched the kernel, null if unknown), and further columns.
+        operators: `span`, `operator` (its name), `parent` (the operator around it, null if there is none).
     """
     columns = [*kernels.columns, "operator"]
     inner = kernels.drop_nulls("span").join(operators, on="span")
@@ -139,7 +142,7 @@ def sequences(kernels: pl.DataFrame) -> pl.DataFrame:
     """Return the sequences of kernels that operators launch, with their number and time.
 
     Args:
-        kernels: `operator`, `span` (a launch of it), `name`, `start_ns`, `duration_ns`.
+        kernels: `operator`, `span` (one call of the operator), `name`, `start_ns`, `duration_ns`.
 
     Returns:
         `operator`, `kernels` (names in order of start, one a line), `length`, `count`, `total_ns`. Operators that

@@ -1,8 +1,8 @@
 """The states of an accelerator in each step, by the formulas of the recording tools.
 
 Source: the code of MindSpore 2.10 (`AscendStepTraceTimeViewer`) and torch_npu (`TraceStepTimeParser`), and runs of
-torch_npu. Both sum up the intervals of the overlap analysis, each wholly in the step in which it starts. They differ in
-the interval of a step and in the definition of a stage.
+torch_npu. Both tools sum up the intervals of the overlap analysis. Each interval counts wholly in the step in which it
+starts. The tools differ in the interval of a step and in the definition of a stage.
 """
 
 from collections.abc import Iterable, Iterator
@@ -15,9 +15,10 @@ from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.analysis.model.tables import Form
 from ms_profiler.store.format import StepSource
 
-#: collectives that only their call identifies, because NCCL's kernel has the same name when it exchanges all to all
+#: calls that receive data; the name of NCCL's kernel does not show this, because NCCL's all-to-all exchange has the
+#: same name
 _RECEIVE: Final = r"(?i)^(c10d::|nccl:)?(i?recv|receive|coalesced)"
-#: tasks that wait for another stage of a pipeline, by the recorder: their names, or their types if these identify them
+#: names, or types, of the tasks that wait for another stage of a pipeline, by the tool that recorded them
 _BUBBLES: Final = {
     Form.MINDSPORE: r"^(hcom_\w+SendRecv__\d+|hcom_send__\d+|hcom_receive__\d+|Receive-op|Send-op)",
     Form.TORCH_NPU: r"^hcom_receive",
@@ -38,7 +39,8 @@ def states(tasks: pl.DataFrame, since_ns: int | None = None) -> pl.DataFrame:
 
     Args:
         tasks: `start_ns`, `end_ns`, `exchange`.
-        since_ns: end of the last task before them; nothing ran after it.
+        since_ns: end of the last task before these tasks, in ns: the device was idle from then on; None if there is
+            none.
     """
     line = intervals.timeline(
         {
@@ -57,18 +59,24 @@ def states(tasks: pl.DataFrame, since_ns: int | None = None) -> pl.DataFrame:
 
 
 def bubbles(names: pl.Series, form: Form) -> pl.Series:
-    """Return which names, or types, belong to tasks that wait for another stage of a pipeline."""
+    """Return for each task whether it waits for another stage of a pipeline.
+
+    Args:
+        names: the name of each task, for Kineto its type.
+        form: the tool that recorded the tasks.
+    """
     return names.str.contains(_BUBBLES[form])
 
 
 def windows(tasks: pl.DataFrame, steps: Steps, form: Form) -> pl.DataFrame:
-    """Return the interval of each step on the device: `step` (row of `steps.table`), `host_ns` (its begin on the host),
-    start and end.
+    """Return the interval of each step on the device: `step`, `host_ns`, `start_ns`, `end_ns`.
 
-    For MindSpore's results it is the interval on the host with its end, for our own recordings without its end. For
-    others it begins with the first task that the host launched in the step. It ends with the last such task, or with
-    the step on the host if that is later. A step without known launches has its interval on the host. Where two steps
-    overlap, the time belongs to the first one. Without steps there is one window without bounds.
+    `step` is the row of `steps.table`, `host_ns` the begin of the step on the host. The other two are the interval. For
+    our own recordings, it is the interval on the host. For MindSpore's results, it is the same interval, but a time
+    equal to its end belongs to it. For the results of other tools, it begins with the first task that the host launched
+    in the step. It ends with the last such task, or with the step on the host if that is later. A step without known
+    launches has its interval on the host. Where two steps overlap, the time belongs to the first step. A run without
+    steps has one window without bounds.
 
     Args:
         tasks: `tables.TASKS`.
@@ -104,7 +112,7 @@ def parts(runs: pl.DataFrame, most: int) -> Iterator[pl.DataFrame]:
 
     Args:
         runs: `start_ns`, `end_ns`, by start.
-        most: the number of tasks from which on a part ends at the next idle interval.
+        most: a part with this number of tasks ends at the next idle interval.
     """
     if runs.height <= most:
         yield runs
@@ -122,13 +130,16 @@ def parts(runs: pl.DataFrame, most: int) -> Iterator[pl.DataFrame]:
 def by_step(pieces: pl.DataFrame, tasks: pl.DataFrame, during: pl.DataFrame, form: Form) -> pl.DataFrame:
     """Return one row per step, in nanoseconds: the columns of `overlap.by_step`.
 
-    computing, communication, not_overlapped, free = sum over the intervals of that lane that start in the step
-    (MindSpore cuts those of free at its bounds); overlapped = communication - not_overlapped; bubble = sum over the
-    exchanges that start in the step and wait for another stage (MindSpore: send and receive; others: receive);
-    stage = from the start of the first interval of any lane that starts in the step to the last end - bubble
-    (MindSpore: from the start of the first exchange to the end of the one that starts last - bubble; 0 without any);
-    preparing = from the start of the step on the host to that of the first interval that computes or communicates
-    (MindSpore: even if that is after the step), 0 without one.
+    - computing, communication, not_overlapped, free = sum over the intervals of that lane that start in the step
+      (MindSpore: the intervals of free are cut at the bounds of the step).
+    - overlapped = communication - not_overlapped.
+    - bubble = sum over the exchanges that start in the step and wait for another stage (MindSpore: send and receive;
+      others: receive).
+    - stage = from the first start to the last end of the intervals of any lane that start in the step, minus bubble
+      (MindSpore: from the start of the first exchange to the end of the exchange that starts last, minus bubble; 0
+      without exchanges).
+    - preparing = from the start of the step on the host to the start of the first interval that computes or
+      communicates (MindSpore: even if that interval is after the step); 0 without such an interval.
 
     Args:
         pieces: the pieces of `states`.
@@ -136,8 +147,8 @@ def by_step(pieces: pl.DataFrame, tasks: pl.DataFrame, during: pl.DataFrame, for
         during: the result of `windows`.
         form: the form of the result, from which the recording tool follows.
     """
-    told = tasks["type" if form == Form.KINETO else "name"]
-    sums = [sum_up(pieces, tasks.with_columns(bubbles(told, form).alias("bubble")), during)]
+    waiting_names = tasks["type" if form == Form.KINETO else "name"]
+    sums = [sum_up(pieces, tasks.with_columns(bubbles(waiting_names, form).alias("bubble")), during)]
     return add_up(sums, during, overlap.lanes(pieces) if form == Form.MINDSPORE else None)
 
 
@@ -146,7 +157,7 @@ def sum_up(pieces: pl.DataFrame, tasks: pl.DataFrame, during: pl.DataFrame) -> p
 
     Args:
         pieces: the pieces of `states`.
-        tasks: `start_ns`, `end_ns`, `exchange`, `bubble`: whether it waits for another stage.
+        tasks: `start_ns`, `end_ns`, `exchange`, `bubble` (whether the task waits for another stage).
         during: the result of `windows`.
     """
     lanes = overlap.lanes(pieces)
@@ -227,7 +238,7 @@ def _of_mindspore(table: pl.DataFrame, lanes: pl.DataFrame) -> pl.DataFrame:
     following = busy.select("start_ns", pl.col("start_ns").alias("first_ns")).sort("start_ns")
     free = lanes.filter(pl.col("lane") == overlap.LANE_FREE)
     inside = [
-        # the end of a step belongs to the step, and has no duration
+        # these windows last 1 ns longer than their steps, because the end belongs to the step; this ns does not count
         intervals.total_ns(intervals.clip(free, start, max(end - 1, start)))
         for start, end in table.select(intervals.BOUNDS).iter_rows()
     ]

@@ -19,14 +19,14 @@ _COPYING: Final = r"^(cuda|hip|acl(rt)?|cu|mu|mc|rt)?Memcpy(\w*)$"
 _ASYNCHRONOUS: Final = r"Async|Batch"
 #: kinds of waits that are waits of the host, as our own tracing names them
 _ON_HOST: Final = ("stream synchronize", "context synchronize", "event synchronize")
-#: part of the names of copies of pageable memory
+#: text in the names of copies to or from pageable memory
 PAGEABLE: Final = "Pageable"
 _NO_STREAM: Final = 2**32 - 1
-#: categories of spans that compute gradients on a separate thread, for which the script waits
+#: begin of the names of spans that compute gradients on a separate thread, for which the script waits
 _AUTOGRAD: Final = "autograd::engine::evaluate_function"
 
-#: waits of the host: `stream` is the awaited stream, null if there are several; `released_ns` is the begin of an
-#: awaited copy, null for anything else
+#: waits of the host: `stream` is the awaited stream, null if the host awaits several; `released_ns` is the begin of the
+#: awaited copy, null if the host awaits no copy
 WAITED: Final = pl.Schema(
     {"start_ns": pl.Int64, "end_ns": pl.Int64, "thread": pl.Int64, "stream": pl.UInt32, "released_ns": pl.Int64}
 )
@@ -41,19 +41,23 @@ def waits(device: tables.Device) -> pl.DataFrame:
     calls = device.calls.select(*intervals.BOUNDS, "name", "thread")
     name = pl.col("name")
     synchronizing = calls.filter(name.str.contains(_SYNCHRONIZING))
-    told = device.waits.filter(name.is_in(_ON_HOST)).select(
+    recorded = device.waits.filter(name.is_in(_ON_HOST)).select(
         "start_ns", "end_ns", pl.when(pl.col("stream") != _NO_STREAM).then("stream").alias("stream")
     )
-    # if the device's interface reported the stream that a call waited for
+    # the device's interface may have reported the stream that a call waited for
     known = synchronizing.join_asof(
-        told.select(pl.col("start_ns").alias("told_ns"), "stream", pl.col("end_ns").alias("told_end_ns")).sort(
-            "told_ns"
-        ),
+        recorded.select(
+            pl.col("start_ns").alias("recorded_ns"), "stream", pl.col("end_ns").alias("recorded_end_ns")
+        ).sort("recorded_ns"),
         left_on="start_ns",
-        right_on="told_ns",
+        right_on="recorded_ns",
         strategy="forward",
-    ).with_columns(pl.when(pl.col("told_ns") < pl.col("end_ns")).then("stream").alias("stream"))
-    alone = told.join(synchronizing.select("start_ns"), on="start_ns", how="anti") if calls.is_empty() else told.head(0)
+    ).with_columns(pl.when(pl.col("recorded_ns") < pl.col("end_ns")).then("stream").alias("stream"))
+    alone = (
+        recorded.join(synchronizing.select("start_ns"), on="start_ns", how="anti")
+        if calls.is_empty()
+        else recorded.head(0)
+    )
     named = calls.filter(name.str.contains(_COPYING), ~name.str.contains(_ASYNCHRONOUS))
     copied = _copied(device, calls)
     found = [
@@ -67,10 +71,10 @@ def waits(device: tables.Device) -> pl.DataFrame:
     return pl.concat([part.select(WAITED.names()).cast(WAITED) for part in found]).sort("start_ns", "end_ns")
 
 
-def told(device: tables.Device) -> bool:
-    """Return whether waits of the host are known: without calls of a runtime and recorded waits, they are not.
+def known(device: tables.Device) -> bool:
+    """Return whether waits of the host for a device are known, from calls of its runtime or from recorded waits.
 
-    If no launch is known either, only the tasks count, and the host does not matter.
+    If no launch is known, the result is True, because then the critical path depends on the tasks alone.
 
     Args:
         device: the tables of the device.
@@ -80,8 +84,7 @@ def told(device: tables.Device) -> bool:
 
 
 def of_path(waited: pl.DataFrame, recording: tables.Recording, process: int, thread: int) -> pl.DataFrame:
-    """Return the waits that delay the steps: those of the stepping thread and of the threads that compute its
-    gradients.
+    """Return the waits that delay the steps: of the stepping thread and of the threads that compute its gradients.
 
     Args:
         waited: the result of `waits`.
@@ -110,6 +113,7 @@ def _copied(device: tables.Device, calls: pl.DataFrame) -> pl.DataFrame:
     )
     called = calls.join(copies.unique("start_ns", keep="last"), on="start_ns", how="inner")
     ended = pl.col("end_ns") >= pl.col("copied_ns")
-    # a copy from pageable memory returns when the driver has taken over the last of the data
+    # the call of a copy from pageable memory may return before the copy ends: when the driver has taken over the last
+    # data
     during = pl.col("pageable") & (pl.col("end_ns") > pl.col("released_ns"))
     return called.filter(ended | during).select(WAITED.names())

@@ -36,7 +36,7 @@ from ms_profiler.analysis.streams.kernel_stream import Stream
 from ms_profiler.store.format import Category
 from ms_profiler.store.names import COLLECTION, HELD, KERNEL_WINDOW_MOST
 
-#: bytes that MindSpore's recorder keeps of each kernel until it is emptied; they are the profiler's, not the job's
+#: bytes that MindSpore's recorder keeps per kernel until it is emptied; they do not count as memory of the job
 HELD_PER_KERNEL = 470
 
 
@@ -67,7 +67,7 @@ class Diagnosis:
         parts: the parts of `bounds.by_step`, of the same pieces.
         moments: the result of `bounds.parts`, of the same steps.
         crowd: waits of the job's threads for processors in these steps.
-        delayed: part of the waits for data and for other ranks that is due to waiting for a processor.
+        delayed: the share of the waits for data and for other ranks that is due to waiting for a processor.
         reading: the part of the launching time in which a script that computes on the processor mostly reads values.
         optimizing: cost of the optimizer in these steps.
         casts: cost of casts in these steps.
@@ -76,16 +76,16 @@ class Diagnosis:
             phase.
         accelerator: whether an unrecorded device computed, so that the reason for the host's waits is unknown.
         path: the path of `critical_path.segments`, of the same steps.
-        launched: operators or kernels; None where none were recorded.
+        launched: figures of the operators or kernels; None if none were recorded.
         reads: the reads of `reads.reads`, of the same steps.
         recompiles: instants of compilations that were repeated: `step` (row of the steps), `text`.
-        compile_ns: time by step (row) in which something was compiled.
-        growth: the growth of memory, that of tensors first.
-        pauses: the pauses of Python, in the same steps.
-        packets: the packets of exchanges.
+        compile_ns: step (row) -> time in which something was compiled.
+        growth: the growth of the tensors' memory, or else of the process's memory; None without growth.
+        pauses: the garbage collections of Python in the same steps.
+        packets: figures of small exchanges; None if unknown.
         links: the slow links.
-        waits: the waits of `dataset.waits`, of the stepping thread.
-        modules: the modules of `module_waits.within`, of `moments`.
+        waits: the result of `dataset.waits` for the stepping thread.
+        modules: the result of `module_waits.within` for `moments`.
         copied: the copies that a device ran while nothing else ran on it, in the same steps.
         strains: the causes of slow steps that lie in the machine.
     """
@@ -139,7 +139,7 @@ def diagnose(
         cut: the result of `phases.pieces`.
         spans: `tables.SPANS` of the chosen steps.
         stream: the stream of kernels.
-        operators: the operators of `host_operators.calls`, where operators compute where they are called.
+        operators: the operators of `host_operators.calls` if operators compute in their calls; otherwise empty.
         calls: the calls of `communication.calls`.
         compiled: steps (rows of `steps.table`) that compiled something.
     """
@@ -166,7 +166,7 @@ def diagnose(
         launched = _launched("operators", inner, during)
     points = reads.reads(spans, recording.names, chosen, steps)
     drained = points.head(0)
-    if inner is None:  # operators that compute where they are called make no read wait
+    if inner is None:  # a read does not wait for operators that compute within their calls
         beside = ran if watched and ran is not None else kernels.head(0)
         drained = reads.drained(points, beside, kernels.head(kernels.height if watched else 0)["start_ns"].sort())
     cells = scheduling.cells(recording.looks, steps.process, steps.thread)
@@ -231,8 +231,8 @@ def diagnose(
 
 def _processors(recording: tables.Recording) -> tuple[int, int]:
     """Return the number of processors that the job may use, and of threads that compute an operator; 0 if unknown."""
-    told = [recording.info.framework.get(key, "") for key in ("processors", "threads")]
-    return int(told[0]) if told[0].isdecimal() else 0, int(told[1]) if told[1].isdecimal() else 0
+    numbers = recording.info.numbers()
+    return numbers.get("processors", 0), numbers.get("threads", 0)
 
 
 def _chosen(steps: Steps, compiled: list[int], operators: pl.DataFrame, stream: Stream | None) -> list[int]:
@@ -279,7 +279,7 @@ def _behind(tasks: pl.DataFrame, during: pl.DataFrame) -> float | None:
 
 
 def _tasks(recording: tables.Recording, kernels: pl.DataFrame, stream: Stream, watched: bool) -> pl.DataFrame:
-    """Return the work that ran beside the host, for the critical path."""
+    """Return the tasks of the device, else the kernels, for the critical path; no rows if neither is known."""
     if recording.device is not None:
         return recording.device.tasks.select(*intervals.BOUNDS, "launch_ns", "exchange")
     known = kernels if watched else kernels.head(0)
@@ -305,26 +305,26 @@ def _of_device(
     host: pl.DataFrame,
     rows: list[int],
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Return the parts of the examined steps (rows), and their critical paths, if a device was recorded."""
+    """Return the parts of the examined steps (`rows`) and their critical paths, for a recorded device."""
     did, waits = _did(device), _waited(recording, device, spans, steps)
     during = stream.during.filter(pl.col("step").is_in(rows))
     states = stream.states
     if device.form not in LAUNCHED:
-        # steps by a vendor's formulas have other ends
+        # by a vendor's formulas, steps end at other times: so the states are cut again
         copied = intervals.union(device.copies)
         states = launched_steps.pieces(device.tasks, copied, during, tables.EARLIEST, tables.LATEST)
     known = device.tasks["launch_ns"].null_count() < device.tasks.height
     host = device_bounds.host(host, during, did, waits)
     pieces = device_bounds.parts(states.filter(pl.col("step").is_in(rows)), did, host, known)
-    if device.on_host or device.unread:  # operators hold up the step themselves; an unknown device may hold it up, too
+    if device.on_host or device.unread:  # operators on the host delay the step themselves; an unread device may, too
         pieces = pieces.head(0 if device.unread else pieces.height)
         return pieces, pieces.rename({"part": "kind"})
-    known = device_waits.told(device) or not waits.is_empty()
+    known = device_waits.known(device) or not waits.is_empty()
     return pieces, device_path.segments(during.head(during.height if known else 0), did, waits, host)
 
 
 def _did(device: tables.Device) -> pl.DataFrame:
-    """Return all work of a device, for the critical path."""
+    """Return the tasks and copies of a device, with the kind that each has on the critical path."""
     kind = pl.when("exchange").then(pl.lit(bounds.COMMUNICATION)).otherwise(pl.lit(bounds.COMPUTING))
     columns = ("stream", *intervals.BOUNDS, "launch_ns")
     copies = device.copies.select(*columns, pl.lit(critical_path.COPY).alias("kind"))
@@ -345,10 +345,10 @@ def _waited(recording: tables.Recording, device: tables.Device, spans: pl.DataFr
 
 
 def _waits(recording: tables.Recording, spans: pl.DataFrame, steps: Steps, cut: pl.DataFrame) -> pl.DataFrame:
-    """Return the waits of the host for kernels: in reads, graphs that run to their end, and exchanges; not while
-    compiling.
+    """Return the waits of the host for kernels: in reads, graphs and exchanges; not while compiling.
 
-    A backward pass whose launches are not recorded counts as well: the time between two of its kernels is their launch.
+    A graph counts, because it runs to its end. A backward pass counts, too, if its launches are not recorded: the time
+    between two of its kernels is their launch.
     """
     waiting = [int(kind) for kind in (Category.SYNC, Category.GRAPH, Category.COMMUNICATION, Category.BACKWARD)]
     own = spans.filter(
@@ -360,7 +360,7 @@ def _waits(recording: tables.Recording, spans: pl.DataFrame, steps: Steps, cut: 
 def _growth(
     recording: tables.Recording, steps: Steps, kernels: pl.DataFrame, compiled: list[int]
 ) -> growth.Growth | None:
-    """Return the memory that each step adds, if it is more than the inputs that MindSpore's recorder may keep."""
+    """Return the memory that each step adds; None if MindSpore's recorder may keep as much for inputs of kernels."""
     found = growth.growth(_held(recording, steps, kernels), steps, compiled)
     keeps = recording.info.framework.get("mode") == "pynative" and bool(recording.windows)
     return None if found is not None and keeps and found.total <= KERNEL_WINDOW_MOST else found
@@ -376,8 +376,7 @@ def _held(recording: tables.Recording, steps: Steps, kernels: pl.DataFrame) -> p
 
 
 def kernels_since(times: pl.Series, windows: list[tables.Window], starts: pl.Series) -> pl.Series:
-    """Return for each time the number of kernels since the begin of the window around it, as Int64; 0 outside of all
-    windows.
+    """Return the number of kernels from the begin of the window around each time to this time; 0 outside of windows.
 
     Args:
         times: Int64, in order.

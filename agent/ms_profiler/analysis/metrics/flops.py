@@ -1,8 +1,8 @@
 """Floating-point operations of matrix products, convolutions and attention, from the shapes of their operands.
 
 A multiplication with an addition counts as two operations, as in torch.utils.flop_counter and the papers on
-utilization. Other operations do not count: they are a thousandth of these. If the shapes do not determine the
-operations of an operator, they are unknown, and so are those of the modules around it.
+utilization. Other operations do not count: they are a thousandth of these. If the shapes do not determine the number of
+an operator's operations, this number is unknown, and so are the numbers of the modules around the operator.
 """
 
 from collections.abc import Callable, Iterable
@@ -28,8 +28,11 @@ def _vector(first: list[int], second: list[int]) -> int | None:
 
 
 def _attention(own: int, value: int) -> Callable[[Shapes], int | None]:
-    """Return a function that counts an attention, given the number of products with the width of queries, and with that
-    of values.
+    """Return a function that counts the operations of an attention from its shapes.
+
+    Args:
+        own: number of matrix products with the width of the queries.
+        value: number of matrix products with the width of the values.
     """
 
     def count(shapes: Shapes) -> int | None:
@@ -46,12 +49,12 @@ def _at(formula: Callable[[list[int], list[int]], int | None], first: int) -> Fo
 
 
 _PRODUCT, _ADDED = _at(_product, 0), _at(_product, 1)
-#: products of transposed operands: the only size that both matrices share is the size that is summed over
+#: begin of the names of PyTorch's fused attention
 _FLASH: Final = "aten::_scaled_dot_product_"
 
 
 def _folded(shapes: Shapes) -> int | None:
-    """Count a product of matrices, each of which may be transposed."""
+    """Count a product of two matrices that may be transposed: the product sums over the only size that both share."""
     if len(shapes) < 2 or min(map(len, shapes[:2])) < 2 or shapes[0][:-2] != shapes[1][:-2]:
         return None
     first, second = shapes[0], shapes[1]
@@ -71,7 +74,7 @@ _FUSED: Final = (
     "fused_attention_overrideable",
 )
 
-#: operators of PyTorch
+#: operators of PyTorch -> functions that count their operations
 OPERATORS: Final[dict[str, Formula]] = {
     "aten::mm": _PRODUCT,
     "aten::bmm": _PRODUCT,
@@ -99,10 +102,10 @@ _HEAVY: Final = (
     "aten::_grouped_mm",
     "aten::_flex_attention",
 )
-#: operators without operations that count, and operators that only call others
+#: namespaces of operators whose operations do not count, or that only call other operators
 _LIGHT: Final = ("aten", "prim", "autograd", "c10d", "c10d_functional", "_c10d_functional", "profiler", "torch", "nn")
 
-#: kernels of MindSpore
+#: types of MindSpore's kernels: matrix products, a convolution, and its gradients for the input and for the weight
 PRODUCTS: Final = frozenset({"MatMul", "BatchMatMul", "MatMulExt", "BatchMatMulExt", "Mm", "Bmm"})
 CONVOLVES: Final = "Conv2D"
 TO_INPUT: Final = "Conv2DBackpropInput"
@@ -134,12 +137,12 @@ def counted(name: str) -> bool:
 
 
 def of_operators(kinds: Iterable[tuple[str, str]]) -> dict[tuple[str, str], int | None]:
-    """Return the operations of operators by name and shapes, None if these do not determine them.
+    """Return the number of operations of operators by name and shapes; None if it is unknown.
 
-    The size of a convolution's output is that of the gradient that its backward pass receives.
+    The size of a convolution's output is the size of the gradient that its backward pass receives.
 
     Args:
-        kinds: different names and texts of shapes.
+        kinds: distinct pairs of a name and a text of shapes.
     """
     found: dict[tuple[str, str], int | None] = {}
     given: dict[tuple[str, ...], set[int | None]] = {}
@@ -160,7 +163,7 @@ def of_operators(kinds: Iterable[tuple[str, str]]) -> dict[tuple[str, str], int 
 
 
 def _convolution(given: list[int], read: list[int], weight: list[int]) -> int | None:
-    """Count a convolution by the sizes of its output and inputs; None if it may or may not be transposed."""
+    """Count a convolution by the sizes of its output and inputs; None if these do not tell whether it is transposed."""
     if min(map(len, (given, read, weight))) < 3:
         return None
     plain, transposed = given[1] == weight[0], read[1] == weight[0]
@@ -172,13 +175,13 @@ def _convolution(given: list[int], read: list[int], weight: list[int]) -> int | 
 
 
 def of_kernels(kinds: Iterable[tuple[str, str, str]]) -> dict[tuple[str, str, str], int | None]:
-    """Return the operations of MindSpore's kernels by module, type and shapes, None if these do not determine them.
+    """Return the number of operations of MindSpore's kernels by module, type and shapes; None if it is unknown.
 
-    Kernels without such operations are left out. The size of a convolution's output is that of the gradients that its
-    backward pass receives, in the same module.
+    Kernels without operations that count are left out. The size of a convolution's output is the size of the gradients
+    that its backward pass receives, in the same module.
 
     Args:
-        kinds: different modules, types and texts of shapes.
+        kinds: distinct triples of a module, a type and a text of shapes.
     """
     found: dict[tuple[str, str, str], int | None] = {}
     parsed = [(module, kind, text, [_sizes(part) for part in text.split(";")]) for module, kind, text in kinds]
@@ -189,7 +192,7 @@ def of_kernels(kinds: Iterable[tuple[str, str, str]]) -> dict[tuple[str, str, st
     for module, kind, text, shapes in parsed:
         if kind not in (TO_INPUT, TO_FILTER) or len(shapes) < 2:
             continue
-        place = 1 if kind == TO_INPUT else 0  # size of the layer's input, which the gradient reads as well
+        place = 1 if kind == TO_INPUT else 0  # the gradient also reads the layer's weight (1) or its input (0)
         counts = set()
         for around, read, weight in layers:
             if around == module and (read, weight)[place] == shapes[1] and shapes[0][1:2] == weight[:1]:

@@ -1,8 +1,9 @@
 """Backward passes of PyTorch: the nodes of autograd's graph, and the operators that created them.
 
-Autograd reports each node that it runs, `autograd::engine::evaluate_function: AddmmBackward0`; a stream without these
-has `AddmmBackward0` alone. `aten::addmm` or `aten::addmm_` created it: a node has the name of the operator for which
-autograd has a derivative (derivatives.yaml of PyTorch). Operators inside of that operator create no nodes.
+Autograd reports each node that it runs as `autograd::engine::evaluate_function: AddmmBackward0`; some streams lack
+these reports and have `AddmmBackward0` alone. `aten::addmm` or `aten::addmm_` created this node: a node has the name of
+the operator for which autograd has a derivative (derivatives.yaml of PyTorch). Operators inside of that operator create
+no nodes.
 """
 
 import re
@@ -26,7 +27,7 @@ _CALLED: Final = {"nlllossforward": "nllloss", "nllloss2dforward": "nllloss2d"}
 #: operators that have a derivative in some overloads, and in other overloads call operators that have one
 _BOTH: Final = ("max", "min", "norm")
 
-#: one row per node, and per operator that may have made one
+#: one row per node, and per operator that may have made a node
 KEYED: Final = pl.Schema(
     {
         "row": pl.UInt32,
@@ -76,9 +77,9 @@ class Key:
     """The parsed name of an operator.
 
     Attributes:
-        key: the common name of a node and the operator that made it; None for a node without one.
+        key: the common name of a node and of the operator that made it; None for a node without a known operator.
         node: whether it is a node.
-        evaluates: whether it is autograd's report of a node, which may contain the node itself.
+        evaluates: whether it is autograd's report of a node; its span may contain the span of the node itself.
         accumulates: whether it is a node that adds to the gradient of a parameter.
     """
 
@@ -92,7 +93,8 @@ class Key:
 def key(text: str) -> Key:
     """Parse the name of an operator.
 
-    Plain Python: a run has hundreds of names, and each of ten queries takes longer than all of them.
+    It is plain Python: a run has hundreds of names, and each of ten Polars queries would take longer than all these
+    names.
 
     Args:
         text: the name.
@@ -113,7 +115,8 @@ def passes(spans: pl.DataFrame, names: pl.Series) -> pl.DataFrame:
         names: the names of the recording.
 
     Returns:
-        `row`, `thread`, `start_ns`, `end_ns`, `again` (a recomputation), `around` (row of the one around it).
+        `row`, `thread`, `start_ns`, `end_ns`, `again` (whether it is a recomputation), `around` (row of the pass around
+        it, null without one).
     """
     found = spans.filter(pl.col("category") == int(Category.BACKWARD)).sort(
         "start_ns", "end_ns", descending=[False, True]
@@ -135,7 +138,7 @@ def split(
     """Return the nodes that ran, and the operators that can have made them, both as `KEYED` and by start.
 
     Args:
-        operators: the operators of `host_operators.calls`, with `row` and `parent`, which means these.
+        operators: the operators of `host_operators.calls`, with `row` and `parent`, which refers to a `row`.
         spans: `tables.SPANS` of the process.
         names: the names of the recording.
         passed: the result of `passes`.
@@ -144,7 +147,7 @@ def split(
     if not named["node"].any():
         nothing = pl.DataFrame(schema=KEYED)
         return nothing.with_columns(pl.lit(None, pl.Boolean).alias("accumulates")), nothing
-    # most operators are no node and make none, and the next lines would take three times as long with all of them
+    # most operators are no nodes and make no nodes; with all operators, the next lines would take three times as long
     made_by = named.filter(pl.col("node") | pl.col("key").is_in(named.filter("node")["key"].drop_nulls().implode()))
     used = operators.select("row", "thread", "start_ns", "end_ns", "name", "module", "parent")
     operators = used.filter(pl.col("name").is_in(made_by["name"].implode()))

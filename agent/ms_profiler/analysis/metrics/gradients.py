@@ -1,21 +1,23 @@
-"""Bound the operators of a forward pass whose gradients the kernels of a backward pass can be, by order alone.
+"""Limit, by order alone, the operators of a forward pass whose gradients the kernels of a backward pass can compute.
 
 Autograd runs its nodes in the reverse order of their creation. MindSpore 2.10's own numbers of the nodes confirmed this
-in every examined network. So the owners of the kernels of a backward pass go backwards through the forward pass, and
-the types of some kernels bound the owners of the others.
+in every examined network. The owner of a kernel is the operator whose gradient the kernel computes. So the owners of
+successive kernels of a backward pass go backwards through the forward pass, and known owners limit the owners of the
+kernels between.
 
-A type bounds the owner if only some operators launch such a kernel. For example, `ReluGrad` comes from a `ReLU`, once.
-A gradient has at most two kernels of a matrix product. A `Mul` does not come from an operator whose gradient has
-kernels of its own. With candidates c_1, c_2, ... from the last one to the first, of which c_i launches at most m_i such
-kernels, kernel j of n, counted from 0, has
+The type of a kernel limits its owner if only some operators launch such a kernel. For example, `ReluGrad` comes from a
+`ReLU`, once. A gradient has at most two kernels of a matrix product. A `Mul` does not come from an operator whose
+gradient consists of kernels named after that operator. With candidates c_1, c_2, ... from the last one to the first, of
+which c_i launches at most m_i such kernels, kernel j of n, counted from 0, has
 
     an owner not after  the first c_i with m_1 + ... + m_i > j
     an owner not before the last c_i with m_i + m_i+1 + ... >= n - j.
 
-If every candidate has launched all its kernels, this is one operator; if some were not differentiated, it is a range.
-Operators of unknown types are candidates for every kernel, any number of times, except for kernels named after another
-operator that ran, unless they may contain it. A pass that contradicts itself is not bound. The kernels of each operator
-were measured with MindSpore 2.10 for CPU.
+If every candidate has launched all its kernels, these bounds leave one operator. If some candidates were not
+differentiated, the bounds leave a range of operators. An operator of an unknown type is a candidate for every kernel,
+any number of times. The only exceptions are kernels named after another operator that ran, unless the unknown operator
+may contain that operator. If the bounds of a pass contradict each other, its kernels get no owners. The kernels of each
+operator were measured with MindSpore 2.10 for CPU.
 """
 
 import re
@@ -26,11 +28,10 @@ import polars as pl
 
 from ms_profiler.analysis.metrics.scopes import Part, Scope
 
-#: columns of kernels: `backward` is the number of the backward pass, null in the forward pass
+#: one row per kernel: its kernel name (row), and the number of its backward pass, null in a forward pass
 KERNELS: Final = pl.Schema({"kernel": pl.UInt32, "backward": pl.UInt32})
-#: one row per kernel of a backward pass: the rows between which its owner is, and whether the owner may have had no
-#: kernel
-#: itself
+#: one row per kernel of a backward pass: `first` and `last` are the rows between which its owner lies; `unseen` is
+#: whether the owner may have launched no kernel in the forward pass
 OWNERS: Final = pl.Schema(
     {
         "row": pl.Int64,
@@ -42,25 +43,27 @@ OWNERS: Final = pl.Schema(
     }
 )
 
-#: more than any pass has kernels; the sum over a batch's candidates stays below `_GROUP`
+#: a number of kernels larger than in any pass; the sum of it over all candidates stays below `_GROUP`
 _UNLIMITED: Final = 1 << 20
-#: distance between the keys of two groups
+#: factor of the number of a group in a key; the row or the count is below it
 _GROUP: Final = 1 << 40
 #: a row number greater than all others
 _NONE: Final = 1 << 39
-#: rounds of narrowing: the bounds of one family narrow those of another; more rounds changed nothing in any network
+#: rounds of narrowing: the bounds of one family narrow the bounds of another; more rounds changed nothing in any
+#: network
 _ROUNDS: Final = 2
 
-#: a kernel that computes the gradient of one operator, named after it
+#: name of a kernel that computes the gradient of one operator: the kernel is named after the operator
 _GRADIENT: Final = re.compile(r"_*(\w+?)(?:Grad(?!ient)|Backward|Backprop(?:Input|Filter))(?:V\d+|Ext|With\w+)?")
 _VARIANT: Final = re.compile(r"(?:v\d+|ext|with(?:argmax|indices|mask))$")
-#: family of products of matrices
+#: name of the family of matrix products
 MATMUL: Final = "matmul"
 _ELEMENTWISE: Final = "elementwise"
 PRODUCTS: Final = frozenset({"matmul", "batchmatmul"})
-#: operators of unknown types that may consist of others, with their gradients
+#: names of operators of unknown types that may consist of other operators, and contain the gradients of these
 _INSIDE: Final = re.compile(r"attention|conv|dense|fused|gru|linear|lstm|matmul|norm|rnn")
-#: largest number of kernels of a family that one operator launches, if not one
+#: family of kernels -> largest number of these kernels that the gradient of one operator launches. For families
+#: that are not here, `launches` has other rules, and 1 where none applies.
 _SEVERAL: Final = {
     "SmoothL1LossGrad": 2,
     "Expand/_SoftmaxBackward/Mul": 2,
@@ -69,9 +72,9 @@ _SEVERAL: Final = {
 }
 #: gradients that MindSpore expands to a known number of kernels
 _COUNTED: Final = frozenset({"softmax"})
-#: losses whose kernel computes the gradient in the backward pass
+#: losses whose gradient is computed by a kernel of the same type, in the backward pass
 _BOTH: Final = frozenset({"sparsesoftmaxcrossentropywithlogits"})
-#: operators that are computed with the kernel of another's gradient
+#: operators that MindSpore computes with the kernel of another operator's gradient
 _ALIASES: Final = {"conv2dbackpropinput": "conv2d", "conv3dbackpropinput": "conv3d"}
 
 
@@ -87,7 +90,7 @@ _OWN_KERNELS: Final = PRODUCTS | _keys(
     "Argmax Argmin ArgMaxWithValue Equal FillScalar Floor Greater GreaterEqual IsFinite IsInf IsNan Less LessEqual",
     "LogicalAnd LogicalNot LogicalOr LogicalXor NotEqual OneHot Ones OnesLike Randn Range Zeros ZerosLike",
 )
-#: operators whose gradients are of several elementwise kernels, of sums and copies
+#: operators whose gradients consist of several elementwise kernels, sums and copies
 _COMPOSED: Final = _keys(
     "Abs Add Cast Concat Cos Div Erf Erfinv Exp Gather GeLU Lerp Log MaskedFill MaxDim Maximum MinDim Minimum Mul Neg",
     "Pow RealDiv Reciprocal ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReverseV2 Select Sign Sin Slice",
@@ -102,8 +105,8 @@ _COMPOSED: Final = _keys(
 )
 #: the kernel that adds up gradients of a tensor that several operators read
 SUM: Final = "Add"
-#: kernels that gradients consist of; operators that only view a tensor have none of these. No `Cast`, as any operator
-#: launches some around a kernel that the device lacks in float16
+#: elementwise kernels of which gradients consist; the gradient of an operator that only views a tensor has none of
+#: them. `Cast` is missing here, because any operator may launch it, around a kernel that the device lacks in float16
 _ELEMENTS: Final = _keys(
     "Cos Div Equal Exp Greater GreaterEqual Less LessEqual Log LogicalAnd MaskedFill Mul Neg NotEqual Pow RealDiv",
     "Select Sign Sin Square Sub Tile",
@@ -115,16 +118,16 @@ class Roles:
     """The role of a kernel in both passes, derived from its name.
 
     Attributes:
-        family: the kernels with the same candidates in a backward pass; None where any operator may have launched it.
-        stem: the key of the operator after which the family is named, if any.
-        key: the key of its own type, in a forward pass.
+        family: name of all kernels with the same candidates in a backward pass; None if any operator may launch it.
+        stem: the common name (`known_by`) of the operator after which the family is named; None if there is none.
+        key: the common name of the kernel's own type.
         expanded: whether the kernel is one of several for one gradient.
-        products: largest number of gradients of a product.
-        type: the type of a kernel, its primitive, where it is compared with `emits`.
+        products: largest number of matrix products in the gradient of a matrix product.
+        type: the primitive of the kernel, if it is compared with `emits`; empty otherwise.
         free: whether the kernel may come from several operators.
         summed: number of gradients that are added to an existing gradient.
-        emits: number of such kernels that an operator launches for its gradient; None if unknown.
-        never: families of kernels that it never launches.
+        emits: types of the kernels that the operator launches for its gradient; None if unknown.
+        never: families of kernels that the operator never launches.
     """
 
     family: str | None
@@ -140,7 +143,7 @@ class Roles:
 
     @classmethod
     def of(cls, scope: Scope) -> "Roles":
-        """Read the name of a kernel."""
+        """Return the role of a kernel, given its parsed name."""
         key = known_by(scope.type)
         key = _ALIASES.get(key, key)
         if scope.expanded:
@@ -149,7 +152,7 @@ class Roles:
                 return cls(f"{scope.path}/{scope.type}", known_by(matched[1]), key, expanded=True)
             return cls(None, None, key)
         if scope.part == Part.BACKWARD:
-            return cls(None, None, key)  # a compiled function runs in any order
+            return cls(None, None, key)  # a compiled function runs its kernels in any order
         if key in PRODUCTS:
             return cls(MATMUL, None, key)
         if key in _BOTH:
@@ -159,9 +162,7 @@ class Roles:
         return cls(_ELEMENTWISE if key in _ELEMENTS else None, None, key)
 
     def launches(self, other: "Roles") -> int:
-        """Return the number of kernels of `other`'s family that an operator with this kernel launches for its
-        gradient.
-        """
+        """Return how many kernels of `other`'s family an operator with this kernel launches for its gradient."""
         if other.family is None or other.family in self.never:
             return 0
         if self.emits is not None and other.type in self.emits:
@@ -181,7 +182,7 @@ class Roles:
         return _SEVERAL.get(other.family, 1)
 
     def named_after(self, other: "Roles") -> bool:
-        """Return whether this kernel's name shows that it belongs to the other role's operator, or may belong to it."""
+        """Return whether, by this kernel's name, the other role's operator launched it or may have launched it."""
         if self.stem is None:
             return False
         if other.emits is not None and self.type in other.emits:
@@ -191,12 +192,13 @@ class Roles:
 
 
 def owners(kernels: pl.DataFrame, begins: pl.DataFrame, scopes: list[Scope]) -> pl.DataFrame:
-    """Return for each kernel of a backward pass the kernels of the forward pass between which its owner is.
+    """Return, for each kernel of a backward pass, the kernels of the forward pass between which its owner lies.
 
     Args:
         kernels: as `KERNELS`, of one lane, in its order.
-        begins: `backward`; `begin`, the first row that can be of the forward pass that belongs to it; `scripted`: the
-            script computes gradients itself, so that products and elementwise kernels may come from anywhere.
+        begins: `backward` (number of the backward pass), `begin` (the first row that can belong to its forward pass),
+            `scripted` (whether the script computes gradients itself, so that products and elementwise kernels may come
+            from anywhere).
         scopes: the scopes, by row of the kernel names.
 
     Returns:
@@ -206,7 +208,7 @@ def owners(kernels: pl.DataFrame, begins: pl.DataFrame, scopes: list[Scope]) -> 
 
 
 def between(kernels: pl.DataFrame, begins: pl.DataFrame, roles: dict[int, Roles]) -> pl.DataFrame:
-    """Return for each kernel of a backward pass the kernels between which its owner is, like `owners`, but by roles.
+    """Return `OWNERS` like `owners`, but from the roles of the kernels instead of their scopes.
 
     Args:
         kernels: the kernels, as for `owners`.
@@ -289,7 +291,7 @@ class _Candidates:
         self._falling_rows, self._until = falling["row"], falling["group"] * _GROUP + falling["until"]
 
     def known(self, groups: pl.Series) -> pl.Series:
-        """Return the groups, null without a candidate, that is, without an operator that may launch such a kernel."""
+        """Return the groups; null for a group without an operator that may launch its kernels."""
         return groups.zip_with(groups.is_in(self._totals["group"].implode()), pl.Series([None], dtype=pl.Int64))
 
     def count(self, table: pl.DataFrame) -> pl.DataFrame:
@@ -312,7 +314,7 @@ class _Candidates:
         )
 
     def narrow(self, table: pl.DataFrame) -> pl.DataFrame:
-        """Move `first` and `last` to candidates."""
+        """Move `first` forward, and `last` back, to the nearest candidate of the kernel's group."""
         base = table["group"] * _GROUP
         at = self._places.search_sorted(base + table["first"].clip(upper_bound=_NONE), side="left")
         before = self._places.search_sorted(base + table["last"].clip(lower_bound=-1), side="right").cast(pl.Int64) - 1
@@ -325,7 +327,7 @@ class _Candidates:
 
 
 def _ordered(table: pl.DataFrame) -> pl.DataFrame:
-    """Make owners go backwards: no owner is after that of an earlier kernel, or before that of a later kernel."""
+    """Make owners go backwards: each owner lies between the owners of the kernels after and before its kernel."""
     return table.with_columns(
         pl.col("last").cum_min().over("backward"), pl.col("first").cum_max(reverse=True).over("backward")
     )
@@ -339,7 +341,7 @@ def _at(values: pl.Series, places: pl.Series) -> pl.Series:
 
 
 def known_by(name: str) -> str:
-    """Return the common name of the variants of an operator: of `GatherDGradV2`, `MaxPoolWithIndices`.
+    """Return the common name of an operator's variants: `gatherdgrad` for `GatherDGradV2`.
 
     Args:
         name: the name of a kernel or an operator.

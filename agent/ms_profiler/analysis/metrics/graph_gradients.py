@@ -1,35 +1,37 @@
 """Find the module of each gradient of a compiled graph.
 
-A gradient reads an input or the result of its operator, or computes the gradient of a parameter that only this operator
-uses. Otherwise it continues from the gradient before: that is the gradient of a value that the previous operator read,
-and the next operator is the one that computed this value. A value that several operators use has a sum of gradients,
-and only the sum is its whole gradient. If several operators remain, the gradient belongs to the module around them.
+A gradient belongs to the operator whose input or result it reads, or to the only operator that uses the parameter whose
+gradient it computes. Otherwise the gradient continues from the gradient before it. That gradient is the gradient of a
+value that its operator read, so the next gradient belongs to the operator that computed this value.
+
+A value that several operators use has a sum of gradients, and only the sum is its whole gradient. If several operators
+remain, the gradient belongs to the innermost module around them.
 """
 
 from collections import defaultdict
 from typing import Final
 
-from ms_profiler.analysis.metrics.dataflow import HANDED_ON, Flow, Operator
+from ms_profiler.analysis.metrics.dataflow import PASS_THROUGH, Flow, Operator
 from ms_profiler.analysis.metrics.module_paths import common
 from ms_profiler.analysis.metrics.scopes import Part
 
 #: operators that pass a gradient on unchanged, or in another shape
-_PASSED: Final = HANDED_ON | {"Add", "AddExt", "Sub", "SubExt", "Cast", "AddN", "Depend", "Flatten", "StridedSlice"}
+_PASSED: Final = PASS_THROUGH | {"Add", "AddExt", "Sub", "SubExt", "Cast", "AddN", "Depend", "Flatten", "StridedSlice"}
 _SUM: Final = frozenset({"AddN", "Add", "AddExt"})
 #: operators whose gradient for one operand is computed from the other
 _PRODUCTS: Final = frozenset(
     {"MatMul", "MatMulExt", "BatchMatMul", "BatchMatMulExt", "Mul", "Dense", "Conv2D", "Conv3D"}
 )
-#: operators that may lie between a gradient and the next one
+#: `_follow` stops when it has noted this number of values for a gradient
 _FAR: Final = 256
 
 
 class Gradients:
-    """The operators of a backward pass, and the operators whose gradients they are.
+    """The operators of a backward pass, and the operators of the forward pass whose gradients they compute.
 
     Args:
         flow: the flow of the graph.
-        found: modules of the forward pass, by name; those of the backward pass are added.
+        found: modules by name of the operator, of the forward pass; `bind` adds those of the backward pass.
     """
 
     def __init__(self, flow: Flow, found: dict[str, str]) -> None:
@@ -42,17 +44,18 @@ class Gradients:
         for name in self._forward:
             for source in (*flow.sources(name), *self._forward[name].weights):
                 self._readers[source].append(name)
-        #: values whose whole gradient an operator is, and values whose gradient it may be a part of
+        #: operator -> values whose whole gradient it computes; operator -> values of whose gradient it may compute a
+        #: part
         self._whole: dict[str, set[str]] = {}
         self._partly: dict[str, set[str]] = {}
-        #: operators that a gradient can belong to
+        #: gradient -> operators of the forward pass to which it can belong
         self._of: dict[str, set[str]] = {}
         self._reaches = self._updates()
 
     def bind(self) -> None:
         """Find the module of each gradient, where possible."""
         for name, operator in self._operators.items():
-            if operator.type in HANDED_ON:
+            if operator.type in PASS_THROUGH:
                 for table in (self._whole, self._partly, self._of):
                     table[name] = set().union(*(table.get(one, set()) for one in operator.inputs))
                 continue
@@ -80,7 +83,8 @@ class Gradients:
             (weight,) = written
             using = {one for one in self._readers[weight] if self._forward[one].type == kind}
             found = (found & using or found) if found else using
-        # it continues from the gradient of its operator's result, or from the begin of that gradient
+        # the gradient continues from the gradient of its operator's result, or from a part of its operator's own
+        # gradient
         following: set[str] = set()
         for table in (self._whole, self._partly):
             following = {value for one in operator.inputs for value in table.get(one, ())}
@@ -92,7 +96,7 @@ class Gradients:
         return (found & following or found) if found else following
 
     def _operands(self, gradient: Operator, name: str) -> list[str]:
-        """Return the operands of an operator that one of its gradients can be the gradient of."""
+        """Return the operands of an operator whose gradient the operator `gradient` can compute."""
         operands = self._flow.sources(name)
         if self._forward[name].type in _PRODUCTS:
             read = [*self._flow.sources(gradient.name), *gradient.weights]
@@ -101,12 +105,12 @@ class Gradients:
         return operands
 
     def _follow(self, name: str, values: set[str], whole: set[str]) -> None:
-        """Note the values of a gradient, also for operators that pass it on unchanged.
+        """Note the values whose gradient an operator computes, following operators that pass a gradient on unchanged.
 
         Args:
             name: the name of the gradient.
-            values: values whose gradient it is a part of.
-            whole: those of them whose whole gradient it is.
+            values: the values of whose gradient it computes a part.
+            whole: those of these values whose whole gradient it computes.
         """
         self._whole[name], self._partly[name] = set(whole), set(values)
         waiting = list(values)
@@ -125,7 +129,7 @@ class Gradients:
                     waiting.append(one)
 
     def _summed(self, operator: Operator) -> set[str]:
-        """Return the operators that use the value whose gradient a sum is."""
+        """Return the operators that use the value whose gradient a sum computes."""
         parts = [one for name in operator.inputs for one in self._parts(name)]
         shared = set.intersection(*(self._partly.get(one, set()) for one in parts)) if parts else set()
         shared = {value for value in shared if len(self._readers[value]) > 1}
@@ -143,7 +147,7 @@ class Gradients:
         )
 
     def _updates(self) -> dict[str, frozenset[str]]:
-        """Return the parameters, at most two, whose update each operator leads to."""
+        """Return, for each operator, the parameters (at most two) whose update depends on its result."""
         reached: dict[str, frozenset[str]] = {}
         for name, operator in reversed(self._flow.operators.items()):
             if name in self._flow.written:

@@ -1,10 +1,10 @@
 """Match the kernels of a run with the operators of its compiled graphs.
 
 A kernel is named `Default/fc-Dense/MatMul-op41`. MindSpore numbers the operators of each name in the order of the
-graph's description. The numbers in a description begin with 0, but those of kernels continue from graph to graph. So if
-the first graph has k operators `MatMul`, operator n of the second graph is kernel n + k. Operators that MindSpore
-expands to other primitives, such as `Expand/_MatMulExt/BatchMatMul-op7`, are counted in the same order, by both
-primitives; their scopes are lost.
+graph's description. The numbers in a description begin with 0, but the numbers of kernels continue from graph to graph.
+So if the first graph has k operators `MatMul`, operator n of the second graph is kernel n + k. MindSpore expands some
+operators to other primitives, as in `Expand/_MatMulExt/BatchMatMul-op7`. It numbers them in the same order, for each
+pair of primitives; these names lack the scope.
 
 None of this is documented. So a name counts only if the kernels have exactly the expected numbers, and the shapes of
 the graph. That held in every network examined.
@@ -25,12 +25,12 @@ _EXPANDED: Final = re.compile(r"Expand/_(\w+)/[\w-]+")
 #: largest number of kernels of one primitive that an operator is expanded to
 _SEVERAL: Final = 8
 
-#: owners of kernels: graph and node by the kernel's name
+#: full name of a kernel -> number of its graph, and name of its node
 Places = dict[str, tuple[int, str]]
 
 
 def owners(graphs: list[Graph], seen: Iterable[str], ran: dict[str, set[str]]) -> dict[str, Owner]:
-    """Return the owners of kernels, by their full names.
+    """Return the owners of kernels, by the full names of the kernels.
 
     Args:
         graphs: the graphs that a process compiled, in that order.
@@ -52,7 +52,7 @@ def owners(graphs: list[Graph], seen: Iterable[str], ran: dict[str, set[str]]) -
 
 
 def _titled(owner: Owner, title: str) -> Owner:
-    """Return an owner, with the title of its network unless that is the first of its class."""
+    """Return an owner; its module begins with the network's title, unless the network is the first of its class."""
     if "#" not in title or owner.module is None:
         return owner
     return replace(owner, module=f"{title}.{owner.module}".removesuffix("."))
@@ -65,7 +65,7 @@ def _places(graphs: list[Graph], seen: set[str]) -> Places:
             numbers[matched[1]].add(int(matched[2]))
     found: Places = {}
     whole = next((number for number, graph in enumerate(graphs) if not graph.whole), len(graphs))
-    # a graph that this one calls has names, too, which are unknown
+    # the graph number `whole` calls another graph, whose names are unknown; so only the graphs before it count
     graphs = graphs[:whole]
     begun: Counter[str] = Counter()
     families = [_families(graph) for graph in graphs]
@@ -86,7 +86,7 @@ def _places(graphs: list[Graph], seen: set[str]) -> Places:
 
 
 def _expanded(prefix: str, known: set[int], nodes: list[list[str]]) -> Places:
-    """Return the places of the kernels that operators of one type were expanded to."""
+    """Return the places of the kernels to which MindSpore expanded the operators of one type."""
     total = sum(map(len, nodes))
     fitting = []
     for several in range(1, _SEVERAL + 1):
@@ -107,7 +107,7 @@ def _expanded(prefix: str, known: set[int], nodes: list[list[str]]) -> Places:
 
 
 def _families(graph: Graph) -> dict[str, list[str]]:
-    """Return the nodes of a graph by their names without numbers, each in order."""
+    """Return the nodes of a graph by full name without its number, each list in the order of the numbers."""
     found: dict[str, list[tuple[int, str]]] = defaultdict(list)
     for name, node in graph.nodes.items():
         if matched := _NUMBERED.fullmatch(node.full_name):
@@ -128,6 +128,6 @@ def _differs(graph: Graph, name: str, ran: set[str] | None, expanded: bool) -> b
     if not ran:
         return False
     expected = {shape for shape in graph.shapes(graph.nodes[name]) if shape and "-1" not in shape}
-    if expanded:  # expanded to several kernels, some of which read results of the others
+    if expanded:  # MindSpore expanded the operator to several kernels; some of them read results of the others
         return bool(expected) and all(expected.isdisjoint(shapes.split(";")) for shapes in ran)
     return any(not expected.issubset(shapes.split(";")) for shapes in ran)

@@ -2,13 +2,16 @@
 
 MindSpore names an operator by the first of several equal cells, so the name alone proves nothing. These rules are safe:
 
-1. An operator that uses a parameter belongs to the cell that holds it, or to a cell around that one; the class in the
-scope decides. 2. An operator between two operators of the same call of a cell is inside that cell: a call takes its
-inputs when it begins and gives its outputs when it ends. The scope names the part of the cell, if the cell has only one
-part of that class. 3. An operator between two equal cells belongs to the first one if none of these cells has such an
-operator before it, and to the second one if none has one behind it. 4. A gradient belongs to the operator whose
-operands it reads, whose parameter's gradient it is, or from whose result the next gradient comes. If several operators
-remain, it belongs to the cell around them.
+1. An operator that uses a parameter belongs to the cell that holds the parameter, or to a cell around it. The class in
+the operator's scope decides between these cells.
+2. An operator between two operators of the same call of a cell is inside that cell: a call takes its inputs when it
+begins and gives its outputs when it ends. The scope names the part of the cell, if the cell has only one part of that
+class.
+3. An operator between two equal cells belongs to the first cell if none of these cells has such an operator before it.
+It belongs to the second cell if none of them has such an operator behind it.
+4. A gradient belongs to an operator if it reads the operands of the operator, computes the gradient of the operator's
+parameter, or continues from the gradient of the operator's result. If several operators remain, the gradient belongs to
+the cell around them.
 
 Operators that no rule covers have no owner.
 """
@@ -17,13 +20,14 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import Final
 
-from ms_profiler.analysis.metrics.dataflow import HANDED_ON, Flow, Operator
+from ms_profiler.analysis.metrics.dataflow import PASS_THROUGH, Flow, Operator
 from ms_profiler.analysis.metrics.graph_gradients import Gradients
 from ms_profiler.analysis.metrics.module_paths import common, inside, prefixes
 from ms_profiler.analysis.metrics.scopes import Part
 from ms_profiler.analysis.readers.graphs import Graph
 
-#: operators of Python's syntax, such as `+`; MindSpore parses each once, so their scope is that of the first use
+#: operators of Python's syntax, such as `+`; MindSpore parses each of them once, so its scope is the scope of its first
+#: use
 _SIGNS: Final = {
     *("Add", "AddExt", "Sub", "SubExt", "Mul", "Muls", "Div", "Divs", "RealDiv", "FloorDiv", "Mod", "Pow", "Neg"),
     *("MatMul", "MatMulExt", "BatchMatMul", "Less", "Greater", "Equal", "NotEqual", "LessEqual", "GreaterEqual"),
@@ -35,8 +39,9 @@ class Owner:
     """The owner of an operator.
 
     Attributes:
-        module: attributes from the compiled cell on, with dots; empty for the cell itself, None if unknown. named: the
-        operator's own name agrees.
+        module: attribute names from the compiled cell to the owner, joined by dots; empty for the compiled cell, None
+            if unknown.
+        named: whether the scope in the operator's name is this module.
         part: the part of a training step.
     """
 
@@ -125,14 +130,14 @@ class _Pass:
             for path in cells.holders(weight):
                 for prefix in prefixes(path):
                     counts[prefix].add(len(readers))
-        #: known numbers of calls of modules: an outer module is called once if any of its own modules is
+        #: module -> number of its calls, 0 if unknown; a module is called once if any module inside it is called once
         self._calls = {
             module: 1 if 1 in numbers else max(numbers) if len(numbers) == 1 else 0
             for module, numbers in counts.items()
         }
 
     def bind(self, found: dict[str, str]) -> None:
-        """Add the known modules of operators."""
+        """Add the modules of these operators, where they are known, to `found`."""
         sure = self._anchors()
         sure |= self._between(sure, self._around(sure))
         self._rest(sure)
@@ -162,8 +167,9 @@ class _Pass:
         return sure
 
     def _around(self, sure: dict[str, str]) -> dict[str, str]:
-        """Return the innermost module that computes both an input of an operator and a user of its result; None if
-        there is none.
+        """Return, for each operator, the innermost module that computes both an input and a user of its result.
+
+        It is empty if there is none.
         """
         keys: dict[tuple[str, int], int] = {}
         own: dict[str, int] = {}
@@ -191,7 +197,7 @@ class _Pass:
         return {name: _innermost(_set(above[name] & below[name], modules)) for name in self._operators}
 
     def _inner(self, operator: Operator, module: str) -> str:
-        """Return the part of a module that an operator belongs to, as far as its scope says."""
+        """Return the cell inside a module that an operator's scope names, or the module if this cell is not unique."""
         if operator.path == module or not operator.scope.kind or operator.type in _SIGNS:
             return module
         cells = [path for path in self._cells.of_kind(operator.scope.kind, module) if path not in self._cells.modules]
@@ -205,9 +211,9 @@ class _Pass:
             around: the result of `_around`.
         """
         before, behind = self._nearest(sure)
-        #: type, side and module -> operators there
+        #: type of operators, side of a module, module -> number of these operators there
         seen: Counter[tuple[str, str, str]] = Counter()
-        rest = {name: one for name, one in self._operators.items() if name not in sure and one.type not in HANDED_ON}
+        rest = {name: one for name, one in self._operators.items() if name not in sure and one.type not in PASS_THROUGH}
         for name, operator in rest.items():
             first, second = before.get(name, ""), behind.get(name, "")
             for path in prefixes(first):
@@ -229,7 +235,7 @@ class _Pass:
         return bound
 
     def _nearest(self, sure: dict[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-        """Return the modules of the last known operator before each operator, and of the first known one behind it."""
+        """Return the modules of the nearest known operators before and behind each operator."""
         last: dict[str, int] = {}
         first: dict[str, int] = {}
         modules: dict[int, str] = {}
@@ -252,7 +258,7 @@ class _Pass:
     def _beside(
         self, operator: Operator, before: str, behind: str, outer: str, seen: Counter[tuple[str, str, str]]
     ) -> str | None:
-        """Return which of two modules an operator between them belongs to, if equal modules show it.
+        """Return the module of an operator between two modules, if equal modules show it; None otherwise.
 
         Args:
             operator: the operator.
@@ -278,7 +284,7 @@ class _Pass:
         return self._inner(operator, found[0])
 
     def _apart(self, operator: Operator) -> str | None:
-        """Return the module that the scope names, if it is the only one of its class and holds no parameters."""
+        """Return the module that the scope names, if no other module has its class and it holds no parameters."""
         path = operator.path
         if not path or path in self._cells.modules:
             return None
@@ -302,7 +308,7 @@ class _Pass:
 
 
 def _child(module: str | None, outer: str) -> str:
-    """Return the part of a module below an outer one that holds it."""
+    """Return the module directly inside `outer` that is or contains `module`; empty if there is none."""
     if not module or module == outer:
         return ""
     rest = module[len(outer) + 1 :] if outer else module
@@ -311,7 +317,7 @@ def _child(module: str | None, outer: str) -> str:
 
 
 def _innermost(modules: set[str]) -> str:
-    """Return the innermost of nested modules; if they are not nested, the module around all."""
+    """Return the innermost of nested modules; if they are not nested, the module around all of them."""
     deepest = [one for one in modules if not any(other != one and inside(other, one) for other in modules)]
     return common(deepest) or ""
 

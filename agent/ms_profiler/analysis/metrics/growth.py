@@ -25,11 +25,11 @@ class Growth:
     """Memory that grows with each step.
 
     Attributes:
-        per_step: bytes per step.
-        total: bytes from the first to the last sample that counts.
+        per_step: bytes that each step adds.
+        total: bytes that were added from the first to the last sample that counts.
         held: bytes held at the last sample that counts.
         first: number of the first examined step.
-        last: number of the last step.
+        last: number of the last examined step.
         tensors: whether it is the memory of tensors alone, and not of the whole process.
     """
 
@@ -47,9 +47,9 @@ def growth(
     """Return the memory that each step adds; None if there is no evident growth.
 
     Samples are taken between steps. Growth in steps that compiled belongs to compilers, and does not count. The other
-    steps are divided into `BLOCKS` blocks of equal numbers of steps. (Samples are taken by the clock, so slow steps
-    have more of them.) The growth is evident if every block but the first grew, none by less a step than `EVEN` of the
-    block that grew most, and all of them together by `least` and `least_part`.
+    steps are divided into `BLOCKS` blocks of equal numbers of steps, because slow steps have more samples. The growth
+    is evident under two conditions. Every block but the first grew, each per step by at least `EVEN` of the largest
+    growth per step of a block. All of them together grew by `least` and by `least_part`.
 
     per step = growth over these blocks / steps in them.
 
@@ -65,7 +65,7 @@ def growth(
     placed = samples.sort("time_ns").join_asof(ends, on="time_ns").drop_nulls("row")
     if placed.height < ENOUGH:
         return None
-    # between two samples nothing was compiled
+    # `quiet`: nothing was compiled between a sample and the sample before it
     seen = pl.Series("compiled", sorted(compiled), dtype=pl.Int64).search_sorted(placed["row"], side="right")
     quiet = seen == seen.shift(1)
     added = (placed["held"] - placed["held"].shift(1)).cast(pl.Float64)

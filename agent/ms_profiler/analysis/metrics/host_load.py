@@ -11,7 +11,7 @@ from ms_profiler.store import host_metrics
 from ms_profiler.store.host_metrics import Metric
 
 _KEYS: Final = ("process", "name", "native_tid")
-#: the key with the row of the name in place of the name, because numbers compare five times as fast
+#: key of a series of values: the row of the name stands for the name, because numbers compare five times as fast
 _ROWS: Final = ("process", "row", "native_tid")
 #: largest number of values in a timeline's curve: six minutes at the usual rate; longer runs show means of several
 #: samples
@@ -49,9 +49,9 @@ def shown(recording: tables.Recording) -> pl.DataFrame:
 def _known(recording: tables.Recording) -> pl.DataFrame:
     """Return each number with its unit, the number before and after it, and the sample right before and after it."""
     table, names = recording.metrics, recording.names
-    told = [(row, name, host_metrics.metric(name)) for row in table["name"].unique() if (name := names[row])]
+    known_names = [(row, name, host_metrics.metric(name)) for row in table["name"].unique() if (name := names[row])]
     kinds = pl.DataFrame(
-        [(row, name, kind.unit, kind.factor, kind.grows) for row, name, kind in told if kind is not None],
+        [(row, name, kind.unit, kind.factor, kind.grows) for row, name, kind in known_names if kind is not None],
         pl.Schema({"row": pl.UInt32, "title": pl.String, "unit": pl.String, "factor": pl.Float64, "grows": pl.Boolean}),
         orient="row",
     )
@@ -75,12 +75,12 @@ def _known(recording: tables.Recording) -> pl.DataFrame:
 
 
 def averaged(known: pl.DataFrame, recording: tables.Recording, most: int) -> pl.DataFrame:
-    """Return the means of `tables.HOST` over common intervals: all numbers of a process share the same begins and ends.
+    """Return the means of the host's numbers over intervals that are the same for all numbers of a process.
 
-    value = sum of value * time / time, over each stretch.
+    mean = sum of value * time / sum of time, over each interval.
 
     Args:
-        known: the result of `tables.HOST`.
+        known: the result of `shown`.
         recording: the recording of the run.
         most: the largest number of intervals of a process; with more samples, an interval covers several of them.
     """
@@ -136,12 +136,12 @@ def draw(recording: tables.Recording) -> None:
 
 
 def amounts(known: pl.DataFrame, metrics: Sequence[Metric], during: pl.DataFrame) -> pl.Series | None:
-    """Return the amount counted in each interval, in the unit times seconds; None where no sample covers it.
+    """Return the amount counted in each interval, in the metrics' unit times seconds; None without these metrics.
 
     amount = sum of value * seconds of the overlap, over all processes. The amount between two samples is spread evenly.
 
     Args:
-        known: the result of `tables.HOST`.
+        known: the result of `shown`.
         metrics: the metrics that are added up.
         during: the intervals, `start_ns` and `end_ns`, without overlap and by time.
     """

@@ -1,8 +1,8 @@
 """Operators that compute in their call: PyTorch's on a processor, nested in each other.
 
-Such an operator corresponds to a kernel, except that it calls other operators: its self time is its own work. The
-innermost operators, which call none, are listed one by one as kernels are. Sums of total times count inner operators
-again.
+Such an operator corresponds to a kernel, except that it may call other operators. Its self time is its own work. The
+innermost operators, which call no other operators, are listed one by one as kernels are. A sum of total times counts
+inner operators several times.
 """
 
 from typing import Final
@@ -18,12 +18,13 @@ from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.streams.nesting import threads
 from ms_profiler.store.format import Category
 
-#: an operator is long by itself if at least this part of its calls is long
+#: an operator computes for long if at least this part of its calls is long; otherwise, the system delayed its long
+#: calls
 OFTEN: Final = 0.02
-#: autograd's operator around each node: its own time is that of hooks of the script
+#: autograd's operator around each node: its self time is the time of the script's hooks
 AROUND_NODE: Final = "autograd::engine::evaluate_function"
-#: Inductor's name for the spans of a compiled graph: fused kernels in C++ are its own time, other kernels are operators
-#: inside
+#: Inductor's name for the span of a compiled graph: its self time is the time of fused kernels in C++, and its other
+#: kernels are operators inside the span
 GRAPH: Final = "## Call CompiledFxGraph"
 #: columns of operators and of the spans around them, which give their modules
 _COLUMNS: Final = ("process", "thread", "name", "category", "start_ns", "end_ns", "arg")
@@ -31,8 +32,7 @@ _IS_OPERATOR: Final = pl.col("category") == Category.OP
 
 
 def compute(recording: tables.Recording) -> bool:
-    """Return whether the operators of this run compute in their calls: they are PyTorch's, and no accelerator was in
-    use.
+    """Return whether the operators of a run compute in their calls, as PyTorch's operators do without an accelerator.
 
     Args:
         recording: the run.
@@ -42,25 +42,25 @@ def compute(recording: tables.Recording) -> bool:
 
 
 def calls(spans: pl.DataFrame) -> pl.DataFrame:
-    """Return every operator.
+    """Return every operator, with its module, whether it is innermost, and its wait.
 
     Args:
         spans: `tables.SPANS` with `duration_ns`, and any further columns, which the result repeats.
 
     Returns:
-        these columns, `module` (row of the name of the innermost module around the start, null outside of all), `inner`
-        (whether no other operator ran in it) and `wait_ns` (since the end of the innermost one before it in its thread,
-        0 for the first, null for those that are not innermost).
+        these columns; `module` (row of the name of the innermost module around the start, null outside of all modules);
+        `inner` (whether the operator is innermost: no other operator ran in it); `wait_ns` (time since the end of the
+        innermost operator before it in its thread, 0 for the first, null for operators that are not innermost).
     """
     return spans.with_columns(_known(spans)).filter(_IS_OPERATOR)
 
 
 def calls_in(section: Section) -> pl.DataFrame:
-    """Return, for a section of a divided run, the operators of `calls` that are listed one by one or have a number.
+    """Return, for a section of a divided run, the operators of `calls` that are innermost or have autograd's number.
 
     Args:
-        section: a section of the run; spans that its operators are inside of, or come after, are carried over from
-            earlier sections.
+        section: a section of the run, with the spans of earlier sections that lie around its operators or end last
+            before them.
     """
     known = pl.concat([section.carried.select(_COLUMNS), section.spans.select(_COLUMNS)])
     found = known.with_columns(_known(known)).slice(section.carried.height)
@@ -74,10 +74,10 @@ def _known(spans: pl.DataFrame) -> pl.DataFrame:
 
 
 def ties(operators: pl.DataFrame) -> pl.DataFrame:
-    """Return the operator of each gradient, if autograd's numbers are known.
+    """Return the operators of the forward and of the backward pass that belong together, by autograd's numbers.
 
-    Nested operators may have the same number: the last one to begin made the gradient. Among the operators that run the
-    gradient, the first one to begin is chosen. Numbers of other processes are separate.
+    Nested operators may have the same number: the last of them to begin made the gradient. Of the operators that
+    compute the gradient, the first to begin is chosen. Each process has its own numbers.
 
     Args:
         operators: the operators of `calls`.
@@ -125,11 +125,11 @@ def computing(
     """Return the intervals in which the stepping process computed, without overlap and by time.
 
     It computes while operators that do more than dispatch run, and while compiled graphs run. It does not compute
-    while the stepping thread makes data, compiles, writes a checkpoint or exchanges data with other ranks. For an
-    operator that mostly calls others, those others count. Autograd's own time around each node is dispatch, or hooks
-    of the script. In a graph that Inductor compiled, longer gaps between operators are the graph's own kernels. If a
-    call is long although hardly any call of this operator is, the system took its processor away. Time in which the
-    stepping thread slept is not computing. In a step without operators, the phases decide.
+    while the stepping thread makes data, compiles, writes a checkpoint or exchanges data with other ranks. An operator
+    that mostly calls other operators does not count, but these others do. Autograd's own time around each node is
+    dispatch, or hooks of the script. In a graph that Inductor compiled, longer gaps between operators are the graph's
+    own kernels. If a call is long although hardly any call of this operator is, the system took its processor away.
+    Time in which the stepping thread slept is not computing. In a step without operators, the phases decide.
 
     Args:
         recording: the run.
@@ -145,7 +145,7 @@ def computing(
     worked = own.filter(
         does(own, recording.names), long, long.mean().over("name") >= OFTEN, 2 * alone >= pl.col("duration_ns")
     )
-    told = intervals.union(
+    ran = intervals.union(
         pl.concat([worked.select(intervals.BOUNDS), graphs.select(intervals.BOUNDS), fused(own, recording.names)])
     )
     rows = known(operators, steps)["step"].implode()
@@ -153,12 +153,11 @@ def computing(
     slept = scheduling.asleep(scheduling.cells(recording.looks, steps.process, steps.thread))
     elsewhere = [*bounds.WAITS, phases.NAMES[Category.COMMUNICATION]]
     waits = pl.concat([cut.filter(pl.col("phase").is_in(elsewhere)).select(intervals.BOUNDS), slept])
-    return intervals.union(pl.concat([intervals.subtract(told, waits), others.select(intervals.BOUNDS)]))
+    return intervals.union(pl.concat([intervals.subtract(ran, waits), others.select(intervals.BOUNDS)]))
 
 
 def fused(operators: pl.DataFrame, names: pl.Series) -> pl.DataFrame:
-    """Return the intervals in which graphs that Inductor compiled ran kernels of their own: long gaps between their
-    operators.
+    """Return the intervals in which graphs that Inductor compiled ran fused kernels: long gaps between their operators.
 
     Args:
         operators: the operators of `calls`, of one process.

@@ -8,23 +8,23 @@ from ms_profiler.analysis.metrics import bounds, intervals
 from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.analysis.model import tables
 
-#: a span is named from this part of the host's own code on
+#: a span is named if it takes at least this part of the time of the host's own code
 _MOST: Final = 0.5
 _HOST: Final = (bounds.HOST, bounds.UNKNOWN)
 
 
 def longest(recording: tables.Recording, used: Steps, pieces: pl.DataFrame) -> str:
-    """Return the name with the longest self time in the host's other code, and its share of that code's time.
+    """Return the span name with the longest self time in the host's own code, and its share of this code's time.
 
-    self = time of these moments inside the spans of a name - time of them inside the spans that these contain.
+    self = time of this code inside the spans of a name - its time inside the spans that they directly contain.
 
     Args:
-        recording: spans by thread, each with the innermost one around it.
+        recording: the run; each of its spans has a `parent`, the innermost span around it.
         used: the steps in use.
         pieces: the pieces of `Diagnosis`.
 
     Returns:
-        Empty if no name has most of the time.
+        Text, such as "in NAME (60 %)"; empty if no name has most of the time.
     """
     own = pieces.filter(pl.col("part").is_in(_HOST)).sort("start_ns")
     total = intervals.total_ns(own)

@@ -17,7 +17,7 @@ def timeline(sets: Mapping[str, pl.DataFrame], weights: Mapping[str, str] | None
     in order of time. O(n log n) for n intervals.
 
     Args:
-        sets: intervals (`start_ns`, `end_ns`) by label; those of one set may overlap.
+        sets: intervals (`start_ns`, `end_ns`) by label; the intervals of one set may overlap.
         weights: the column with the weight of an interval, by label; by default 1.
 
     Returns:
@@ -42,7 +42,7 @@ def timeline(sets: Mapping[str, pl.DataFrame], weights: Mapping[str, str] | None
 
 
 def union(frame: pl.DataFrame) -> pl.DataFrame:
-    """Return the intervals covered by any of `frame`'s, apart from each other and by time."""
+    """Return the time covered by any interval of `frame`, as disjoint intervals by time."""
     highest = pl.col("end_ns").cum_max().shift(1)
     return (
         frame.select(BOUNDS)
@@ -79,7 +79,7 @@ def locate(times: pl.Series, frame: pl.DataFrame) -> pl.Series:
 
     Args:
         times: Int64.
-        frame: intervals apart from each other and by time; the end of one does not belong to it.
+        frame: disjoint intervals by time; the end of an interval does not belong to it.
     """
     return COLUMNS.locate(times, frame["start_ns"], frame["end_ns"])
 

@@ -9,7 +9,7 @@ from ms_profiler.analysis.metrics.operators import TOP, errors
 from ms_profiler.analysis.metrics.scopes import Part
 from ms_profiler.analysis.metrics.steps import milliseconds
 
-#: core of kernels that a framework runs on a processor
+#: core type of kernels that a framework runs on a processor of the host
 HOST_CPU: Final = "HOST_CPU"
 
 _KEYS: Final = ["kernel", "module", "bound", "part"]
@@ -18,7 +18,7 @@ _KEYS: Final = ["kernel", "module", "bound", "part"]
 def waits(executions: pl.DataFrame) -> pl.DataFrame:
     """Sort the executions of a window by lane and start, and add `wait_ns`.
 
-    wait(i) = start(i) - end(i - 1) in its lane, 0 for the first and where the two overlap.
+    wait(i) = start(i) - end(i - 1) in its lane, 0 for the first execution and where executions overlap.
 
     Args:
         executions: `lane`, `start_ns`, `duration_ns`.
@@ -33,8 +33,8 @@ def waits(executions: pl.DataFrame) -> pl.DataFrame:
 def waits_on_device(tasks: pl.DataFrame, last_ns: int | None = None) -> pl.DataFrame:
     """Sort tasks by start, and add `wait_ns` as Ascend's tools count it.
 
-    wait(i) = start(i) - end(i - 1) in order of start over all streams, 0 for the first and where the two overlap. So a
-    wait can be counted while a long exchange on another stream still runs.
+    wait(i) = start(i) - end(i - 1) in order of start over all streams, 0 for the first task and where tasks overlap. So
+    a wait can be counted while a long exchange on another stream still runs.
 
     Args:
         tasks: `start_ns`, `end_ns`.
@@ -47,9 +47,9 @@ def waits_on_device(tasks: pl.DataFrame, last_ns: int | None = None) -> pl.DataF
 
 
 def waits_in_stream(tasks: pl.DataFrame, last_ns: dict[int, int]) -> pl.DataFrame:
-    """Sort tasks by start, and add `wait_ns`: since the end of the one before it in its stream.
+    """Sort tasks by start, and add `wait_ns`: the time since the end of the task before it in its stream.
 
-    wait(i) = start(i) - latest end before it in its stream, 0 for the first there and where the two overlap.
+    wait(i) = start(i) - latest end of the tasks before it in its stream, 0 for the first task and where tasks overlap.
 
     Args:
         tasks: `stream`, `start_ns`, `end_ns`.
@@ -99,7 +99,7 @@ def add_up(sums: list[pl.DataFrame], keys: list[str] | None = None) -> pl.DataFr
 def deviation() -> pl.Expr:
     """Return the standard deviation of a sample, ns, from the columns of `sum_up`; null for one kernel.
 
-    deviation = sqrt((sum of squares - total^2 / count) / (count - 1)), as HTA's `get_gpu_kernel_breakdown` has it.
+    deviation = sqrt((sum of squares - total^2 / count) / (count - 1)), as HTA's `get_gpu_kernel_breakdown` computes it.
     """
     count, total = pl.col("count").cast(pl.Float64), pl.col("total_ns").cast(pl.Float64)
     spread = (pl.col("squares") - total * total / count).clip(lower_bound=0.0)
@@ -135,9 +135,7 @@ def by_part(sums: pl.DataFrame) -> dict[str, float]:
 
 
 def queued(sums: pl.DataFrame) -> dict[str, float]:
-    """Return the share of each part of a training step in the time of kernels; empty if most of that time has no
-    part.
-    """
+    """Return the share of each part of a training step in the kernels' time; empty if most of the time has no part."""
     totals = dict(sums.group_by("part").agg(pl.col("total_ns").sum()).iter_rows())
     whole = sum(totals.values())
     if 2 * totals.get(int(Part.UNKNOWN), 0) >= whole:
@@ -160,7 +158,7 @@ def module_time_share(sums: pl.DataFrame) -> float | None:
 
 
 def inferred(sums: pl.DataFrame, how: Bound) -> int:
-    """Return the number of kernels that were bound to a module in an inferred way."""
+    """Return the number of kernels that one kind of inference bound to a module."""
     return int(sums.filter(pl.col("bound") == int(how))["count"].sum())
 
 
@@ -182,7 +180,7 @@ def top(table: pl.DataFrame, count: int = TOP) -> list[dict[str, Any]]:
 
 
 def scaled(table: pl.DataFrame, totals: pl.DataFrame | None) -> pl.DataFrame:
-    """Return a table such as `by_type` with the totals over the whole run, of which some steps were sampled.
+    """Return a table such as `by_type` with totals for the whole run, of which only some steps were recorded.
 
     Args:
         table: the table of `by_type`.
@@ -197,8 +195,10 @@ def scaled(table: pl.DataFrame, totals: pl.DataFrame | None) -> pl.DataFrame:
 
 
 def as_operators(table: pl.DataFrame) -> pl.DataFrame:
-    """Return `by_type` with the columns of `operators.by_name`. Nothing runs inside a kernel, so its total time is its
-    self time."""
+    """Return `by_type` with the columns of `operators.by_name`.
+
+    Nothing runs inside a kernel, so its self time is its total time.
+    """
     return table.with_columns(self_ns="total_ns")
 
 

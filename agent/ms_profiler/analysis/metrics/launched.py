@@ -36,12 +36,12 @@ class Launches:
         self._threads: dict[int, _Thread] = {}
 
     def bind(self, launched: pl.DataFrame) -> pl.DataFrame:
-        """Return `BOUND` for each task: `module` is a row of the recording's names, `launch` and `host` are rows of its
-        spans.
+        """Return `BOUND` for each task.
 
-        An exchange is bound to the call of the collective around its launch, if there is one; any other task to the
-        innermost operator. Both are bound to the innermost module. Without a module around it, a task of an operator
-        that computes a gradient is bound to the module of the operator whose gradient it is.
+        `module` is a row of the recording's names. `launch` and `host` are rows of its spans. An exchange is bound to
+        the call of the collective around its launch, if there is one; any other task to the innermost operator. Both
+        are bound to the innermost module. If there is no module around it, and it belongs to an operator that computes
+        a gradient, it is bound to the module of the operator whose gradient this is.
 
         Args:
             launched: `launch_ns`, `thread`, `exchange`.
@@ -84,7 +84,7 @@ class _Thread:
         }
 
     def around(self, times: pl.Series) -> list[pl.Series]:
-        """Return the columns `_PLACES` of the span around each moment."""
+        """Return the columns `_PLACES` for each time, from the innermost spans around it; null without such a span."""
         found = []
         for name, pieces in self._pieces.items():
             values = pieces.drop(intervals.BOUNDS).to_series()

@@ -2,8 +2,8 @@
 
 A kernel belongs to the step that launched it, however late it runs. On the device, a step lasts until the last kernel
 that was launched in it, or in an earlier step, has ended, and at least until its end on the host. It begins where the
-step before it has ended on the device, and not before it begins on the host. So these spans do not overlap, and between
-two of them the host was in no step.
+step before it ended on the device, and not before it begins on the host. So these spans do not overlap. Between two
+spans the host was in no step.
 """
 
 from collections.abc import Iterable
@@ -21,14 +21,14 @@ _LENGTH: Final = pl.col("end_ns") - pl.col("start_ns")
 #: interval of a step on the device, and its begin on the host
 SPANS: Final = pl.Schema({"step": pl.UInt32, "host_ns": pl.Int64, "start_ns": pl.Int64, "end_ns": pl.Int64})
 _PARTS: Final = ("length", "computing", "overlapped", "not_overlapped", "copying", "idle")
-#: sums of the states of a step
+#: one row per step: its length, and its time in each state, in ns
 MOMENTS: Final = pl.Schema({"step": pl.UInt32, **dict.fromkeys(_PARTS, pl.Int64)})
 #: number that marks launches outside of all steps
 _OUTSIDE: Final = -1
 
 
 def owners(runs: pl.DataFrame, steps: Steps, launches: bool) -> pl.Series:
-    """Return the step (row of `steps.table`) that launched each task, null if none did or it is unknown.
+    """Return the step (row of `steps.table`) that launched each task; null if no step did, or if it is unknown.
 
     A task without a known launch was launched between its neighbours on the stream, which runs tasks in order: if both
     belong to one step, so does the task. If no launch is known at all, a task belongs to the step on the host in which
@@ -49,7 +49,7 @@ def owners(runs: pl.DataFrame, steps: Steps, launches: bool) -> pl.Series:
     placed = runs.select(
         "stream",
         "start_ns",
-        # cast before the comparison, because -1 is no valid row
+        # rows are unsigned, so they are cast before -1 is filled in
         pl.when(times.is_not_null()).then(pl.lit(found).cast(pl.Int64).fill_null(_OUTSIDE)).alias("step"),
     ).with_row_index("row")
     both = placed.sort("stream", "start_ns", "row").with_columns(
@@ -62,8 +62,7 @@ def owners(runs: pl.DataFrame, steps: Steps, launches: bool) -> pl.Series:
 
 
 def spans(runs: pl.DataFrame, steps: Steps) -> pl.DataFrame:
-    """Return the span of each recorded step on the device: `step`, `host_ns` (its begin on the host), `start_ns`,
-    `end_ns`.
+    """Return the span of each recorded step on the device: `step`, `host_ns` (begin on the host), `start_ns`, `end_ns`.
 
     Args:
         runs: `end_ns` and `step`, of `owners`.
@@ -108,8 +107,8 @@ def pieces(tasks: pl.DataFrame, copied: pl.DataFrame, during: pl.DataFrame, sinc
 def moments(parts: Iterable[pl.DataFrame]) -> pl.DataFrame:
     """Return the states of each step on the device, in nanoseconds that add up to `length`.
 
-    computing and overlapped (computing and communicating at once) are part of each other; length = computing +
-    not_overlapped (only communicating) + copying (only copying) + idle.
+    length = computing + not_overlapped (only communicating) + copying (only copying) + idle. overlapped (computing and
+    communicating at once) is a part of computing.
 
     Args:
         parts: the parts of `pieces`, at least one.
@@ -132,10 +131,10 @@ def moments(parts: Iterable[pl.DataFrame]) -> pl.DataFrame:
 
 
 def sums(tasks: pl.DataFrame) -> pl.DataFrame:
-    """Sum up the work that each step launched, whenever it ran, for a part of the run without tasks across its ends.
+    """Sum up the work that each step launched, whenever it ran, for a part of the run that no task crosses.
 
     Args:
-        tasks: `step`, `start_ns`, `end_ns`, `exchange`, `bubble`: whether it waits for another stage.
+        tasks: `step`, `start_ns`, `end_ns`, `exchange`, `bubble` (whether the task waits for another stage).
 
     Returns:
         `step`, `computing`, `communication`, `busy` (unions, in nanoseconds), `bubble`, `first_ns`.
@@ -154,10 +153,13 @@ def sums(tasks: pl.DataFrame) -> pl.DataFrame:
 def by_step(parts: Iterable[pl.DataFrame], moments: pl.DataFrame, during: pl.DataFrame) -> pl.DataFrame:
     """Return the columns of `overlap.by_step`: one row per step, in nanoseconds.
 
-    computing, communication = union of the tasks of the kind that the step launched, whenever they ran; overlapped =
-    both at once; bubble = sum over the exchanges that wait for another stage; free = time of the step on the device in
-    which nothing ran there, copies included; stage = its span there - bubble; preparing = from its begin on the host to
-    the begin of the first task that it launched, 0 without one.
+    - computing, communication = union of the tasks of this kind that the step launched, whenever they ran.
+    - overlapped = both at once.
+    - bubble = sum over the exchanges that wait for another stage.
+    - free = time of the step on the device in which nothing ran there, not even a copy.
+    - stage = span of the step on the device - bubble.
+    - preparing = from the begin of the step on the host to the begin of the first task that it launched; 0 without a
+      task.
 
     Args:
         parts: the parts of `sums`, at least one.

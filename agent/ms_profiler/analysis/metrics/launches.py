@@ -1,12 +1,13 @@
-"""Find the span that queued a kernel: both lists are in the order of the queue, but each lacks some entries of the
-other.
+"""Find the span that queued each kernel.
+
+Kernels and spans are both in the order of the queue, but some spans start no kernel, and some kernels have no span.
 """
 
 from typing import Final
 
 import polars as pl
 
-#: sections of the queue that are matched, from the widest to the narrowest
+#: columns that name a section of the queue and a primitive, from the widest section to the narrowest
 _WINDOW: Final = ["window", "key"]
 _STEP: Final = ["step", "key"]
 _SEGMENT: Final = ["step", "segment", "key"]
@@ -16,15 +17,15 @@ _GAP: Final = ["gap", "key"]
 def match(kernels: pl.DataFrame, operators: pl.DataFrame) -> pl.Series:
     """Return for each kernel the span that queued it; null if unknown.
 
-    Not every span starts a kernel, and not every kernel has a span: kernels of a backward pass have none. The queue is
-    empty at the begin of a window, and the host may be steps ahead. So where a window has as many kernels of a key as
-    spans, they are matched in order. If the numbers differ, the same is tried for each step of the window, and then for
-    each segment of the step. The remaining keys are matched in the same way between matched neighbours. No match may
-    let a kernel start before its span, or change the order of a lane.
+    Kernels of a backward pass have no span. The queue is empty at the begin of a window, and the host may be steps
+    ahead. So if a window has as many kernels of a key as spans of this key, they are matched in order. If the numbers
+    differ, the same is tried for each step of the window, and then for each segment of the step. The remaining kernels
+    are matched in the same way between matched neighbours. No match may let a kernel start before its span, or change
+    the order of a lane.
 
     Args:
-        kernels: `window` (null outside of all), `step`, `segment` (which only goes up: a backward pass begins another),
-            `key`, `lane`, `start_ns`.
+        kernels: `window` (null outside of all windows), `step`, `segment` (a number that increases with each backward
+            pass), `key` (the primitive), `lane`, `start_ns`.
         operators: `window`, `step`, `segment`, `key`, `start_ns` and `row`.
     """
     order = kernels.with_row_index("kernel")
@@ -44,7 +45,7 @@ def match(kernels: pl.DataFrame, operators: pl.DataFrame) -> pl.Series:
 
 
 def _fitting(pairs: pl.DataFrame, sure: pl.DataFrame) -> pl.DataFrame:
-    """Leave out the pairs that would change the order of more certain pairs."""
+    """Leave out the pairs of kernel and span that would change the order of more certain pairs."""
     key = pl.struct("start_ns", "kernel")
     both = pl.concat([sure.with_columns(sure=pl.lit(True)), pairs.with_columns(sure=pl.lit(False))])
     fence = pl.when("sure").then("queued_ns")
@@ -57,8 +58,9 @@ def _fitting(pairs: pl.DataFrame, sure: pl.DataFrame) -> pl.DataFrame:
 
 
 def _between(runs: pl.DataFrame, spans: pl.DataFrame, matched: pl.DataFrame) -> pl.DataFrame:
-    """Match the remaining kernels between two neighbours of one segment: work that was queued between them ran between
-    them.
+    """Match the remaining kernels between two matched neighbours of one segment.
+
+    Work that was queued between the neighbours ran between them.
     """
     fences = matched.sort("kernel")
     places = fences.join(runs.select("kernel", "step", "segment"), on="kernel", maintain_order="left")
@@ -80,7 +82,7 @@ def _as_many(runs: pl.DataFrame, spans: pl.DataFrame, keys: list[str]) -> pl.Dat
 
 
 def _pair(runs: pl.DataFrame, spans: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
-    """Return the n-th kernel and the n-th span of the same keys, unless one of them starts before its span."""
+    """Pair the n-th kernel with the n-th span of the same keys; drop keys of which a kernel starts before its span."""
     number = pl.int_range(pl.len()).over(keys).alias("number")
     return (
         runs.sort("start_ns", "kernel")
@@ -92,7 +94,7 @@ def _pair(runs: pl.DataFrame, spans: pl.DataFrame, keys: list[str]) -> pl.DataFr
 
 
 def _in_order(pairs: pl.DataFrame) -> pl.DataFrame:
-    """Leave out the pairs that change the order of their lane."""
+    """Leave out the pairs of kernel and span that change the order of their lane."""
     earlier = pl.col("queued_ns").cum_max().shift(1).over("lane")
     later = pl.col("queued_ns").cum_min(reverse=True).shift(-1).over("lane")
     crossed = (pl.col("queued_ns") < earlier) | (pl.col("queued_ns") > later)

@@ -1,8 +1,9 @@
 """Cut calls of a network off the begin of steps when they are a rollout, an evaluation or a warm-up.
 
-A step begins where the one before it ended. Calls without gradients before the first work of a step may be an
-evaluation that no hook reported, or a part of every step: a teacher, a target network. Calls with which most steps
-begin belong to the steps. Additional calls of a single step do not: the step begins after them.
+A step begins where the step before it ended. Calls without gradients before the first work of a step may be an
+evaluation that no hook reported, or a part of every step, such as a teacher or a target network. Calls with which most
+steps begin belong to the steps. Additional calls at the begin of a single step do not belong to it, so the step begins
+after them.
 """
 
 from typing import Final
@@ -50,8 +51,7 @@ def _cut(
         spans: the spans with which a step may begin.
         calls: the calls that may not belong to a step.
         work: the spans that certainly belong to a step.
-        agreeing: share of the steps that must have the same number of calls; 1 means all steps except those that may be
-        cut.
+        agreeing: share of the steps that must have the same number of calls; 1 means all steps that may not be cut.
         first: number of steps that may be cut.
     """
     rows = table.with_row_index("row")

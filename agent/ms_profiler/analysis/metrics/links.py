@@ -1,4 +1,4 @@
-"""Find groups of ranks whose exchanges are slower than those of other groups with the same operation."""
+"""Find groups of ranks whose exchanges are slower than the exchanges of other groups with the same operation."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -15,16 +15,16 @@ SLOW: Final = 0.5
 
 @dataclass(frozen=True)
 class Slow:
-    """A slow link.
+    """A slow link: one operation in one group of ranks.
 
     Attributes:
-        operation: the operation on it.
+        operation: the kind of exchange.
         group: the group of ranks.
         bandwidth: bytes per second.
         best: the bandwidth of the fastest group, bytes per second.
         best_group: the fastest group.
         duration_ns: the duration of all its exchanges.
-        step: row of the steps with its longest exchange.
+        step: row of the step with its longest exchange.
     """
 
     operation: str
@@ -60,9 +60,9 @@ def bandwidths(calls: pl.DataFrame) -> pl.DataFrame:
 
 
 def slow(table: pl.DataFrame) -> list[Slow]:
-    """Return the links that reach less than `SLOW` of the best one for the same operation, most time first.
+    """Return the links that reach less than `SLOW` of the best link for the same operation, most time first.
 
-    Small exchanges are slow because of their latency. So a link is compared with the best one only if its exchanges
+    Small exchanges are slow because of their latency. So a link is compared with the best link only if its exchanges
     are, on average, at least half as large.
 
     Args:

@@ -56,28 +56,31 @@ from ms_profiler.store.format import CATEGORY_FINE, Category
 
 @dataclass
 class Measures:
-    """One run, measured.
+    """All metrics of one run.
 
     Attributes:
-        recording: the recording. chosen: the selected steps; None for all.
+        recording: the recording.
+        chosen: numbers of the selected steps; None for all steps.
         steps: the steps in use.
-        spans: `tables.SPANS` with `duration_ns`, `self_ns` and `repeated` (see `operators.self_times`), of the chosen
-            steps.
+        spans: `tables.SPANS` of the chosen steps, with the columns of `operators.self_times`.
         pieces: the recorded steps cut by phase, see `phases.pieces`.
         shares: time by phase, see `phases.shares`.
-        compiled: steps (rows of `steps.table`) that compiled something. compile_ns: the time of compiling.
+        compiled: steps (rows of `steps.table`) that compiled something.
+        compile_ns: the time of compiling.
         stream: the kernels, and the recorded steps by state, see `streams.kernel_stream`.
         sums: the sums of `operators.sum_up`, over all spans.
         types: kernels by primitive, see `kernels.by_type`.
-        calls: exchanges with other ranks, see `communication.calls`. memory: `tables.MEMORY`, if it was requested.
+        calls: exchanges with other ranks, see `communication.calls`.
+        memory: `tables.MEMORY`, if it was requested.
         pipelines: dataset pipelines with samples, the one with the most samples first.
         host_operators: operators that computed in their calls, of `host_operators.calls`, if there are any.
-        run_ns: the time from the first to the last record. target: the directory of derived files; by default the
-            recording's.
-        asked: the forms of the result that were requested from this analysis.
+        run_ns: the time from the first to the last record.
+        target: the directory of derived files; by default the recording's directory.
+        request: the options of this analysis.
         written: digests of the files that were derived from another tool's result, by path in `target`.
         existing: paths of other tools' files that keep a derived file from being written.
-        section_count: sections that were written. room: disk space that is left.
+        section_count: number of sections that were written.
+        room: disk space that is left.
     """
 
     recording: tables.Recording
@@ -102,7 +105,7 @@ class Measures:
     cost: dict[str, Any]
     run_ns: int
     target: str = ""
-    asked: Request = field(default_factory=Request)
+    request: Request = field(default_factory=Request)
     written: dict[str, str] = field(default_factory=dict)
     existing: list[str] = field(default_factory=list)
     section_count: int = 1
@@ -119,15 +122,15 @@ class Measures:
 
     @property
     def computes_by_operators(self) -> bool:
-        """Return whether operators on a processor decide when steps computed, and not phases or kernels."""
+        """Return whether the computing time of steps comes from operators on a processor, not phases or kernels."""
         return self.recording.device is None and _by_operators(self.host_operators, self.recording)
 
     @property
     def forms(self) -> frozenset[str]:
         """Return the forms of the result that the run or this analysis requests."""
-        options = self.recording.info.options if not self.recording.foreign else {}
-        page = ("html",) if options.get("report") is True else ()
-        return self.asked.forms | frozenset(options.get("export_type") or ()) | frozenset(page)
+        info = self.recording.info
+        page = ["html"] if info.options.get("report") is True else []
+        return self.request.forms | frozenset([] if self.recording.foreign else info.listed("export_type") + page)
 
     @cached_property
     def totals(self) -> totals.Totals | None:
@@ -172,7 +175,7 @@ class Measures:
 
     @cached_property
     def finding(self) -> verdict.Finding:
-        """Return the finding of the run."""
+        """Return the biggest finding of the run, see `verdict`."""
         if (device := self.recording.device) is not None:
             parts = self.diagnosis.shares
             return verdict.of_device(device, self.recording.info, self.stream.moments, self.types, parts)
@@ -194,14 +197,14 @@ class Measures:
 
     @cached_property
     def shift(self) -> dict[str, Any] | None:
-        """Return the lasting change of the steps; results of other tools have none, see `shifts.shift`."""
+        """Return the lasting change of the steps' length, see `shifts.shift`; None for results of other tools."""
         return None if self.recording.foreign else shifts.shift(self.steps, self.ownership, self.spans)
 
     @cached_property
     def advice(self) -> list[Advice]:
         """Return the advice, the largest cause first."""
         threads = self.recording.threads.filter(process=self.steps.process, thread=self.steps.thread)
-        told = {key: int(text) for key, text in self.recording.info.framework.items() if text.isdecimal()}
+        numbers = self.recording.info.numbers()
         facts = Facts(
             numbers=self.steps.table["number"].to_list(),
             lane=(threads["thread_name"][0] if threads.height else "") or f"thread {self.steps.thread}",
@@ -212,8 +215,8 @@ class Measures:
             recorded_ns=int(self.steps.recorded["duration_ns"].sum()),
             types=self.types,
             pipelines=self.pipelines,
-            threads=told.get("threads", 0),
-            processors=told.get("processors", 0),
+            threads=numbers.get("threads", 0),
+            processors=numbers.get("processors", 0),
             functions=stack_parts.host(self.stacks, self.steps, self.diagnosis.pieces),
             stacks=self.recording.foreign or self.stacks.known or self.stacks.calls.known,
             makers=batch_makers.words(batch_makers.makers(self.recording, self.steps, lambda: self.stacks)),
@@ -238,7 +241,7 @@ class Measures:
 
     @cached_property
     def module_facts(self) -> tuple[pl.DataFrame, dict[str, str]]:
-        """Return the tree of modules with their parameters and operations, and the reasons for unknown values."""
+        """Return the tree of modules with parameters and operations, and the reasons for unknown values."""
         found = self.ownership
         if found is None:
             columns = {**module_tree.ROWS, **parameters.SIZES, **module_work.WORK}
@@ -248,8 +251,8 @@ class Measures:
         sizes, unsized = parameters.of(found.tree["module"].to_list(), known)
         counted, uncounted = module_work.work(found, recording, self.steps, self.steady, self.stream)
         tree = pl.concat([found.tree, sizes.drop("module"), counted.drop("module")], how="horizontal")
-        told = {} if not recording.blocks.is_empty() else {"memory": memory_of.NO_MEMORY}
-        return tree, {"parameters": unsized, "flops": uncounted, **told}
+        unknown_memory = {} if not recording.blocks.is_empty() else {"memory": memory_of.NO_MEMORY}
+        return tree, {"parameters": unsized, "flops": uncounted, **unknown_memory}
 
     @cached_property
     def verdict(self) -> str:
@@ -264,7 +267,7 @@ class Measures:
     @property
     def utilization(self) -> Utilization:
         """Return the utilization, computed from the workload that the user stated."""
-        return reached(self.asked.workload, steps.statistics(self.steady)["mean_ms"])
+        return reached(self.request.workload, steps.statistics(self.steady)["mean_ms"])
 
     @property
     def states(self) -> pl.DataFrame:
@@ -306,9 +309,7 @@ class Measures:
 
 
 def _by_operators(own: pl.DataFrame, recording: tables.Recording) -> bool:
-    """Return whether operators decide when steps computed: not if only the operators of some steps are in memory,
-    because all steps of a run are measured in the same way.
-    """
+    """Return whether the computing time of steps comes from operators: only if the operators of all steps are known."""
     return not own.is_empty() and recording.sums is None
 
 
@@ -334,7 +335,7 @@ def measure(recording: tables.Recording, chosen: list[int] | None = None) -> Mea
     times = phases.by_step(pieces)
     compiled = phases.compiling(times)
     rows = steps.settled(used.table.with_row_index("row").filter("recorded"), compiled)
-    left_out = [row for row in times["step"].unique().to_list() if row not in set(rows)]
+    left_out = sorted(set(times["step"].to_list()).difference(rows))
     shares = phases.shares(times, left_out)
     compile_ns = intervals.total_ns(
         intervals.union(spans.filter(pl.col("process") == used.process, pl.col("category") == Category.COMPILE))
@@ -344,7 +345,7 @@ def measure(recording: tables.Recording, chosen: list[int] | None = None) -> Mea
         sums = pl.concat([sums.filter(pl.col("category") < CATEGORY_FINE), recording.sums])
     first, last = int(_least(recording.processes["first_ns"])), int(_most(recording.processes["last_ns"]))
     restricted = chosen is not None
-    # only MindSpore has windows of kernels
+    # operators of PyTorch compute in their calls where no accelerator is in use; in other runs, this table is empty
     own = host_operators.calls(spans if host_operators.compute(recording) else spans.head(0))
     if recording.device is not None:
         stream = device.collect(recording, recording.device, whole, used)
@@ -359,7 +360,6 @@ def measure(recording: tables.Recording, chosen: list[int] | None = None) -> Mea
             compute = host_operators.computing(recording, own, spans, pieces, used)
         stream = kernel_stream.collect(recording, used, compute, overlap.communicating(spans, pieces, used), restricted)
         calls = communication.calls(recording, used, stream.table, stream.names, stream.texts)
-    types = by_type(stream.sums, stream.names)
     watched = pipeline_reader.read(recording)
     memory = memory_reader.read(recording)
     if chosen is not None:
@@ -376,7 +376,7 @@ def measure(recording: tables.Recording, chosen: list[int] | None = None) -> Mea
         compile_ns=compile_ns,
         stream=stream,
         sums=sums,
-        types=types,
+        types=by_type(stream.sums, stream.names),
         calls=calls,
         operators=operators.by_name(sums, recording.names, Category.OP),
         modules=operators.by_name(sums, recording.names, Category.MODULE),

@@ -9,7 +9,7 @@ from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.analysis.model import tables
 
 #: reason why only the parameters of modules have a memory size
-NO_MEMORY: Final = "no allocator tells which module it serves; the size of parameters is exact"
+NO_MEMORY: Final = "no allocator reports the module that uses its memory; the size of parameters is exact"
 #: component of the memory that MindSpore's recorder of CPU kernels reports
 COMPONENT: Final = "MindSpore"
 #: component of the memory that PyTorch's allocator on a processor takes, in our own store
@@ -24,7 +24,7 @@ def component(recording: tables.Recording) -> pl.Expr:
 
 
 def leading(held: pl.DataFrame) -> pl.DataFrame:
-    """Return the memory of the component that allocated most; a processor's component only if there is no other one.
+    """Return the memory of the component that allocated most; a processor's component only if there is no other.
 
     Args:
         held: `tables.DEVICE_MEMORY`.

@@ -1,21 +1,21 @@
-"""Paths of modules: attributes from the outermost cell on, with dots."""
+"""Paths of modules: attribute names from the outermost module on, joined by dots."""
 
 from collections.abc import Iterable
 
 
 def prefixes(module: str) -> list[str]:
-    """Return the modules around a module and itself, the outermost first."""
+    """Return the modules around a module, the outermost first, and the module itself."""
     parts = module.split(".") if module else []
     return [".".join(parts[: count + 1]) for count in range(len(parts))]
 
 
 def inside(module: str, outer: str) -> bool:
-    """Return whether a module is the same as another one, or inside it."""
+    """Return whether a module is the module `outer` or inside it; an empty `outer` contains all modules."""
     return not outer or module == outer or module.startswith(f"{outer}.")
 
 
 def common(modules: Iterable[str]) -> str | None:
-    """Return the innermost module around several; None for an empty list."""
+    """Return the innermost module around all given modules; None without modules."""
     shared: list[str] | None = None
     for module in modules:
         parts = module.split(".") if module else []

@@ -8,13 +8,13 @@ import polars as pl
 from ms_profiler.analysis.metrics.binding import INFERRED
 from ms_profiler.analysis.metrics.scopes import Part
 
-#: rows of the tree, see `rows`
+#: columns of the tree of modules, see `rows`
 ROWS: Final = pl.Schema(
     {
-        "module": pl.String,  # path from the outermost module on, with dots
+        "module": pl.String,  # path: attribute names from the outermost module on, joined by dots
         "depth": pl.UInt16,
         "leaf": pl.Boolean,  # whether no module inside has any time
-        "calls": pl.UInt64,  # null if it is not called itself, or unknown
+        "calls": pl.UInt64,  # null if the module itself is not called, or if its calls are unknown
         "forward_ns": pl.Int64,
         "backward_ns": pl.Int64,
         "optimizer_ns": pl.Int64,
@@ -46,7 +46,7 @@ class _Node:
 
 
 def rows(times: pl.DataFrame, calls: pl.DataFrame, whole_ns: int) -> pl.DataFrame:
-    """Return the tree, as `ROWS`: each module is followed by those in it, the largest first.
+    """Return the tree, as `ROWS`: each module is followed by the modules in it, the largest first.
 
     Args:
         times: `owner`, `part`, `bound`, `self_ns`, of `owners.sums` or of kernels.
@@ -115,8 +115,9 @@ def heaviest(tree: pl.DataFrame, whole_ns: int) -> tuple[str, float] | None:
 
 
 def within(sums: pl.DataFrame) -> pl.DataFrame:
-    """Return the time of modules, inner modules included, by step: `step`, `module`, `forward_ns`, ..., `total_ns`,
-    `self_ns`.
+    """Return the time of modules by step, inner modules included.
+
+    The columns are `step`, `module`, `forward_ns`, `backward_ns`, `optimizer_ns`, `total_ns` and `self_ns`.
 
     Args:
         sums: the sums of `owners.sums`.

@@ -1,4 +1,4 @@
-"""Find the module whose own code takes a part of the steps, such as a sleep, a lock or a loop of Python."""
+"""Find the module whose own code takes most of a part of the steps, such as a sleep, a lock or a loop of Python."""
 
 from typing import Final
 
@@ -11,14 +11,14 @@ from ms_profiler.store.format import Category
 
 #: parts in which the host's own code runs
 PARTS: Final = (bounds.BLOCKED, bounds.HOST)
-#: a module is named if more than this share of the time lies in its own code, inner modules excluded
+#: a module is named if more than this share of the part's time lies in its own code, inner modules excluded
 MOST: Final = 0.5
-#: part of the steps from which on advice names the module
+#: a module is named only for a part that takes at least this share of the steps
 LEAST: Final = 0.05
 
 
 def within(moments: pl.DataFrame, spans: pl.DataFrame, names: pl.Series, steps: Steps) -> dict[str, str]:
-    """Return for each part of the host the module that contains more than half of it.
+    """Return, for each large part of `PARTS`, the module whose own code takes more than half of it.
 
     Args:
         moments: the result of `bounds.parts`.

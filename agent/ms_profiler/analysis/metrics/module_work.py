@@ -15,7 +15,7 @@ from ms_profiler.store.format import Category
 #: operations of a module in a step, inner modules included; null if unknown
 WORK: Final = pl.Schema({"module": pl.String, "forward_flops": pl.Float64, "backward_flops": pl.Float64})
 NO_SHAPES: Final = "no step has the shapes of all its operators; the option `record_shapes` records them"
-OF_DEVICE: Final = "work of a device has no shapes that determine the operations"
+OF_DEVICE: Final = "the tasks of a device have no shapes that determine their operations"
 UNDECIDED: Final = "shapes do not determine the operations of"
 #: largest number of names in a reason
 MOST: Final = 3
@@ -31,13 +31,13 @@ def work(
 ) -> tuple[pl.DataFrame, str]:
     """Return the operations of each module of the tree in a step, as `WORK`, and the reasons for unknown values.
 
-    flops of a module = sum over the operators or kernels in it / number of known steps.
+    flops of a module = sum over the operators or kernels in it / number of steps whose operations are known.
 
     Args:
         found: the result of `ownership.ownership`.
         recording: the run.
         used: the steps in use.
-        steady: the steps of the table, a part of `used`, with `row`.
+        steady: the steady steps: rows of the table of `used`, with their `row`.
         stream: the kernels.
     """
     modules = found.tree["module"].to_list()
@@ -119,7 +119,7 @@ def _operators(found: Ownership, recording: tables.Recording, used: Steps) -> tu
 
 
 def _inside(chosen: pl.DataFrame, spans: pl.DataFrame) -> pl.Series:
-    """Return whether each operator is inside of another one, which already counts its operations."""
+    """Return whether each operator is inside of another operator, which already counts its operations."""
     around, own = spans["parent"].gather(chosen["id"]), chosen["id"].implode()
     found = pl.repeat(False, chosen.height, dtype=pl.Boolean, eager=True)
     while around.null_count() < around.len():

@@ -1,10 +1,11 @@
 """Find the modules of the kernels of a backward pass by autograd's nodes, see `readers.tapes`.
 
-Nodes run in the reverse order of their making, so the types of kernels bound the node of each kernel, as in
-`metrics.gradients`. But here all nodes are known, with the number of gradients that each computes, and operators
-without a node are left out. A kernel belongs to the innermost module around all nodes that it can belong to. A pass
-without nodes of its own gets those of a pass before which the same modules were called in the same order; if such
-passes differ, it gets none.
+Nodes run in the reverse order of their making. So the types of kernels limit the nodes that a kernel can belong to, as
+in `metrics.gradients`. But here all nodes are known, with the number of gradients that each computes, and operators
+without a node are left out. A kernel belongs to the innermost module around all nodes that it can belong to.
+
+If no nodes were recorded for a pass, it gets the nodes of a pass before which the same modules were called in the same
+order. If several such passes have different nodes, it gets none.
 """
 
 from collections import Counter
@@ -21,16 +22,16 @@ from ms_profiler.analysis.metrics.scopes import SEED, Scope
 from ms_profiler.analysis.readers.tapes import Node, Tape
 from ms_profiler.store.format import Category
 
-#: kernels that every operator but `VIEWS` may launch before and behind a kernel that the device lacks in a data type
+#: kernel that every operator except `VIEWS` may launch, before and behind a kernel that the device lacks in a data type
 CAST: Final = "Cast"
-#: operators whose gradients launch nothing: they view a tensor, or have none
+#: operators whose gradients launch nothing: the operators only view a tensor, or have no gradient
 VIEWS: Final = "concat contiguous expanddims oneslike reshape squeeze transpose view"
-#: kernels that the gradient of an operator launches, besides those that are named after it, products, and the sums of
-#: gradients of values that several operators read, which may follow each. Measured with MindSpore 2.10 for CPU,
-#: synchronously: a kernel between the hook before a node and the hook of the next node belongs to that node. That was
-#: 661 calls of operators, most in float32, some in float16, float64 and mixed types, broadcast and along several axes,
-#: and 20 networks, two of them in float16. `lstm` ran in one network alone, in float32. Operators that are not listed
-#: may launch anything
+#: operator -> kernels that its gradient launches. Three kinds of kernels are not listed: kernels named after the
+#: operator, matrix products, and sums of the gradients of a value that several operators read (a sum may follow any
+#: gradient). Operators that are not listed may launch anything. Measured with MindSpore 2.10 for CPU, synchronously: a
+#: kernel between the hook before a node and the hook of the next node belongs to that node. The measurement covered 661
+#: calls of operators (most in float32, some in float16, float64 and mixed types, broadcast and along several axes) and
+#: 20 networks, two of them in float16. `lstm` ran in one network only, in float32
 EMITS: Final[dict[str, frozenset[str]]] = {
     key: frozenset([*kernels.split(), *([] if keys == VIEWS else [CAST])])
     for keys, kernels in (
@@ -56,15 +57,16 @@ EMITS: Final[dict[str, frozenset[str]]] = {
     )
     for key in keys.split()
 }
-#: operators whose gradients begin with the kernel that is named after them, or typical of them, and its casts
+#: operators whose gradient begins with the kernel that is named after the operator or typical of it, and casts for this
+#: kernel
 FIRST: Final = frozenset(
     {"batchmatmul", "batchnorm", "biasadd", "conv2d", "dropout", "gatherd", "gelu", "layernorm", "matmul", "relu"}
 )
-#: number of kernels behind a pass that are examined
+#: number of kernels behind the last known kernel of a pass that are examined
 MOST: Final = 8
 #: columns of owned kernels: row of the kernel in the argument, path of its module, and whether it is a recomputation
 OWNED: Final = pl.Schema({"place": pl.UInt32, "module": pl.String, "again": pl.Boolean})
-#: the same columns, with the row of the backward pass' span
+#: columns of kernels behind a pass: row of the kernel in the argument, and row of the span of the backward pass
 TRAILING: Final = pl.Schema({"place": pl.UInt32, "backward": pl.UInt32})
 
 
@@ -74,7 +76,8 @@ class Known:
 
     Attributes:
         tapes: the tapes of the process.
-        passes: `backward` (row of its span), `tape` (its place in `tapes`) and `scripted`, of passes with nodes.
+        passes: the passes with nodes: `backward` (row of its span), `tape` (its place in `tapes`), `scripted` (whether
+            the script computes gradients itself).
     """
 
     tapes: list[Tape]
@@ -131,10 +134,10 @@ class Known:
         )
         kinds = kinds.with_columns(chosen=pl.col("backward").first().over("tape", "scripted", "hash", "count"))
         chosen = ran.join(kinds.select(backward="chosen").unique(), on="backward", how="semi", maintain_order="left")
-        told = self._bound(chosen, scopes)
+        bound = self._bound(chosen, scopes)
         return (
             ran.join(kinds.select("backward", "chosen"), on="backward", maintain_order="left")
-            .join(told, on=["chosen", "position"], maintain_order="left")
+            .join(bound, on=["chosen", "position"], maintain_order="left")
             .select(OWNED.names())
         )
 
@@ -167,7 +170,7 @@ class Known:
         begun = pl.DataFrame(begins, schema=schema, orient="row")
         bounds = gradients.between(table.select("kernel", "backward"), begun.drop("tape"), roles)
         free = [row for row, role in roles.items() if role.free]
-        told = bounds.join(begun, on="backward", maintain_order="left").select(
+        bounded = bounds.join(begun, on="backward", maintain_order="left").select(
             table["position"].gather(bounds["row"]),
             "tape",
             chosen="backward",
@@ -177,20 +180,20 @@ class Known:
             first=pl.col("first") - pl.col("begin"),
             last=pl.col("last") - pl.col("begin"),
         )
-        told = _before(told, [row for row, role in roles.items() if role.key in FIRST])
-        modules = self._modules(told.select("tape", "first", "last").unique())
-        return told.join(modules, on=["tape", "first", "last"], maintain_order="left").select(
+        bounded = _before(bounded, [row for row, role in roles.items() if role.key in FIRST])
+        modules = self._modules(bounded.select("tape", "first", "last").unique())
+        return bounded.join(modules, on=["tape", "first", "last"], maintain_order="left").select(
             "chosen", "position", "module", "again"
         )
 
     def trailing(self, kernels: pl.DataFrame, scopes: list[Scope]) -> pl.DataFrame:
-        """Return which kernels behind the last one of a pass belong to it, too: `place`, `backward`.
+        """Return the kernels behind the last known kernel of a pass that belong to the pass, too: `place`, `backward`.
 
-        When the host leaves a pass, its last kernels may not have run yet. Later kernels belong to it as long as its
-        nodes have gradients that no kernel has computed.
+        When the host leaves a pass, the last kernels of the pass may not have run yet. Later kernels belong to the pass
+        as long as its nodes have gradients that no kernel has computed.
 
         Args:
-            kernels: `place`, `kernel`, `backward`, `loose` (its module is unknown), of one lane, in its order.
+            kernels: `place`, `kernel`, `backward`, `loose` (whether its module is unknown), of one lane, in its order.
             scopes: the scopes, by row of the kernel names.
         """
         rows = kernels.select("kernel", "backward").with_row_index("row").join(self.passes, on="backward")
@@ -211,15 +214,16 @@ class Known:
         return pl.DataFrame(found, schema=TRAILING, orient="row")
 
     def _left(self, tape: int, ran: list[Roles]) -> dict[str, int]:
-        """Return the number of kernels of products that the nodes of a pass launch in addition to those that ran."""
+        """Return, by family, how many matrix products the nodes of a pass launch in addition to those that ran."""
         products = [
             node.wanted for node in self.tapes[tape].nodes if gradients.known_by(node.name) in gradients.PRODUCTS
         ]
         return {gradients.MATMUL: sum(products) - sum(role.family == gradients.MATMUL for role in ran)}
 
     def _modules(self, ranges: pl.DataFrame) -> pl.DataFrame:
-        """Add `module`, the innermost one around the nodes from `first` to `last`, and whether all are
-        recomputations.
+        """Add `module`, the innermost module around the nodes from `first` to `last`, and `again`.
+
+        `again` is whether all these nodes are recomputations.
         """
         paths = Paths([])
         rows: dict[int, list[int]] = {}
@@ -239,27 +243,28 @@ class Known:
         )
 
 
-def _before(told: pl.DataFrame, kinds: list[int]) -> pl.DataFrame:
-    """Assign kernels before the first kernel of a node to a later node, if that kernel must be the node's first.
+def _before(bounded: pl.DataFrame, kinds: list[int]) -> pl.DataFrame:
+    """Assign kernels before the first kernel of a node to nodes that run before this node.
 
-    A cast before it may be the node's own.
+    This is right only for nodes that launch nothing but casts before the kernel that is named after them. Casts
+    themselves stay as they are.
 
     Args:
-        told: kernels of passes, in order, with their bounds, `free`, `cast` and `kind` (row of the node's name).
-        kinds: the kinds of nodes that launch nothing but casts before the kernel that is named after them.
+        bounded: kernels of passes, in order, with their bounds, `free`, `cast` and `kind` (row of the node's name).
+        kinds: rows of the names of the nodes for which this is right.
     """
     sure = (pl.col("first") == pl.col("last")) & ~pl.col("free") & pl.col("kind").is_in(kinds)
     behind = pl.when(sure).then(pl.col("first") + 1).backward_fill().shift(-1).over("chosen")
     loose = pl.col("free") & ~pl.col("cast")
     moved = pl.max_horizontal("first", pl.when(loose & (behind <= pl.col("last"))).then(behind))
-    return told.with_columns(first=moved)
+    return bounded.with_columns(first=moved)
 
 
 def _kernel_role(scope: Scope) -> Roles:
-    """Return the role of a kernel, with the operators that launch it although it is not named after them."""
+    """Return the role of a kernel; it is `free` if several operators may launch the kernel."""
     role = replace(Roles.of(scope), type=scope.type)
     if role.expanded:
-        return replace(role, type="")  # only of the operator after which the expansion is named
+        return replace(role, type="")  # only the operator that MindSpore expanded launches it
     if role.stem is not None or role.family == gradients.MATMUL:
         return role
     return replace(role, family=_any(scope.type), free=True)
@@ -274,9 +279,9 @@ def _never(node: Node, known: set[str], settled: frozenset[str], adds: bool) -> 
 
     Args:
         node: the node.
-        known: names of nodes whose kernels are known.
+        known: names of nodes whose kernels `EMITS` has.
         settled: the result of `_settled`.
-        adds: whether the forward pass also has kernels of the type that adds gradients up.
+        adds: whether a node of the pass is named `SUM`; a node that recomputes may then launch such kernels again.
     """
     if node.name in known:
         return frozenset()
@@ -284,7 +289,7 @@ def _never(node: Node, known: set[str], settled: frozenset[str], adds: bool) -> 
 
 
 def _any(type: str) -> str:
-    """Return the family of kernels of a type that is named after no operator."""
+    """Return the name of the family of all kernels of a type that is named after no operator."""
     return f"any {type}"
 
 
@@ -312,7 +317,11 @@ def _rows(made: list[int]) -> pl.DataFrame:
 
 
 def _called(passes: pl.DataFrame, spans: pl.DataFrame) -> list[pl.Series]:
-    """Return `key`, of the modules that were called before a pass, and `nth`, the number of passes since."""
+    """Return two columns for each pass: `key` and `nth`.
+
+    `key` is a hash of the modules that were called last before the pass. `nth` is the number of passes between these
+    calls and the pass.
+    """
     modules = spans.filter(pl.col("category") == int(Category.MODULE)).sort("start_ns").select("name", "start_ns")
     row = passes["start_ns"].search_sorted(modules["start_ns"], side="right")
     counted = modules.with_columns(number=row).with_columns(pl.int_range(pl.len()).over("number").alias("place"))

@@ -9,7 +9,7 @@ from ms_profiler.store.format import OP_TIE_BITS, Category
 _SHAPES: Final = 1 << OP_TIE_BITS
 #: the number that ties an operator to its gradient, see `store.format.Category`; 0 for none
 TIE: Final = pl.col("arg") % _SHAPES
-#: whether the shapes of its inputs are known
+#: whether a span is an operator with known shapes of its inputs
 SHAPED: Final = (pl.col("category") == Category.OP) & (pl.col("arg") >= _SHAPES)
 
 
@@ -24,11 +24,11 @@ def shapes(spans: pl.DataFrame) -> pl.Series:
 
 
 def renamed(args: pl.Series, rows: pl.Series) -> pl.Series:
-    """Return the arguments of operators with new numbers in place of the old numbers of their texts.
+    """Return the arguments of operators with the numbers of their texts replaced.
 
     Args:
-        args: the result of `store.format.Category.OP`.
-        rows: the rows of the texts, for each.
+        args: the arguments, see `store.format.Category.OP`.
+        rows: the new number of the text of each argument.
     """
     return (rows.cast(pl.UInt64) * _SHAPES + args % _SHAPES).alias(args.name)
 
@@ -39,7 +39,7 @@ def texts(args: pl.Series) -> pl.Series:
 
 
 def dimensions(text: str) -> list[list[int]]:
-    """Return the dimensions of each input; none for an input that is no tensor, or has no dimension.
+    """Return the dimensions of each input; an empty list for an input that is no tensor, or has no dimension.
 
     Args:
         text: as in the store, "4,8;8;;".

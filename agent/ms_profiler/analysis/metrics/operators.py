@@ -18,9 +18,9 @@ _OPERATOR: Final = pl.col("category").is_in([int(Category.OP), int(Category.TRAC
 _OTHERS: Final = pl.col("category").is_in(
     [int(Category.MARKER), int(Category.OTHER), int(Category.COMMUNICATION), int(Category.COMPILE)]
 )
-#: key that marks spans which are not summed up
+#: key of spans that are not summed up
 _APART: Final = 2**64 - 1
-#: factor of a place of `sampling.places` in such a key, above the row of a name and the category
+#: factor of a place (see `sampling.places`) in such a key; the row of a name and the category are below it
 _PLACES: Final = 2**40
 
 
@@ -51,15 +51,16 @@ def self_times(spans: pl.DataFrame, calls: pl.DataFrame | None = None) -> pl.Dat
 
 
 def inside(spans: pl.DataFrame, taken: pl.Series, calls: pl.DataFrame | None = None) -> tuple[pl.Series, pl.DataFrame]:
-    """Return the covered time in each span, and the nesting of operators.
+    """Return the time in each span that other spans inside it cover, and the nesting of operators.
 
     Args:
         spans: `tables.SPANS` at least.
         taken: Boolean, whether a span's time is subtracted from the operators around it.
-        calls: the calls, as of `self_times`.
+        calls: the calls, as for `self_times`.
 
     Returns:
-        nanoseconds, and a table with `row` in the spans, `name`, `category` and `parent`, a row of the table.
+        The covered time of each span in ns; and a table with `row` in the spans, `name`, `category` and `parent`, a row
+        of this table.
     """
     found = COLUMNS.inside(spans["parent"], spans["start_ns"], spans["end_ns"], taken)
     tree = _with_others(spans, taken, calls)
@@ -72,7 +73,7 @@ def inside(spans: pl.DataFrame, taken: pl.Series, calls: pl.DataFrame | None = N
 
 
 def _with_others(spans: pl.DataFrame, taken: pl.Series, calls: pl.DataFrame | None) -> pl.DataFrame | None:
-    """Return the operators nested together with other spans from inside of them; None without such spans.
+    """Return the operators, nested together with other spans that may be inside them; None without other spans.
 
     Returns:
         `row` in the spans, `name`, `category`, `start_ns`, `end_ns`, `parent` (a row of this table), `taken`.
@@ -105,7 +106,7 @@ def _repeated(tree: pl.DataFrame) -> pl.Series:
 
 
 def sum_up(spans: pl.DataFrame) -> pl.DataFrame:
-    """Sum up spans of the same name and category; one that is `repeated` counts with the one around it.
+    """Sum up spans of the same name and category; a `repeated` span counts with the span around it.
 
     Args:
         spans: the spans of `self_times`.
@@ -142,11 +143,11 @@ def sum_up(spans: pl.DataFrame) -> pl.DataFrame:
 
 
 def sums_of(spans: pl.DataFrame) -> tuple[pl.DataFrame, pl.Series]:
-    """Sum up a part of the spans of a run as `sum_up` does; also return the spans that are still open, see
-    `Columns.sums`.
+    """Sum up a part of a run's spans like `sum_up`, and return the spans that are still open, see `Columns.sums`.
 
     Args:
-        spans: `tables.UNNESTED`, `counted`, and possibly `place`, see `sampling.places`, by which they are summed up.
+        spans: `tables.UNNESTED` and `counted`; with `place` (see `sampling.places`), the spans are summed up by place,
+            too.
     """
     # spans that may be inside operators are added a second time, to be subtracted from the operators' time
     others = spans.filter(_OTHERS)
@@ -216,10 +217,10 @@ def by_name(sums: pl.DataFrame, names: pl.Series, category: Category) -> pl.Data
 
 
 def scaled(sums: pl.DataFrame, totals: pl.DataFrame, names: pl.Series) -> pl.DataFrame:
-    """Return `by_name` with the totals over the whole run, of which some steps were sampled, and their errors.
+    """Return `by_name` with totals for the whole run, of which only some steps were recorded, and their errors.
 
     Args:
-        sums: the sums of `by_name`; their longest calls are those of the sampled steps.
+        sums: the sums of `by_name`; the longest call of each name is taken from the recorded steps.
         totals: the totals of `sampling.totals`, of one category, by `name`.
         names: texts by row.
     """
@@ -245,7 +246,7 @@ def top(sums: pl.DataFrame, count: int = TOP) -> list[dict[str, Any]]:
 
 
 def errors(row: dict[str, Any]) -> dict[str, Any]:
-    """Return whether sums are scaled, and the standard errors of the scaled ones."""
+    """Return whether the sums of a row are scaled to the whole run, and their standard errors if they are."""
     if "total_ns_error" not in row:
         return {"scaled": False, "count_error": None, "total_ms_error": None}
     count, total = row["count_error"], row["total_ns_error"]
@@ -257,7 +258,7 @@ def errors(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def runtime_calls(recording: tables.Recording) -> pl.DataFrame | None:
-    """Return the calls of a device's runtime with `process` and `thread`, if there are any.
+    """Return the calls of a device's runtime with `process` and `thread`; None if there are none.
 
     Args:
         recording: the run.

@@ -1,4 +1,4 @@
-"""Work of a step beside training: casts, an optimizer called for each parameter, waits for other ranks."""
+"""Find avoidable work of a step: casts, an optimizer called for each parameter, waits for other ranks."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -16,9 +16,10 @@ from ms_profiler.store.format import Category
 OPTIMIZER: Final = NAMES[Category.OPTIMIZER]
 #: PyTorch's operator that changes the type of a tensor; on an accelerator it may also move the tensor
 CAST: Final = "aten::_to_copy"
-#: a script does little but read if there are at most this many inner operators between two reads
+#: two reads are close if at most this many inner operators lie between them
 BETWEEN: Final = 10
-#: bandwidth of a slow network: time of an exchange beyond this is waiting for other ranks
+#: latency in ns, and bandwidth in bytes per second, of a slow network: an exchange that takes longer waits for other
+#: ranks
 LATENCY: Final = 1_000_000
 BYTES_A_SECOND: Final = 100e6
 
@@ -28,8 +29,9 @@ class Casts:
     """Changes of data type.
 
     Attributes:
-        name: the name of the operator. per_step: number of changes.
-        share: share of the steps that they take.
+        name: the name of the operator.
+        per_step: number of changes per step.
+        share: share of the steps' time that the changes take.
     """
 
     name: str
@@ -42,9 +44,10 @@ class Optimizing:
     """The cost of the optimizer.
 
     Attributes:
-        share: the share of the steps that it takes.
-        launching: part of its time, as far as the thread ran, in which operators are launched and nothing computes.
-        per_step: operators or kernels in it; None if unknown.
+        share: the share of the steps' time that it takes.
+        launching: part of its time, without time off the processor, in which operators are launched and nothing
+            computes.
+        per_step: number of its operators or kernels per step; None if unknown.
     """
 
     share: float
@@ -57,10 +60,10 @@ class Late:
     """Exchanges that wait for other ranks.
 
     Attributes:
-        share: share of the time of exchanges beyond the time of a slow network for their bytes.
+        share: share of the time of exchanges that goes beyond the time that a slow network needs for their bytes.
         count: the number of exchanges.
         mean_ns: the mean duration of an exchange.
-        bytes: the bytes of one, on average.
+        bytes: the mean number of bytes of an exchange.
     """
 
     share: float
@@ -109,8 +112,8 @@ def optimizing(moments: pl.DataFrame, ran: pl.DataFrame | None, during: pl.DataF
 def optimizing_beside(moments: pl.DataFrame, kernels: pl.DataFrame, during: pl.DataFrame) -> Optimizing:
     """Return the cost of the optimizer in some steps, if kernels run beside the host.
 
-    The cost is the time from the first to the last of its consecutive kernels, without waits; the launches of these
-    kernels are included.
+    Each run of consecutive kernels of the optimizer counts from its first to its last kernel. The cost is the time in
+    these intervals in which kernels compute or the host launches them, without waits.
 
     Args:
         moments: the result of `bounds.parts`.
@@ -131,7 +134,7 @@ def optimizing_beside(moments: pl.DataFrame, kernels: pl.DataFrame, during: pl.D
 
 
 def reading(found: pl.DataFrame, starts: pl.Series, moments: pl.DataFrame) -> float:
-    """Return the part of launching operators that lies between reads with hardly any operators between them.
+    """Return the part of the launching time that lies between reads with at most `BETWEEN` operators between them.
 
     Args:
         found: the result of `reads.reads`, the reads of PyTorch on a processor, which wait for nothing.
@@ -151,7 +154,7 @@ class Delayed:
     """The share of waits that is due to waiting for a processor.
 
     Attributes:
-        parts: the share of waits that is due to a processor, by part of a step.
+        parts: the share of waits that is due to waiting for a processor, by part of a step.
         lost: the share of the steps in which the stepping thread waited for a processor inside of such waits.
     """
 
@@ -165,8 +168,8 @@ def delayed(looks: pl.DataFrame, steps: Steps, moments: pl.DataFrame, crowd: sch
     The stepping thread itself waits for a processor, and so do the workers that make data: two shares a and b combine
     to 1 - (1 - a)(1 - b).
 
-    Other ranks are assumed to wait as this one does. On a busy machine, ranks lose their processors at different times,
-    and each time the others wait, before an exchange and in it.
+    Other ranks are assumed to wait for processors as long as this rank. On a busy machine, ranks lose their processors
+    at different times. Each time, the other ranks wait, before an exchange and in it.
 
     Args:
         looks: `tables.LOOKS`.

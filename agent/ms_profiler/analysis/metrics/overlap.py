@@ -17,7 +17,7 @@ LANE_FREE: Final = "Free"
 
 
 def computing(cut: pl.DataFrame) -> pl.DataFrame:
-    """Return the intervals in which the model was computed, by the phases: for runs without recorded kernels.
+    """Return the intervals in which the model was computed according to the phases, for runs without recorded kernels.
 
     Args:
         cut: the result of `phases.pieces`.
@@ -26,8 +26,9 @@ def computing(cut: pl.DataFrame) -> pl.DataFrame:
 
 
 def communicating(spans: pl.DataFrame, cut: pl.DataFrame, steps: Steps) -> pl.DataFrame:
-    """Return the intervals in which the stepping process communicated: that phase, and the collectives of its other
-    threads.
+    """Return the intervals in which the stepping process communicated.
+
+    They are the phase of communication, and the collectives of the other threads of the process.
 
     Args:
         spans: `tables.SPANS`.
@@ -52,7 +53,7 @@ def states(
         compute: intervals of computing.
         communicate: intervals of exchanges.
         steps: the steps in use.
-        within: only the time from the first to the second value counts, in ns.
+        within: begin and end of the time that counts, in ns; None for all time.
 
     Returns:
         `step` (row of `steps.table`), `computing`, `communicating`, `start_ns`, `end_ns`, by time.
@@ -71,10 +72,13 @@ def states(
 def by_step(pieces: pl.DataFrame) -> pl.DataFrame:
     """Return one row per step, in nanoseconds.
 
-    stage = the step; computing, communication = union of their intervals in it; overlapped = both at once;
-    not_overlapped = communication - overlapped; free = stage - computing - not_overlapped; bubble = 0, because waits of
-    pipeline stages for each other are not recorded; preparing = from the start of the step to its first computation (0
-    without one).
+    - stage = length of the step.
+    - computing, communication = union of the intervals of this kind in the step.
+    - overlapped = both at once.
+    - not_overlapped = communication - overlapped.
+    - free = stage - computing - not_overlapped.
+    - bubble = 0, because waits of pipeline stages for each other are not recorded.
+    - preparing = from the start of the step to its first computation; 0 without a computation.
 
     Args:
         pieces: the pieces of `states`.
@@ -122,7 +126,7 @@ def add_up(parts: list[pl.DataFrame]) -> pl.DataFrame:
 def lanes(pieces: pl.DataFrame) -> pl.DataFrame:
     """Return the intervals of the four lanes: `lane`, `start_ns`, `end_ns`, by lane and time.
 
-    A device that copies is not free.
+    A device that copies memory is not free.
 
     Args:
         pieces: the pieces of `states`.

@@ -1,5 +1,6 @@
-"""The owners of the time in lanes of a timeline: passes in the first lane, below them the modules, a lane for each
-depth.
+"""The owners of the time as lanes of a timeline.
+
+The first lane has the passes. The lanes below it have the modules, one lane for each depth.
 """
 
 from typing import Final
@@ -19,7 +20,7 @@ LANES: Final = pl.Schema(
     }
 )
 _NAMES: Final = pl.Enum(["forward", "backward", "optimizer"])
-#: parts of a step, grouped as in the table of modules
+#: part of a step -> name of the pass to which the table of modules adds it
 _PASSES: Final = {
     int(Part.UNKNOWN): "forward",
     int(Part.FORWARD): "forward",
@@ -32,9 +33,10 @@ _PASSES: Final = {
 def lanes(found: Ownership | None) -> pl.DataFrame:
     """Return the content of the lanes, as `LANES`, by depth and start.
 
-    The intervals are those of the table of modules. An interval ends where the pass, the module or the step changes. An
-    interval of the host ends with its time; an interval of kernels lasts from the first kernel of a module to the last
-    one before another module.
+    The lanes show the same intervals as the table of modules. An interval ends where the pass, the module or the step
+    changes. If the table has times of the host, an interval also ends at a gap in these times. If it has times of
+    kernels, an interval lasts from the first kernel of a module to the last kernel before another module, gaps
+    included.
 
     Args:
         found: the result of `ownership.ownership`.
@@ -42,7 +44,7 @@ def lanes(found: Ownership | None) -> pl.DataFrame:
     if found is None:
         return pl.DataFrame(schema=LANES)
     queued = found.basis == "kernels"
-    # a piece without an owner outside of backward passes is compiling
+    # outside of backward passes and optimizers, a piece without an owner is compiling
     pieces = found.pieces.filter(pl.col("owner").is_not_null() | pl.col("part").is_in([Part.BACKWARD, Part.OPTIMIZER]))
     owners = pieces["owner"].unique().drop_nulls().sort()
     paths = [owner.split(".") for owner in owners]
@@ -54,7 +56,7 @@ def lanes(found: Ownership | None) -> pl.DataFrame:
         owner=pl.col("owner").replace_strict(owners, range(owners.len()), default=None, return_dtype=pl.UInt32),
     ).sort("start_ns", "end_ns")
     passed = _merged(ordered.with_columns(place="part"), queued)
-    drawn = [_told(passed, 0, pl.col("place").cast(pl.String), pl.lit(None, pl.String))]
+    drawn = [_labelled(passed, 0, pl.col("place").cast(pl.String), pl.lit(None, pl.String))]
     for depth in range(max(map(len, paths), default=0)):
         around = [".".join(path[: depth + 1]) if len(path) > depth else None for path in paths]
         known = pl.Series(sorted({path for path in around if path is not None}), dtype=pl.String)
@@ -62,7 +64,7 @@ def lanes(found: Ownership | None) -> pl.DataFrame:
         place = pl.Series([None if path is None else numbers[path] for path in around], dtype=pl.UInt32)
         here = _merged(ordered.with_columns(place=place.gather(ordered["owner"])), queued)
         names = known.str.split(".").list.last()
-        drawn.append(_told(here, depth + 1, names.gather(here["place"]), known.gather(here["place"])))
+        drawn.append(_labelled(here, depth + 1, names.gather(here["place"]), known.gather(here["place"])))
     return pl.concat(drawn)
 
 
@@ -78,13 +80,15 @@ def _merged(pieces: pl.DataFrame, queued: bool) -> pl.DataFrame:
         runs = pieces.with_columns(run=change.cum_sum()).drop_nulls("place").group_by("run", maintain_order=True)
         return runs.agg(pl.col("place", "start_ns").first(), pl.col("end_ns").max())
     change = change | (pl.col("start_ns") != pl.col("end_ns").shift(1)).fill_null(False)
-    # pieces of the host do not overlap: a run ends with its last piece
+    # pieces of the host do not overlap, so a run of pieces ends where its last piece ends
     last = (change.shift(-1)).fill_null(True)
     ends = pieces.filter(last)["end_ns"]
     return pieces.filter(change).select("place", "start_ns", ends).drop_nulls("place")
 
 
-def _told(stretches: pl.DataFrame, depth: int, name: pl.Expr | pl.Series, module: pl.Expr | pl.Series) -> pl.DataFrame:
+def _labelled(
+    stretches: pl.DataFrame, depth: int, name: pl.Expr | pl.Series, module: pl.Expr | pl.Series
+) -> pl.DataFrame:
     """Return the intervals of a lane with their names."""
     return stretches.with_columns(name=name, module=module).select(
         pl.lit(depth, pl.UInt32).alias("depth"),

@@ -1,8 +1,8 @@
-"""Find the owner of every moment of a step: a module, an optimizer, or nobody.
+"""Find the owner of every moment of a step: a module, an optimizer, or none.
 
 A moment belongs to the innermost module that runs on the stepping thread. While autograd runs a node of a backward
 pass, the moment belongs to the module of the operator whose gradient the node computes (`metrics.backward_operators`).
-Modules that are recomputed there have calls of their own. The pieces of a step add up to its length.
+Modules that are recomputed during a backward pass have separate calls. The pieces of a step add up to its length.
 """
 
 from typing import Final
@@ -28,13 +28,13 @@ PIECES: Final = pl.Schema(
     }
 )
 _MADE: Final = r"^GraphModule(\.|$)"
-#: factors that combine part and binding into one number
+#: factors that put part and binding into one number
 _PARTS: Final = 16
 _BOUNDS: Final = 16
 
 
 def pieces(spans: pl.DataFrame, names: pl.Series, steps: Steps, nodes: pl.DataFrame, cut: pl.DataFrame) -> pl.DataFrame:
-    """Cut steps into pieces of one owner, as `PIECES`, by time; gaps between them belong to nobody.
+    """Cut steps into pieces of one owner, as `PIECES`, by time; gaps between them have no owner.
 
     Args:
         spans: `tables.SPANS` of the run.
@@ -92,7 +92,7 @@ def _compiled(modules: pl.DataFrame, names: pl.Series) -> pl.DataFrame:
 
 
 def _coded(spans: pl.DataFrame, owner: pl.Series | None, part: pl.Series | int, bound: pl.Series | int) -> pl.DataFrame:
-    """Return the spans on one thread, with a number that encodes owner, part and binding."""
+    """Return the spans as if they had one thread, with `code`: a number for owner, part and binding together."""
     number = pl.lit(0, pl.UInt64) if owner is None else pl.lit((owner.cast(pl.UInt64) + 1).fill_null(0))
     code = (number * _PARTS + pl.lit(part).cast(pl.UInt64)) * _BOUNDS + pl.lit(bound).cast(pl.UInt64)
     one = (

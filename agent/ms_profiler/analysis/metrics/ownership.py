@@ -14,7 +14,7 @@ from ms_profiler.analysis.streams.kernel_stream import Stream
 from ms_profiler.store import layout
 from ms_profiler.store.format import Category
 
-#: the heaviest module is named from this share on
+#: the heaviest module is named if it takes at least this share of the time
 NAMED: Final = 0.05
 
 _CALLS: Final = pl.Schema({"module": pl.String, "calls": pl.UInt64})
@@ -30,8 +30,8 @@ class Ownership:
         whole_ns: time of these steps, or of all kernels.
         tree: the tree of `module_tree.rows`.
         sums: the sums of `owners.sums`, of all steps with known contents.
-        pieces: the result of `owners.pieces`, or the kernels in memory, which may overlap, with the step that queued
-            each, `kernel` and `shapes`.
+        pieces: the result of `owners.pieces` for "host". For "kernels", the kernels in memory with the same columns,
+            `kernel` and `shapes`; they may overlap, and `step` is the step that queued the kernel.
         process: pid of the process with these modules; None if kernels of several processes are summed up.
     """
 
@@ -50,7 +50,9 @@ class Ownership:
 
 
 def ownership(recording: tables.Recording, used: Steps, steady: pl.DataFrame, stream: Stream) -> Ownership | None:
-    """Return the owners of the time: of kernels, if their modules are known; None if no module is known.
+    """Return the owners of the kernels' time if modules of kernels are known, or else of the stepping thread's time.
+
+    Return None if no module is known.
 
     Args:
         recording: the run.
@@ -122,7 +124,7 @@ def _of_kernels(stream: Stream, recording: tables.Recording, used: Steps) -> Own
 
 
 def heaviest(found: Ownership, spans: pl.DataFrame, names: pl.Series, used: Steps, stream: Stream) -> str:
-    """Return words about the module with most own time, and its largest operator; empty if no module takes much.
+    """Return text about the module with most self time, and its largest operator; empty if no module takes much.
 
     Args:
         found: the result of `ownership`.
@@ -148,7 +150,7 @@ def heaviest(found: Ownership, spans: pl.DataFrame, names: pl.Series, used: Step
 def _in_steps(
     found: Ownership, spans: pl.DataFrame, names: pl.Series, used: Steps, module: str
 ) -> tuple[str, int] | None:
-    """Return the operator, and the part, with most time of its own in a module."""
+    """Return the operator, and the part of a step, with most self time in a module; None without operators."""
     own = found.pieces.filter(pl.col("owner") == module)
     operators = spans.filter(pl.col("process") == used.process, pl.col("category") == int(Category.OP))
     place = intervals.locate(operators["start_ns"], own)

@@ -7,7 +7,7 @@ import polars as pl
 
 from ms_profiler.analysis.metrics import communication
 
-#: least number of exchanges for an estimate of latency and bandwidth
+#: fewest exchanges for an estimate of latency and bandwidth
 ENOUGH: Final = 4
 _SECONDS: Final = 1e9
 

@@ -1,9 +1,9 @@
 """Measure the cost of recording in jobs with sampled steps, by pairs of neighbouring steps with and without records.
 
 The job chose the sampled steps at random, so on average neighbours differ in nothing else. Each stretch gives one pair.
-The mean leaves out a tenth of the pairs at either end; its standard error is that of Tukey and McLaughlin from the
-winsorized variance (Wilcox, Introduction to Robust Estimation, 3.4). Otherwise one step in which the system did
-something else would outweigh a hundred others.
+The mean leaves out a tenth of the pairs at either end. Otherwise one step in which the system did something else would
+outweigh a hundred others. The standard error of this mean is that of Tukey and McLaughlin, from the winsorized variance
+(Wilcox, Introduction to Robust Estimation, 3.4).
 """
 
 import math
@@ -18,7 +18,7 @@ from ms_profiler.store.format import CATEGORY_FINE, Category
 
 #: fewest pairs for a measured cost
 LEAST: Final = 8
-#: steps on either side of a burst that it is compared with, for each step of the burst
+#: a burst of n steps is compared with up to this number times n steps on either side
 BESIDE: Final = 2
 #: part of the pairs that is left out at either end
 TRIMMED: Final = 0.1
@@ -27,11 +27,11 @@ TRIMMED: Final = 0.1
 def paired(recording: tables.Recording, steps: Steps, sums: pl.DataFrame) -> dict[str, Any] | None:
     """Return the cost of recording; None if too few stretches have steps with and without records.
 
-    recording = extra time of a sampled step * sampled steps / time of all steps. The extra time of a burst is the time
-    from the end of the step before it to the end of the step after it, in which records are switched off, minus the
-    same number of steps of its neighbours' mean length. If most steps were sampled, it is the time of the neighbours
-    minus that of the burst that was left out. hooks = (coarse spans of a step * span_ns + modules of a step * idle_ns)
-    / length of a step, for all steps.
+    recording = extra time of a sampled step * sampled steps / time of all steps. The extra time of a burst begins at
+    the end of the step before it and ends at the end of the step after it, because records are switched off in the step
+    after it. The same number of steps of the neighbours' mean length is subtracted from this time. If most steps were
+    sampled, the extra time is the time of the neighbours minus the time of the steps that were left out. hooks =
+    (coarse spans of a step * span_ns + modules of a step * idle_ns) / length of a step, for all steps.
 
     Args:
         recording: the run.
@@ -69,7 +69,7 @@ def paired(recording: tables.Recording, steps: Steps, sums: pl.DataFrame) -> dic
 
 
 def _pairs(table: pl.DataFrame) -> list[float]:
-    """Return the extra time of a sampled step compared with its neighbours, for each stretch with both, ns.
+    """Return the extra time of a sampled step in ns, for each stretch that has steps with and without records.
 
     Args:
         table: steps, recorded or coarse, by start.
@@ -91,7 +91,7 @@ def _pairs(table: pl.DataFrame) -> list[float]:
         right = skipped, min(after[1], skipped + BESIDE * length)
         beside = left[1] - left[0] + max(right[1] - right[0], 0)
         if length > beside or right[1] < right[0]:
-            continue  # of two overlapping stretches the longer one counts
+            continue  # too few neighbours: this run is itself the neighbour of a shorter run
         usual = (sums[left[1]] - sums[left[0]] + sums[right[1]] - sums[right[0]]) / beside
         if sampled:
             found.append((ends[skipped - 1] - ends[own[0] - 1] - usual * (length + 1)) / length)
@@ -106,7 +106,7 @@ def trimmed(values: list[float]) -> tuple[float, float]:
     error = winsorized standard deviation / ((1 - 2 * trimmed part) * root of the number).
 
     Args:
-        values: the figures, at least two.
+        values: the values, at least two.
     """
     ordered, count = sorted(values), len(values)
     out = int(TRIMMED * count)

@@ -8,13 +8,14 @@ from ms_profiler.analysis.readers.networks import Network
 
 SIZES: Final = pl.Schema({"module": pl.String, "parameters": pl.Int64, "parameter_bytes": pl.Int64})
 NOT_KEPT: Final = "no network was stored: no call of a network was followed by the end of a step"
-SEVERAL: Final = "several networks with other parameters had one title"
-OWN_CLASSES: Final = "parameters are of classes of their own, which may be parts of tensors"
+SEVERAL: Final = "several networks with different parameters had the same title"
+OWN_CLASSES: Final = "some parameters are of special classes and may be parts of tensors"
 
 
 def of(modules: list[str], networks: list[Network]) -> tuple[pl.DataFrame, str]:
-    """Return the parameters of modules as `SIZES`, null if unknown, and the reasons for unknown values; each parameter
-    counts once.
+    """Return the sizes of modules' parameters as `SIZES`, and the reasons for unknown values.
+
+    Unknown values are null. Each parameter counts once.
 
     Args:
         modules: paths of modules.

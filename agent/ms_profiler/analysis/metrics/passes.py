@@ -11,9 +11,9 @@ from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.analysis.readers.tapes import Tape
 from ms_profiler.store.format import Category
 
-#: prefixes of the names of spans that recompute a part of the forward pass
+#: prefix of the names of spans that recompute a part of the forward pass
 RECOMPUTE: Final = "recompute "
-#: names of backward passes in which functions of the script may run
+#: name of backward passes in which functions of the script may run
 SCRIPTED: Final = "backward with the script's gradients"
 #: columns of kernels, see `Passes.owned`
 QUEUED: Final = ("kernel", "lane", "window_ns", "after", "before", "backward")
@@ -26,7 +26,7 @@ class Passes:
         spans: the spans of the stepping thread, with their `row`.
         names: texts by row.
         steps: the steps in use.
-        tapes: autograd's nodes before some of them.
+        tapes: autograd's nodes before some of the passes.
     """
 
     def __init__(self, spans: pl.DataFrame, names: pl.Series, steps: Steps, tapes: list[Tape]) -> None:
@@ -35,7 +35,8 @@ class Passes:
         found = every.filter(~again.gather(every["name"]))
         step = intervals.locate(found["start_ns"], steps.table)
         forward = spans.filter(pl.col("category") == int(Category.FORWARD))
-        # gradients of gradients: the forward pass of the outer gradient contains the inner one
+        # for gradients of gradients, the forward pass of the outer gradient contains the backward pass of the inner
+        # gradient
         inner = intervals.locate(found["start_ns"], intervals.union(forward)).is_not_null()
         nested = found.select(inner.alias("inner"), step.alias("step")).select(
             pl.col("inner").cast(pl.UInt32).cum_sum().over("step") - pl.col("inner").cast(pl.UInt32) > 0
@@ -50,8 +51,8 @@ class Passes:
         )
         known = Known.of(tapes, self._table, spans)
         alone = every.filter(again.gather(every["name"]))
-        joined, told, self._inside = recomputations.join(known.tapes, known.passes, self._table, alone)
-        self._known = Known(joined, told)
+        joined, passes_with_nodes, self._inside = recomputations.join(known.tapes, known.passes, self._table, alone)
+        self._known = Known(joined, passes_with_nodes)
 
     @property
     def rows(self) -> pl.Series:
@@ -59,7 +60,7 @@ class Passes:
         return self._table["backward"]
 
     def outer(self, phases: pl.Series) -> pl.Series:
-        """Return rows of spans; a span inside of a pass whose nodes include its own is replaced by the pass.
+        """Return rows of spans, with the row of a pass in place of spans inside it whose nodes were joined to the pass.
 
         Args:
             phases: rows of spans; null for none.
@@ -68,7 +69,7 @@ class Passes:
         return phases.replace(inside["row"], inside["backward"]) if inside.height else phases
 
     def owned(self, kernels: pl.DataFrame, scopes: list[Scope]) -> pl.DataFrame:
-        """Return the bounds of the queueing times of the owners of kernels of backward passes, as far as known.
+        """Return the interval in which the owner of each kernel of a backward pass was queued, as far as it is known.
 
         Args:
             kernels: `QUEUED`, by lane: begin of the window, bounds of the kernel's own queueing time, and the span of
@@ -83,8 +84,8 @@ class Passes:
         found += [self._lane(lane, scopes) for lane in placed.partition_by("lane", maintain_order=True)]
         return pl.concat(found)
 
-    def told(self, kernels: pl.DataFrame, scopes: list[Scope]) -> pl.DataFrame:
-        """Return the modules of kernels of backward passes, as far as autograd's nodes show them: `place`, `module`.
+    def by_nodes(self, kernels: pl.DataFrame, scopes: list[Scope]) -> pl.DataFrame:
+        """Return the modules of backward passes' kernels as `node_owners.OWNED`, as far as autograd's nodes show them.
 
         Args:
             kernels: the kernels, as for `owned`.
@@ -97,10 +98,10 @@ class Passes:
         )
 
     def trailing(self, kernels: pl.DataFrame, scopes: list[Scope]) -> pl.DataFrame:
-        """Return which kernels behind the last one of a pass belong to it, too: `place`, `backward`.
+        """Return the kernels behind the last known kernel of a pass that belong to the pass, too: `place`, `backward`.
 
         Args:
-            kernels: `kernel`, `lane`, `backward`, and `loose` if its module is unknown, by lane.
+            kernels: `kernel`, `lane`, `backward`, `loose` (whether its module is unknown), by lane.
             scopes: the scopes, by row of the kernel names.
         """
         placed = kernels.with_row_index("place")
@@ -110,13 +111,13 @@ class Passes:
         )
 
     def _lane(self, kernels: pl.DataFrame, scopes: list[Scope]) -> pl.DataFrame:
-        """Return `trailing` for the kernels of one lane."""
+        """Return the result of `owned` for the kernels of one lane."""
         passes = (
             kernels.group_by("backward")
             .agg(pl.col("window_ns").first())
             .join(self._table.filter("simple"), on="backward")
         )
-        # queueing times are monotonic
+        # queueing times never decrease within a lane
         windows = kernels["window_ns"].search_sorted(passes["window_ns"], side="left")
         since = kernels["before"].search_sorted(passes["since_ns"].fill_null(0), side="left")
         begins = passes.select(
@@ -149,8 +150,8 @@ def _placed(kernels: pl.DataFrame) -> pl.DataFrame:
 def _forward(passes: pl.DataFrame, forward: pl.DataFrame, spans: pl.DataFrame) -> pl.Series:
     """Return the begin of the forward pass of each backward pass, null where unknown.
 
-    It is the last forward pass before the backward pass. If nothing ran in it, the begin is unknown: the script had run
-    the network before it requested gradients.
+    This is the last forward pass before the backward pass. If nothing ran in the forward pass, its begin is unknown,
+    because the script had run the network before it requested gradients.
     """
     ran = spans.filter(pl.col("category").is_in([int(Category.MODULE), int(Category.OP)]))["start_ns"].sort()
     inside = ran.search_sorted(forward["start_ns"]) < ran.search_sorted(forward["end_ns"])

@@ -16,9 +16,9 @@ class Pauses:
     Attributes:
         count: number of collections.
         total_ns: time of all collections.
-        longest_ns: time of the longest.
-        share: share of the time of these steps.
-        step: row of the steps with the longest.
+        longest_ns: time of the longest collection.
+        share: share of the collections in the time of these steps.
+        step: row of the step with the longest collection.
     """
 
     count: int

@@ -26,7 +26,7 @@ NAMES: Final = {
     Category.CHECKPOINT: "checkpoint",
     Category.SYNC: "sync",
 }
-#: phases that a graph inside them belongs to
+#: a graph that runs inside one of these phases belongs to this phase
 GRAPH_OWNERS: Final = (Category.FORWARD, Category.BACKWARD, Category.OPTIMIZER)
 ALL: Final = (*NAMES.values(), OTHER)
 #: phases that count as computing the model where neither operators nor kernels are known
@@ -36,11 +36,12 @@ COMPUTING: Final = tuple(
 
 
 def pieces(spans: pl.DataFrame, steps: Steps) -> pl.DataFrame:
-    """Cut the recorded steps into pieces of one phase each; the pieces of a step add up to it exactly.
+    """Cut the recorded steps into pieces of one phase each; the pieces of a step add up to its length exactly.
 
-    At every moment of a step the phase is that of the innermost span on the stepping thread that has one; but a graph
-    that runs as part of a forward pass, a backward pass or an optimizer is that part (in pynative mode MindSpore's
-    optimizers are compiled). A module outside all phases is a forward pass, and everything else is "other".
+    At every moment of a step, the phase is that of the innermost span on the stepping thread that has a phase. But a
+    graph that runs inside a forward pass, a backward pass or an optimizer belongs to the phase of this pass or
+    optimizer (in pynative mode MindSpore's optimizers are compiled). A module outside of all phases counts as a forward
+    pass. Everything else is "other".
 
     Args:
         spans: `tables.SPANS` of the run.
@@ -67,7 +68,7 @@ def line(own: pl.DataFrame, sets: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
         sets: intervals by label.
 
     Returns:
-        `start_ns`, `end_ns`, `phase` and a column a label, with the number of its open intervals.
+        `start_ns`, `end_ns`, `phase`, and for each label a column with the number of its open intervals.
     """
     layers = {
         "code": innermost(_phased(own)),
@@ -115,13 +116,13 @@ def compiling(times: pl.DataFrame) -> list[int]:
 
 
 def shares(times: pl.DataFrame, left_out: list[int]) -> pl.DataFrame:
-    """Sum up phases over all recorded steps, and over the steady ones.
+    """Sum up phases over all recorded steps, and over the steady steps.
 
     share = time of the phase / time of the steps; both over the same steps, so that shares add up to 1.
 
     Args:
         times: the times of `by_step`.
-        left_out: steps that are not steady; if there are no others, all count.
+        left_out: steps that are not steady; if no other steps remain, all steps count as steady.
 
     Returns:
         `phase`, `total_ns`, `share`, `steady_ns` (per step), `steady_share`, in the order of `ALL`, without the phases
@@ -148,13 +149,13 @@ def shares(times: pl.DataFrame, left_out: list[int]) -> pl.DataFrame:
 
 
 def innermost(spans: pl.DataFrame, value: str = "category") -> pl.DataFrame:
-    """Return the value of a column of the innermost span, for all time that any span covers.
+    """Return the value that a column has for the innermost span, for all time that any span covers.
 
     The function goes through begins and ends in order of time, ends first. The begin of a span at depth d makes this
     span the innermost. After an end that leaves depth d, the innermost span is the last one that began at depth d.
 
     Args:
-        spans: the spans of one thread, `category`, `start_ns`, `end_ns`; operators among themselves, or nothing else.
+        spans: the spans of one thread, `category`, `start_ns`, `end_ns`; either operators only, or no operators.
         value: the column.
 
     Returns:
@@ -184,12 +185,13 @@ def innermost(spans: pl.DataFrame, value: str = "category") -> pl.DataFrame:
 
 
 def _nested(spans: pl.DataFrame) -> pl.DataFrame:
-    """Nest spans of one thread; a span that outlives the span around it is cut off at its end."""
+    """Nest spans of one thread; a span that outlives the span around it is cut off at the end of the outer span."""
     nested = nest(spans)
     crossing = (nested["end_ns"] > nested["end_ns"].gather(nested["parent"])).fill_null(False)
     if not crossing.any():
         return nested
-    # rare: only records with explicit times can cross; outermost spans without such records need no check
+    # crossing spans are rare, because only records with explicit times can cross: outermost spans without them need no
+    # check
     tree = (nested["depth"] == 0).cum_sum()
     rows = tree.is_in(tree.filter(crossing).unique().implode()).arg_true()
     starts, ends = nested["start_ns"].gather(rows).to_list(), nested["end_ns"].gather(rows).to_list()

@@ -5,13 +5,13 @@ from typing import Final
 from ms_profiler.analysis.metrics.pipelines import BUSY, HALF, LAZY, Pipeline, empty, label, name, per_worker, share
 from ms_profiler.analysis.readers.pipeline_samples import Operator
 
-#: operators that run in their consumer's thread, or in one thread of their own: their number of workers cannot be set
+#: operators that run in their consumer's thread, or in a single separate thread: their number of workers cannot be set
 _SINGLE: Final = ("Barrier", "Concat", "EpochCtrl", "Rename", "Repeat", "Shuffle", "Skip", "Take", "Zip")
-#: operator that passes batches to a device, by release
+#: names of the operator that passes batches to a device; the name depends on MindSpore's release
 _DEVICE: Final = ("DeviceQueue", "DataQueue")
-#: a device's empty queue is remarked on from this percentage of samples on
+#: a remark is made if the queue of a device is empty in more than this percentage of samples
 _STARVED: Final = 60.0
-#: an operator falls behind if its input queue is fuller than its output queue by this percentage
+#: an operator falls behind if its input queue is fuller than its output queue by more than this, in percent of a queue
 _DIFFERENCE: Final = 50.0
 
 
@@ -60,8 +60,8 @@ def queues(pipeline: Pipeline) -> list[str]:
             if ahead is not None and behind is not None and ahead - behind > _DIFFERENCE:
                 remarks.append(
                     f"The input queue of {label(operator)} is {ahead}% full and its output queue {behind}%: "
-                    f"{label(before)} gives more than it can take. Where it uses little of a processor, raise "
-                    "prefetch_size or num_parallel_workers."
+                    f"{label(before)} gives more than {label(operator)} can take. If {label(operator)} uses little "
+                    "of a processor, raise prefetch_size or num_parallel_workers."
                 )
     return remarks
 

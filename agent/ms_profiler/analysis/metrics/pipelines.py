@@ -1,4 +1,4 @@
-"""The operators of dataset pipelines: how full their queues are, how busy their workers, and which one is slow.
+"""The operators of dataset pipelines: how full their queues are, how busy their workers are, which operator is slow.
 
 A full queue waits for the operator after it, an empty queue for the operator before it. So the slow
 operator has a full queue before it, unless it is a source, and an empty one behind it.
@@ -10,14 +10,14 @@ from typing import Any, Final
 
 from ms_profiler.analysis.readers.pipeline_samples import Operator, Window
 
-#: a queue counts as full from the first percentage on, and as empty up to the second
+#: a queue counts as full if on average it is filled to at least this percentage, and otherwise as empty
 HALF: Final = 50.0
 #: fewest samples for a finding
 ENOUGH: Final = 3
-#: percent of a processor for each worker: from the first on workers are busy, up to the second they mostly wait
+#: processor time of each worker in percent: above the first value workers are busy, below the second they mostly wait
 BUSY: Final = 75.0
 LAZY: Final = 20.0
-#: processor time of several workers together, in percent, when only one can run at a time
+#: range of the processor time of several workers together, in percent, if only one of them can run at a time
 ALONE: Final = (60.0, 130.0)
 
 _LOST: Final = "operators of a dataset pipeline: the process ended before MindSpore wrote them"
@@ -34,10 +34,10 @@ class Pipeline:
         interval_ms: time from one sample to the next.
         operators: the operators, by number, with the samples of all windows.
         windows: number of windows.
-        observed_ns: sum of their lengths.
+        observed_ns: sum of the windows' lengths.
         waits_ms: wait for each batch.
         pushes_ms: time to push each batch into the queue of a device.
-        periods_ms: from each batch to the next one.
+        periods_ms: time from each batch to the next batch.
     """
 
     process: int
@@ -60,7 +60,7 @@ class Pipeline:
         return [found for found, _ in self._before(operator)]
 
     def _before(self, operator: Operator) -> Iterator[tuple[Operator, bool]]:
-        """Yield the operators before this one, each with whether its inputs are drained one after the other."""
+        """Yield the operators of `inputs`, each with whether its consumer drains its inputs one after the other."""
         in_turn = operator.kind == "ConcatOp"
         for child in (self.operators[number] for number in operator.children):
             if child.length is not None:
@@ -87,7 +87,7 @@ class Pipeline:
             before = list(self._before(operator))
             shares = [found for found in (share(item) for item, _ in before) if found is not None]
             if len(shares) < len(before) or any(in_turn for _, in_turn in before):
-                return None  # where inputs are read one after the other, a finished input is empty as well
+                return None  # if inputs are read one after the other, the queue of a finished input is empty, too
             if not shares or min(shares) >= HALF:
                 return Finding(operator, operator, min(shares, default=None), behind)
             behind = min(shares)
@@ -100,9 +100,9 @@ class Finding:
 
     Attributes:
         slow: the operator; None where batches are ready before they are requested.
-        last: operator whose output queue was examined.
-        before: fill of its input queue in percent; None for a source.
-        behind: fill of its output queue in percent.
+        last: the operator whose output queue was examined last.
+        before: mean fill of the input queue of `slow` in percent; None for a source.
+        behind: mean fill of the output queue of `last` in percent.
     """
 
     slow: Operator | None
@@ -112,7 +112,7 @@ class Finding:
 
     @property
     def evidence(self) -> str:
-        """Return the evidence, in words with numbers."""
+        """Return the evidence as text: the fill of the queues, and the processor time of the workers."""
         if self.slow is None:
             return f"the output queue of {label(self.last)} is {self.behind:g} % full"
         parts = [f"its output queue is {self.behind:g} % full"]
@@ -141,8 +141,8 @@ class Finding:
             return f"Give {slow} more workers than {workers} (num_parallel_workers), or do less in it."
         if each is not None and each < LAZY:
             return (
-                f"The workers of {slow} mostly wait, for files, locks or sleeps: find out which; more of them than "
-                f"{workers} (num_parallel_workers) wait for more of it at once."
+                f"The workers of {slow} mostly wait for files, locks or sleeps: find out which. More workers than "
+                f"{workers} (num_parallel_workers) can wait for several of them at once."
             )
         return f"Give {slow} more workers than {workers} (num_parallel_workers), or move work out of it."
 
@@ -209,7 +209,7 @@ def name(operator: Operator) -> str:
 
 
 def average(operator: Operator) -> float | None:
-    """Return the mean number of items in the output queue; None without one or without samples."""
+    """Return the mean number of items in the output queue; None without an output queue or without samples."""
     if operator.length is None or not operator.sizes:
         return None
     return sum(operator.sizes) / len(operator.sizes)

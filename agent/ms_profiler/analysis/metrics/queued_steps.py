@@ -1,4 +1,4 @@
-"""Find the step that queued each kernel: a kernel may run when the host is steps ahead."""
+"""Find the step that queued each kernel: when a kernel runs, the host may be several steps ahead."""
 
 import polars as pl
 
@@ -8,16 +8,16 @@ from ms_profiler.analysis.metrics.steps import Steps
 
 
 def of(kernels: pl.DataFrame, spans: pl.DataFrame, steps: Steps) -> pl.Series:
-    """Return the step of each kernel, `step`: a row of `Steps.table`, null outside of all.
+    """Return the step that queued each kernel, `step`: a row of `Steps.table`, null outside of all steps.
 
     The queue is first in, first out. So a kernel without a known call was queued no earlier than the last kernel before
-    it with a known call, and no later than the next one. If these two belong to different steps, a kernel of a forward
-    pass belongs to the later step, and any other kernel to the earlier one, because a step begins with its forward
-    pass. If no call is known, the kernel belongs to the step in which it began.
+    it with a known call, and no later than the next kernel with a known call. If these two belong to different steps, a
+    kernel of a forward pass belongs to the later step, and any other kernel to the earlier one, because a step begins
+    with its forward pass. If no call is known, the kernel belongs to the step in which it began.
 
     Args:
         kernels: `tables.KERNELS` of the process that steps.
-        spans: the spans that `launch` refers to.
+        spans: the spans to whose rows the `launch` of a kernel refers.
         steps: the steps in use.
     """
     queued = intervals.locate(spans["start_ns"].gather(kernels["launch"]), steps.table)

@@ -1,4 +1,4 @@
-"""Find the reads of tensor values and the waits for the device, which empty the device's queue."""
+"""Find the reads of tensor values and the waits for the device; both let the device's queue run empty."""
 
 from typing import Final
 
@@ -14,9 +14,9 @@ READ: Final = "aten::_local_scalar_dense"
 #: if two reads are at most this many ns apart, nothing can be queued between them: ten times the time in which a device
 #: returns a value to the host and gets its next kernel
 NEAR: Final = 1_000_000
-#: the queue runs dry if there are at most this many operators, inner ones included, between two reads
+#: the queue runs dry if there are fewer than this many operators, inner operators included, between two reads
 FEW: Final = 32
-#: phases in which reads are not the script's: samplers, guards of compiled code, counters of optimizers
+#: phases whose reads are not made by the script, but by samplers, guards of compiled code and counters of optimizers
 _OTHERS: Final = [NAMES[category] for category in (Category.DATA, Category.COMPILE, Category.OPTIMIZER)]
 
 
@@ -30,8 +30,8 @@ def reads(spans: pl.DataFrame, names: pl.Series, cut: pl.DataFrame, steps: Steps
         steps: the steps in use.
 
     Returns:
-        `name` (text), `module` (text of the innermost one around it, null outside of all), `step` (row of
-        `steps.table`), `start_ns`, `end_ns`.
+        `name` (text), `module` (path of the innermost module around the read, null outside of all modules), `step` (row
+        of `steps.table`), `start_ns`, `end_ns`.
     """
     own = spans.filter(pl.col("process") == steps.process, pl.col("thread") == steps.thread)
     reading = (names == READ).gather(own["name"]) & (own["category"] == int(Category.OP))
@@ -58,9 +58,10 @@ def reads(spans: pl.DataFrame, names: pl.Series, cut: pl.DataFrame, steps: Steps
 def drained(found: pl.DataFrame, kernels: pl.DataFrame, starts: pl.Series) -> pl.DataFrame:
     """Return the intervals in which a read kept the host from queueing work: `start_ns`, `end_ns`, without overlap.
 
-    Such an interval lasts from one read to the next, if they are less than `NEAR` apart, plus `NEAR` for each of fewer
-    than `FEW` operators between them; in a longer interval, the host did something else. Another one lasts from the end
-    of a read during which the last queued kernel ended to the start of the next kernel, within `bounds.GAP`.
+    There are two kinds of such intervals. One kind lasts from one read to the next. Fewer than `FEW` operators are
+    between these reads, and they are less than `NEAR` * (1 + number of these operators) apart; in a longer interval,
+    the host did something else. The other kind lasts from the end of a read during which the last queued kernel ended
+    to the start of the next kernel, if this takes at most `bounds.GAP`.
 
     Args:
         found: the result of `reads`.

@@ -1,9 +1,9 @@
-"""Join the nodes of backward passes with those of the recomputations inside of them.
+"""Join the nodes of backward passes with the nodes of the recomputations inside of them.
 
-MindSpore's `Cell.recompute` makes one node for a part of the network. When this node runs, the part is computed again,
-now with nodes of its own, and a backward pass over these runs before the outer pass continues. So these nodes replace
-the one node. Kernels between two passes cannot be distinguished from the kernels of either pass, so all are examined
-together.
+MindSpore's `Cell.recompute` makes one node for a part of the network. When this node runs, MindSpore computes the part
+again, and autograd makes separate nodes for it. An inner backward pass runs these nodes before the outer pass
+continues. So these nodes replace the one node. Kernels between the inner and the outer pass cannot be distinguished
+from the kernels of these passes, so the kernels of both passes are examined together.
 """
 
 from collections.abc import Sequence
@@ -15,34 +15,34 @@ import polars as pl
 from ms_profiler.analysis.metrics.module_paths import common
 from ms_profiler.analysis.readers.tapes import Node, Tape
 
-#: name of the node of a cell that computes its own gradient, and the ending of the path of a recomputing cell
+#: name of the node of a cell that computes its own gradient; begins of the last part of a recomputing cell's path
 _NODE: Final = "CellCustomBackward"
 _CELLS: Final = ("_recompute_cell", "_RecomputeCell")
 #: our name for the node of a recomputing cell
 AGAIN: Final = "recompute"
-#: spans inside of a backward pass whose nodes are joined: their row, and the row of the pass
+#: spans inside of a backward pass whose nodes were joined to the pass: row of the span, and row of the pass
 INSIDE: Final = pl.Schema({"row": pl.UInt32, "backward": pl.UInt32})
 
 
 def join(
-    tapes: Sequence[Tape], told: pl.DataFrame, passes: pl.DataFrame, again: pl.DataFrame
+    tapes: Sequence[Tape], with_nodes: pl.DataFrame, passes: pl.DataFrame, again: pl.DataFrame
 ) -> tuple[list[Tape], pl.DataFrame, pl.DataFrame]:
     """Replace the recomputing nodes of each pass by the nodes of the passes inside of it.
 
     Args:
         tapes: the tapes of the process.
-        told: `backward` (row of its span), `scripted` and `tape`, of passes with nodes.
-        passes: `backward`, `start_ns`, `end_ns` of all, by start.
+        with_nodes: the passes with nodes: `backward` (row of its span), `scripted` and `tape`.
+        passes: `backward`, `start_ns`, `end_ns` of all backward passes, by start.
         again: `row`, `start_ns`, `end_ns` of spans of recomputations, by start.
 
     Returns:
         The tapes and passes with their nodes, and `INSIDE`.
     """
-    found, own = list(tapes), dict(told.select("backward", "tape").iter_rows())
+    found, own = list(tapes), dict(with_nodes.select("backward", "tape").iter_rows())
     inner, around = _nested(passes)
     numbers: dict[tuple[int, ...], int] = {}
     joined: dict[int, int] = {}
-    for backward in reversed(passes["backward"].to_list()):  # inner passes begin after the outer one
+    for backward in reversed(passes["backward"].to_list()):  # inner passes come first: they begin after the outer pass
         parts = inner.get(backward, [])
         tape = own.get(backward)
         if tape is None or not parts or any(part not in own for part in parts):
@@ -55,7 +55,7 @@ def join(
         if numbers[key] >= 0:
             joined[backward] = numbers[key]
     if not joined:
-        return found, told, pl.DataFrame(schema=INSIDE)
+        return found, with_nodes, pl.DataFrame(schema=INSIDE)
     whole = {backward for backward in joined if around.get(backward) not in joined}
     tape_of = pl.col("backward").replace_strict(joined, default=None, return_dtype=pl.UInt32)
     rows = [(backward, outer) for backward in around if (outer := _outermost(backward, around, joined)) in whole]
@@ -66,13 +66,13 @@ def join(
             rows.append((row, spans["backward"][at]))
     return (
         found,
-        told.with_columns(tape=pl.coalesce(tape_of, "tape")),
+        with_nodes.with_columns(tape=pl.coalesce(tape_of, "tape")),
         pl.DataFrame(rows, schema=INSIDE, orient="row"),
     )
 
 
 def _nested(passes: pl.DataFrame) -> tuple[dict[int, list[int]], dict[int, int]]:
-    """Return the passes directly inside of each pass, by start, and the pass directly around each."""
+    """Return the passes directly inside of each pass, by start, and the pass directly around each pass."""
     inner: dict[int, list[int]] = {}
     around: dict[int, int] = {}
     opened: list[tuple[int, int]] = []
@@ -87,7 +87,7 @@ def _nested(passes: pl.DataFrame) -> tuple[dict[int, list[int]], dict[int, int]]
 
 
 def _outermost(backward: int, around: dict[int, int], joined: dict[int, int]) -> int:
-    """Return the outermost of the passes with which a pass is joined."""
+    """Return the outermost pass to which the nodes of a pass were joined."""
     while (outer := around.get(backward)) in joined:
         assert outer is not None
         backward = outer
@@ -95,7 +95,7 @@ def _outermost(backward: int, around: dict[int, int], joined: dict[int, int]) ->
 
 
 def _put(nodes: tuple[Node, ...], parts: list[tuple[Node, ...]]) -> tuple[Node, ...] | None:
-    """Return nodes in which the nodes of the parts replace the recomputing nodes; None if their numbers differ.
+    """Return nodes with the nodes of the parts in place of the recomputing nodes; None if not each has one part.
 
     Args:
         nodes: the nodes in the order of their making; they run in reverse.

@@ -1,10 +1,12 @@
-"""Group and bytes of the exchanges that PyTorch makes in C++, on threads of gloo: those of DistributedDataParallel.
+"""Find group and bytes of the exchanges that PyTorch makes in C++ for DistributedDataParallel.
 
-gloo reports only the operation of an exchange. The exchanges that the script called are paired with their calls. The
-remaining all-reduces of a backward pass are the buckets of the module, in their order, if their number is that of the
-buckets. The job noted the bytes of the buckets (`job.frameworks.torch.replicas`). Exchanges get no bytes where others
-may be among them: with several modules with buckets, an all-reduce of the script in the same pass, or a hook of the
-script in place of the all-reduce.
+gloo's threads and the kernels of NCCL report only the operation of an exchange. Exchanges of gloo that the script
+called are paired with the script's calls. The remaining all-reduces of a backward pass are the buckets of the module,
+in the same order, if there are as many all-reduces as buckets. The job noted the bytes of the buckets
+(`job.frameworks.torch.replicas`).
+
+The exchanges of a pass get no bytes if other exchanges may be among them: if several modules have buckets, if the
+script calls an all-reduce in the same pass, or if a hook of the script replaces the all-reduce.
 """
 
 import re
@@ -21,11 +23,15 @@ from ms_profiler.store.names import BUCKETS
 
 #: prefix of the names that gloo gives the operations in its own threads
 GLOO: Final = "gloo:"
-#: operation that gloo lacks -> the one by which it makes it
+#: prefix of the names of operators that pass an exchange to a backend
+PASSED: Final = "c10d::"
+#: the operation in the name of a kernel of NCCL
+NCCL: Final = r"^nccl(?:Dev)?Kernel_([A-Za-z]+)"
+#: operation that gloo lacks -> operation that gloo runs in its place
 _INSTEAD: Final = {"reducescatter": "allreduce"}
 #: exchanges of gloo's threads: `kind` is the operation in lower case without underscores
 BESIDE: Final = pl.Schema({"kind": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64})
-#: operations whose group and bytes are known
+#: exchanges whose group and bytes are known; `place` is the row of the table of exchanges
 KNOWN: Final = pl.Schema({"place": pl.Int64, "group": pl.String, "bytes": pl.Int64})
 _KIND: Final = "allreduce"
 _NOTE: Final = re.compile(
@@ -56,21 +62,57 @@ def beside(recording: tables.Recording, steps: Steps) -> pl.DataFrame:
         recording: the run.
         steps: the steps in use.
     """
-    rows = recording.names.str.starts_with(GLOO).fill_null(False).arg_true()
+    return _named(recording, steps, GLOO, Category.COMMUNICATION)
+
+
+def _named(recording: tables.Recording, steps: Steps, prefix: str, category: Category) -> pl.DataFrame:
+    """Return the spans of the stepping process whose names begin with a prefix, as `BESIDE`, by start."""
+    rows = recording.names.str.starts_with(prefix).fill_null(False).arg_true()
     own = recording.spans.filter(
-        pl.col("process") == steps.process,
-        pl.col("category") == Category.COMMUNICATION,
-        pl.col("name").is_in(rows.implode()),
+        pl.col("process") == steps.process, pl.col("category") == category, pl.col("name").is_in(rows.implode())
     )
-    names = recording.names.gather(own["name"]).str.strip_prefix(GLOO).str.replace_all("_", "")
+    names = recording.names.gather(own["name"]).str.strip_prefix(prefix).str.replace_all("_", "")
     return own.select(names.alias("kind"), *intervals.BOUNDS).sort(*intervals.BOUNDS).cast(BESIDE)
 
 
-def paired(called: pl.DataFrame, ran: pl.DataFrame, steps: Steps) -> list[list[int]]:
-    """Return for each call of the script the rows of gloo's exchanges for it.
+def awaited(recording: tables.Recording, steps: Steps, ran: pl.DataFrame) -> pl.DataFrame:
+    """Return when the rank was ready for each exchange of gloo, `start_ns`, and when it left the exchange, `end_ns`.
 
-    gloo runs the calls of a group in their order, so a call belongs to gloo's first exchange of its operation that
-    begins later, and to all that lie inside of the call. In steps that were not sampled gloo's exchanges are unknown.
+    The rank is ready when an operator passes the exchange to gloo. The exchange then waits in gloo's queue while gloo's
+    threads wait for other ranks. Operator n of a kind in a step passes exchange n of this kind. If a step does not have
+    as many operators as exchanges, the begin of the exchange counts. A backward pass ends when the rank has left the
+    exchanges of the pass. The threads of gloo may record the ends of exchanges later, when the next step has begun. So
+    an exchange ends at the end of its pass at the latest.
+
+    Args:
+        recording: the run, with its operators.
+        steps: the steps in use.
+        ran: `BESIDE`.
+    """
+    passed = _named(recording, steps, PASSED, Category.OP).select("kind", pl.col("start_ns").alias("passed_ns"))
+    numbered = []
+    for table, time in ((passed, "passed_ns"), (ran, "start_ns")):
+        step = intervals.locate(table[time], steps.table).alias("row")
+        numbered.append(
+            table.with_columns(step).with_columns(
+                place=pl.int_range(pl.len()).over("kind", "row"), count=pl.len().over("kind", "row")
+            )
+        )
+    both = numbered[1].join(
+        numbered[0], on=["kind", "row", "place", "count"], how="left", nulls_equal=True, maintain_order="left"
+    )
+    begins = both.select(pl.min_horizontal("passed_ns", "start_ns")).to_series()
+    passes = _passes(recording, steps)
+    over = passes["end_ns"].gather(intervals.locate(begins, passes))
+    return both.select(begins.alias("start_ns"), pl.min_horizontal("end_ns", over.alias("over_ns")).alias("end_ns"))
+
+
+def paired(called: pl.DataFrame, ran: pl.DataFrame, steps: Steps) -> list[list[int]]:
+    """Return, for each call of the script, the rows of gloo's exchanges for this call.
+
+    gloo runs the calls of a group in their order. So the exchanges of a call are gloo's next exchange of the same
+    operation that begins after the begin of the call, and all following exchanges that end before the call ends. In
+    steps that were not sampled, gloo's exchanges are unknown.
 
     Args:
         called: `operation`, `start_ns`, `end_ns`, by start.
@@ -121,7 +163,7 @@ def known(
     """Return `KNOWN`: the rows of `ran` that are buckets of DistributedDataParallel, with their group and bytes.
 
     Args:
-        recording: the run; its instants have the buckets.
+        recording: the run; its instants contain the job's notes about buckets.
         steps: the steps in use.
         called: the calls of the script, `operation`, `start_ns`, `end_ns`, by start.
         ran: `BESIDE`.
@@ -132,13 +174,7 @@ def known(
     if len({note.module for note in notes}) != 1 or any(note.hook for note in notes):
         return none
     taken = {row for rows in pairs for row in rows}
-    passes = intervals.union(
-        recording.spans.filter(
-            pl.col("process") == steps.process,
-            pl.col("thread") == steps.thread,
-            pl.col("category") == Category.BACKWARD,
-        )
-    )
+    passes = _passes(recording, steps)
     reduces = ran.with_row_index("row").filter(pl.col("kind") == _KIND)
     reduces = reduces.with_columns(passed=intervals.locate(reduces["start_ns"], passes))
     mine = called.filter(pl.col("operation").str.to_lowercase().is_in([_KIND, *_INSTEAD]))
@@ -157,13 +193,53 @@ def known(
     return pl.DataFrame(rows, KNOWN, orient="row") if rows else none
 
 
+def on_device(recording: tables.Recording, steps: Steps, called: pl.DataFrame) -> pl.DataFrame:
+    """Return `KNOWN` for the kernels of NCCL that exchange buckets of DistributedDataParallel.
+
+    The host launches these kernels in a backward pass, in the order of the buckets. A kernel gets no bytes if its
+    launch is unknown, or if the device's interface reported its bytes.
+
+    Args:
+        recording: the run; `place` is a row of its device's tasks.
+        steps: the steps in use.
+        called: the calls of the script, `operation`, `start_ns`, `end_ns`, by start.
+    """
+    device = recording.device
+    if device is None:
+        return pl.DataFrame(schema=KNOWN)
+    reported = pl.lit(None) if device.launches is None else device.launches["bytes"]
+    reduces = (
+        device.tasks.with_row_index("task")
+        .with_columns(reported=reported)
+        .filter(pl.col("exchange"), pl.col("launch_ns").is_not_null(), pl.col("reported").is_null())
+        # names are examined last: a device may have millions of tasks, of which few exchange data
+        .with_columns(kind=pl.col("name").str.extract(NCCL).str.to_lowercase())
+        .filter(pl.col("kind") == _KIND)
+        .sort("launch_ns", "start_ns")
+    )
+    ran = reduces.select("kind", pl.col("launch_ns").alias("start_ns"), "end_ns").cast(BESIDE)
+    found = known(recording, steps, called, ran, [])
+    return found.with_columns(reduces["task"].gather(found["place"]).alias("place")).cast(KNOWN)
+
+
+def _passes(recording: tables.Recording, steps: Steps) -> pl.DataFrame:
+    """Return the backward passes of the stepping thread."""
+    return intervals.union(
+        recording.spans.filter(
+            pl.col("process") == steps.process,
+            pl.col("thread") == steps.thread,
+            pl.col("category") == Category.BACKWARD,
+        )
+    )
+
+
 def _notes(recording: tables.Recording, steps: Steps) -> list[_Buckets]:
     """Return the job's notes about buckets, by time."""
-    told = recording.instants.filter(
+    marks = recording.instants.filter(
         pl.col("process") == steps.process, pl.col("category") == Category.COMMUNICATION
     ).sort("time_ns")
     found = []
-    for text, time in zip(recording.names.gather(told["name"]), told["time_ns"], strict=True):
+    for text, time in zip(recording.names.gather(marks["name"]), marks["time_ns"], strict=True):
         if match := _NOTE.fullmatch(text):
             sizes: list[int] = []
             for part in match["sizes"].split(","):
@@ -185,14 +261,15 @@ def _notes(recording: tables.Recording, steps: Steps) -> list[_Buckets]:
 
 
 def _valid(notes: list[_Buckets], begin_ns: int, first: bool) -> _Buckets | None:
-    """Return the buckets that a backward pass used; None where that is not certain.
+    """Return the buckets that a backward pass used; None if they are not certain.
 
-    The logger reports an iteration when the one after the next begins. So a note with 0 iterations after a backward
-    pass shows that this was the first pass, which used the first buckets. All later passes use the last buckets.
+    The logger reports an iteration when the second iteration after it begins. So a note with 0 iterations after a
+    backward pass shows that this was the first pass, which used the first buckets. All later passes use the last
+    buckets.
 
     Args:
         notes: the notes by time.
-        begin_ns: when the pass began.
+        begin_ns: when the pass began, in ns.
         first: whether no pass before it exchanged buckets.
     """
     last = notes[-1]
@@ -201,7 +278,8 @@ def _valid(notes: list[_Buckets], begin_ns: int, first: bool) -> _Buckets | None
     if after is notes[0] and not initially:
         return None  # it may be the first pass
     if not last.rebuilt:
-        # the buckets may have been made again after the last note, unless that is too late for them
+        # DistributedDataParallel remakes the buckets in an early iteration only: before that, it may have remade them
+        # after the last note
         return last if last.iteration >= 2 or last.used or (initially and first) else None
     if initially:
         return after if first else None

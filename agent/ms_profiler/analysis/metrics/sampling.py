@@ -1,9 +1,9 @@
 """Estimate sums over all steps of a run with sampled steps, with their standard errors.
 
-The job cut its steps into stretches and sampled one burst of steps at a random place in each (`job.bursts`). So a
-sampled step stands for the steps of its stretch, divided by the number of its sampled steps: a stratified estimate,
-whose standard error follows from the differences between one stretch and the next, as for systematic samples (Wolter,
-Introduction to Variance Estimation, 8.2, estimator v2).
+The job cut its steps into stretches and sampled one burst of steps at a random place in each (`job.bursts`). So the
+sampled steps of a stretch stand for all its steps. This is a stratified estimate. Its standard error follows from the
+differences between one stretch and the next, as for systematic samples (Wolter, Introduction to Variance Estimation,
+8.2, estimator v2).
 """
 
 from typing import Final
@@ -14,19 +14,20 @@ from ms_profiler.analysis.metrics import intervals
 from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.store.format import CATEGORY_FINE
 
-#: largest number of parts of a run that are compared with the next part for the error
+#: largest number of parts into which a run is divided; differences between neighbouring parts give the error
 PARTS: Final = 256
-#: places of spans: in steps that were not sampled, counted without scaling, and in the first stratum
+#: places of spans: `LEFT_OUT` for steps that were not sampled, `EXACT` for spans that count without scaling, and for a
+#: stratum `FIRST` + the row of its first recorded step
 LEFT_OUT, EXACT, FIRST = 0, 1, 2
 
 
 def sampled(steps: Steps) -> bool:
-    """Return whether steps were left out because of `overhead_budget`."""
+    """Return whether the job left out the records of some steps because of `overhead_budget`."""
     return bool((steps.table["content"] == "coarse").any())
 
 
 def strata(table: pl.DataFrame) -> pl.Series:
-    """Return the stretch of each step; a stretch without sampled steps is joined to the one before it.
+    """Return the stratum of each step: its stretch; a stretch without sampled steps is joined to the stretch before it.
 
     Args:
         table: the table of `Steps`.
@@ -37,7 +38,7 @@ def strata(table: pl.DataFrame) -> pl.Series:
 
 
 def weights(table: pl.DataFrame) -> pl.Series:
-    """Return the number of steps that each step stands for; null if it was not recorded, 1 if all were.
+    """Return the number of steps that each step stands for; null if it was not recorded, 1 if all were recorded.
 
     Args:
         table: the table of `Steps`; no step stands for steps that a schedule left out.
@@ -49,7 +50,7 @@ def weights(table: pl.DataFrame) -> pl.Series:
 
 
 def places(spans: pl.DataFrame, steps: Steps) -> pl.Series:
-    """Return the places of fine-grained spans: `EXACT`, `LEFT_OUT`, or `FIRST` + the number of a stratum.
+    """Return the place of each fine-grained span: `EXACT`, `LEFT_OUT`, or the place of its stratum, from `FIRST` on.
 
     Args:
         spans: `process` and `start_ns`.
@@ -110,7 +111,8 @@ def estimate(values: pl.DataFrame, keys: list[str], columns: list[str], steps: S
 
     sum = sum over strata of (steps / recorded steps * sum of the recorded). error^2 = sum over parts of
     steps^2 * (1 - recorded / steps) * half the mean squared difference of the value per step to the parts beside it,
-    where a part is a stratum, or several strata in a run with many; parts that were recorded completely are left out.
+    where a part is a stratum, or several strata in a run with many strata. Parts that were recorded completely are left
+    out.
 
     Args:
         values: the sums of recorded steps by `keys` and `row` of `Steps.table`; a missing row counts as 0.
@@ -119,7 +121,8 @@ def estimate(values: pl.DataFrame, keys: list[str], columns: list[str], steps: S
         steps: the steps in use.
 
     Returns:
-        `keys`, `columns` as Float64, and each with `_error` (null if there is only one such part).
+        `keys`, `columns` as Float64, and for each column one with `_error` (null if only one part was not recorded
+        completely).
     """
     table = steps.table.filter(pl.col("content") != "times").with_row_index("place")
     placed = steps.table.with_row_index("row").filter(pl.col("content") != "times").select("row")

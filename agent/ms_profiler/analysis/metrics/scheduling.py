@@ -7,19 +7,20 @@ import polars as pl
 
 from ms_profiler.analysis.metrics import intervals
 
-#: intervals between two checks: for `off_ns` the thread was off its processor, and for `queued_ns` of these it waited
-#: for one; null if the system did not report it
+#: intervals between two samples: the thread was off its processor for `off_ns`. For `queued_ns` of this time it waited
+#: for a processor (null if the system did not report the wait)
 CELLS: Final = pl.Schema({"start_ns": pl.Int64, "end_ns": pl.Int64, "off_ns": pl.Int64, "queued_ns": pl.Int64})
 
-#: an interval of this many ns is a sleep if the thread is off its processor for nearly all of it, without waiting for
-#: one
+#: an interval of this many ns is a sleep if the thread is off its processor for nearly all of it, and does not wait for
+#: a processor
 ASLEEP_NS: Final = 5_000_000
 ASLEEP: Final = 0.95
-#: threads whose samples are looked at, where there are more: each takes 8 ms
+#: largest number of threads whose samples are examined: each takes 8 ms
 THREADS_MOST: Final = 128
-#: share of the processors from which on the job itself fills them
+#: the job itself fills the processors if it uses this share of them
 FULL: Final = 0.8
-#: part of the time in which threads need a processor from which on a machine is busy, if other programs take it:
+#: a machine is busy if the job's threads wait for other programs in this part of the time in which they need a
+#: processor
 BUSY: Final = 0.1
 
 
@@ -45,7 +46,7 @@ class Crowd:
 
 
 def watched(looks: pl.DataFrame) -> list[tuple[int, int]]:
-    """Return process and number of each thread, or of the threads with the most samples where there are too many.
+    """Return process and number of each thread with samples; of too many threads, those with the most samples.
 
     Args:
         looks: `tables.LOOKS`.
@@ -59,7 +60,7 @@ def cells(looks: pl.DataFrame, process: int, thread: int) -> pl.DataFrame:
     """Return the intervals between the samples of a thread, without overlap and by time, as `CELLS`.
 
     Between two samples the thread was off its processor for off = time - processor time. The second sample followed a
-    gap in which the thread recorded nothing. The time off lies in this gap, as far as it fits, and the rest before the
+    gap in which the thread recorded nothing. As much of the time off as fits lies in this gap. The rest lies before the
     gap. The wait for a processor is known for several samples together, and is divided in proportion to the time off.
 
     Args:
@@ -70,18 +71,18 @@ def cells(looks: pl.DataFrame, process: int, thread: int) -> pl.DataFrame:
     own = looks.filter(pl.col("process") == process, pl.col("thread") == thread).sort("time_ns")
     since, time = pl.col("since_ns"), pl.col("time_ns")
     off = (time - since) - (pl.col("ran_ns") - pl.col("ran_before_ns"))
-    told = pl.col("waited_ns").is_not_null()
+    reported = pl.col("waited_ns").is_not_null()
     known = (
         own.with_columns(since_ns=time.shift(1), ran_before_ns=pl.col("ran_ns").shift(1))
         .drop_nulls("since_ns")
         .filter(time > since)
         .with_columns(off_ns=off.clip(0, time - since), gap_ns=pl.col("before_ns").clip(since, time))
-        .with_columns(asked=told.cast(pl.Int64).cum_sum() - told.cast(pl.Int64))
+        .with_columns(group=reported.cast(pl.Int64).cum_sum() - reported.cast(pl.Int64))
         .with_columns(
-            waited_ns=pl.col("waited_ns").max().over("asked"), off_together=pl.col("off_ns").sum().over("asked")
+            waited_ns=pl.col("waited_ns").max().over("group"), off_together=pl.col("off_ns").sum().over("group")
         )
     )
-    tells = bool(known["waited_ns"].is_not_null().any())
+    reported_waits = bool(known["waited_ns"].is_not_null().any())
     ratio = (pl.col("waited_ns").fill_null(0) / pl.col("off_together").clip(lower_bound=1)).clip(0.0, 1.0)
     quiet = pl.min_horizontal("off_ns", time - pl.col("gap_ns"))
     parts = [
@@ -90,7 +91,7 @@ def cells(looks: pl.DataFrame, process: int, thread: int) -> pl.DataFrame:
         ),
         known.select(pl.col("gap_ns").alias("start_ns"), time.alias("end_ns"), off_ns=quiet, r=ratio),
     ]
-    queued = (pl.col("off_ns") * pl.col("r")).cast(pl.Int64) if tells else pl.lit(None, pl.Int64)
+    queued = (pl.col("off_ns") * pl.col("r")).cast(pl.Int64) if reported_waits else pl.lit(None, pl.Int64)
     return (
         pl.concat(parts)
         .filter(pl.col("end_ns") > pl.col("start_ns"))
@@ -101,10 +102,10 @@ def cells(looks: pl.DataFrame, process: int, thread: int) -> pl.DataFrame:
 
 
 def asleep(known: pl.DataFrame) -> pl.DataFrame:
-    """Return the intervals in which a thread was asleep or blocked for so long that it computed nothing, even inside of
-    a span.
+    """Return the intervals in which a thread was asleep or blocked for so long that it did not compute.
 
-    A thread that shares an operator with others does a part of it, so it is not asleep for nearly all of the time.
+    This holds even inside of an operator: a thread that shares an operator with other threads does a part of the work,
+    so it is not asleep for nearly all of the time.
 
     Args:
         known: the result of `cells`.
@@ -119,15 +120,16 @@ def crowd(
 ) -> Crowd:
     """Return the waits of the job's threads for processors.
 
-    pressure = time waited for a processor / (that + processor time), both summed up over all threads that recorded.
+    pressure = waiting time / (waiting time + processor time). Both times are summed up over all threads with samples;
+    the waiting time is the time for which they waited for a processor.
 
     Args:
         looks: `tables.LOOKS`.
         process: the process of the stepping thread.
         thread: the stepping thread.
-        during: the steps, apart from each other and by time.
+        during: the steps, without overlap and by time.
         processors: number of processors that the job may use; 0 if unknown.
-        threads: number of threads that compute an operator; only the stepping one has samples.
+        threads: number of threads that compute an operator; of these, only the stepping thread has samples.
     """
     length = max(intervals.total_ns(during), 1)
     waited = ran = own = 0.0
@@ -142,7 +144,7 @@ def crowd(
 
 
 def queued(known: pl.DataFrame, during: pl.DataFrame) -> float:
-    """Return the part of some intervals in which a thread waited for a processor: 0 if unknown.
+    """Return the part of the time of some intervals in which a thread waited for a processor; 0 if unknown.
 
     Args:
         known: the result of `cells`.
@@ -184,17 +186,18 @@ def queued_by_step(looks: pl.DataFrame, process: int, steps: pl.DataFrame) -> pl
 
 
 def delayed(looks: pl.DataFrame, process: int, thread: int, waiting: pl.DataFrame, during: pl.DataFrame) -> float:
-    """Return the part of waits for data that is due to workers that waited for a processor: 0 if unknown.
+    """Return the part of waits for data that is due to workers that waited for a processor; 0 if unknown.
 
-    This is the part of the waits in which workers waited for a processor: the mean over processes, or over threads if
-    there are no other processes. The threads of one process pass a batch to each other. Workers that run for longer
-    than the stepping thread do not count, because they are slow anyway.
+    This is the part of the waits in which workers waited for a processor: the mean over the other processes, or over
+    the other threads if there are no other processes. The waits of the threads of one process are added up, because
+    these threads pass a batch to each other. The result is at most the processor time of the stepping thread / the mean
+    processor time of a worker: workers that run for longer than the stepping thread are slow anyway.
 
     Args:
         looks: `tables.LOOKS`.
         process: the process of the stepping thread.
         thread: the stepping thread.
-        waiting: when the stepping thread waited for data, apart from each other and by time.
+        waiting: the intervals in which the stepping thread waited for data, without overlap and by time.
         during: the steps.
     """
     length = max(intervals.total_ns(waiting), 1)

@@ -1,9 +1,9 @@
 """Parse the name of a kernel, which contains its place in a compiled network.
 
 `Default/network-Loss/_backbone-Net/fc-Dense/MatMul-op0` is primitive `MatMul` in module `network._backbone.fc`, which
-is a `Dense`. A first part `Gradients` marks the backward pass, and a first part `Expand` a primitive made by an
-expansion. `recompute_` before a part marks a recomputation for the backward pass, and `Grad_Dense` the gradient of a
-`Dense`.
+is a `Dense`. If the first part is `Gradients`, the kernel belongs to the backward pass. If it is `Expand`, MindSpore
+made the primitive by expanding another one. `recompute_` before a part marks a recomputation for the backward pass.
+`Grad_Dense` marks the gradient of a `Dense`.
 """
 
 import re
@@ -52,13 +52,13 @@ class Scope:
     """The parsed name of a kernel.
 
     Attributes:
-        type: the primitive: the last part of the name up to its last hyphen, as the framework's own tables have it.
+        type: the primitive: the last part of the name up to its last hyphen, as in the framework's own tables.
         path: the name without the last part.
-        module: attributes from the outermost module on, with dots; None where the name has none.
+        module: attribute names from the outermost module on, joined by dots; None if the name contains no module.
         kind: class of that module.
         part: the part of a training step.
-        expanded: whether the kernel is part of an expanded primitive, whose module is lost.
-        phase: category of the one phase in which its primitive occurs; None where there is no such phase.
+        expanded: whether the kernel is part of an expanded primitive; then its name does not contain the module.
+        phase: category of the only phase in which its primitive occurs; None if it may occur in several phases.
         named: whether the module comes from the name; otherwise it comes from the compiled graph.
     """
 
@@ -100,7 +100,7 @@ def runs(kernels: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
         names: `tables.KERNEL_NAMES`.
 
     Returns:
-        `depth`, `scope` (its part at that depth), `start_ns`, `end_ns`, by depth and start.
+        `depth`, `scope` (the part of the scope at that depth), `start_ns`, `end_ns`, by depth and start.
     """
     parts = [scope.split("/") if scope.startswith(ROOTS) else [] for scope in names["scope"]]
     scoped = pl.Series([bool(scope) for scope in parts], dtype=pl.Boolean)

@@ -14,35 +14,36 @@ from ms_profiler.analysis.metrics import intervals, phases
 from ms_profiler.analysis.metrics.ownership import Ownership
 from ms_profiler.analysis.metrics.steps import Steps, milliseconds
 
-#: largest and smallest number of blocks of steps, whose medians are compared; fewest steps of a block
+#: largest (`BLOCKS`) and smallest number of blocks of steps, whose medians are compared; fewest steps in a block
+#: (`BLOCK`)
 BLOCKS: Final = 200
 BLOCKS_LEAST: Final = 16
 BLOCK: Final = 8
 #: fewest blocks on either side of a change
 SIDE: Final = 4
-#: smallest change, as a part of a step, and as a multiple of the median deviation of the blocks on one side
+#: smallest change: as a part of a step (`LEAST`), and as a multiple of the mean deviation of the blocks on the side
+#: where it is larger
 LEAST: Final = 0.05
 CLEAR: Final = 4.0
-#: smallest change of the share of a phase; steps at full speed have to show the change, too
+#: the same multiple as `CLEAR`, for the share of a phase; steps at full speed have to show the change, too
 CLEAR_PART: Final = 3.0
-#: part of the blocks on a side that count as running at full speed
+#: the fastest blocks of a side, up to this part of its blocks, count as running at full speed
 FULL: Final = 0.1
-#: largest ratio of the change at full speed to the change that the parts of a step predict
+#: the change at full speed and the change that the parts of a step predict may differ by at most this factor
 AGREES: Final = 2.0
-#: smallest part of the steps that contain a phase
+#: a phase is examined only if at least this part of the steps contains it
 USUAL: Final = 0.9
-#: largest number of modules that are named, and the smallest part of the change that each makes up
+#: largest number of modules that are named, and the smallest part of the change that each of them makes up
 NAMED: Final = 3
 WORTH: Final = 0.2
 
 
 def shift(steps: Steps, found: Ownership | None, spans: pl.DataFrame) -> dict[str, Any] | None:
-    """Return the largest lasting change of the steps' length, and the modules whose time changed; None if there is
-    none.
+    """Return the largest lasting change of the steps' length, with the modules whose time changed; None without one.
 
-    Steps with the same records are cut into blocks; where steps were sampled, these are the steps without records. The
-    change lies where two constants fit the medians of the blocks best (least sum of absolute deviations). The first try
-    uses the lengths of the steps, the second the ratio of a phase to the rest of its step.
+    Only steps with the same records are compared; if steps were sampled, these are the steps without records. They are
+    cut into blocks. The change lies where two constants fit the medians of the blocks best (least sum of absolute
+    deviations). The first try uses the lengths of the steps, the second the ratio of a phase to the rest of its step.
 
     Args:
         steps: the steps in use.
@@ -78,8 +79,9 @@ def shift(steps: Steps, found: Ownership | None, spans: pl.DataFrame) -> dict[st
 
 
 def _change(values: list[float], size: int, least: float) -> tuple[int, float, float, float] | None:
-    """Return the place from which on values differ, the medians on both sides, and the significance; None if it is not
-    significant.
+    """Find the place in a series from which on the values differ; None if no change is significant.
+
+    Return the place, the medians before and after it, and the significance: the change as a multiple of the deviation.
 
     Args:
         values: logarithms, in the order of the steps.
@@ -144,14 +146,14 @@ def _of_phases(same: pl.DataFrame, spans: pl.DataFrame, steps: Steps, size: int)
         return None
     before, after = (sorted(values)[int(FULL * len(values))] for values in sides)
     seen = math.log(after / before)
-    # a changed share means that the phase has changed, or that all else has
+    # if the share of a phase changed, either the phase itself changed or the rest of the step
     expected = [math.log((1 - share) / (1 - shared)), math.log(share / shared)]
     agrees = any(1 / AGREES <= seen / value <= AGREES for value in expected if value)
     return (place, before, after) if agrees and abs(seen) >= math.log1p(LEAST) else None
 
 
 def _medians(values: list[Any], size: int) -> list[float]:
-    """Return the medians of the whole blocks of values."""
+    """Return the median of each complete block of `size` values."""
     return [statistics.median(values[at : at + size]) for at in range(0, len(values) - size + 1, size)]
 
 
@@ -163,15 +165,15 @@ def _misfit(values: list[float]) -> float:
 def _modules(
     steps: Steps, found: Ownership, moment_ns: int, change: float, whole: tuple[float, float] | None
 ) -> list[dict[str, Any]]:
-    """Return the modules whose own time changed most, of the median step before and after.
+    """Return the modules whose self time in the median step changed most between the steps before and after a moment.
 
     Args:
         steps: the steps in use.
         found: the owners of the time.
-        moment_ns: the moment of the change.
+        moment_ns: the begin of the first step after the change, in ns.
         change: the change of the length of a step, ns.
-        whole: length of a step at full speed before and after, ns, if a module's time is to be its share of this
-            length.
+        whole: lengths of a step at full speed before and after the change, in ns; then the time of a module is its
+            share of this length. None to use the recorded times.
     """
     starts = steps.table.with_row_index("step").select("step", "duration_ns", later=pl.col("start_ns") >= moment_ns)
     own = found.sums.drop_nulls("owner").group_by("step", "owner").agg(pl.col("self_ns").sum())

@@ -1,4 +1,4 @@
-"""Find out why the slowest step is slow: the module that took longer than usual, or else the phase."""
+"""Find out why the slowest step is slow: which module, earlier steps, or else which phase took the extra time."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -9,25 +9,27 @@ from ms_profiler.analysis.metrics import intervals, phases
 from ms_profiler.analysis.metrics.ownership import Ownership
 from ms_profiler.analysis.metrics.scopes import Part
 
-#: a step is examined if it takes longer than usual by this share
+#: a step is examined if it takes longer than the median step by at least this part of the median
 SLOWER: Final = 0.1
 #: a module or a phase must explain this part of the extra time
 EXPLAINS: Final = 0.5
-#: number of steps that the slowest one is compared with, itself included
+#: fewest steps that are compared, the slowest step included
 LEAST: Final = 3
 
 
 @dataclass(frozen=True)
 class Slow:
-    """A slow step and the cause of most of its extra time; without module and phase if nothing explains it.
+    """A slow step and the cause of most of its extra time: a module, earlier steps, a phase, or none of them.
 
     Attributes:
         number: the number of the step.
-        longer_ns: extra time compared with the median step. module: path of the cause; empty if no module explains it.
-        module_ns: extra own time of the module, compared with the median step.
-        earlier: first and last of the earlier steps whose kernels ran in it, if no module explains it.
-        earlier_ns: time for which they ran in it.
-        phase: phase with most of the extra time, if neither explains it.
+        longer_ns: extra time compared with the median step.
+        module: path of the module that explains the extra time; empty if no module does.
+        module_ns: extra self time of the module, compared with the median step.
+        earlier: numbers of the first and the last earlier step whose kernels ran in this step, if these kernels explain
+            the extra time; None otherwise.
+        earlier_ns: time for which these kernels ran in this step.
+        phase: phase that explains the extra time; empty if no phase does, or if a module or earlier steps explain it.
         phase_ns: extra time of the phase, compared with the median step.
     """
 
@@ -77,13 +79,14 @@ def slowest(found: Ownership, steady: pl.DataFrame, cut: pl.DataFrame, numbers: 
 
 
 def _most(times: pl.DataFrame, steps: pl.DataFrame, slow: int) -> tuple[str, float]:
-    """Return the name with the largest extra time in a step compared with the median step, and the extra time; empty if
-    there is none.
+    """Return the name with the most extra time in a step, compared with the median step, and this time.
+
+    The name is empty if there are no times.
 
     Args:
         times: `step`, `name`, `time`.
-        steps: those that are compared, with `row`.
-        slow: the step.
+        steps: the compared steps, with `row`.
+        slow: the row of the step.
     """
     by_step = times.group_by("step", "name").agg(pl.col("time").sum())
     names = by_step.join(steps.select(step="row"), on="step", how="semi").select("name").unique()

@@ -9,10 +9,10 @@ from ms_profiler.analysis.metrics.stack_samples import Stacks
 from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.analysis.metrics.traced_calls import Calls
 
-#: in a gap with other code of the host, the time off the processor is known, but not its place: the functions of such a
-#: gap are shown together
+#: parts that are shown together with `bounds.HOST`: in a gap with other code of the host, it is known how long the
+#: thread was off its processor, but not when
 _ASIDE: Final = (bounds.BLOCKED, bounds.RUNNABLE, bounds.UNKNOWN)
-#: largest number of functions that advice names, and the smallest share of a part for it
+#: largest number of functions that advice names, and the smallest share of the part that each of them takes
 _NAMED: Final = 2
 _SHARE: Final = 0.1
 
@@ -24,7 +24,7 @@ def of_samples(stacks: Stacks, used: Steps, pieces: pl.DataFrame, of: str) -> li
         stacks: the stacks of the run.
         used: the steps of the run.
         pieces: intervals apart from each other, with `of`.
-        of: the column that names the part; parts of a gap of the host are combined.
+        of: the column that names the part; the parts of a gap of the host are combined.
     """
     return stacks.consists_of(stacks.of_recorded(used.process, used.thread), _together(pieces, of), of)
 
@@ -46,7 +46,7 @@ def _together(pieces: pl.DataFrame, of: str) -> pl.DataFrame:
 
 
 def host(stacks: Stacks, used: Steps, pieces: pl.DataFrame) -> str:
-    """Return the functions and lines with most of the host's own part of the steps; empty if unknown.
+    """Return text about the functions and lines that take most of the `host` part of the steps; empty if unknown.
 
     Args:
         stacks: the stacks of the run.
@@ -62,10 +62,10 @@ def host(stacks: Stacks, used: Steps, pieces: pl.DataFrame) -> str:
     rows = [row for part in parts if part["name"] == bounds.HOST for row in part["rows"] if row["share"] >= _SHARE][
         :_NAMED
     ]
-    return " and ".join(_told(row) for row in rows)
+    return " and ".join(_words(row) for row in rows)
 
 
-def _told(row: dict[str, Any]) -> str:
+def _words(row: dict[str, Any]) -> str:
     caller = row["called_from"]
     around = "" if caller is None else f", called from {_place(caller)}"
     return f"{_place(row)}{around} ({row['share'] * 100:.0f} %)"

@@ -11,14 +11,14 @@ from ms_profiler.analysis.metrics.stack_tree import Tree
 from ms_profiler.analysis.metrics.traced_calls import Calls
 from ms_profiler.analysis.model import tables
 
-#: samples a second that are assumed where the run's record does not tell
+#: samples a second, if the run's record does not contain the rate
 _RATE: Final = 100.0
 #: largest number of functions that are listed for a part
 ROWS: Final = 12
 #: approximate largest number of functions of all stacks in a timeline (a gigabyte of memory), and of one stack
 _MOST: Final = 5_000_000
 _DEEP: Final = 20
-#: parts with fewer samples are left out: a tenth of them would be one sample
+#: parts with fewer samples are left out: a single sample would be more than a tenth of the part
 LEAST: Final = 10
 
 
@@ -36,7 +36,7 @@ class Stacks:
 
     @cached_property
     def samples(self) -> pl.DataFrame:
-        """Return `tables.SAMPLES` with `place`, their node in `Tree`; samples of unknown stacks are left out."""
+        """Return `tables.SAMPLES` with `place`, the stack's place in `Tree`; samples of unknown stacks are left out."""
         parts = [pl.DataFrame(schema={**tables.SAMPLES, "place": pl.Int64()})]
         chosen = self.recording.samples.filter(pl.col("start_ns").is_between(*self.between))
         for process, tree in self.trees.items():
@@ -56,19 +56,19 @@ class Stacks:
 
     @cached_property
     def calls(self) -> Calls:
-        """Return the traced calls of the run, which replace samples."""
+        """Return the traced calls of the run, which a run has in place of samples."""
         return Calls(self.recording, self.between)
 
     @property
     def known(self) -> bool:
-        """Return whether the run has any samples or traced calls."""
+        """Return whether the run has any samples; traced calls do not count."""
         return not self.samples.is_empty()
 
     @property
     def period_ns(self) -> int:
         """Return the time that a sample stands for."""
-        rate = self.recording.info.options.get("stack_rate")
-        return round(1e9 / (rate if isinstance(rate, (int, float)) and rate > 0 else _RATE))
+        rate = self.recording.info.options.get("stack_rate")  # a damaged record may contain any value here
+        return round(1e9 / (rate if isinstance(rate, (int, float)) and rate >= 1 else _RATE))
 
     @property
     def late(self) -> dict[str, float]:
@@ -111,8 +111,10 @@ class Stacks:
 
     @cached_property
     def lanes(self) -> tuple[pl.DataFrame, list[str]]:
-        """Return one timeline lane for each thread: `lane`, `name`, `start_ns`, `end_ns`, and the label of each
-        lane."""
+        """Return the content of the timeline's lanes, `lane`, `name`, `start_ns`, `end_ns`, and the label of each lane.
+
+        Each thread has one lane.
+        """
         parts, labels = [], list[str]()
         for process, tree in self.trees.items():
             own = self.samples.filter(pl.col("process") == process).head(_MOST // _DEEP)
@@ -126,7 +128,7 @@ class Stacks:
         none = pl.DataFrame(schema={"lane": pl.UInt32, "name": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64})
         traced, more = self.calls.lanes
         parts.append(traced.with_columns(pl.col("lane") + len(labels)).select(none.columns))
-        return pl.concat([none, *parts]), labels + more
+        return pl.concat([none, *(part.cast(none.schema) for part in parts)]), labels + more
 
     def consists_of(self, moments: pl.DataFrame, pieces: pl.DataFrame, of: str) -> list[dict[str, Any]]:
         """Return the functions in parts of steps, the largest part first.
@@ -185,8 +187,8 @@ def _row(leaf: Any, script: Any, line: int, *, lines: dict[int, int], whole: int
 def slices(samples: pl.DataFrame, tree: Tree, period_ns: int) -> pl.DataFrame:
     """Return the stacks of one process as nested intervals: `lane` (one for each thread), `place`, `depth`, and times.
 
-    A function lasts from the first sample that shows it to the next one that does not. Samples more than three periods
-    apart do not belong to one call.
+    A function lasts from the first sample that shows it to the next sample that does not show it. Samples more than
+    three periods apart do not belong to one call.
 
     Args:
         samples: the result of `Stacks.samples` for the process.

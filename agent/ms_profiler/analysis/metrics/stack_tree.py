@@ -1,6 +1,7 @@
-"""Build a tree of the functions of sampled threads. The lines of a function that one place calls share one node.
+"""Build a tree of the functions of sampled threads.
 
-A path through the tree is a stack. Its outermost node is a thread.
+A path through the tree is a stack. Its outermost place is a thread. All lines of a function share one place if the
+functions that called it are the same.
 """
 
 import os
@@ -53,7 +54,8 @@ class Tree:
     def __init__(self, frames: pl.DataFrame, names: pl.Series) -> None:
         texts = names.to_list()
         self.functions: list[Function] = []
-        #: node of a frame -> its place in the tree; node of a frame -> line; place -> its caller, -1 for threads
+        #: node of a frame -> its place in the tree; node of a frame -> its line; place -> place of its caller, -1 for
+        #: threads
         self.places: dict[int, int] = {}
         self.lines: dict[int, int] = {}
         self.callers: list[int] = []
@@ -83,18 +85,18 @@ class Tree:
 
     @cached_property
     def threads(self) -> dict[int, int]:
-        """Return for each place the place of its thread."""
+        """Return the place of the thread of each place."""
         found: dict[int, int] = {}
         for place, caller in enumerate(self.callers):
             found[place] = place if caller < 0 else found[caller]
         return found
 
     def own(self, node: int, callers: dict[int, int]) -> int:
-        """Return the innermost node of the script's own code on the path to a node, the node included; 0 without any.
+        """Return the innermost node of the script's own code on the path to and including a node; 0 if there is none.
 
         Args:
-            node: the node of `tables.FRAMES`.
-            callers: the callers of all nodes.
+            node: a node of `tables.FRAMES`.
+            callers: the caller of each node.
         """
         while node and not self.functions[self.places[node]].own:
             node = callers.get(node, 0)

@@ -11,13 +11,13 @@ from ms_profiler.store.format import TRAINING, StepSource
 
 #: largest number of slowest steps that are listed
 SLOWEST = 5
-#: number of steps beyond which the first step does not count as steady
+#: if there are more steps than this, the first of them does not count as steady
 WARMED = 2
 
 
 @dataclass(frozen=True)
 class Steps:
-    """The steps in use: one source, one thread, one after the other.
+    """The steps in use: consecutive steps of one thread, with ends from one source.
 
     Attributes:
         process: pid of the stepping process.
@@ -52,7 +52,7 @@ def choose(recording: tables.Recording) -> Steps:
 
 
 def every(recording: tables.Recording) -> list[Steps]:
-    """Return the steps of each process that has any; the process that `choose` takes is the first.
+    """Return the steps of each process that has steps; the process that `choose` takes is the first.
 
     Args:
         recording: the run.
@@ -71,9 +71,10 @@ def marked(recording: tables.Recording) -> Steps:
     """Return the steps of a run as the job marked them.
 
     The job decided which source counts, and continued the numbers when a better source came later. So the steps of all
-    sources count, except for revoked guesses (`readers.guesses`). They are taken from the thread with the best source
-    and, of several, with the most steps: a process that only evaluates may have more steps than the one that trains.
-    That source is named. A step ends at the latest where the next one starts. Without a mark, the whole run is step 0.
+    sources count, except for revoked guesses (`readers.guesses`). All steps are taken from one thread: the thread with
+    the best source and, among several such threads, the one with the most steps. The source comes first, because a
+    process that only evaluates may have more steps than the process that trains. The result names the best source. A
+    step ends at the latest where the next step starts. Without a mark, the whole run is step 0.
 
     Args:
         recording: the run.
@@ -103,25 +104,26 @@ def settled(known: pl.DataFrame, compiled: list[int]) -> list[int]:
     The first step fills caches, queues and pools. If every step compiled something, all steps count.
 
     Args:
-        known: steps, `row`.
+        known: the steps, with `row`.
         compiled: the rows of steps that compiled something.
     """
-    steady = [row for row in known["row"].to_list() if row not in set(compiled)]
+    without = set(compiled)
+    steady = [row for row in known["row"].to_list() if row not in without]
     rows: list[int] = steady or known["row"].to_list()
     return rows[1:] if len(rows) > WARMED else rows
 
 
 def touches(steps: Steps) -> pl.Expr:
-    """Return which spans touch the time from the first to the last of some steps."""
+    """Return an expression: whether a span overlaps the time from the first to the last of some steps."""
     start, end = (pl.lit(time) for time in (steps.table["start_ns"].min(), steps.table["end_ns"].max()))
     return (pl.col("start_ns") < end) & (pl.col("end_ns") > start)
 
 
 def statistics(table: pl.DataFrame) -> dict[str, Any]:
-    """Return count, median, 95th percentile, mean, fastest, slowest and first step, in milliseconds.
+    """Return count, median, 95th percentile, mean, minimum and maximum of the steps' durations, in milliseconds.
 
-    The 95th percentile is that of the nearest rank: the smallest duration that at least 95 % of the steps do not
-    exceed.
+    The 95th percentile is taken by nearest rank: the smallest duration that at least 95 % of the steps do not exceed.
+    Without steps, all values except the count are None.
 
     Args:
         table: the table of `Steps`, possibly a part of it.
@@ -150,7 +152,7 @@ def slowest(table: pl.DataFrame, count: int = SLOWEST) -> list[dict[str, Any]]:
 
 
 def milliseconds(nanoseconds: Any) -> float:
-    """Return nanoseconds as milliseconds, to the nanosecond."""
+    """Return nanoseconds as milliseconds, rounded to the nanosecond."""
     return round(float(nanoseconds) / 1e6, 6)
 
 
@@ -165,7 +167,7 @@ def _whole_run(recording: tables.Recording) -> Steps:
     processes = recording.processes.sort(pl.col("role") != "main", "process")
     process, first, last = processes.select("process", "first_ns", "last_ns").row(0)
     threads = recording.threads.filter(pl.col("process") == process)
-    # the first thread to record is the one that started the session, which has the pid as its native id
+    # the first thread to record started the session; its native id is the pid
     threads = threads.sort(pl.col("native_tid") != process, "thread")
     thread = int(threads["thread"][0]) if threads.height else 0
     row = {

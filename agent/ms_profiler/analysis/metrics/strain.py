@@ -1,6 +1,6 @@
 """Find causes of slow steps in the machine: other programs, a limit of the control group, swapping.
 
-Both all steady steps together and the slow ones among them are examined.
+The steady steps are examined together, and the slow steps among them separately.
 """
 
 from dataclasses import dataclass
@@ -16,20 +16,22 @@ from ms_profiler.store.host_metrics import SAMPLE
 
 BUSY, THROTTLED, SWAPPING = "busy machine", "throttled", "swapping"
 
-#: a step is slow if it takes so many times the median step; it is judged alone if it is as long as so many samples
+#: a step is slow if it takes at least `SLOW` times the median step, and at least `SAMPLES` times the time between two
+#: samples
 SLOW: Final = 1.5
 SAMPLES: Final = 2
-#: share of the steps that a cause has to take, and share of the extra time of slow steps
+#: a cause of all steps counts if it takes at least this share of their time
 SOME: Final = 0.1
-#: part of all steps in which the stepping thread waits for a processor, from which on others are the cause: on a
-#: virtual machine beside others a balanced job waited for 12 %
+#: other programs are the cause if the stepping thread waits for a processor in this part of all steps: on a shared
+#: virtual machine, a job without this problem waited in 12 %
 CROWDED: Final = 0.2
+#: a cause of slow steps counts if it takes at least this share of their extra time
 EXPLAINS: Final = 0.4
-#: share of the periods in which the control group is throttled, from which on the limit is named as cause
+#: the limit of the control group is the cause if it throttled the group in this share of the periods
 OFTEN: Final = 0.1
-#: number of processors used by other processes from which on these are named as cause
+#: other processes are the cause if they use this number of processors
 OTHERS: Final = 0.25
-#: major page faults a second, and bytes a second that are swapped, from which on a job swaps
+#: a job swaps if it has this many major page faults a second, and the machine swaps this many bytes a second
 FAULTS: Final = 100.0
 SWAPPED: Final = float(1 << 20)
 
@@ -40,19 +42,20 @@ class Strain:
 
     Attributes:
         cause: the name of the cause.
-        share: the share of the steps that it takes.
-        steps: the rows of the slow steps that it explains; empty where it affects all steps.
+        share: the share of the steps' time that it takes.
+        steps: the rows of the slow steps that it explains; empty if it affects all steps.
         slower: the length of these steps as a multiple of the median step.
         waits: the share of these steps in which the stepping thread waited for a processor; None where not known.
-        own: processors that the job used.
-        others: the processors that other processes used; None where not known.
-        stolen: processors that other virtual machines used.
-        processors: the processors of the machine.
+        own: mean number of processors that the job used.
+        others: mean number of processors that other processes used; None if unknown.
+        stolen: mean number of processors that other virtual machines used.
+        processors: number of processors of the machine.
         throttled: the share of the periods in which the control group was throttled.
         quota: the processors that the control group may use; None where not known.
-        faults: major page faults of the job, by the second.
-        swapped: bytes swapped in and out by the machine, by the second.
-        stalled: the share of the steps in which some task waited for memory, or for disks, whichever is larger.
+        faults: major page faults of the job per second.
+        swapped: bytes that the machine swapped in and out, per second.
+        stalled: the share of the steps' time in which some task waited for memory, or the same share for disks if it is
+            larger.
     """
 
     cause: str
@@ -85,18 +88,18 @@ class _Load:
         self.length = (during["end_ns"] - during["start_ns"]).cast(pl.Float64) / 1e9
         own = known.filter(pl.col("process") == steps.process)
 
-        def told(*metrics: names.Metric) -> pl.Series | None:
+        def counted(*metrics: names.Metric) -> pl.Series | None:
             return host_load.amounts(own, metrics, during)
 
         def sure(*metrics: names.Metric) -> pl.Series:
-            found = told(*metrics)
+            found = counted(*metrics)
             return pl.zeros(during.height, pl.Float64, eager=True) if found is None else found
 
         # processor time of all processes of the job
         used = host_load.amounts(known, (names.USER, names.SYSTEM), during)
         self.own = sure() if used is None else used
-        busy = told(*names.BUSY, *names.INTERRUPTS)
-        # each rank has a result of its own, and those on this machine use about as much as this one
+        busy = counted(*names.BUSY, *names.INTERRUPTS)
+        # the processes of other ranks have separate results; each rank on this machine uses about as much as this rank
         ranks = max(recording.info.world_size, 1)
         self.others = None if busy is None else (busy - self.own * ranks).clip(0)
         self.stolen = sure(names.STOLEN)
@@ -104,7 +107,7 @@ class _Load:
         self.periods, self.throttled = sure(names.PERIODS), sure(names.THROTTLED)
         self.faults, self.swapped = sure(names.MAJOR), sure(names.SWAP_IN, names.SWAP_OUT)
         self.stalled, self.waited = (sure(names.PRESSURE[kind][0]) for kind in ("memory", "io"))
-        self.quota, self.period = told(names.QUOTA), told(names.PERIOD)
+        self.quota, self.period = counted(names.QUOTA), counted(names.PERIOD)
         cells = scheduling.cells(recording.looks, steps.process, steps.thread)
         self.known = bool(cells["queued_ns"].is_not_null().any())
         self.queued = _queued(cells, during)
@@ -158,7 +161,7 @@ def strains(recording: tables.Recording, steps: Steps, rows: list[int], others: 
     Args:
         recording: the run.
         steps: the steps in use.
-        rows: the rows of the steady ones.
+        rows: the rows of the steady steps.
         others: whether other programs are known to keep the processors busy.
     """
     during = steps.table.with_row_index("row").filter(pl.col("row").is_in(rows)).sort("start_ns")
@@ -175,18 +178,18 @@ def strains(recording: tables.Recording, steps: Steps, rows: list[int], others: 
     usual = _causes(load, ~slow, (), 1.0, others)
     if usual or not slow.any():
         return _causes(load, every, (), 1.0, others) if slow.any() else usual
-    told = tuple(during["row"].filter(slow).to_list())
-    return _causes(load, slow, told, float(load.length.filter(slow).mean() or 0) / median, True)  # type: ignore[arg-type]
+    slow_rows = tuple(during["row"].filter(slow).to_list())
+    slower = float(load.length.filter(slow).mean() or 0) / median  # type: ignore[arg-type]
+    return _causes(load, slow, slow_rows, slower, True)
 
 
 def _causes(load: _Load, chosen: pl.Series, rows: tuple[int, ...], slower: float, others: bool) -> list[Strain]:
-    """Return the causes in the chosen steps, each with its share of these steps, or of their extra time where they are
-    slow."""
+    """Return the causes in the chosen steps; in slow steps, a cause counts by its share of their extra time."""
     whole = _sum(load.length, chosen)
     usual = ~chosen
 
     def more(amount: pl.Series) -> float:
-        """Return the amount in the chosen steps in excess of the other steps' amount for the same time."""
+        """Return by how much the chosen steps' amount exceeds the mean amount of as many other steps."""
         others = amount.filter(usual)
         each = float(others.sum()) / max(len(others), 1)
         return _sum(amount, chosen) - each * len(rows)
@@ -200,7 +203,7 @@ def _causes(load: _Load, chosen: pl.Series, rows: tuple[int, ...], slower: float
         found.append(load.strain(BUSY, queued / whole, chosen, rows, slower))
     swaps = _sum(load.faults, chosen) >= FAULTS * whole and _sum(load.swapped, chosen) >= SWAPPED * whole
     if swaps:
-        # the kernel counts few of the waits for swapping as waits for memory, and none of its other cost
+        # the system counts few of the waits for swapping as waits for memory, and none of the other costs of swapping
         share = more(load.length) if rows else max(_sum(load.stalled, chosen), _sum(load.waited, chosen))
         found.append(load.strain(SWAPPING, share / whole, chosen, rows, slower))
     return sorted(found, key=lambda item: -item.share)

@@ -39,7 +39,7 @@ PARTS: Final = (_IMPORT, SET_UP, STEPS, *_SPANS, NETWORK, BETWEEN, AFTER, OTHER,
 
 
 def stretches(recording: tables.Recording) -> pl.DataFrame:
-    """Cut the time of each process that has steps into parts; those of the first one cover the whole run.
+    """Cut the time of each process that has steps into parts; the parts of the first process cover the whole run.
 
     Args:
         recording: the run.
@@ -97,7 +97,7 @@ def _of_process(recording: tables.Recording, steps: Steps, run: tuple[int, int] 
     calls = _calls(spans, _joined(sets, STEPS, *LOOPS), recording.names)
     sets[NETWORK] = calls.filter(~pl.col("evaluating"))
     sets[EVALUATION] = intervals.union(pl.concat([sets[EVALUATION], calls.filter("evaluating")], how="diagonal"))
-    # the thread that trains may have been made after the imports
+    # imports of all threads count: the thread that trains may have started after the imports
     sets[_IMPORT] = _spans(here, Category.IMPORT)
     sets["away"] = _interval(*run) if run else sets["run"]
     cut = phases.line(spans, sets).filter(pl.col("away") > 0)
@@ -114,8 +114,8 @@ def _of_process(recording: tables.Recording, steps: Steps, run: tuple[int, int] 
     skipped = _skipped(cut, known)
     outside = pl.when(skipped).then(pl.lit(UNRECORDED)).otherwise(place)
     known_as = {"run": pl.col("run") == 0, **{name: pl.col(name) > 0 for name in (STEPS, *_SPANS, NETWORK, _IMPORT)}}
-    told = [pl.when(holds).then(pl.lit(AWAY if name == "run" else name)) for name, holds in known_as.items()]
-    part = pl.coalesce(*told, outside)
+    named = [pl.when(holds).then(pl.lit(AWAY if name == "run" else name)) for name, holds in known_as.items()]
+    part = pl.coalesce(*named, outside)
     unknown = (pl.col("unrecorded") > 0) | (part == UNRECORDED)
     return cut.select(
         pl.lit(steps.process, pl.UInt32).alias("process"),
@@ -127,7 +127,7 @@ def _of_process(recording: tables.Recording, steps: Steps, run: tuple[int, int] 
 
 
 def _skipped(cut: pl.DataFrame, steps: pl.DataFrame) -> pl.Series:
-    """Return whether each piece lies before an unrecorded step, or after all steps if the last one was not recorded."""
+    """Return whether each piece lies before an unrecorded step, or after all steps if the last step is unrecorded."""
     if steps.is_empty():
         return pl.repeat(False, cut.height, eager=True)
     row = steps["end_ns"].search_sorted(cut["start_ns"], side="right").clip(upper_bound=steps.height - 1)
@@ -135,7 +135,7 @@ def _skipped(cut: pl.DataFrame, steps: pl.DataFrame) -> pl.Series:
 
 
 def _calls(spans: pl.DataFrame, known: pl.DataFrame, names: pl.Series) -> pl.DataFrame:
-    """Return the intervals of consecutive calls of a network, where nothing else is known.
+    """Return the intervals of consecutive calls of a network, outside of the intervals in `known`.
 
     Args:
         spans: the spans of the stepping thread.

@@ -12,12 +12,12 @@ from ms_profiler.analysis.metrics.stack_tree import Function
 from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.analysis.model import tables
 
-#: smallest growth, in bytes and as a part of the memory before it: tensors are counted exactly
+#: smallest growth, in bytes and as a part of the memory before it; it can be small, because tensors are counted exactly
 LEAST: Final = 1 << 20
 LEAST_PART: Final = 0.01
-#: part of the sampled steps in which an owner of growth takes memory that is not given back
+#: smallest part of the sampled steps in which the owner of growth allocates memory that is not released
 MOST_STEPS: Final = 0.6
-#: part of the blocks that are not given back from which on their owner is named
+#: an owner is named if it allocated this part of the blocks that are not released
 NAMED: Final = 0.2
 
 
@@ -30,8 +30,8 @@ class Owner:
         module: path of the module; None where it is not known.
         phase: phase of the steps; None outside of all phases.
         per_step: bytes per step.
-        share: the share of all bytes that were allocated in these steps and not released.
-        place: function and line of the script that allocated them; empty where that was not recorded.
+        share: the share in all bytes that were allocated in these steps and not released.
+        place: function and line of the script that allocated the memory; empty if they were not recorded.
     """
 
     operator: str | None
@@ -43,7 +43,7 @@ class Owner:
 
 
 def found(recording: tables.Recording, used: Steps, compiled: list[int]) -> Growth | None:
-    """Return the memory of tensors that each step adds; None if there is no evident growth, or if it is not known.
+    """Return the memory of tensors that each step adds; None if no growth is evident, or if the memory is not known.
 
     Args:
         recording: the run.
@@ -60,8 +60,8 @@ def found(recording: tables.Recording, used: Steps, compiled: list[int]) -> Grow
 def owner(blocks: pl.DataFrame, leak: Growth, used: Steps, recording: tables.Recording) -> Owner | None:
     """Return the code that allocated most of the memory which is not released; None if it is not known.
 
-    It is an operator in a module that allocated memory in most of the sampled steps; the memory was still in use at the
-    end of the last step.
+    This code is an operator in a module. It allocated memory in most of the sampled steps, and this memory was still in
+    use at the end of the last of them.
 
     Args:
         blocks: the result of `tensor_owners.owned`.
@@ -96,11 +96,11 @@ def owner(blocks: pl.DataFrame, leak: Growth, used: Steps, recording: tables.Rec
 def _place(blocks: pl.DataFrame, places: pl.DataFrame, names: pl.Series) -> str:
     """Return the innermost function of the script that allocated most of the blocks, and its line."""
     rows = blocks.select("address", "allocated_ns").join(places, on=["address", "allocated_ns"])
-    told = rows.select("address", "allocated_ns", "depth", "line").with_columns(
+    frames = rows.select("address", "allocated_ns", "depth", "line").with_columns(
         names.gather(rows["function"]).alias("function"), names.gather(rows["file"]).alias("file")
     )
     own = pl.col("file").map_elements(lambda file: Function("", file, 0).own, pl.Boolean)
-    first = told.filter(own).sort("depth").unique(["address", "allocated_ns"], keep="first", maintain_order=True)
+    first = frames.filter(own).sort("depth").unique(["address", "allocated_ns"], keep="first", maintain_order=True)
     counts = first.group_by("function", "file", "line").len().sort("len", "line", descending=[True, False])
     if counts.is_empty():
         return ""
@@ -109,11 +109,11 @@ def _place(blocks: pl.DataFrame, places: pl.DataFrame, names: pl.Series) -> str:
 
 
 def words(leak: Growth | None, blocks: Callable[[], pl.DataFrame], used: Steps, recording: tables.Recording) -> str:
-    """Return words about the origin of growing memory, to follow its numbers; empty where tensors do not grow.
+    """Return text about the origin of growing memory, to append to its numbers; empty if tensors do not grow.
 
     Args:
         leak: the growth.
-        blocks: returns the result of `tensor_owners.owned`.
+        blocks: a function that returns the result of `tensor_owners.owned`.
         used: the steps in use.
         recording: the run.
     """
@@ -121,7 +121,7 @@ def words(leak: Growth | None, blocks: Callable[[], pl.DataFrame], used: Steps, 
         return ""
     found = owner(blocks(), leak, used, recording)
     if found is None:
-        return "; its origin is unknown: no operator allocated memory in most steps that is still in use"
+        return "; its origin is unknown: no operator allocated, in most of the steps, memory that is still in use"
     where = f" in {found.module}" if found.module else ""
     during = f" ({found.phase})" if found.phase not in (None, phases.OTHER) else ""
     line = f", called from {found.place}" if found.place else ""

@@ -2,8 +2,8 @@
 
 A block whose address the job noted is a parameter, a gradient or optimizer state. The kind of any other block follows
 from the moment of its allocation. In a forward pass it is an activation. In a backward pass it is a gradient if it is
-still in use at the end of the pass, and likewise optimizer state in an optimizer's step. While a batch is made or
-fetched, it is an input.
+still in use at the end of the pass. In an optimizer's step it is optimizer state if it is still in use at the end of
+the step. Blocks that are allocated while a batch is made or fetched are inputs.
 """
 
 from dataclasses import dataclass
@@ -20,16 +20,16 @@ from ms_profiler.store import layout
 from ms_profiler.store.format import Category
 from ms_profiler.store.names import GRADIENT, STATE
 
-#: further kinds
+#: kinds of blocks, besides the kinds that the job notes
 ACTIVATION: Final = "activations"
 TEMPORARY: Final = "temporaries"
 INPUT: Final = "inputs"
 OTHER: Final = "other"
 #: columns that are added to `tables.BLOCKS`
 OWNED: Final = pl.Schema({"operator": pl.String, "phase": pl.String, "module": pl.String, "kind": pl.String})
-#: operators that only take memory, for the operator around them
+#: operators that only allocate memory; the operator around such an operator counts instead
 _EMPTY: Final = r"^aten::(new_)?(empty|resize_|set_|clone|zeros|zero_|_to_copy|to|contiguous)(_\w+)?$"
-#: part of the bytes of a module that an inner module has, from which on the inner one is named
+#: an inner module is named instead of the module around it if it has more than this part of the outer module's bytes
 MOST_OF: Final = 0.5
 
 
@@ -38,7 +38,7 @@ class Peak:
     """The moment at which most memory was in use.
 
     Attributes:
-        time_ns: the moment.
+        time_ns: the time of this moment.
         allocated: bytes in use.
         step: number of the step around it; None outside of all steps.
         owners: `kind`, `module`, `bytes`, the largest first.
@@ -58,8 +58,11 @@ class Peak:
 
     @property
     def largest(self) -> tuple[str, str | None, str | None, int] | None:
-        """Return the kind with most bytes, the innermost module with most of these, or else the operator with most of
-        them, and its bytes; None if nothing is known.
+        """Return the largest owner of the memory; None if nothing is known.
+
+        The result is a kind, a module, an operator, and their bytes. The kind is the kind with most bytes. The module
+        is the innermost module that holds most of these bytes, and the operator is None. If no module holds most of
+        them, the module is None, and the operator is the operator that allocated most of them; None if there is none.
         """
         kinds = self.kinds
         if kinds.is_empty():
@@ -116,7 +119,7 @@ def owned(
 
 
 def operators(blocks: pl.DataFrame, spans: pl.DataFrame, names: pl.Series) -> pl.Series:
-    """Return the name of the operator that took each block; null outside of all operators.
+    """Return the name of the operator that allocated each block; null outside of all operators.
 
     It is the innermost operator around the allocation that does more than allocate memory.
 
@@ -129,17 +132,17 @@ def operators(blocks: pl.DataFrame, spans: pl.DataFrame, names: pl.Series) -> pl
     rows = rows.filter(pl.col("category") == Category.OP).sort("start_ns")
     wanted = blocks.select("process", "thread", "allocated_ns").with_row_index("block").drop_nulls()
     joined = wanted.sort("allocated_ns").join_asof(
-        rows, left_on="allocated_ns", right_on="start_ns", by=["process", "thread"]
+        rows, left_on="allocated_ns", right_on="start_ns", by=["process", "thread"], check_sortedness=False
     )
     place, times = joined["span"], joined["allocated_ns"]
     ends, parents, texts = spans["end_ns"], spans["parent"], names.gather(spans["name"])
     plain = texts.str.contains(_EMPTY)
-    while True:  # the innermost operator that had not ended
+    while True:  # go outwards to the innermost operator that had not ended
         ended = (ends.gather(place) <= times).fill_null(False)
         if not ended.any():
             break
         place = pl.select(pl.when(ended).then(parents.gather(place)).otherwise(place)).to_series()
-    while True:  # the operator that it worked for
+    while True:  # go outwards to the operator for which it allocated memory
         around = parents.gather(place)
         outer = (plain.gather(place) & around.is_not_null()).fill_null(False)
         if not outer.any():
@@ -152,7 +155,7 @@ def operators(blocks: pl.DataFrame, spans: pl.DataFrame, names: pl.Series) -> pl
 
 
 def _placed(recording: tables.Recording, process: int, blocks: pl.DataFrame) -> pl.DataFrame:
-    """Return the kind and the module of blocks that contain a noted tensor; null for the others."""
+    """Return the kind and the module of blocks that contain a tensor that the job noted; null for other blocks."""
     folder = layout.process_dir(recording.directory, process)
     places = tensor_places.read(folder, recording.clock, recording.counts)
     rows = blocks.select("address", "size", "allocated_ns", "released_ns").with_row_index("block")
@@ -166,7 +169,7 @@ def _placed(recording: tables.Recording, process: int, blocks: pl.DataFrame) -> 
     if not parts:
         nothing = pl.Series([None] * blocks.height, dtype=pl.String)
         return pl.DataFrame({"kind": nothing, "module": nothing})
-    # a gradient may have the place of a parameter's block only after that was released
+    # the first note counts: a gradient can have the address of a parameter's block only after this block was released
     found = pl.concat(parts).unique("block", keep="first", maintain_order=True).select("block", "kind", "module")
     return rows.select("block").join(found, on="block", how="left", maintain_order="left").drop("block")
 
@@ -177,7 +180,7 @@ def _alive(time_ns: int) -> pl.Expr:
 
 
 def _by_moment(blocks: pl.DataFrame, spans: pl.DataFrame, used: Steps) -> pl.Series:
-    """Return the kinds of blocks by the phases in which they were taken.
+    """Return the kinds of blocks by the phases in which they were allocated.
 
     Args:
         blocks: `tables.BLOCKS` and `phase`.

@@ -18,8 +18,8 @@ class Totals:
         steps: the steps in use.
         spans: the spans of modules and operators, by `name` and `category`: `count`, `total_ns` and `self_ns`.
         stream: the kernels.
-        phases: time of each phase in all steps, ns, and its standard error, None if unknown; they add up to the time of
-            the steps.
+        phases: time of each phase in all steps, in ns, and its standard error, None if unknown. The times of all phases
+            add up to the time of the steps.
     """
 
     steps: Steps
@@ -32,7 +32,7 @@ class Totals:
         return self.spans.filter(pl.col("category") == category).drop("category")
 
     def kernels(self, by: str) -> pl.DataFrame | None:
-        """Return `count` and `total_ns` of kernels by `name`; None where the kernels of all steps were recorded.
+        """Return estimates of kernels' `count` and `total_ns` by `name`; None if all steps' kernels were recorded.
 
         Args:
             by: "type", "full_name", "module" or "part"; kernels without a known value are left out.
@@ -52,7 +52,7 @@ def totals(steps: Steps, spans: pl.DataFrame, stream: Stream, pieces: pl.DataFra
 
     Args:
         steps: the steps in use.
-        spans: the spans of `operators.self_times`, or sums of all of them by `place`.
+        spans: the spans of `operators.self_times`, or the sums of all these spans by `place`.
         stream: the kernels.
         pieces: the pieces of `phases.pieces`.
     """
@@ -61,8 +61,8 @@ def totals(steps: Steps, spans: pl.DataFrame, stream: Stream, pieces: pl.DataFra
     sums = spans if "place" in spans.columns else sampling.sum_up(spans, steps)
     times = phases.by_step(pieces).rename({"step": "row", "duration_ns": "ns"})
     found = sampling.estimate(times, ["phase"], ["ns"], steps)
-    # the time of all steps is known, and the extra time of sampled steps is no part of it: so this is a ratio estimate
-    # (Cochran, Sampling Techniques, 6.1)
+    # recording lengthens the sampled steps, so the estimate exceeds the time of all steps. That time is known, and the
+    # estimate is scaled to it: this is a ratio estimate (Cochran, Sampling Techniques, 6.1)
     ratio = float(steps.table["duration_ns"].sum()) / max(float(found["ns"].sum()), 1.0)
     found = found.with_columns(pl.col("ns", "ns_error") * ratio)
     return Totals(

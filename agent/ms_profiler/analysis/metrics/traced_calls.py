@@ -1,5 +1,6 @@
 """Traced calls of Python functions: their nesting, and the time of each function."""
 
+from array import array
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,10 +13,10 @@ from ms_profiler.analysis.metrics.stack_tree import Function
 from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.streams.nesting import nest
 
-#: number of functions in a summary, and in a part of a step
+#: largest number of functions that are listed in a summary, and for a part of a step
 ROWS: Final = 20
 PART_ROWS: Final = 12
-#: largest number of calls that are drawn, the longest ones
+#: largest number of calls that a timeline draws: the longest calls
 DRAWN: Final = 1_000_000
 
 
@@ -80,8 +81,10 @@ class Calls:
 
     @cached_property
     def lanes(self) -> tuple[pl.DataFrame, list[str]]:
-        """Return one timeline lane for each thread: `lane`, `name`, `start_ns`, `end_ns`, and the label of each
-        lane."""
+        """Return the content of the timeline's lanes, `lane`, `name`, `start_ns`, `end_ns`, and the label of each lane.
+
+        Each thread has one lane.
+        """
         drawn = self.table
         if drawn.height > DRAWN:
             drawn = drawn.sort("duration_ns", descending=True).head(DRAWN).sort("row")
@@ -95,7 +98,10 @@ class Calls:
 
     @cached_property
     def paths(self) -> tuple[list[int], list[tuple[int, int]]]:
-        """Return the path of each call, and for each path its parent (-1 without) and its last function."""
+        """Return the number of each call's path, and the paths by number.
+
+        A path is the number of the path of the caller (-1 for none) and the number of the called function.
+        """
         known: dict[tuple[int, int], int] = {}
         of: list[int] = []
         for parent, function in self.table.select("parent", "function").iter_rows():
@@ -112,11 +118,11 @@ class Calls:
         return found[::-1]
 
     def sums(self) -> list[dict[str, Any]]:
-        """Return the functions with most own time; a recursive call counts once in the total time."""
+        """Return the functions with most self time; a directly recursive call counts once in the total time."""
         table = self.table
         around = table["function"].gather(table["parent"])
-        # of directly nested calls of one function only the outermost counts; through other functions it counts again,
-        # as in cProfile
+        # if a function calls itself directly, only the outermost call counts; if it calls itself through other
+        # functions, the inner call counts again, as in cProfile
         table = table.with_columns(outer=around.ne_missing(table["function"]))
         made = table.group_by("function").agg(
             (~pl.col("resumed")).sum().alias("calls"),
@@ -139,7 +145,7 @@ class Calls:
         return {"function": function.name, "file": function.file, "line": function.line}
 
     def segments(self, own: pl.DataFrame) -> Iterator[tuple[int, int, int]]:
-        """Yield the intervals with the innermost call of a thread: begin, end, and its row in `table`.
+        """Yield intervals with one innermost call of a thread each: begin, end, and the row of the call in `table`.
 
         Args:
             own: the result of `of_thread`.
@@ -189,8 +195,7 @@ class Calls:
 
     @cached_property
     def _scripts(self) -> list[int | None]:
-        """Return for each path its innermost function of the script's own code; None if the path ends with such a
-        function."""
+        """Return the innermost function of the script on each path; None if the path ends with this function."""
         own = [function.own for function in self.functions]
         inner: list[int | None] = []
         for around, function in self.paths[1]:
@@ -211,29 +216,30 @@ class Calls:
         ]
         return {"name": name, "time_us": round(whole / 1e3, 3), "rows": rows}
 
-    def stacks_at(self, process: int, thread: int, times: pl.Series) -> list[str]:
-        """Return the stack of a thread at some times as text, the innermost function first; empty if none runs.
+    def paths_at(self, process: int, thread: int, times: pl.Series) -> pl.Series:
+        """Return the path of the innermost call of a thread at some times, Int64; null where no traced function runs.
 
         Args:
             process: pid.
             thread: its number.
             times: the times, Int64.
         """
-        segments = list(self.segments(self.of_thread(process, thread)))
-        starts = [segment[0] for segment in segments]
-        texts: dict[int, str] = {}
-        found = []
+        # arrays, because a job has millions of calls, and a tuple takes 150 bytes
+        starts, ends, paths = array("q"), array("q"), array("q")
         of = self.paths[0]
-        for time in times:
-            at = bisect_right(starts, time) - 1
-            if at < 0 or time >= segments[at][1]:
-                found.append("")
-                continue
-            path = of[segments[at][2]]
-            if path not in texts:
-                texts[path] = ";\r\n".join(_line(self.functions[number]) for number in reversed(self.path(path)))
-            found.append(texts[path])
-        return found
+        for start, end, row in self.segments(self.of_thread(process, thread)):
+            starts.append(start)
+            ends.append(end)
+            paths.append(of[row])
+        until, path = pl.Series(ends, dtype=pl.Int64), pl.Series(paths, dtype=pl.Int64)
+        at = pl.Series(starts, dtype=pl.Int64).search_sorted(times, side="right").cast(pl.Int64) - 1
+        table = pl.DataFrame({"time": times, "at": at}).with_columns(at=pl.when(pl.col("at") >= 0).then("at"))
+        inner = table.select("time", until=until.gather(table["at"]), path=path.gather(table["at"]))
+        return inner.select(pl.when(pl.col("time") < pl.col("until")).then("path")).to_series()
+
+    def stack(self, number: int) -> str:
+        """Return a path as text, the innermost function first."""
+        return ";\r\n".join(_line(self.functions[function]) for function in reversed(self.path(number)))
 
 
 def _line(function: Function) -> str:

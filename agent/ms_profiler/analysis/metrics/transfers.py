@@ -1,9 +1,9 @@
 """Divide exchanges with other ranks by their parts: copies, reductions, notifications, waits.
 
 Source of the formulas: CANN's open analysis of HCCL (its communication and communication matrix parsers), checked
-against files of torch_npu on NPUs. An exchange runs on parallel planes; its times are those of one plane, its bytes
-those of all. A copy over RDMA consists of several tasks, whose bounds these records lack: an exchange with such copies
-is left out.
+against files of torch_npu on NPUs. An exchange runs on parallel planes. Its times are the times of one plane, and its
+bytes are the bytes of all planes. A copy over RDMA consists of several tasks, and these records do not show where it
+begins and ends. So an exchange with such copies is left out.
 """
 
 from typing import Final
@@ -17,7 +17,7 @@ _CARRIERS: Final = ("Memcpy", "Reduce_Inline")
 _WAIT: Final = "Notify_Wait"
 _RDMA: Final = "RDMA"
 _BY_CHIP: Final = "SDMA"
-#: packets of more megabytes than this are large, by link
+#: a packet of more megabytes than this is large
 LARGE_MB: Final = 32
 #: columns that identify an exchange
 KEY: Final = ["group", "exchange_ns"]
@@ -25,14 +25,14 @@ _LENGTH: Final = (pl.col("end_ns") - pl.col("start_ns")).alias("length_ns")
 
 
 def known(transfers: pl.DataFrame) -> pl.DataFrame:
-    """Return the measurable parts of the exchanges, with `link` LOCAL for parts that do not leave the chip.
+    """Return the parts of the exchanges without RDMA; `link` is LOCAL for parts that do not leave the chip.
 
     Args:
         transfers: `tables.TRANSFERS`.
     """
     remote = transfers.filter(pl.col("transport") == _RDMA).select(KEY).unique()
     inside = (pl.col("link") == "ON_CHIP") | pl.col("target").is_null() | (pl.col("target") == pl.col("source"))
-    # a wider bus of the same kind
+    # HCCS_SW is a wider bus of the same kind as HCCS
     link = pl.when(inside).then(pl.lit(LOCAL)).otherwise(pl.col("link").replace("HCCS_SW", "HCCS"))
     carries = pl.col("kind").is_in(_CARRIERS) & (pl.col("transport") == _BY_CHIP)
     return (
@@ -45,8 +45,9 @@ def known(transfers: pl.DataFrame) -> pl.DataFrame:
 def times(parts: pl.DataFrame) -> pl.DataFrame:
     """Return the parts of the time of each exchange, in nanoseconds.
 
-    transit = sum over the copies to other ranks of the main plane; wait = sum over its waits; synchronization = those
-    of them before its first such copy. The main plane is the only one, or 1: the copies of plane 0 stay on the chip.
+    Only the main plane counts: the only plane, or plane 1, because the copies of plane 0 stay on the chip. transit =
+    sum over the copies to other ranks; wait = sum over the waits; synchronization = sum over the waits before the first
+    copy to another rank.
 
     Args:
         parts: the parts of `known`.

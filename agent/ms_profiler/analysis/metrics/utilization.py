@@ -10,9 +10,9 @@ class Workload:
     """The work of a step; None where the user did not state it.
 
     Attributes:
-        flops_per_step: floating-point operations that the model needs a step, without recomputation.
-        peak_flops: operations a second that the device can do.
-        tokens_per_step: tokens, or samples, of a step.
+        flops_per_step: floating-point operations that the model needs per step, without recomputation.
+        peak_flops: floating-point operations per second that the device can do.
+        tokens_per_step: number of tokens, or samples, per step.
     """
 
     flops_per_step: float | None = None
@@ -41,9 +41,9 @@ class Utilization:
     """The utilization; None where a number is missing.
 
     Attributes:
-        flops_per_second: the floating-point operations a second that the job reaches.
+        flops_per_second: the floating-point operations per second that the job reaches.
         mfu: model FLOPs utilization, a share.
-        tokens_per_second: the tokens a second that the job reaches.
+        tokens_per_second: the tokens per second that the job reaches.
     """
 
     flops_per_second: float | None
@@ -54,9 +54,10 @@ class Utilization:
 def reached(workload: Workload, mean_ms: float | None) -> Utilization:
     """Return the utilization that the job reaches.
 
-    flops per second = flops per step / seconds per step; MFU = flops per second / peak, which is observed throughput
-    over the theoretical maximum (Chowdhery et al., PaLM, 2022, appendix B); tokens per second = tokens per step /
-    seconds per step.
+    - flops per second = flops per step / seconds per step.
+    - MFU = flops per second / peak flops: observed throughput over the theoretical maximum (Chowdhery et al., PaLM,
+      2022, appendix B).
+    - tokens per second = tokens per step / seconds per step.
 
     Args:
         workload: the user's statement about the work of this process.

@@ -11,11 +11,11 @@ from ms_profiler.analysis.model import tables
 from ms_profiler.store.format import Category, StepSource
 from ms_profiler.store.run_info import RunInfo
 
-#: a compilation that takes this part of the run is the finding
+#: compiling is the finding if it takes this part of the run
 COMPILE_SHARE = 0.5
-#: waiting that takes this part of a step is the finding, although more time is spent computing
+#: waiting is the finding if it takes this part of a step, even if computing takes more
 WAIT_SHARE = 0.2
-#: the whole to which the share of a primitive refers
+#: name of the time to which the share of a primitive refers
 _KERNELS = "kernel time"
 #: a primitive that takes this part of the kernel time is named
 KERNEL_SHARE = 0.2
@@ -32,7 +32,7 @@ _WAITS = {
     bounds.GARBAGE: "is garbage collection by Python",
     bounds.BLOCKED: "is spent asleep or blocked",
 }
-#: further parts that may be the largest
+#: further parts that may be the largest part -> words in the sentence
 _REST = {
     bounds.COMPILE: "compiles",
     bounds.LAUNCH: "goes into launching operators",
@@ -40,11 +40,11 @@ _REST = {
     bounds.UNKNOWN: "is in code that ms-profiler does not measure",
     bounds.RUNNABLE: "waits for a processor",
 }
-#: parts that occur on a device only
+#: parts that occur only on a device -> words in the sentence
 _GAPS = {critical_path.GAP: "is gaps before kernels that were launched already"}
-#: without a device, a read waits for threads that compute
+#: words for reads of values without a device: such a read waits for threads that compute
 _READS_OF_HOST = "waits for values of tensors"
-#: states of a device: the name as a phase, and the words in the sentence
+#: state of a device -> its name as a phase, and its words in the sentence
 _STATES = {
     "computing": ("computing", "is spent computing"),
     "not_overlapped": (NAMES[Category.COMMUNICATION], _WAITS[NAMES[Category.COMMUNICATION]]),
@@ -63,7 +63,8 @@ class Finding:
 
     Attributes:
         kind: a phase, or "nothing".
-        share: the share of the run for "compile", of the steady steps otherwise.
+        share: for "compile" the share in the run, otherwise the share in the steady steps.
+        sentence: the finding as a sentence with its numbers.
     """
 
     kind: str
@@ -92,11 +93,11 @@ def finding(
         within: the result of `within`.
         shares: the shares of `phases.shares`.
         source: source that decides where a step ends.
-        steps: recorded steps.
+        steps: number of recorded steps.
         compile_ns: time in which something was compiled.
-        before_ns: from the start of the run to the end of the last compilation; 0 when none was.
+        before_ns: time from the start of the run to the end of the last compilation; 0 if nothing was compiled.
         run_ns: duration of the run.
-        kernels: the kernels of `kernels.by_type`, where there are any.
+        kernels: the result of `kernels.by_type`; None without kernels.
         device: whether the job computes on a device.
         queued: the result of `kernels.queued`, if the host runs ahead of the kernels that it queued.
         outside: the result of `outside`.
@@ -115,12 +116,12 @@ def finding(
     phases = dict(shares.select("phase", "steady_share").iter_rows())
     inside = {phase: share for phase, share in phases.items() if phase != OTHER and share > 0}
     known = inside or any(parts.get(part, 0.0) for part in (bounds.COMPUTING, bounds.LAUNCH))
-    # where a run has no steps, the table of the whole run shows its time outside of operators
+    # a run without steps gets no finding about time outside of operators: the table of the whole run shows this time
     if not steps or not ranked or (whole and (not known or ranked[0][0] == bounds.UNKNOWN)):
         return Finding("nothing", 0.0, "No step was recorded.")
     if not known and ranked[0][0] == bounds.UNKNOWN:
         return Finding("nothing", 0.0, "Nothing inside the steps was recorded.")
-    # on a busy machine, the threshold applies to the rest of the time
+    # waiting for a processor is left out of the time to which the threshold applies
     least = WAIT_SHARE * (1 - parts.get(bounds.RUNNABLE, 0.0))
     waits = [(part, share) for part, share in ranked if part in _WAITS and share >= least]
     part, share = (waits or ranked)[0]
@@ -146,7 +147,7 @@ def finding(
 
 
 def within(moments: pl.DataFrame) -> dict[str, str]:
-    """Return for each part of a step the phase that contains more than half of it, where there is one.
+    """Return, for each part of a step, the phase that contains more than half of the part, if there is one.
 
     Args:
         moments: the result of `bounds.parts`.
@@ -170,9 +171,9 @@ def outside(moments: pl.DataFrame) -> float:
 def of_device(
     device: tables.Device, info: RunInfo, moments: pl.DataFrame, kernels: pl.DataFrame, parts: Mapping[str, float]
 ) -> Finding:
-    """Choose the largest part of the steps on a device: computing, communication alone, copies alone, or nothing.
+    """Choose the largest part of the steps on a device: computing, communication alone, copies alone, or idle time.
 
-    Where the largest part is nothing, the sentence adds the cause of most of the idle time, if there is one.
+    If the largest part is idle time, the sentence adds the cause of most of it, if there is one.
 
     share = sum over the steps of one of these parts / length of the steps on the device.
 
@@ -181,7 +182,7 @@ def of_device(
         info: the run's record.
         moments: the result of `launched_steps.moments`.
         kernels: the kernels of `kernels.by_type`.
-        parts: the parts of `bounds.shares`; empty where they are not known.
+        parts: the parts of `bounds.shares`; empty if unknown.
     """
     processor = info.framework.get("device") == "CPU"
     if device.unread:
@@ -198,13 +199,13 @@ def of_device(
     if kind == "idle":
         leading = _why(parts, share)
     whose = "the time of the steps" if processor else "the device's time"
-    # the processor may run other code than operators in that time
+    # a processor is not idle then: it may run code other than operators
     does = "passes without an operator" if processor and kind == "idle" else _STATES[kind][1]
     return Finding(_STATES[kind][0], share, f"{_percent(share)} of {whose} {does}{leading}.")
 
 
 def _why(parts: Mapping[str, float], idle: float) -> str:
-    """Return the part of the steps to which most of the idle time belongs."""
+    """Return text about the part of the steps that takes most of the idle time; empty if there is no such part."""
     texts = {part: text for part, text in (_WAITS | _REST | _GAPS).items() if part != bounds.COMMUNICATION}
     part = max(texts, key=lambda name: parts.get(name, 0.0))
     share = parts.get(part, 0.0)
@@ -212,7 +213,7 @@ def _why(parts: Mapping[str, float], idle: float) -> str:
 
 
 def _leading(kernels: pl.DataFrame | None) -> str:
-    """Return words about the kernels that take most time."""
+    """Return text about the primitive that takes most of the kernel time; empty if its share is small."""
     if kernels is None or kernels.is_empty() or kernels["ratio"][0] < KERNEL_SHARE:
         return ""
     return _most(kernels)

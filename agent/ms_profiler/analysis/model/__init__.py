@@ -1,1 +1,1 @@
-"""The tables of a recording, and the one place that converts times."""
+"""The tables of a recording, and the clock that converts its times."""

@@ -1,12 +1,12 @@
 """Convert times from CLOCK_MONOTONIC_RAW nanoseconds to nanoseconds since the epoch; no other module does.
 
-An anchor is a pair of both clocks; `offset = REALTIME - RAW`. The system adjusts REALTIME but not RAW, so the offset
-drifts by some 20 ppm (70 ms an hour). Between anchors it is interpolated. An anchor becomes a knot of the line only
-when its offset differs from the last knot's by more than the uncertainty of the two readings. So a short run has one
-constant offset, and its durations stay as measured.
+An anchor is a reading of both clocks at nearly the same moment; `offset = REALTIME - RAW`. The system adjusts REALTIME
+but not RAW, so the offset drifts by some 20 ppm (70 ms an hour). Between anchors the offset is interpolated. An anchor
+becomes a knot of the interpolation only if its offset differs from the last knot's by more than the uncertainty of the
+two readings. So a short run has one constant offset, and its durations stay as measured.
 
-When the wall clock is set during the run, the offset jumps. The jump is reported and removed, so that times continue as
-they began. `from_wall` converts wall-clock times of other sources to these times.
+When someone sets the wall clock during the run, the offset jumps. The jump is reported and removed, so that times
+continue without it. `from_wall` removes the jumps from wall-clock times of other sources.
 """
 
 from collections.abc import Iterable
@@ -17,20 +17,25 @@ import polars as pl
 
 from ms_profiler.store.reader import Anchor
 
-#: largest rate at which adjtime(2) slews, in parts per million; a faster change is a step
+#: largest rate, in parts per million, at which adjtime(2) adjusts the clock gradually; a faster change is a jump
 SLEW_PPM = 500
-#: a smaller jump cannot be told from scheduling noise
+#: a jump smaller than this cannot be distinguished from scheduling noise
 STEP_MINIMUM_NS = 100_000
-#: readings that took longer than this many times the best one are not used
+#: an anchor is not used if its reading took more than this many times as long as the shortest one
 POOR_READING = 10
-#: largest distance of another source's time to the interval that contains it; extrapolation and slewing stay below it
+#: A time from another source may lie this far outside of the interval that should contain it. Errors of extrapolation
+#: and slewing are smaller.
 SLACK_NS = 1_000_000_000
 
 
 @dataclass(frozen=True)
 class WallStep:
-    """A jump of the wall clock: the moment of the time line before which it happened, its size, and the moment after
-    which it happened.
+    """A jump of the wall clock.
+
+    Attributes:
+        at_ns: a moment on the run's time line after the jump.
+        jump_ns: the size of the jump; negative if the clock was set back.
+        after_ns: a moment on the run's time line before the jump.
     """
 
     at_ns: int
@@ -40,11 +45,11 @@ class WallStep:
 
 @dataclass(frozen=True)
 class Clock:
-    """Converts times of one host.
+    """Converts RAW times of one host.
 
     Attributes:
-        knots: (raw, offset) where the offset is known, by time; linear between, constant outside.
-        uncertainty_ns: half width of the worst reading used; None when no pair was recorded.
+        knots: (raw, offset) pairs by time; the offset is linear between two knots and constant outside of all.
+        uncertainty_ns: half the duration of the longest reading in use; None when no anchor was recorded.
         steps: when the wall clock was set during the run.
     """
 
@@ -54,11 +59,11 @@ class Clock:
 
     @classmethod
     def from_anchors(cls, anchors: Iterable[Anchor], fallback: Anchor | None = None) -> "Clock":
-        """Return the clock that runs through `anchors`.
+        """Return the clock that interpolates between `anchors`.
 
         Args:
             anchors: the anchors of all processes of one host, in any order.
-            fallback: a less certain pair, used when there is no anchor.
+            fallback: a less certain anchor, used when `anchors` is empty.
         """
         pairs = sorted(anchors, key=lambda anchor: anchor.raw_ns) or ([fallback] if fallback else [])
         if not pairs:
@@ -68,7 +73,7 @@ class Clock:
         knots = [(good[0].raw_ns, good[0].real_ns - good[0].raw_ns)]
         steps: list[WallStep] = []
         shift = 0  # sum of the jumps so far
-        last = previous = good[0]  # knot, pair
+        last = previous = good[0]  # the anchor of the last knot, and the last anchor
         for pair in good[1:]:
             noise = pair.half_width_ns + last.half_width_ns
             change = pair.real_ns - pair.raw_ns - shift - knots[-1][1]
@@ -83,10 +88,10 @@ class Clock:
         return cls(tuple(knots), max(pair.half_width_ns for pair in good), tuple(steps))
 
     def epoch(self, raw: pl.Series) -> pl.Series:
-        """Convert RAW nanoseconds.
+        """Convert RAW times to nanoseconds since the epoch.
 
-        offset(t) = o_i + (o_i+1 - o_i) * (t - t_i) / (t_i+1 - t_i); only the last term is a floating-point product
-        and it stays below a second, so the result is exact to the nanosecond.
+        offset(t) = o_i + (o_i+1 - o_i) * (t - t_i) / (t_i+1 - t_i); only the last term is a floating-point product. It
+        stays below a second, so the result is exact to the nanosecond.
 
         Args:
             raw: Int64 times; nulls stay null.
@@ -107,17 +112,18 @@ class Clock:
         return knots.with_columns(slope=slope.shift(-1).fill_null(0.0))
 
     def from_wall(self, wall: pl.Series, start_ns: int, end_ns: int) -> pl.Series:
-        """Bring readings of the wall clock onto the time line.
+        """Convert readings of the wall clock to the run's time line, on which the clock has no jumps.
 
-        t = w - sum of the jumps before t. Near a jump a reading may fit both sums; then the earlier is taken.
+        A reading w has the time t = w - (sum of the jumps before t). Near a jump, two times may fit a reading; the
+        result is the earlier time.
 
         Args:
             wall: Int64 nanoseconds since the epoch.
-            start_ns: earliest time there can be.
+            start_ns: the earliest possible time.
             end_ns: the latest possible time.
 
         Returns:
-            times; null where none fits.
+            The times; null where no time fits.
         """
         times = pl.repeat(None, len(wall), dtype=pl.Int64, eager=True)
         shift, after = 0, start_ns - SLACK_NS
@@ -131,5 +137,5 @@ class Clock:
         return times.rename(wall.name)
 
     def epoch_ns(self, raw: int) -> int:
-        """Convert one time, as `epoch` does."""
+        """Convert one RAW time to nanoseconds since the epoch."""
         return int(self.epoch(pl.Series([raw], dtype=pl.Int64))[0])

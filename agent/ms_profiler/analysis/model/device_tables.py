@@ -1,4 +1,4 @@
-"""The tables of an accelerator's work, recorded by another tool or by our own tracing; see `tables`."""
+"""The tables of an accelerator's work, recorded by another tool or by ms-profiler's own tracing; see `tables`."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from enum import Enum
 
 import polars as pl
 
-#: one row per computing or exchanging task of an accelerator that another tool recorded, by start
+#: one row per task of an accelerator that computed or exchanged data, by start, as another tool recorded it
 TASKS = pl.Schema(
     {
         "stream": pl.UInt32,
@@ -23,7 +23,8 @@ TASKS = pl.Schema(
     }
 )
 
-#: the few columns of every task that our own tracing recorded, by start; there may be tens of millions
+#: The tasks that ms-profiler's own tracing recorded, by start. There may be tens of millions of rows, so the table has
+#: few columns.
 RUNS = pl.Schema(
     {
         "stream": pl.UInt32,
@@ -37,7 +38,8 @@ RUNS = pl.Schema(
     }
 )
 
-#: the further columns of tasks that our own tracing recorded, row by row
+#: Further columns of tasks that ms-profiler's own tracing recorded. Each row belongs to the same row of the table of
+#: tasks.
 LAUNCHES = pl.Schema(
     {
         # the thread that launched the task; null where the thread recorded nothing, or is not known
@@ -51,7 +53,7 @@ LAUNCHES = pl.Schema(
     }
 )
 
-#: the further columns of exchanges that another tool recorded, in the order of its tasks
+#: Further columns of exchanges that another tool recorded. Each row belongs to the same row of `TASKS`.
 EXCHANGED = pl.Schema(
     {
         "purpose": pl.String,  # the collective; null where not known
@@ -61,7 +63,7 @@ EXCHANGED = pl.Schema(
     }
 )
 
-#: one row per copy or set of a device's memory, by start; these tasks compute nothing
+#: one row per task that copied or set memory of a device, by start
 COPIES = pl.Schema(
     {
         "stream": pl.UInt32,
@@ -91,7 +93,7 @@ WAITS = pl.Schema(
     }
 )
 
-#: one row per allocation from a device's driver or release to it, by time
+#: one row per block of memory that the device's driver allocated or released, by time
 RESERVATIONS = pl.Schema(
     {
         "device": pl.UInt32,
@@ -126,7 +128,7 @@ TRANSFERS = pl.Schema(
     }
 )
 
-#: the memory of a device that a component held, by time; bytes, null where not known
+#: bytes of a device's memory that a component held, by time; null where not known
 DEVICE_MEMORY = pl.Schema(
     {
         "component": pl.String,
@@ -138,7 +140,8 @@ DEVICE_MEMORY = pl.Schema(
     }
 )
 
-#: one row per allocation of an operator on a device; sizes in bytes, times of release null where it was not released
+#: One row per block of memory that an operator allocated on a device. Sizes are bytes. Times of release are null for a
+#: block that was not released.
 ALLOCATIONS = pl.Schema(
     {
         "name": pl.String,
@@ -158,7 +161,7 @@ ALLOCATIONS = pl.Schema(
     }
 )
 
-#: the memory that a module of the driver reserved, by time; bytes
+#: bytes that a module of the driver reserved, by time
 MODULE_MEMORY = pl.Schema({"module": pl.String, "time_ns": pl.Int64, "reserved": pl.Int64})
 
 #: one row per call of a device's driver on the host, by start
@@ -173,10 +176,8 @@ DRIVER_CALLS = pl.Schema(
 )
 
 
-#: tables of CANN that are copied into a result unchanged: msprof's name -> the name that MindSpore's profiler gives,
-#: and
-#: msprof's
-#: own name where MindSpore's profiler leaves the table out
+#: Tables of CANN that the analysis copies into a result unchanged: msprof's name -> the name in MindSpore's profiler. A
+#: table that MindSpore's profiler leaves out keeps msprof's name.
 COUNTER_TABLES = {
     "l2_cache": "l2_cache",
     "hbm": "hbm",
@@ -196,28 +197,28 @@ COUNTER_TABLES = {
 
 
 class Form(Enum):
-    """Form of a result, which decides the formulas of a step."""
+    """The tool that recorded a device's work; its formulas for the times of a step are used."""
 
     MINDSPORE = "mindspore"
     TORCH_NPU = "torch_npu"
     KINETO = "kineto"
     MS_PROFILER = "ms_profiler"
-    CUPTI = "cupti"  # our own tracing, with the formulas for PyTorch's records of a GPU
-    ACLPROF = "aclprof"  # our own recording of an NPU, with torch_npu's formulas
-    MSPTI = "mspti"  # our own tracing, with the formulas of torch_npu: a step contains the work that it launched
+    CUPTI = "cupti"  # own tracing of a GPU, with the formulas for PyTorch's records of a GPU
+    ACLPROF = "aclprof"  # own recording of an NPU, with torch_npu's formulas
+    MSPTI = "mspti"  # own tracing, with formulas of torch_npu: a step has the work that it launched
 
 
 @dataclass
 class Whole:
-    """All records of our own tracing of a device; `Device` may hold only the tasks of some steps.
+    """All records of ms-profiler's own tracing of a device, while `Device` may hold only the tasks of some steps.
 
     Attributes:
         runs: `RUNS`.
         kernels: `name`, `type` and `core` of tasks.
         call_sums: the call sums of `metrics.operators.by_level`, over all calls.
         copied: the intervals in which memory was copied or set, without overlap and by time.
-        details: a function that returns the tasks of some intervals (`start_ns` and `end_ns`, without overlap), or all
-            tasks, with their calls and copies; None after it has been used.
+        details: a function that returns the tasks, with their calls and copies, of some intervals (`start_ns` and
+            `end_ns`, without overlap), or of the whole run for None. The field is None after its use.
     """
 
     runs: pl.DataFrame
@@ -231,30 +232,32 @@ class Whole:
 
 @dataclass
 class Device:
-    """The tables of an accelerator, recorded by another tool or by our own tracing.
+    """The tables of an accelerator, recorded by another tool or by ms-profiler's own tracing.
 
     Attributes:
-        form: the form of the result, from which the recording tool follows.
+        form: the tool that recorded the work.
         tasks: `TASKS`.
         files: the names of the files that were read.
-        unmarked: whether the timeline that was read lacks the lanes of the overlap analysis.
+        unmarked: whether the other tool's timeline lacks the lanes of the overlap analysis.
         calls: `DRIVER_CALLS`.
         transfers: `TRANSFERS`.
         memory: `DEVICE_MEMORY`.
         allocations: `ALLOCATIONS`.
         modules: `MODULE_MEMORY`.
-        launches: `LAUNCHES`, of the same rows as `tasks`; None where the calls that launched them are not known.
-        callers: the thread that launched each task, as in `LAUNCHES`, where only the thread of a launch is known.
+        launches: `LAUNCHES`, one row for each row of `tasks`; None if the calls that launched the tasks are not known.
+        callers: the thread that launched each task, as in `LAUNCHES`, if only the thread of a launch is known;
+            otherwise None.
         copies: `COPIES`.
         waits: `WAITS`.
         marks: `MARKS`.
-        exchanged: `EXCHANGED`, of the same rows as `tasks`; None where the tool reported no such columns.
-        details: the further columns of a table of kernels, unchanged, with `stream` and `start_ns` of each row; None
-            where the table has no further columns.
-        counters: tables of CANN with readings of other parts of the device and the host, as text, by `COUNTER_TABLES`.
-        reservations: `RESERVATIONS` of the whole run; only for our own tracing.
-        whole: the columns of all tasks; only for our own tracing.
-        unread: the reason why the work of a device that ran is not known; empty where it is known.
+        exchanged: `EXCHANGED`, one row for each row of `tasks`; None if the tool reported no such columns.
+        details: further columns of the tool's table of kernels, unchanged, with `stream` and `start_ns` of each row;
+            None if the table has no further columns.
+        counters: CANN's tables of `COUNTER_TABLES`, with readings of other parts of the device and of the host, as
+            text.
+        reservations: `RESERVATIONS` of the whole run; only for ms-profiler's own tracing.
+        whole: the columns of all tasks; only for ms-profiler's own tracing.
+        unread: the reason why the work of a device that ran is not known; empty if it is known.
         on_host: whether the tasks are operators of the host, because nothing ran on a device.
         within: `number`, `start_ns`, `end_ns` of the steps whose tasks, calls, copies and waits this object holds; None
             for all.
@@ -285,10 +288,10 @@ class Device:
 
     @classmethod
     def none(cls) -> "Device":
-        """Return an empty device, about which nothing is known."""
+        """Return a device without any record."""
         return cls(Form.KINETO, pl.DataFrame(schema=TASKS), [])
 
     @property
     def runs(self) -> pl.DataFrame:
-        """Return every task with at least `stream`, `start_ns`, `end_ns`, `launch_ns` and `exchange`."""
+        """Return all tasks, with at least `stream`, `start_ns`, `end_ns`, `launch_ns` and `exchange`."""
         return self.tasks if self.whole is None else self.whole.runs

@@ -1,9 +1,9 @@
 """The tables that every reader fills and every metric reads.
 
-All times are nanoseconds since the epoch on the one time line of the run (see `model.clock`). They are Int64, because a
-double has a resolution of 256 ns there. A row of `spans` refers to its thread by (`process`, `thread`) and to its text
-by a number into `names`. So a span takes only a few machine words. The tables of an accelerator are in `device_tables`;
-this module exports them as well.
+All times are nanoseconds since the epoch on the time line of the run (see `model.clock`). They are Int64, because a
+double has a resolution of only 256 ns at today's times. A row of `spans` names its thread by (`process`, `thread`) and
+its text by a row of `names`, so a span takes only a few machine words. `device_tables` declares the tables of an
+accelerator; this module exports them, too.
 """
 
 from collections.abc import Callable, Iterator
@@ -34,37 +34,37 @@ from ms_profiler.analysis.model.device_tables import (
 from ms_profiler.store.reader import ReadCounts
 from ms_profiler.store.run_info import RunInfo
 
-#: before and after all times
+#: a time before all others, and a time after all others
 EARLIEST, LATEST = -(2**63), 2**63 - 1
 
-#: of so many fine-grained spans `Recording.starts` has the start of one
+#: `Recording.starts` has the start of every 64th fine-grained span
 SAMPLED = 64
 
-#: thread number of records with an unknown thread
+#: number of the thread in records whose thread is unknown
 UNKNOWN_THREAD = 2**32 - 1
 
-#: one per process that recorded
+#: one row per process that recorded
 PROCESSES = pl.Schema(
     {
-        "process": pl.UInt32,  # pid
+        "process": pl.UInt32,  # process id
         "parent": pl.UInt32,
         "role": pl.String,  # "main", "fork", "spawn"
         "name": pl.String,
         "recorder": pl.String,  # "native" or "python"
         "recorder_reason": pl.String,
-        "state": pl.String,  # see `analysis.liveness`
+        "state": pl.String,  # how the process ended, see `driver.liveness.state_of`
         "first_ns": pl.Int64,
-        "last_ns": pl.Int64,  # of its last record
-        "records": pl.UInt64,  # read
+        "last_ns": pl.Int64,  # time of the process's last record
+        "records": pl.UInt64,  # number of records that were read
         "dropped": pl.UInt64,
-        "dropped_limit": pl.UInt64,  # of these, for max_disk
+        "dropped_limit": pl.UInt64,  # number of dropped records that the limit `max_disk` caused
     }
 )
 
-#: one per thread that recorded
+#: one row per thread that recorded
 THREADS = pl.Schema({"process": pl.UInt32, "thread": pl.UInt32, "native_tid": pl.UInt64, "thread_name": pl.String})
 
-#: one per span, sorted by process, thread, start, longest first
+#: one row per span, by process, thread, start and falling duration
 SPANS = pl.Schema(
     {
         "process": pl.UInt32,
@@ -72,19 +72,19 @@ SPANS = pl.Schema(
         "name": pl.UInt32,  # row of `names`
         "category": pl.UInt8,  # store.format.Category
         "flags": pl.UInt8,  # store.format.Flag
-        "unfinished": pl.Boolean,  # was running when its process ended; end_ns is the last sign of life
+        "unfinished": pl.Boolean,  # the span was open when its process ended; end_ns is the process's last sign of life
         "start_ns": pl.Int64,
         "end_ns": pl.Int64,
         "arg": pl.UInt64,
-        "depth": pl.UInt16,  # spans of this thread around it; operators are counted among themselves
-        "parent": pl.UInt32,  # row of the innermost of them, null where there is none
+        "depth": pl.UInt16,  # number of spans of its lane around it; operators and other spans have separate lanes
+        "parent": pl.UInt32,  # row of the innermost span around it, null at depth 0
     }
 )
 
 #: spans before they are sorted and nested
 UNNESTED = pl.Schema({name: kind for name, kind in SPANS.items() if name not in ("depth", "parent")})
 
-#: something that happened at one moment
+#: one row per event that has no duration
 INSTANTS = pl.Schema(
     {
         "process": pl.UInt32,
@@ -96,12 +96,12 @@ INSTANTS = pl.Schema(
     }
 )
 
-#: a value at one moment
+#: one row per value of a counter at one moment
 COUNTERS = pl.Schema(
     {"process": pl.UInt32, "thread": pl.UInt32, "name": pl.UInt32, "time_ns": pl.Int64, "value": pl.Float64}
 )
 
-#: the scheduler's figures for a thread, at each look of the recorder, by process, thread and time
+#: the scheduler's figures for a thread, at each sample of the recorder, by process, thread and time
 LOOKS = pl.Schema(
     {
         "process": pl.UInt32,
@@ -109,24 +109,24 @@ LOOKS = pl.Schema(
         "time_ns": pl.Int64,
         "before_ns": pl.Int64,  # time of the thread's last event before this one
         "ran_ns": pl.Int64,  # its processor time so far
-        "waited_ns": pl.Int64,  # for a processor, since the look before that tells it; null where this one does not
+        "waited_ns": pl.Int64,  # wait for a processor since the previous sample with this value; null in other samples
     }
 )
 
-#: numbers that the system counts of a process, its threads and its machine, by process, name, thread and time: one at
-#: each time at which it has changed
+#: The system's counters of a process, its threads and its machine, by process, name, thread and time. There is a row
+#: each time that a counter has changed.
 METRICS = pl.Schema(
     {
         "process": pl.UInt32,
         "name": pl.UInt32,  # row of `names`: a name in `store.host_metrics`
-        "native_tid": pl.UInt64,  # of a thread; 0 where there is no thread
+        "native_tid": pl.UInt64,  # the system's number of a thread; 0 for counters of process and machine
         "thread_name": pl.UInt32,  # row of `names`
         "time_ns": pl.Int64,
-        "value": pl.Float64,  # as the system counts it
+        "value": pl.Float64,  # in the unit in which the system counts
     }
 )
 
-#: the same as people read them, in stretches of time, by process, name, thread and time
+#: the counters of `METRICS` in units for people, as means over intervals, by process, name, thread and time
 HOST = pl.Schema(
     {
         "process": pl.UInt32,
@@ -140,43 +140,45 @@ HOST = pl.Schema(
     }
 )
 
-#: functions in the samples, by process and node: paths in a tree, whose outermost nodes are threads
+#: The tree of the sampled stacks, by process and node. A node is a function with its callers; the outermost nodes are
+#: threads.
 FRAMES = pl.Schema(
     {
         "process": pl.UInt32,
         "node": pl.UInt32,
-        "caller": pl.UInt32,  # node, 0 of a thread
+        "caller": pl.UInt32,  # the node of the caller; 0 for a thread
         "name": pl.UInt32,  # row of `names`: name of a function or of a thread
-        "file": pl.UInt32,  # likewise its path; of a thread 0
-        "first_line": pl.UInt32,  # of the function
+        "file": pl.UInt32,  # row of `names`: path of the function's file; 0 for a thread
+        "first_line": pl.UInt32,  # first line of the function
         "line": pl.UInt32,
         "native_tid": pl.UInt64,  # number of a thread; 0 where not known, and for functions
     }
 )
 
-#: samples of the threads' places at equal intervals, by process and time
+#: Samples of the threads' stacks, by process and time. A row holds successive samples that found the same node.
 SAMPLES = pl.Schema(
     {
         "process": pl.UInt32,
         "node": pl.UInt32,  # of `FRAMES`
-        "start_ns": pl.Int64,  # first moment
-        "end_ns": pl.Int64,  # last moment
+        "start_ns": pl.Int64,  # time of the first sample
+        "end_ns": pl.Int64,  # time of the last sample
         "count": pl.Int64,
-        "late_us": pl.UInt32,  # how much later than due the latest look was
+        "late_us": pl.UInt32,  # delay of the latest sample
     }
 )
 
-#: traced calls of Python functions, and of functions in C by these; a generator has one for each time that it continued
+#: Traced calls of Python functions, and the calls of C functions that Python functions made. A generator has a row each
+#: time that it continues.
 CALLS = pl.Schema(
     {
         "process": pl.UInt32,
         "thread": pl.UInt32,
         "name": pl.UInt32,  # row of `names`
-        "file": pl.UInt32,  # likewise its path; empty of a function in C
+        "file": pl.UInt32,  # row of `names`: path of its file; empty for a function in C
         "first_line": pl.UInt32,
         "flags": pl.UInt8,  # store.format.Flag
-        "unfinished": pl.Boolean,  # was running when its process ended
-        "resumed": pl.Boolean,  # it began before
+        "unfinished": pl.Boolean,  # the call was open when its process ended
+        "resumed": pl.Boolean,  # the row is the continuation of a generator that had begun before
         "start_ns": pl.Int64,
         "end_ns": pl.Int64,
     }
@@ -191,14 +193,14 @@ STEPS = pl.Schema(
         "start_ns": pl.Int64,
         "end_ns": pl.Int64,
         "source": pl.UInt8,  # store.format.StepSource
-        "recorded": pl.Boolean,  # it has all records that the options request
-        "content": pl.String,  # its records, see `ALL_OF_IT`
+        "recorded": pl.Boolean,  # the step has all records that the options request
+        "content": pl.String,  # the extent of its records, see `ALL_OF_IT`
         "stretch": pl.UInt32,  # number of the stretch of steps of which one burst was sampled, see `metrics.sampling`
     }
 )
 
-#: the content of a step: all that the options ask for; without modules, operators and kernels, because of
-#: `overhead_budget`; only its times, because the schedule left it out
+#: The extent of a step's records. "all": all records that the options request. "coarse": no modules, operators and
+#: kernels, because of `overhead_budget`. "times": only the step's times, because the schedule left the step out.
 ALL_OF_IT, COARSE, TIMES_ALONE = "all", "coarse", "times"
 
 #: memory that the framework's allocator held after each allocation and release, by process and time; bytes
@@ -207,26 +209,26 @@ MEMORY = pl.Schema(
         "process": pl.UInt32,
         "time_ns": pl.Int64,
         "allocated": pl.Int64,
-        "reserved": pl.Int64,  # taken from the system
+        "reserved": pl.Int64,  # memory that the allocator took from the system
         "active": pl.Int64,
     }
 )
 
-#: one per block of memory that a framework's allocator on a processor took, by process and time; bytes
+#: one row per block of memory that a framework's allocator on a processor allocated, by process and time; bytes
 BLOCKS = pl.Schema(
     {
         "process": pl.UInt32,
-        "thread": pl.UInt32,  # that took it
+        "thread": pl.UInt32,  # the thread that allocated the block
         "address": pl.Int64,
         "size": pl.Int64,
-        "allocated_ns": pl.Int64,  # null where it was taken before the recording
+        "allocated_ns": pl.Int64,  # null where it was allocated before the recording
         "released_ns": pl.Int64,  # null where it was in use at the end
-        "allocation_allocated": pl.Int64,  # in use after the allocation
-        "release_allocated": pl.Int64,  # in use after the release
+        "allocation_allocated": pl.Int64,  # bytes in use after the allocation
+        "release_allocated": pl.Int64,  # bytes in use after the release
     }
 )
 
-#: functions of Python in which a block was taken, the innermost first
+#: the Python functions that were running when a block was allocated, the innermost first
 BLOCK_PLACES = pl.Schema(
     {
         "process": pl.UInt32,
@@ -239,7 +241,7 @@ BLOCK_PLACES = pl.Schema(
     }
 )
 
-#: one per kernel, by process, lane and start
+#: one row per kernel, by process, lane and start
 KERNELS = pl.Schema(
     {
         "process": pl.UInt32,
@@ -247,42 +249,42 @@ KERNELS = pl.Schema(
         "kernel": pl.UInt32,  # row of `KERNEL_NAMES`
         "start_ns": pl.Int64,
         "duration_ns": pl.Int64,
-        "wait_ns": pl.Int64,  # since the end of the kernel before it in its lane and window; 0 for the first
+        "wait_ns": pl.Int64,  # time since the end of the kernel before it in its lane and window; 0 for the first
         "shapes": pl.UInt32,  # row of the texts, null where not known
         "step": pl.UInt32,  # row of the steps in use, null outside
         "host": pl.UInt32,  # row of the innermost span on the stepping thread that contains its start, null where none
         "launch": pl.UInt32,  # row of the operator or communication span that queued it, null where not known
         "module": pl.UInt32,  # row of the texts, null where not known
-        "bound": pl.UInt8,  # metrics.binding.Bound: kind of its owner
-        "part": pl.UInt8,  # metrics.scopes.Part: of a training step
-        "launch_ns": pl.Int64,  # when the host asked a device for it, null where not known
+        "bound": pl.UInt8,  # metrics.binding.Bound: the kind of owner to which it was bound
+        "part": pl.UInt8,  # metrics.scopes.Part: the part of a training step that ran it
+        "launch_ns": pl.Int64,  # when the host launched it on a device, null where not known
     }
 )
 
-#: one per kernel name; kernels name their row
+#: one row per kernel name; the column `kernel` of `KERNELS` is a row of this table
 KERNEL_NAMES = pl.Schema(
     {
         "full_name": pl.String,  # as the framework shows it
-        "type": pl.String,  # its primitive
+        "type": pl.String,  # the primitive that it computes
         "core": pl.String,  # kind of core that ran it
-        "scope": pl.String,  # the text before the last part, empty without one
-        "module": pl.String,  # class in its scope, null where the scope names none
-        "class": pl.String,  # of that module
+        "scope": pl.String,  # the kernel's full name without its last part; empty if the name has one part only
+        "module": pl.String,  # the module in its scope; null if the scope names none
+        "class": pl.String,  # the class of that module
     }
 )
 
 
 @dataclass(frozen=True)
 class Window:
-    """An interval whose kernels the framework wrote together.
+    """An interval of a process whose kernels the framework wrote into one folder.
 
     Attributes:
         process: pid.
         index: its number in the process.
         folder: its folder, whether or not it exists.
         start_ns: when it began.
-        end_ns: when it ended, or the latest possible time of its end.
-        ended: the process marked its end.
+        end_ns: when it ended; if that is not known, the latest possible time.
+        ended: whether the process marked its end.
         drained: number of kernels that the process counted in it; None if it did not count.
     """
 
@@ -302,30 +304,32 @@ class Recording:
     Attributes:
         directory: the result directory.
         info: the run's record.
-        has_info: the record was found and readable.
+        has_info: whether the record was found and readable.
         clock: the clock that converts the times.
-        counts: numbers of records that were read, and of those that could not be.
+        counts: the numbers of records that could be read and that could not.
         names: texts by row number.
         looks: `LOOKS`.
         metrics: `METRICS`.
-        host: `HOST`, made of these by `metrics.host_load`.
+        host: `HOST`, which `metrics.host_load` computes from `metrics`.
         frames: `FRAMES`.
         samples: `SAMPLES`.
         calls: `CALLS`.
-        blocks: `BLOCKS`. places: `BLOCK_PLACES` of some of them.
-        tensors: `MEMORY` of the same allocator.
-        calls_left_out: traced calls that were left out because there were too many.
+        blocks: `BLOCKS`.
+        places: `BLOCK_PLACES` of some rows of `blocks`.
+        tensors: `MEMORY` of the allocator of `blocks`.
+        calls_left_out: number of traced calls that were left out because there were too many.
         fine: number of fine-grained spans (modules, operators) that were read.
-        again: reads spans of an interval again (bounds in nanoseconds since the epoch), or only the fine-grained ones,
-            in parts, as `UNNESTED`. None where `spans` holds everything; otherwise `spans` has no fine-grained ones
-            until `driver.thinning` has chosen some.
-        starts: sorted begins of some fine-grained spans, where `spans` does not hold all of them.
-        sums: fine-grained spans by name, as of `metrics.operators.sum_up`, where `spans` does not hold all of them.
-        sums_by_place: the same by `metrics.sampling.places`, too.
+        again: a function that reads the spans of an interval (ns since the epoch) again, in parts, as `UNNESTED`. Its
+            second argument tells whether to read the fine-grained spans only. None if `spans` has all spans; otherwise
+            `spans` has no fine-grained spans until `driver.thinning` has chosen some.
+        starts: the begins of some fine-grained spans in order, if `spans` does not hold all fine-grained spans.
+        sums: sums of all fine-grained spans by name, see `metrics.operators.sum_up`, if `spans` lacks some of these
+            spans.
+        sums_by_place: the sums of these spans by name and place, see `metrics.sampling.places`.
         detailed: numbers of the steps whose fine-grained spans `spans` holds; None for all.
         windows: the windows of the kernel stream, by process and start.
         device: the work of an accelerator; None if there was none, or it was not recorded.
-        foreign: whether another tool recorded it.
+        foreign: whether another tool made the recording.
     """
 
     directory: str

@@ -14,7 +14,7 @@ from ms_profiler.analysis.page import curves, events, flames, holdings, listed, 
 from ms_profiler.analysis.writers import summary
 from ms_profiler.store import layout
 
-#: largest number of steps that are drawn one by one
+#: largest number of steps that the page draws one by one
 STEPS_MOST: Final = 20_000
 #: largest number of rows of a table
 ROWS_MOST: Final = 2_000
@@ -67,7 +67,7 @@ def _trace(measures: Measures) -> str:
 
 
 def _rows(table: pl.DataFrame, most: int = ROWS_MOST) -> dict[str, Any]:
-    """Return the first rows of a table by columns, and the number of all its rows."""
+    """Return the columns of a table's first rows, and the number of all its rows."""
     return {"count": table.height, "columns": table.head(most).to_dict(as_series=False)}
 
 
@@ -92,7 +92,7 @@ def _bounds(measures: Measures) -> dict[str, Any]:
 
 
 def _wide(sums: pl.DataFrame, kind: str) -> dict[str, Any]:
-    """Return the time of each kind in each step, with a column for each kind, the longest in total first."""
+    """Return a row for each step with the time of each kind; the kind with the longest total is the first column."""
     if sums.is_empty():
         return _NOTHING
     order = sums.group_by(kind).agg(pl.col("dur").sum()).sort("dur", kind, descending=[True, False])[kind].to_list()
@@ -101,7 +101,7 @@ def _wide(sums: pl.DataFrame, kind: str) -> dict[str, Any]:
 
 
 def _kernels(measures: Measures) -> pl.DataFrame:
-    """Return kernels by name, type, module, part and stream; without streams where not all kernels are held."""
+    """Return sums of kernels by name, type, module, part and stream; without streams if memory lacks some kernels."""
     sums = listed.table("kernel_sums", measures)
     one = ["name", "type", "module", "part"]
     # the sums of kernels leave out exchanges with other ranks
@@ -122,7 +122,7 @@ def _kernels(measures: Measures) -> pl.DataFrame:
 
 def _exchanges(measures: Measures) -> pl.DataFrame:
     table = listed.table("communication", measures)
-    # where no size is known, the sum is null rather than 0
+    # if no size is known, the sum is null and not 0
     known = pl.when(pl.col("bytes").is_not_null().all()).then(pl.col("bytes").sum())
     sums = table.group_by("name", "ranks").agg(
         pl.len().alias("count"),

@@ -14,7 +14,7 @@ CURVES_MOST: Final = 60
 
 
 def thinned(table: pl.DataFrame) -> pl.DataFrame:
-    """Return a curve with at most `POINTS` values: the largest of each interval, so that peaks stay visible.
+    """Reduce a curve to at most `POINTS` values: the largest value of each interval, so that peaks stay visible.
 
     Args:
         table: `time`, `value`, by time.

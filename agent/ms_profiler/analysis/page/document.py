@@ -1,7 +1,7 @@
 """Build one HTML file from data, styles and scripts. The page uses no network, and its policy forbids any access.
 
-The policy (https://www.w3.org/TR/CSP3/) allows the content of the file and no address outside. The data are JSON,
-deflated. No text of a run becomes markup, because the scripts set text nodes only.
+The policy (https://www.w3.org/TR/CSP3/) allows only the content of the file, and no address. The data are deflated
+JSON. The scripts insert texts of a run only as text nodes, so that no text becomes markup.
 """
 
 import html
@@ -38,7 +38,7 @@ _POLICY: Final = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; "
     "base-uri 'none'; form-action 'none'"
 )
-#: policy of a served page: it may fetch the timeline from its own server, and nothing from elsewhere
+#: policy of a served page: it may fetch the timeline from its own server, and nothing from another address
 _SERVED: Final = f"{_POLICY}; connect-src 'self'"
 
 
@@ -51,10 +51,10 @@ def write(
     """Write the page.
 
     Args:
-        runs: the runs of `content.content`, one, two to compare, or the ranks of a job.
+        runs: results of `content.content`: one run, two runs to compare, or the ranks of a job.
         stream: the stream that receives the page.
         differences: the differences of two runs, as `ms-profiler compare --format json` prints them.
-        ranks: the ranks of `side_by_side.content`.
+        ranks: the result of `side_by_side.content`.
     """
     title = " / ".join(run["summary"]["directory"] for run in runs[:2])
     _write({"runs": runs, "differences": differences, "ranks": ranks}, title, _SCRIPTS, stream)
@@ -111,8 +111,9 @@ def _write(held: dict[str, Any], title: str, scripts: tuple[str, ...], stream: B
 
 
 def _apart(held: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-    """Separate the timelines' columns, which are deflated already, from the rest of a page. Return the rest, and the
-    columns by name."""
+    """Separate the columns of the timelines, which are deflated already, from the rest of a page.
+
+    Return the rest, and the columns by name."""
     columns, runs = {}, []
     for number, run in enumerate(held.get("runs", [])):
         packed = run["timeline"]["packed"]

@@ -1,8 +1,9 @@
 """Collect the events of the timeline: packed lanes of threads and streams, and the call that launched each event.
 
-Times are ns since the first record of the run. Each row of a lane holds events that do not overlap. The events of a row
-follow each other in the lists; `count` is their number. `start` is the time since the start of the previous event in
-the row. `kind` is an index of the event's name, category and module in `names`, `categories` and `modules`.
+Times are ns since the first record of the run. A lane has rows, and the events of a row do not overlap. The events of a
+row follow each other in the lists; `count` is the number of events in the row. `start` is the time since the start of
+the previous event in the row. `kind` is the index of the event's name, category and module in `names`, `categories` and
+`modules`.
 """
 
 from typing import Any, Final
@@ -16,7 +17,7 @@ from ms_profiler.store.format import Category, category_name
 
 #: largest number of events in a timeline: a page with one million of them takes 12 MB
 MOST: Final = 1_000_000
-#: columns that identify a row: its lane and depth
+#: the columns that identify a row of the timeline: its lane and depth
 SPANS: Final = 0
 OPERATORS: Final = 1
 STREAM: Final = 2
@@ -47,8 +48,8 @@ def timeline(measures: Measures, spans: pl.DataFrame, origin: int, most: int) ->
 
     Args:
         measures: the measures of the run.
-        spans: the spans of `spans`.
-        origin: ns since the epoch that times are counted from.
+        spans: the result of `spans`.
+        origin: the zero of the returned times, ns since the epoch.
         most: the largest number of events.
     """
     tasks = pl.concat([_tasks(measures), _calls(measures)]).sort("start", "dur", descending=[False, True])
@@ -62,7 +63,8 @@ def timeline(measures: Measures, spans: pl.DataFrame, origin: int, most: int) ->
     kinds = events.select(_TEXTS).unique().sort(_TEXTS, nulls_last=True).with_row_index("what")
     events = events.join(kinds, on=_TEXTS, nulls_equal=True, maintain_order="left")
     events = events.select("row", "kind", "start", "dur", "what", "launch")
-    # the events of a row are in order already; sorting by start again would take a fifth of the time of the page
+    # The events of a row are in order of start already. Sorting them again would take a fifth of the time that the page
+    # needs.
     events = events.sort("row", maintain_order=True)
     start = events["start"] - origin
     same = (events["row"] == events["row"].shift(1)).fill_null(False)
@@ -97,7 +99,7 @@ def spans(measures: Measures) -> pl.DataFrame:
     if measures.recording.again is None:
         own = measures.host_operators
         found = own if own.height else host_operators.calls(table)
-        # the owners of all operators, in the order of spans
+        # one owner for each operator, in the order of the spans
         row = pl.select(pl.when(is_operator).then(is_operator.cast(pl.UInt32).cum_sum() - 1)).to_series()
         modules = found["module"].gather(row).cast(pl.UInt32)
     traced = table["category"] == int(Category.TRACED)
@@ -116,8 +118,7 @@ def spans(measures: Measures) -> pl.DataFrame:
 
 
 def operators(measures: Measures, spans: pl.DataFrame) -> pl.DataFrame:
-    """Return operators by name, module and phase, the longest first; without module and phase where some spans are
-    missing.
+    """Return the sums of operators by name, module and phase, longest first; by name alone if some spans are missing.
 
     Args:
         measures: the measures of the run.
@@ -127,7 +128,8 @@ def operators(measures: Measures, spans: pl.DataFrame) -> pl.DataFrame:
         sums = listed.table("span_sums", measures).filter(pl.col("category") == "op").drop("category")
         empty = [pl.lit(None, pl.String).alias(name) for name in ("module", "phase")]
         return sums.with_columns(empty).sort("self", "name", descending=[True, False])
-    # as in `operators.sum_up`: tracing by compilers counts apart, and a recursive call counts with its caller
+    # As in `operators.sum_up`, operators that a compiler traced are summed up apart, and a recursive call is part of
+    # its caller.
     own = spans.with_columns(measures.spans["repeated"]).filter(measures.spans["category"] == int(Category.OP))
     pieces = measures.pieces.sort("start_ns")
     phases = pieces["phase"].unique().sort()
@@ -146,12 +148,12 @@ def operators(measures: Measures, spans: pl.DataFrame) -> pl.DataFrame:
         )
     )
     names = measures.recording.names
-    told = sums.with_columns(
+    named = sums.with_columns(
         names.gather(sums["name"]).alias("name"),
         names.gather(sums["module"]).alias("module"),
         phases.gather(sums["phase"]).alias("phase"),
     )
-    return told.sort("self", *by, descending=[True, False, False, False])
+    return named.sort("self", *by, descending=[True, False, False, False])
 
 
 def _texts(measures: Measures, tasks: pl.DataFrame) -> pl.Series:
@@ -162,7 +164,7 @@ def _texts(measures: Measures, tasks: pl.DataFrame) -> pl.Series:
 
 
 def _numbered(tasks: pl.DataFrame, texts: pl.Series) -> pl.DataFrame:
-    """Return events with the indices of texts in place of the texts."""
+    """Replace the texts of events by their indices."""
     known = pl.DataFrame({"text": texts}).with_row_index("number").unique("text", keep="first", maintain_order=True)
     found = [
         tasks.select(text=name).join(known, on="text", how="left", maintain_order="left")["number"].alias(name)
@@ -172,7 +174,7 @@ def _numbered(tasks: pl.DataFrame, texts: pl.Series) -> pl.DataFrame:
 
 
 def _tasks(measures: Measures) -> pl.DataFrame:
-    """Return the kernels and the copies of a device: both run in streams."""
+    """Return the kernels and the copies that ran in a device's streams."""
     kernels = listed.table("kernels", measures)
     host = pl.col("process")
     shown = kernels.select(
@@ -196,7 +198,7 @@ def _tasks(measures: Measures) -> pl.DataFrame:
         pl.lit(None, pl.String).alias("module"),
         "launch",
     ).cast(_TASK)
-    # where a profiler reports a copy among its kernels as well, it would count twice
+    # a copy that a profiler also reports as a kernel must not count twice
     twice = ["thread", "start", "dur"]
     return pl.concat([shown, moved.join(shown.select(twice), on=twice, how="anti", nulls_equal=True)])
 
@@ -217,9 +219,10 @@ def _calls(measures: Measures) -> pl.DataFrame:
 
 
 def _launched(events: pl.DataFrame) -> pl.Series:
-    """Return for each event the number, from 1, of the event of the host that launched it; 0 where none is known.
+    """Return for each event the number, from 1, of the host's event that launched it; 0 if that is not known.
 
-    A launching call is found by the time of its begin. If several calls began at that time, the innermost one counts.
+    The launching call is the call that began at the time of the launch. If several calls began then, the innermost
+    counts.
     """
     if events["launch"].null_count() == events.height:
         return pl.repeat(0, events.height, dtype=pl.UInt32, eager=True)
@@ -233,7 +236,7 @@ def _launched(events: pl.DataFrame) -> pl.Series:
 
 
 def _chosen(events: pl.DataFrame, measures: Measures, most: int) -> tuple[pl.DataFrame, str]:
-    """Return the events of as many steps as the page has room for, and a note about the others."""
+    """Return the events of as many steps as fit into the page, and a note about steps that are left out."""
     table = measures.steps.table
     at = intervals.locate(events["start"], table)
     events = events.with_columns(table["number"].gather(at).alias("step"))

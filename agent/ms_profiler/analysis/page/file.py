@@ -1,4 +1,4 @@
-"""Write report.html of one run, of two, or of the ranks of a job."""
+"""Write report.html of one run, of two runs, or of the ranks of a job."""
 
 import contextlib
 import os
@@ -24,12 +24,12 @@ def write(paths: Sequence[str], output: str | None = None, *, compared: bool = F
     """Write the page, and return its path.
 
     Args:
-        paths: the paths of `engine.find`: one, two to compare, or the ranks of a job.
+        paths: paths that `engine.find` returned: one, two to compare, or those of the ranks of a job.
         output: the file; by default `layout.REPORT` in the result, or beside the results of several ranks.
         compared: whether the page compares two runs, the earlier one first.
 
     Raises:
-        NotComparableError: the two have nothing that can be compared.
+        NotComparableError: the two runs have no common quantity to compare.
         MsProfilerError: the page cannot be written.
         StoreError: nothing in a path can be read, or a symbolic link is in the way.
     """
@@ -63,7 +63,7 @@ def _of_runs(paths: Sequence[str]) -> _Content:
 
 
 def _of_ranks(paths: Sequence[str]) -> _Content:
-    """Return the content of ranks. They are read one after the other, because all at once may not fit into memory."""
+    """Return the content of a page of ranks; read one rank at a time, because all may not fit into memory."""
     runs, rows = [], []
     most = EVENTS_MOST // min(len(paths), RANKS_MOST)
     for number, path in enumerate(paths):
@@ -71,7 +71,7 @@ def _of_ranks(paths: Sequence[str]) -> _Content:
         rows.append(side_by_side.row(measures))
         if number < RANKS_MOST:
             runs.append(content.content(measures, most))
-    told = None
-    with contextlib.suppress(StoreError):  # ranks that do not form one job are shown each on its own
-        told = job_summary.summary(gathering.gather(list(paths)))
-    return runs, None, side_by_side.content(rows, told)
+    job = None
+    with contextlib.suppress(StoreError):  # without one job, the page shows each rank separately
+        job = job_summary.summary(gathering.gather(list(paths)))
+    return runs, None, side_by_side.content(rows, job)

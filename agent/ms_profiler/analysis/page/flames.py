@@ -7,22 +7,22 @@ import polars as pl
 from ms_profiler.analysis.metrics import intervals
 from ms_profiler.analysis.metrics.measures import Measures
 
-#: largest number of functions in a flame graph; the rarest of more are left out
+#: largest number of functions in a flame graph; further functions, the rarest, are left out
 MOST: Final = 20_000
 #: phase of a sample outside of all steps
 OUTSIDE: Final = "outside of steps"
 
 
 def content(measures: Measures) -> dict[str, Any] | None:
-    """Return the functions, each after its caller; None where no stack was sampled.
+    """Return the functions, each after its caller; None if no stack was sampled.
 
     Args:
         measures: the measures of the run.
 
     Returns:
-        labels: the labels of the functions; caller: index of each caller, -1 for threads; samples: by phase, how many
-            saw the function
-        as the innermost one; period_ns: the time that a sample stands for; left_out: the number of functions left out.
+        `labels`: the labels of the functions; `caller`: index of each caller, -1 for threads; `samples`: by phase, the
+            number of samples with the function as the innermost one; `period_ns`: the time that a sample stands for;
+            `left_out`: the number of functions left out.
     """
     stacks = measures.stacks
     if not stacks.known:
@@ -46,7 +46,7 @@ def content(measures: Measures) -> dict[str, Any] | None:
         samples[name][first[process] + place] += count
     shown = _most_frequent(callers, [sum(column[node] for column in samples.values()) for node in range(len(labels))])
     place = {node: number for number, node in enumerate(shown)}
-    # the samples of a function that is left out count for its caller
+    # the samples of a function that is left out are added to its caller
     for column in samples.values():
         for node in range(len(labels) - 1, -1, -1):
             if node not in place and callers[node] >= 0:
@@ -66,6 +66,6 @@ def _most_frequent(callers: list[int], own: list[int]) -> list[int]:
     for node in range(len(callers) - 1, -1, -1):
         if callers[node] >= 0:
             totals[callers[node]] += totals[node]
-    # a caller is seen at least as often as its callees, and its index is lower: no function loses its caller
+    # A caller is in at least as many samples as its callees, and its index is lower. So no function loses its caller.
     order = sorted(range(len(callers)), key=lambda node: (-totals[node], node))
     return sorted(order[:MOST])

@@ -15,7 +15,7 @@ _OUTSIDE: Final = "outside of all phases"
 
 
 def content(measures: Measures, origin: int) -> dict[str, Any]:
-    """Return the memory curve of the allocator that held most, and the owners of memory at its peak.
+    """Return the memory curve of the allocator that held most memory, and the owners of the memory at its peak.
 
     Args:
         measures: the measures of the run.
@@ -61,7 +61,7 @@ def _growth(measures: Measures, known: pl.DataFrame, begin: int, peak: int) -> l
 
 
 def _owners(measures: Measures, peak: int) -> list[dict[str, Any]]:
-    """Return the operators whose allocations were alive at the peak, where single allocations were recorded."""
+    """Return the operators whose allocations were alive at the peak, if single allocations were recorded."""
     device = measures.recording.device
     own = device is None or device.allocations.is_empty()
     known = tensor_owners.allocations(measures.blocks) if device is None or own else device.allocations

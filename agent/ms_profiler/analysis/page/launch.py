@@ -12,10 +12,10 @@ _RANK: Final = re.compile(r"^profiler_info_(\d+)\.json$")
 
 
 def jobs(paths: list[str]) -> list[list[str]]:
-    """Return the results by job, each job in the order of its ranks.
+    """Return a list of results for each job, in the order of the ranks.
 
-    Ranks of one job have the same job id in the record of the run. Results of other profilers are one job if they lie
-    in one directory and have different ranks.
+    Ranks of one job have the same job id in the run's record. Results of other profilers form one job if they lie in
+    one directory and have different ranks.
 
     Args:
         paths: the paths of `engine.find`.
@@ -30,16 +30,16 @@ def jobs(paths: list[str]) -> list[list[str]]:
 
 
 def _job(path: str) -> tuple[Any, int]:
-    """Return the job id of a result, None where it is not known, and the rank."""
+    """Return the job id of a result, or None if it is not known, and the rank of the result."""
     kind = inputs.kind(path)
     if kind == inputs.Kind.STORE:
         try:
-            told = run_info.read_run(layout.run_info_path(path))
+            info = run_info.read_run(layout.run_info_path(path))
         except (OSError, ValueError):
             return None, 0
-        return (("job", told.job) if told.job and told.world_size > 1 else None), told.rank
+        return (("job", info.job) if info.job and info.world_size > 1 else None), info.rank
     if kind == inputs.Kind.ASCEND:
         ranks = [int(found[1]) for name in os.listdir(path) if (found := _RANK.match(name))]
         return (("folder", os.path.dirname(os.path.abspath(path))), ranks[0]) if ranks else (None, 0)
-    told_of = read_summary(inputs.result(path)) or {}
-    return None, int(told_of.get("rank") or 0)
+    summary = read_summary(inputs.result(path)) or {}
+    return None, int(summary.get("rank") or 0)

@@ -1,4 +1,4 @@
-"""Tables of the catalogue, by name."""
+"""Read a table of the catalogue by its name, for the page."""
 
 import polars as pl
 

@@ -1,8 +1,8 @@
-"""Serve reports and timelines on this machine alone, for as long as the command runs.
+"""Serve reports and timelines to browsers on this machine, as long as the command runs.
 
-Every address begins with a random token, which other users' processes do not know. A request whose Host header names
-another machine is refused. This stops web pages whose host name resolves to 127.0.0.1 (DNS rebinding).
-The server offers only the pages and timelines of the given results, and accepts no data.
+Every address begins with a random token, which other users' processes do not know. The server refuses a request whose
+Host header names another machine. This stops web pages whose host name resolves to 127.0.0.1 (DNS rebinding). The
+server offers only the pages and timelines of the given results, and accepts no data.
 """
 
 import os
@@ -20,7 +20,7 @@ from ms_profiler.analysis.page import document
 from ms_profiler.errors import MsProfilerError
 
 ADDRESS: Final = "127.0.0.1"
-#: last part of the address of each timeline
+#: the last part of the address of each timeline
 TIMELINE: Final = "timeline"
 _HEADERS: Final = {
     "Cache-Control": "no-store",
@@ -34,7 +34,7 @@ _BYTES: Final = "application/octet-stream"
 
 @dataclass
 class Shelf:
-    """The pages and timelines of some results, each made at its first request.
+    """The pages and timelines of some results; each is made when it is first requested.
 
     Attributes:
         index: the rows of `document.index`, one for each page; empty where there is only one page.
@@ -60,7 +60,7 @@ class Shelf:
         Raises:
             MsProfilerError: the result cannot be read.
         """
-        # making two pages at once would need twice the memory
+        # a lock, because making two pages at once would need twice the memory
         with self._lock:
             key = f"{page}/{what}"
             if key not in self._made:
@@ -73,7 +73,7 @@ class Server(ThreadingHTTPServer):
 
     Args:
         shelf: the pages and timelines to serve.
-        port: the port to listen on; 0 for any that is free.
+        port: the port to listen on; 0 for any free port.
 
     Raises:
         OSError: the port is taken.

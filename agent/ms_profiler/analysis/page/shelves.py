@@ -20,7 +20,7 @@ def shelf(paths: list[str], folder: str) -> Shelf:
     """
     jobs = {f"job-{number}": ranks for number, ranks in enumerate(launch.jobs(paths)) if len(ranks) > 1}
     single = {f"run-{number}": [path] for number, path in enumerate(paths)}
-    # a job of many ranks gets a page of all ranks; a single result needs no index
+    # a job of several ranks also gets a page of all ranks; a single result needs no index
     pages = jobs if list(jobs.values()) == [paths] and len(paths) == 1 else {**jobs, **single}
 
     def page(title: str) -> str:
@@ -35,11 +35,11 @@ def shelf(paths: list[str], folder: str) -> Shelf:
 
 
 def timeline(path: str, folder: str) -> str | None:
-    """Return the file of a result that Perfetto opens; where there is none, analyse the result first.
+    """Return the file of a result that Perfetto opens; analyse the result first if it has no such file.
 
     Args:
         path: the path of `engine.find`.
-        folder: the folder for the files of an analysis that the result has not had.
+        folder: the folder for the files of the analysis, if the result has none.
     """
     kind = inputs.kind(path)
     if kind == inputs.Kind.TRACE:
@@ -53,18 +53,18 @@ def timeline(path: str, folder: str) -> str | None:
 
 
 def _row(title: str, path: str) -> dict[str, Any]:
-    told = read_summary(inputs.result(path)) or {}
-    steps = told.get("steps") or {}
+    summary = read_summary(inputs.result(path)) or {}
+    steps = summary.get("steps") or {}
     return {
         "page": title,
         "name": path,
-        "rank": told.get("rank"),
-        "world_size": told.get("world_size"),
-        "started": (told.get("run") or {}).get("started"),
-        "duration_s": (told.get("run") or {}).get("duration_s"),
+        "rank": summary.get("rank"),
+        "world_size": summary.get("world_size"),
+        "started": (summary.get("run") or {}).get("started"),
+        "duration_s": (summary.get("run") or {}).get("duration_s"),
         "steps": steps.get("count"),
         "median_ms": (steps.get("steady") or {}).get("median_ms"),
-        "verdict": told.get("verdict"),
+        "verdict": summary.get("verdict"),
     }
 
 

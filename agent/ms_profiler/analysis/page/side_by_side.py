@@ -1,4 +1,4 @@
-"""Collect the comparison of ranks: own work and communication of their steps, the late ranks and the waiting ranks."""
+"""Collect the comparison of ranks: own work and communication in their steps, and late and waiting ranks."""
 
 from typing import Any, Final
 
@@ -44,22 +44,22 @@ def row(measures: Measures) -> dict[str, Any]:
     }
 
 
-def content(rows: list[dict[str, Any]], told: dict[str, Any] | None) -> dict[str, Any]:
+def content(rows: list[dict[str, Any]], job: dict[str, Any] | None) -> dict[str, Any]:
     """Return the rows of all ranks by rank, each marked as late, waiting, or neither.
 
     Args:
-        rows: the rows of `row`.
-        told: the result of `job_summary.summary`; None where nothing is known of the ranks together.
+        rows: the results of `row`, one for each rank.
+        job: the result of `job_summary.summary`; None if the ranks do not form one job.
     """
-    roles = {each["rank"]: each for each in told["ranks"]} if told else {}
+    roles = {each["rank"]: each for each in job["ranks"]} if job else {}
     for each in rows:
         known = roles.get(each["rank"], {"role": None, "wait_ms": None})
         wait = known["wait_ms"]
         each["state"], each["wait_ns"] = known["role"], None if wait is None else round(wait * 1e6)
     return {
         "rows": sorted(rows, key=lambda each: int(each["rank"])),
-        "verdict": told["verdict"] if told else None,
-        "late": told["late"] if told else [],
+        "verdict": job["verdict"] if job else None,
+        "late": job["late"] if job else [],
     }
 
 

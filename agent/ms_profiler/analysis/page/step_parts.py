@@ -1,4 +1,4 @@
-"""Collect the time that a device spent in each step on computing, communication, both, copies, or idle."""
+"""Collect for each step the time in which a device computed, communicated, did both, copied, or was idle."""
 
 from typing import Final
 
@@ -14,7 +14,7 @@ IDLE: Final = "idle"
 
 
 def parts(measures: Measures) -> pl.DataFrame:
-    """Return `step` and a column of ns for each part that occurs. The parts of a step add up to its length.
+    """Return for each step its number, `step`, and the ns of each part; the parts add up to the length of the step.
 
     Args:
         measures: the measures of the run.

@@ -2,9 +2,9 @@
 
 `ascend_{framework}_profiler_{rank}.db` has one row for each task in TASK, with times in nanoseconds since the epoch. A
 task with a row in COMPUTE_TASK_INFO (by `globalTaskId`) is a kernel. COMMUNICATION_OP has the exchanges, STEP_TIME the
-steps, PYTORCH_API and CANN_API the calls of the host. Texts are numbers of rows in STRING_IDS. A `connectionId` names
-the call that launched a task; for calls of the framework it leads through CONNECTION_IDS. A missing table counts as
-empty.
+steps, PYTORCH_API and CANN_API the calls of the host. A text is stored as the number of a row of STRING_IDS. A
+`connectionId` joins a task to the call that launched it. PYTORCH_API has a number instead, for which CONNECTION_IDS
+lists the connections. A missing table counts as empty.
 """
 
 import os
@@ -17,6 +17,7 @@ import polars as pl
 
 from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.readers import ascend_run, assembly, cells, device_memory
+from ms_profiler.analysis.readers.trace_text import TEXT
 from ms_profiler.store import layout
 from ms_profiler.store.format import Category
 from ms_profiler.store.reader import ReadCounts
@@ -26,21 +27,21 @@ _FRAMEWORK: Final = "PYTORCH_API"
 _DRIVER: Final = "CANN_API"
 _STACKS: Final = "trace"
 _NOTHING: Final = "N/A"
-#: stands for an unrecorded size of a part of an exchange
+#: value of the column `size` for a part of an exchange whose size was not recorded
 _NO_SIZE: Final = -1
 _CALLS: Final = pl.Schema(
     {name: kind for name, kind in assembly.HOST.items() if name not in ("category", "unfinished")}
 )
-#: key in META_DATA by which a database of our own is known
+#: key in META_DATA that only databases of ms-profiler have
 _OURS: Final = "ms_profiler"
 
 
 def database(directory: str, ours: frozenset[str] = frozenset()) -> str | None:
-    """Return the path of the database of a result, None where there is none.
+    """Return the path of the database in a result, None where there is none.
 
     Args:
         directory: the directory that holds `ASCEND_PROFILER_OUTPUT`.
-        ours: files in it that an earlier analysis of ours wrote, as relative paths; they are no source.
+        ours: paths, relative to the directory, of files that ms-profiler wrote; they are not read.
     """
     output = layout.output_dir(directory)
     names = sorted(os.listdir(output)) if os.path.isdir(output) else []
@@ -49,21 +50,22 @@ def database(directory: str, ours: frozenset[str] = frozenset()) -> str | None:
 
 
 def read(directory: str, path: str, ours: frozenset[str] = frozenset()) -> tables.Recording:
-    """Read a result.
+    """Read the result of an Ascend profiler from its database.
 
     Args:
         directory: the directory that holds `ASCEND_PROFILER_OUTPUT`.
         path: the path of the database in it.
-        ours: paths below it that an earlier analysis of ours wrote.
+        ours: paths, relative to the directory, of files that ms-profiler wrote.
 
     Raises:
-        StoreError: nothing in it can be read.
+        StoreError: the database has no event that can be read.
     """
     counts = ReadCounts()
     info = ascend_run.describe(directory, counts)
-    # immutable: the database is only read, and SQLite makes no file beside it
+    # `immutable`: the database is only read, so SQLite need not make files beside it
     connection = sqlite3.connect(f"file:{quote(os.path.abspath(path))}?mode=ro&immutable=1", uri=True)
-    connection.text_factory = lambda content: content.decode("utf-8", "replace")
+    # a character of UTF-8 has at most four bytes, so `TEXT` characters never need more bytes than this
+    connection.text_factory = lambda content: content[: 4 * TEXT].decode("utf-8", "replace")[:TEXT]
     try:
         source = _Database(connection, os.path.basename(path), counts)
         device_id = source.rows("RANK_DEVICE_MAP", "deviceId")
@@ -92,7 +94,7 @@ def read(directory: str, path: str, ours: frozenset[str] = frozenset()) -> table
 
 
 class _Database:
-    """The tables of one file; an unreadable table is counted and empty."""
+    """The tables of one database file. A table that cannot be read is empty, and counts as damage."""
 
     def __init__(self, connection: sqlite3.Connection, name: str, counts: ReadCounts) -> None:
         self.connection, self.name, self.counts = connection, name, counts
@@ -107,7 +109,7 @@ class _Database:
         self.texts = {number: text for number, text in self.rows("STRING_IDS", "id", "value") if isinstance(text, str)}
 
     def rows(self, table: str, *columns: str) -> list[tuple[Any, ...]]:
-        """Return the columns of a table, null for missing ones; if the table is damaged, the rows before the damage."""
+        """Return some columns of a table's rows. A missing column is null. Rows behind a damaged place are missing."""
         known = self.columns.get(table)
         if known is None:
             return []
@@ -121,7 +123,7 @@ class _Database:
         return found
 
     def tasks(self) -> pl.DataFrame:
-        """Return `tables.TASKS`, with the thread of the operating system that launched each, as `caller`."""
+        """Return `tables.TASKS` with a further column `caller`: the native id of the thread that launched the task."""
         columns = "globalTaskId", "startNs", "endNs", "streamId", "connectionId"
         times = {row[0]: row[1:] for row in self.rows("TASK", *columns)}
         driver = self._driver()
@@ -149,7 +151,7 @@ class _Database:
         )
 
     def host(self) -> pl.DataFrame:
-        """Return `assembly.HOST`; stacks, which are calls of Python and no work of the framework, are left out."""
+        """Return `assembly.HOST`, the host's spans. Python stacks are left out: they are no work of the framework."""
         kinds = dict(self.rows("ENUM_API_TYPE", "id", "name"))
         frames = [self._steps()]
         for table in (_FRAMEWORK, _DRIVER):
@@ -170,7 +172,7 @@ class _Database:
         return pl.concat(frames)
 
     def calls(self) -> pl.DataFrame:
-        """Return `tables.DRIVER_CALLS`."""
+        """Return the driver's calls on the host as `tables.DRIVER_CALLS`."""
         levels = dict(self.rows("ENUM_API_TYPE", "id", "name"))
         found = [
             (levels.get(kind, ""), self.text(name), start, end, self._thread(thread))
@@ -180,7 +182,7 @@ class _Database:
         return table.filter(pl.col("end_ns") >= pl.col("start_ns"), pl.col("name").is_not_null())
 
     def transfers(self) -> pl.DataFrame:
-        """Return `tables.TRANSFERS`."""
+        """Return the parts of exchanges as `tables.TRANSFERS`."""
         exchanges = {row[0]: row[1:] for row in self.rows("COMMUNICATION_OP", "opId", "startNs", "groupName")}
         times = {row[0]: row[1:] for row in self.rows("TASK", "globalTaskId", "startNs", "endNs")}
         transports = dict(self.rows("ENUM_HCCL_TRANSPORT_TYPE", "id", "name"))
@@ -197,12 +199,12 @@ class _Database:
         return assembly.usable_transfers(cells.typed(found, tables.TRANSFERS), self.counts)
 
     def process(self) -> int:
-        """Return the pid of the job: the upper half of its threads' numbers."""
+        """Return the pid of the job, which is the upper 32 bits of each `globalTid`; 0 where it is not known."""
         threads = self.rows(_FRAMEWORK, "globalTid")
         return threads[0][0] >> 32 if threads and isinstance(threads[0][0], int) else 0
 
     def _steps(self) -> pl.DataFrame:
-        """Return the steps as spans of the thread that the framework's first call ran on."""
+        """Return the steps as spans of one thread: the thread of the framework's first call."""
         threads = self.rows(_FRAMEWORK, "globalTid")
         thread = self._thread(threads[0][0]) if threads else 0
         found = [
@@ -215,7 +217,7 @@ class _Database:
         return usable
 
     def _driver(self) -> dict[int, tuple[int, int]]:
-        """Return begin and thread of the call of CANN that launched a task, by connection."""
+        """Return, for each connection id, the begin (ns) and thread of the CANN call that launched the task."""
         calls = self.rows(_DRIVER, "connectionId", "startNs", "globalTid")
         return {
             connection: (start, self._thread(thread))
@@ -224,7 +226,7 @@ class _Database:
         }
 
     def _launches(self) -> dict[int, tuple[int, int]]:
-        """Return begin and thread of the framework's operator that launched a task, by connection."""
+        """Return, for each connection id, the begin (ns) and thread of the operator that launched the task."""
         launches: dict[int, tuple[int, int]] = {}
         lists: dict[int, list[int]] = {}
         for number, connection in self.rows("CONNECTION_IDS", "id", "connectionId"):
@@ -235,7 +237,7 @@ class _Database:
         return launches
 
     def text(self, number: Any) -> str | None:
-        """Return a text by its number, None where it is not known."""
+        """Return the text of a row number of STRING_IDS, None where the number is not known."""
         return self.texts.get(number)
 
     def _shapes(self, number: Any) -> str | None:

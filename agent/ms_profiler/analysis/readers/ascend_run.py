@@ -1,4 +1,4 @@
-"""Facts about the run in both forms of an Ascend result: the tool that wrote it, and the rank."""
+"""Facts about the run that every result of Ascend's tools has, database or text: the tool that wrote it, the rank."""
 
 import json
 import os
@@ -14,13 +14,13 @@ from ms_profiler.store.run_info import RunInfo
 _INFO: Final = re.compile(r"profiler_info(?:_(?P<rank>\d{1,9}))?\.json")
 _RANK_DIRECTORY: Final = re.compile(r"rank_?(?P<rank>\d{1,9})")
 _EXCHANGES: Final = (layout.COMMUNICATION, layout.COMMUNICATION_MATRIX)
-_NO_PARTS: Final = "copies and waits inside exchanges are recorded from level 1 on, and not in this result"
+_NO_PARTS: Final = "copies and waits inside exchanges are recorded from profiler level 1 on, and this result has none"
 _REMOTE: Final = "a copy over RDMA consists of several tasks, which this version does not combine"
 _IN_DATABASES: Final = "only the database form of a result has it"
 
 
 def form(directory: str) -> Form:
-    """Return the tool that wrote a result: by the directory's name, then by its databases; else MindSpore."""
+    """Return the tool that wrote a result, by the directory's name or else by its databases; MindSpore by default."""
     name = os.path.basename(os.path.abspath(directory))
     for suffix, known in ((layout.SUFFIX, Form.MINDSPORE), (layout.TORCH_SUFFIX, Form.TORCH_NPU)):
         if name.endswith(suffix):
@@ -32,7 +32,7 @@ def form(directory: str) -> Form:
 
 
 def describe(directory: str, counts: ReadCounts) -> RunInfo:
-    """Return the run's record.
+    """Return the run's record, made from the metadata in a result of Ascend's tools.
 
     Args:
         directory: `*_ascend_ms` or `*_ascend_pt`.
@@ -61,13 +61,13 @@ def describe(directory: str, counts: ReadCounts) -> RunInfo:
 
 
 def note(info: RunInfo, device: Device, directory: str, ours: frozenset[str]) -> None:
-    """Note in the run's record the files of the tool that are missing and cannot be derived, and why.
+    """Add to the run's record the files that the tool did not write and that cannot be derived, with the reason.
 
     Args:
         info: the run's record.
-        device: the device data that was read.
+        device: the device data that was read from the result.
         directory: `*_ascend_ms` or `*_ascend_pt`.
-        ours: paths below it that an earlier analysis of ours wrote.
+        ours: paths, relative to the directory, of files that ms-profiler wrote; they count as missing.
     """
 
     def missing(name: str) -> bool:
@@ -86,7 +86,7 @@ def note(info: RunInfo, device: Device, directory: str, ours: frozenset[str]) ->
 
 
 def _world(metadata: dict[str, Any], least: int) -> int:
-    """Return the number of ranks of the job, as far as its groups show it."""
+    """Return the number of ranks of the job, as far as its groups of ranks show it; at least `least`."""
     groups = metadata.get("parallel_group_info", {})
     members = [group.get("global_ranks", []) for group in groups.values() if isinstance(group, dict)]
     return max([least, *(len(ranks) for ranks in members if isinstance(ranks, list))])

@@ -2,9 +2,9 @@
 
 The name of a process in the trace determines the content of its lanes. `Python`, `MindSpore` and `CANN` are lanes of
 the host. `Ascend Hardware` has a thread for each stream. `HCCL` (newer: `Communication`) has a thread for each group,
-and below it one for each plane. Flows of the category `async_npu` lead from an operator to the task that it launched,
-flows of `HostToDevice` from the call of the driver. The table has a row for each kernel, with types and cores, which
-the trace lacks. Either file is enough.
+and below it one for each plane. Flows of the category `async_npu` lead from an operator to the task that it launched.
+Flows of the category `HostToDevice` lead from the driver's call to the task. `kernel_details.csv` has a row for each
+kernel, with its type and core, which the trace lacks. Either file is enough.
 """
 
 import os
@@ -18,6 +18,7 @@ from ms_profiler.analysis.metrics.scopes import Scope
 from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.readers import ascend_run, assembly, device_memory, trace_events
 from ms_profiler.analysis.readers.decimals import nanoseconds
+from ms_profiler.analysis.readers.trace_text import TEXT
 from ms_profiler.errors import StoreError
 from ms_profiler.store import layout
 from ms_profiler.store.reader import ReadCounts
@@ -26,38 +27,38 @@ from ms_profiler.store.run_info import RunInfo
 HARDWARE: Final = "Ascend Hardware"
 COMMUNICATION: Final = ("HCCL", "Communication")
 OVERLAP: Final = "Overlap Analysis"
-#: kernels on the processor, where MindSpore recorded without a device
+#: process of the trace with kernels that ran on the CPU, because MindSpore recorded without a device
 PROCESSOR: Final = "CPU OP"
 _DRIVER: Final = "CANN"
 _HOST: Final = ("Python", "MindSpore", "PyTorch", _DRIVER)
 #: kinds of tasks that compute; other tasks copy, wait or mark
 _COMPUTING: Final = (HOST_CPU, "AI_CORE", "AI_VECTOR_CORE", "AI_CPU", "AIV_SQE", "MIX_AIC", "MIX_AIV", "DSA_SQE")
-#: core of exchanges
+#: values of the column `Accelerator Core` that mean an exchange
 _EXCHANGES: Final = ("HCCL", "COMMUNICATION")
-#: flows to a task from the operator that launched it, and from the call of the driver that did
+#: categories of flows to a task: from the operator that launched it, and from the driver's call that launched it
 _BY_FRAMEWORK: Final = "async_npu"
 BY_DRIVER: Final = "HostToDevice"
 #: largest difference of a task's start between the table and the trace: one truncates, the other rounds
 _ROUNDING_NS: Final = 1
 _NOTHING: Final = ("", "N/A")
-#: arguments to read: the level of a call, stream and core of a task, and the bytes of a part of an exchange
+#: arguments of spans to read: the level of a call, stream and core of a task, and facts about a part of an exchange
 ARGUMENTS: Final = (
     *("level", "Physic Stream Id", "Task Type"),
     *("transport type", "link type", "src rank", "dst rank", "size(Byte)"),
 )
-#: columns of a table of kernels that none lacks
+#: columns that every `kernel_details.csv` has
 NEEDED: Final = ("Name", "Type", "Accelerator Core", "Start Time(us)", "Duration(us)")
 
 
 def read(directory: str, ours: frozenset[str] = frozenset()) -> tables.Recording:
-    """Read a result.
+    """Read the result of an Ascend profiler from its text files.
 
     Args:
         directory: the directory that holds `ASCEND_PROFILER_OUTPUT`.
-        ours: paths below it that an earlier analysis of ours wrote, which are no source.
+        ours: paths, relative to the directory, of files that ms-profiler wrote; they are not read.
 
     Raises:
-        StoreError: nothing in it can be read.
+        StoreError: the files have no event that can be read.
     """
     counts = ReadCounts()
     info = ascend_run.describe(directory, counts)
@@ -83,11 +84,11 @@ def of_trace(path: str, events: trace_events.Events, counts: ReadCounts) -> tabl
 
     Args:
         path: the path of the file.
-        events: in it, with `ARGUMENTS`.
-        counts: the counters that were read.
+        events: the events of the file, with `ARGUMENTS`.
+        counts: the numbers of events that were read and skipped.
 
     Raises:
-        StoreError: nothing in it can be read.
+        StoreError: the file has no event that can be read.
     """
     form = tables.Form.MINDSPORE if "MindSpore" in events.processes.values() else tables.Form.TORCH_NPU
     name = "mindspore" if form == tables.Form.MINDSPORE else "torch"
@@ -118,21 +119,21 @@ def _recording(
     ascend_run.note(info, device, path, ours)
     computing = device.tasks.filter(~pl.col("exchange"))
     if computing.height and computing["type"].is_null().all():
-        why = "types of kernels are recorded from level 1 on, and only the table of kernels has them"
+        why = "types of kernels are recorded from profiler level 1 on, and only kernel_details.csv has them"
         info.not_collected.append({"what": layout.OP_STATISTIC, "why": why})
     callers = {assembly.TASKS: _callers(events, device.tasks["start_ns"])}
     parts = assembly.Parts(_host(events), device.tasks, events.native_threads(), _process(events), device, callers)
     return assembly.assemble(path, info, counts, parts)
 
 
-#: kernels as a table has them
+#: columns of a kernel that `kernel_details.csv` has
 ROWS: Final = pl.Schema(
     {name: kind for name, kind in tables.TASKS.items() if name not in ("launch_ns", "driver_ns", "group")}
 )
 
 
 def _host(events: trace_events.Events) -> pl.DataFrame:
-    """Return the spans of the host, without Python stacks, which are no work of the framework."""
+    """Return `assembly.HOST`, the host's spans. Python stacks are left out: they are no work of the framework."""
     kernels = [pid for pid, name in events.processes.items() if name == PROCESSOR]
     labelled = [pid for pid, label in events.labels.items() if label.startswith("CPU")]
     names = events.processes
@@ -144,7 +145,7 @@ def _host(events: trace_events.Events) -> pl.DataFrame:
 
 
 def calls(events: trace_events.Events) -> pl.DataFrame:
-    """Return `tables.DRIVER_CALLS`: the part of the name behind the @, and the level that an argument names.
+    """Return the driver's calls as `tables.DRIVER_CALLS`. A name is the text after an @; an argument has the level.
 
     Args:
         events: the events of the trace.
@@ -160,17 +161,19 @@ def calls(events: trace_events.Events) -> pl.DataFrame:
 
 
 def _process(events: trace_events.Events) -> int:
-    """Return the pid of the job: that of its framework's lane."""
+    """Return the pid of the job, which is the pid of the framework's lane in the trace; 0 where it is not known."""
     pids = [pid for pid, name in events.processes.items() if name in _HOST and name != _DRIVER and pid.isdecimal()]
     return int(pids[0]) if pids else 0
 
 
 def tasks(events: trace_events.Events, rows: pl.DataFrame) -> pl.DataFrame:
-    """Return `tables.TASKS`: kernels from the table, or from the trace without it; exchanges the other way round.
+    """Return `tables.TASKS`. The table is the first source of kernels, and the trace is the first source of exchanges.
+
+    The other source is used only if the first one has none.
 
     Args:
         events: the events of the trace.
-        rows: `ROWS`.
+        rows: `ROWS`, the content of the table.
     """
     hardware = pl.concat([_hardware(events), _processor(events)])
     computed = rows.filter(~pl.col("exchange"))
@@ -191,7 +194,7 @@ def tasks(events: trace_events.Events, rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _callers(events: trace_events.Events, starts: pl.Series) -> pl.Series:
-    """Return the thread that launched each task, as `tasks` finds the time."""
+    """Return, for each task, the thread of the operator that launched it, or else of the driver's call."""
     driver, framework = (launches(events, starts, category, "tid") for category in (BY_DRIVER, _BY_FRAMEWORK))
     return framework.zip_with(framework.is_not_null(), driver)
 
@@ -226,7 +229,10 @@ def _processor(events: trace_events.Events) -> pl.DataFrame:
 
 
 def _placed(kernels: pl.DataFrame, hardware: pl.DataFrame) -> pl.DataFrame:
-    """Give the kernels the streams of the trace where the table has none, as without a profiler level."""
+    """Fill in the streams that the table lacks, from the task of the trace with the same start.
+
+    A table that was recorded without a profiler level has no streams.
+    """
     if kernels["stream"].null_count() == 0:
         return kernels
     streams = hardware.select("start_ns", pl.col("stream").alias("known")).sort("start_ns")
@@ -235,7 +241,7 @@ def _placed(kernels: pl.DataFrame, hardware: pl.DataFrame) -> pl.DataFrame:
 
 
 def _exchanges(events: trace_events.Events) -> pl.DataFrame:
-    """Return the exchanges of the groups of ranks; the planes below them hold parts of these."""
+    """Return the exchanges. The threads of groups have them; the threads of planes only have parts of exchanges."""
     spans = events.of_process(*COMMUNICATION)
     threads = events.thread_names(spans)
     groups = threads.str.strip_prefix("Group ").str.strip_suffix(" Communication")
@@ -257,8 +263,10 @@ def _exchanges(events: trace_events.Events) -> pl.DataFrame:
 
 
 def transfers(events: trace_events.Events, counts: ReadCounts) -> pl.DataFrame:
-    """Return `tables.TRANSFERS`: a plane belongs to the group of the thread before it, a part to the exchange around
-    it.
+    """Return `tables.TRANSFERS`, the parts of exchanges, from the threads of planes.
+
+    A plane belongs to the group whose thread number is the last one before its own. A part belongs to the exchange of
+    this group that was running when the part began.
 
     Args:
         events: the events of the trace.
@@ -299,13 +307,13 @@ def _operation(name: pl.Expr) -> pl.Expr:
 
 
 def launches(events: trace_events.Events, starts: pl.Series, category: str, what: str = "time_ns") -> pl.Series:
-    """Return when the host launched tasks, by their start: from the first flow of a category that ends there.
+    """Return when the host launched each task: the begin of the first flow that ends when the task starts, else null.
 
     Args:
         events: the events of the trace.
-        starts: the begins of the work that ran.
+        starts: the start of each task, ns.
         category: the category of the flows.
-        what: the name of a fact about the begin of the flow: its time or its thread.
+        what: the column to return of the flow's begin: its time (ns) or its thread.
     """
     flows = events.flows.filter(pl.col("category") == category)
     begins = flows.filter("begin").unique("id", keep="first").select("id", pl.col(what).alias("launch_ns"))
@@ -315,19 +323,20 @@ def launches(events: trace_events.Events, starts: pl.Series, category: str, what
 
 
 def text(path: str, needed: Sequence[str], counts: ReadCounts, names: Mapping[str, str] | None = None) -> pl.DataFrame:
-    """Return a table as text; an unreadable table is empty.
+    """Return the cells of a CSV file as text; an empty table if the file is unreadable or lacks a needed column.
 
     Args:
         path: the path of the file.
-        needed: the columns without which the table is of no use.
+        needed: the columns that the file must have.
         counts: receives the number of unreadable parts.
-        names: the names of columns that another version calls otherwise -> the name that is used.
+        names: name of a column in another version -> the name used here.
     """
     try:
         found = pl.read_csv(path, infer_schema=False, encoding="utf8-lossy", truncate_ragged_lines=True)
     except pl.exceptions.PolarsError as error:
         counts.damaged_files.append((os.path.basename(path), str(error).partition("\n")[0]))
         return pl.DataFrame()
+    found = found.with_columns(pl.all().str.slice(0, TEXT))
     found = found.rename({old: new for old, new in (names or {}).items() if new not in found.columns}, strict=False)
     missing = [name for name in needed if name not in found.columns]
     if missing:
@@ -347,10 +356,10 @@ def table(path: str, counts: ReadCounts) -> pl.DataFrame:
 
 
 def rows_of(text: pl.DataFrame, counts: ReadCounts) -> pl.DataFrame:
-    """Return `ROWS` of a table of kernels.
+    """Return `ROWS` of a table of kernels that is in memory.
 
     Args:
-        text: with the columns of a `kernel_details.csv`; empty for none.
+        text: a table with the columns of a `kernel_details.csv`, as text; empty for none.
         counts: receives the number of unreadable parts.
     """
     if text.is_empty():

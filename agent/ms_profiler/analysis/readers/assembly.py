@@ -17,18 +17,18 @@ from ms_profiler.store.reader import ReadCounts
 from ms_profiler.store.run_info import RunInfo
 from ms_profiler.version import VERSION
 
-#: name of the spans of steps, in all of these tools
+#: name of a step's span in the results of all these tools
 STEP: Final = re.compile(r"ProfilerStep#(\d+)")
 
 #: columns of the host's spans
 HOST: Final = pl.Schema(
     {
-        "thread": pl.Int64,  # of the operating system
+        "thread": pl.Int64,  # native id
         "name": pl.String,
         "category": pl.UInt8,
         "start_ns": pl.Int64,
         "end_ns": pl.Int64,
-        "unfinished": pl.Boolean,  # its end is not in the result
+        "unfinished": pl.Boolean,  # whether the result lacks the end of the span
     }
 )
 _PATTERNS: Final = {
@@ -37,9 +37,9 @@ _PATTERNS: Final = {
 }
 
 
-#: key of the tasks of a device among the tables that name a thread
+#: key of the device's tasks in `Parts.callers`
 TASKS: Final = "tasks"
-#: value of a missing rank, and of a missing transport
+#: value of a rank that is missing, and of a transport that is missing
 _NO_RANK: Final = 2**32 - 1
 _NOTHING: Final = "N/A"
 
@@ -51,12 +51,12 @@ class Parts:
     Attributes:
         host: `HOST`, the steps among them.
         tasks: `tables.TASKS`.
-        threads: names by number of the operating system.
+        threads: native id of a thread -> its name.
         process: pid; 0 where it is not known.
         device: further tables of the accelerator; None where there was none.
-        callers: the callers of tables of the device that name a thread (`launches`, `copies`, `waits`), and of the
-            tasks where the launches are not known (`TASKS`), the thread of each row by its number of the operating
-            system, as text; null where it is not known.
+        callers: name of a table -> the native id of each row's calling thread, as text; null where it is not known.
+            The names are those of the device's tables with a thread (`launches`, `copies`, `waits`), or `TASKS` where
+            the launches are not known.
     """
 
     host: pl.DataFrame
@@ -68,7 +68,11 @@ class Parts:
 
 
 def categorised(names: pl.Series) -> pl.Series:
-    """Return the category of a host span by its name; OP if the name says nothing."""
+    """Return the category of each host span by its name; OP for a name that matches no pattern.
+
+    Args:
+        names: the names of the spans.
+    """
     text = pl.lit(names)
     category = pl.when(pl.lit(regions(names))).then(pl.lit(int(Category.MARKER))).otherwise(pl.lit(int(Category.OP)))
     for kind, pattern in _PATTERNS.items():
@@ -77,12 +81,13 @@ def categorised(names: pl.Series) -> pl.Series:
 
 
 def host(spans: pl.DataFrame, kinds: pl.Series, driver: pl.Series) -> pl.DataFrame:
-    """Return `HOST`.
+    """Return the spans of a trace as `HOST`.
 
     Args:
         spans: the spans of a trace, see `trace_events.Events`.
-        kinds: the result of `categorised`.
-        driver: the names of calls of a device's driver, which are no work of the framework.
+        kinds: the category of each span, as `categorised` returns it.
+        driver: whether each span is a call of a device's driver. Such calls are not work of the framework, so their
+            category becomes OTHER.
     """
     return spans.select(
         pl.col("tid").cast(pl.Int64, strict=False).fill_null(0).alias("thread"),
@@ -95,10 +100,9 @@ def host(spans: pl.DataFrame, kinds: pl.Series, driver: pl.Series) -> pl.DataFra
 
 
 def usable_transfers(transfers: pl.DataFrame, counts: ReadCounts) -> pl.DataFrame:
-    """Return the parts of exchanges that have an exchange, times and a size, with null in place of numbers that are no
-    rank.
+    """Return the parts of exchanges that have an exchange, a plane, times and a size; null for ranks that are missing.
 
-    Without a profiler level, such parts exist without details, which is no damage.
+    Without a profiler level, parts have neither a size nor a transport. Such parts are left out and are no damage.
 
     Args:
         transfers: `tables.TRANSFERS`.
@@ -117,16 +121,16 @@ def usable_transfers(transfers: pl.DataFrame, counts: ReadCounts) -> pl.DataFram
 
 
 def assemble(directory: str, info: RunInfo, counts: ReadCounts, parts: Parts) -> tables.Recording:
-    """Return the recording.
+    """Make a recording from the contents of another tool's result.
 
     Args:
         directory: the directory of the result.
         info: the run's record.
-        counts: numbers of records read and skipped.
-        parts: the contents.
+        counts: numbers of records read and skipped; all spans and tasks are added.
+        parts: the contents of the result.
 
     Raises:
-        StoreError: nothing in it has a time.
+        StoreError: nothing in the result has a time.
     """
     times = pl.concat([parts.host.select("start_ns", "end_ns"), parts.tasks.select("start_ns", "end_ns")])
     if times.is_empty():
@@ -134,7 +138,7 @@ def assemble(directory: str, info: RunInfo, counts: ReadCounts, parts: Parts) ->
         raise StoreError(f"{directory} holds no event that can be read{f' ({reasons})' if reasons else ''}.")
     info.product_version = VERSION
     device = parts.device
-    if device is not None and not device.on_host and not device.unread and not device_waits.told(device):
+    if device is not None and not device.on_host and not device.unread and not device_waits.known(device):
         why = "no call of the device's runtime was recorded, so the waits of the host for it are unknown"
         info.not_collected.append({"what": "the critical path", "why": why})
     first, last = times.select(pl.col("start_ns").min(), pl.col("end_ns").max()).row(0)
@@ -151,7 +155,7 @@ def assemble(directory: str, info: RunInfo, counts: ReadCounts, parts: Parts) ->
         pl.col("thread").replace_strict(numbers, return_dtype=pl.UInt32).alias("place"),
         pl.col("name").str.extract(STEP.pattern, 1).cast(pl.Int64, strict=False).alias("number"),
     )
-    # a step that did not end does not count
+    # a step without an end is not a step: it stays a span
     ended = pl.col("number").is_not_null() & ~pl.col("unfinished")
     spans = host.filter(~ended)
     named = spans["name"].unique(maintain_order=True)
@@ -206,7 +210,7 @@ def assemble(directory: str, info: RunInfo, counts: ReadCounts, parts: Parts) ->
             schema=tables.THREADS,
             orient="row",
         ),
-        # cast, because Polars keeps the old type if no value is replaced
+        # the cast is needed because Polars keeps the old type of a column in which no value was replaced
         spans=nest(unnested.select(tables.UNNESTED.names()).cast(tables.UNNESTED)).select(tables.SPANS.names()),
         instants=pl.DataFrame(schema=tables.INSTANTS),
         counters=pl.DataFrame(schema=tables.COUNTERS),
@@ -218,15 +222,15 @@ def assemble(directory: str, info: RunInfo, counts: ReadCounts, parts: Parts) ->
 
 
 def on_threads(rows: pl.DataFrame, threads: pl.DataFrame, caller: str) -> pl.DataFrame:
-    """Add the number of each row's thread as `thread`, null where that thread recorded nothing.
+    """Add the column `thread`, the recorder's number of each row's thread; null if the recorder has no such thread.
 
     Args:
-        rows: with `process`.
+        rows: a table with the pid as `process`.
         threads: `tables.THREADS`.
-        caller: the column with the thread's number as the operating system has it, UInt32.
+        caller: the column of `rows` with the thread's native id, UInt32.
     """
     by = ["process", caller]
     known = threads.filter(pl.col("native_tid") > 0).select(
-        "process", "thread", pl.col("native_tid").cast(pl.UInt32).alias(caller)
+        "process", "thread", pl.col("native_tid").cast(pl.UInt32, strict=False).alias(caller)
     )
     return rows.join(known.unique(by, keep="last"), on=by, how="left", maintain_order="left")

@@ -1,4 +1,4 @@
-"""Calls of Python functions that were traced, see `store.format.Kind.CALL`."""
+"""Traced calls of Python functions, see `store.format.Kind.CALL`."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -11,9 +11,13 @@ from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.model.clock import Clock
 from ms_profiler.store.format import FRAME_LINE_BITS, Flag, Kind
 
-#: largest number of calls of a process in memory (0.2 GB); beyond it, the longest calls remain
+#: largest number of a process's calls that are held in memory (0.2 GB); beyond it, only the longest calls are kept
 MOST: Final = 3_000_000
+#: no call takes longer, ns: a year
+_LONGEST: Final = 2**55
 _LINES: Final = 2**FRAME_LINE_BITS
+#: columns that identify a call among the rows of its thread
+_KEY: Final = ["thread", "start_ns", "id", "arg"]
 
 
 @dataclass
@@ -21,61 +25,73 @@ class Calls:
     """The traced calls of one process.
 
     Attributes:
-        parts: rows of `columns.slots.SLOTS`, of this kind.
-        least_ns: calls that are shorter are left out, because there are too many.
-        left_out: the number of events that are left out.
-        last_ns: RAW, of the last one.
+        parts: rows of `columns.slots.SLOTS`, of the kind `Kind.CALL`, for calls that ended.
+        open: rows that were written while their calls ran; most of these calls have a row in `parts`, too.
+        least_ns: shorter calls are left out. It is 0 at first, and grows when there are more than `MOST` calls.
+        left_out: the number of slots that are left out.
+        last_ns: the latest time of any call, ns of CLOCK_MONOTONIC_RAW.
     """
 
     parts: list[pl.DataFrame] = field(default_factory=list)
+    open: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=SLOTS))
     least_ns: int = 0
     left_out: int = 0
     last_ns: int = 0
 
     def take(self, slots: pl.DataFrame) -> pl.DataFrame:
-        """Note the slots of this kind, and return them."""
+        """Keep the calls among some slots, and return these slots."""
         found = slots.filter(pl.col("kind") == Kind.CALL)
         if found.height:
             self.last_ns = max(self.last_ns, int(str(found["end_ns"].max())), int(str(found["start_ns"].max())))
-            self.parts.append(self._long(found))
-            while sum(part.height for part in self.parts) > MOST:
+            ended = found.filter(pl.col("end_ns") > 0)
+            self.open = pl.concat([self.open, found.filter(pl.col("end_ns") == 0)])
+            if self.least_ns:  # short calls are left out
+                self._settle(ended)
+                ended = self._long(ended)
+            self.parts.append(ended)
+            while sum(part.height for part in self.parts) > MOST and self.least_ns < _LONGEST:
+                if not self.least_ns:
+                    self._settle(pl.concat(self.parts))
                 self.least_ns = max(2 * self.least_ns, 500)
                 self.parts = [self._long(part) for part in self.parts]
         return found
 
-    def _long(self, found: pl.DataFrame) -> pl.DataFrame:
-        if not self.least_ns:
-            return found
-        long_calls = found.filter((pl.col("end_ns") - pl.col("start_ns") >= self.least_ns) | (pl.col("end_ns") == 0))
-        self.left_out += found.height - long_calls.height
+    def _settle(self, ended: pl.DataFrame) -> None:
+        """Remove the rows in `open` of calls that ended; without its end, a short call would last until the end."""
+        self.open = self.open.join(ended, on=_KEY, how="anti", maintain_order="left") if self.open.height else self.open
+
+    def _long(self, ended: pl.DataFrame) -> pl.DataFrame:
+        # another thread wrote the ends of calls that ran when tracing ended, perhaps before the calls' rows in `open`
+        other = pl.col("arg") % _LINES > 0
+        long_calls = ended.filter((pl.col("end_ns") - pl.col("start_ns") >= self.least_ns) | other)
+        self.left_out += ended.height - long_calls.height
         return long_calls
 
     def table(
         self, process: int, clock: Clock, names: Callable[[pl.Series], pl.Series], window: tuple[int, int], last_ns: int
     ) -> pl.DataFrame:
-        """Return `tables.CALLS`.
+        """Return the calls as `tables.CALLS`.
 
         Args:
             process: pid.
             clock: the clock of the run.
-            names: returns the row of `Recording.names` for each id.
-            window: RAW begin and end of the run, 0 where it has no bound: calls are cut there.
-            last_ns: the end of calls that ran when the process ended, RAW.
+            names: a function that returns the row of `Recording.names` for each string id.
+            window: begin and end of the run, at which calls are cut, ns of CLOCK_MONOTONIC_RAW; 0 for no bound.
+            last_ns: the end to assume for calls that ran when the process ended, ns of CLOCK_MONOTONIC_RAW.
         """
-        slots = pl.concat([pl.DataFrame(schema=SLOTS), *self.parts])
+        slots = pl.concat([self.open, *self.parts])
         owner = (pl.col("arg") % _LINES).cast(pl.UInt32)
         slots = slots.with_columns(thread=pl.when(owner > 0).then(owner).otherwise("thread"))
         running = slots.filter(pl.col("end_ns") == 0)
         ended = slots.filter(pl.col("end_ns") > 0)
-        key = ["thread", "start_ns", "id", "arg"]
-        # a call that another thread ended has that thread's number
+        # compare `arg` without its lowest bits: they are a thread's number, and only if another thread ended the call
         mask = pl.col("arg") // _LINES
-        running = running.with_columns(mask.alias("arg")).unique(key, keep="first", maintain_order=True)
+        running = running.with_columns(mask.alias("arg")).unique(_KEY, keep="first", maintain_order=True)
         known = ended.select("thread", "start_ns", "id", mask.alias("arg"))
-        running = running.join(known, on=key, how="anti").with_columns(
+        running = running.join(known, on=_KEY, how="anti").with_columns(
             (pl.col("arg") * _LINES).alias("arg"), end_ns=pl.lit(last_ns, pl.Int64)
         )
-        # calls are written when they end: of calls with the same times, the outer one is the later one
+        # calls are written when they end, so of calls with the same times the last one is the outermost: put it first
         rows = pl.concat([ended.with_columns(unfinished=False), running.with_columns(unfinished=True)]).reverse()
         first, last = window
         if first:

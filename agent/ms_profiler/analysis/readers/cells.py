@@ -1,4 +1,4 @@
-"""Convert a database's cells to typed columns: SQLite accepts text in a column of numbers."""
+"""Convert a database's cells to typed columns, because SQLite accepts any text in a column of numbers."""
 
 from collections.abc import Sequence
 from typing import Any, Final

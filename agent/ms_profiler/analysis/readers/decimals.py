@@ -4,15 +4,15 @@ from typing import Final
 
 import polars as pl
 
-#: the latest time that nanoseconds since the epoch can be counted to, roughly: the year 2255
+#: latest time, us since the epoch, whose nanoseconds fit into 64 bits: about the year 2255
 _LATEST: Final = 9_000_000_000_000_000
-# not \d, which is also the digits of other scripts, of which Polars makes no numbers
+# not \d, because it also matches digits of other scripts, and Polars cannot parse those
 _PLAIN: Final = r"^[0-9]{1,16}(\.[0-9]{1,3})?$"
 _EXACT: Final = r"^\s*(-?[0-9]{1,16})(?:\.([0-9]*))?\s*$"
 
 
 def nanoseconds(microseconds: pl.Expr) -> pl.Expr:
-    """Return microseconds, written as decimal numbers, in nanoseconds; null for text that is no number.
+    """Convert decimal numbers of microseconds to nanoseconds; null for text that is no number.
 
     Microseconds since the epoch are about 1.7e15, where doubles have steps of 0.25. Numbers with an exponent are small
     and are read as doubles.
@@ -24,7 +24,7 @@ def nanoseconds(microseconds: pl.Expr) -> pl.Expr:
 
 
 def _nanoseconds(texts: pl.Series) -> pl.Series:
-    # three decimals at most are the usual case, which takes 1/18 of the time of the patterns below
+    # most numbers have at most three decimals, and this way takes 1/18 of the time of the patterns in `_any`
     text = pl.col("text")
     plain = text.str.contains(_PLAIN)
     decimal = pl.when(plain).then(text).cast(pl.Decimal(30, 3), strict=False)
@@ -37,7 +37,7 @@ def _nanoseconds(texts: pl.Series) -> pl.Series:
 
 
 def _any(microseconds: pl.Expr) -> pl.Expr:
-    """Return any number as nanoseconds, by patterns."""
+    """Convert decimal numbers of any form, in microseconds, to nanoseconds, by patterns."""
     digits = microseconds.str.extract(_EXACT, 2).fill_null("").str.pad_end(4, "0")
     text = microseconds.str.extract(_EXACT, 1)
     whole = pl.when(text.cast(pl.Int64).abs() < _LATEST).then(text.cast(pl.Int64))
@@ -45,5 +45,5 @@ def _any(microseconds: pl.Expr) -> pl.Expr:
     exact = whole * 1000 + pl.when(text.str.starts_with("-")).then(-fraction).otherwise(fraction)
     double = microseconds.str.strip_chars().cast(pl.Float64, strict=False)
     small = pl.when(double.is_finite() & (double.abs() < 1e15)).then((double * 1000).round())
-    # added as integers: as doubles they would lose the precision that this function is for
+    # the integers come first, because they are exact and doubles are not
     return pl.coalesce(exact, small.cast(pl.Int64, strict=False))

@@ -1,6 +1,7 @@
 """Demangle the names of kernels: `gemm(float*, int)` for `_Z4gemmPfi`.
 
-The machine's C++ library does it; without one, names stay mangled. Source: the Itanium C++ ABI, `abi::__cxa_demangle`.
+The machine's C++ library demangles them. Without such a library, names stay mangled. Source: the Itanium C++ ABI,
+`abi::__cxa_demangle`.
 """
 
 import ctypes

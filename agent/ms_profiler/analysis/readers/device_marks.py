@@ -1,7 +1,9 @@
-"""Turn the markers that a device's interface reported into annotations: host markers on their threads, others beside
-kernels.
+"""Turn the markers that a device's interface reported into annotations.
 
-A hook of ours records MindSpore's `mstx` as well; then the hook's record counts, because it has the script's thread.
+Markers of the host go to the threads that set them, markers of a stream beside its kernels.
+
+A hook of ms-profiler records calls of MindSpore's `mstx` as well. If both have a marker, the hook's record is used,
+because the hook knows the script's thread.
 """
 
 from typing import Final
@@ -14,7 +16,7 @@ from ms_profiler.analysis.readers.left_out import DEFAULT_DOMAIN, DOMAIN_ENDS
 from ms_profiler.analysis.streams.nesting import nest
 from ms_profiler.store.format import Category
 
-#: largest difference between the begin of a range in our hook's record and in the interface's record
+#: largest difference between the begin of a marker in the hook's record and in the interface's record
 APART_NS: Final = 1_000_000
 
 
@@ -23,7 +25,7 @@ def attach(recording: tables.Recording, marks: pl.DataFrame) -> None:
 
     Args:
         recording: the recording, which is changed in place.
-        marks: the markers that have a thread, with `text` and `domain`.
+        marks: the markers that have a thread, with the columns `text` and `domain`.
     """
     marks = marks.with_columns(_text(marks).alias("text"))
     placed = assembly.on_threads(marks, recording.threads, "native_tid")
@@ -67,21 +69,20 @@ def wanted(recording: tables.Recording, marks: pl.DataFrame) -> pl.DataFrame:
 
     Args:
         recording: the run.
-        marks: the marks, with `domain`.
+        marks: the markers, with the column `domain`.
     """
-    options = recording.info.options
     domain = pl.col("domain").replace("", DEFAULT_DOMAIN)
-    if options.get("mstx_domain_include"):
-        return marks.filter(domain.is_in(options["mstx_domain_include"]))
-    return marks.filter(~domain.is_in(options.get("mstx_domain_exclude") or []))
+    if included := recording.info.listed("mstx_domain_include"):
+        return marks.filter(domain.is_in(included))
+    return marks.filter(~domain.is_in(recording.info.listed("mstx_domain_exclude")))
 
 
 def of_device(marks: pl.DataFrame, lane: pl.Expr) -> pl.DataFrame:
     """Return the markers of a device as `tables.MARKS`.
 
     Args:
-        marks: the markers that have no thread, with `text` and `domain`.
-        lane: the number of the stream.
+        marks: the markers that have no thread, with the columns `text` and `domain`.
+        lane: an expression for the number of the stream.
     """
     return marks.select(
         lane, pl.col("text").alias("name"), pl.col("domain").replace("", DEFAULT_DOMAIN), "start_ns", "end_ns"
@@ -102,7 +103,8 @@ def _rows(marks: pl.DataFrame, rows: dict[str, int]) -> pl.DataFrame:
 
 
 def _others(recording: tables.Recording, marks: pl.DataFrame, known: pl.DataFrame, time: str) -> pl.DataFrame:
-    """Return the markers without a twin of our hooks, which has the same text and thread and about the same time."""
+    """Return the markers that no hook has recorded: no hook's record has the same text and thread, and begins within
+    `APART_NS`."""
     known = known.filter(pl.col("category") == int(Category.MARKER))
     if marks.is_empty() or known.is_empty():
         return marks

@@ -1,8 +1,8 @@
-"""Read the memory of a device as another tool recorded it: from counters of a trace, or from tables of a database.
+"""Read the memory of a device from another tool's result: from counters of a trace, or from tables of a database.
 
-A trace has the memory of the whole device and of this application (lane `NPU MEM`, kilobytes of 1024). A database has
-the memory of each component after each change (MEMORY_RECORD, bytes), the allocations of operators (OP_MEMORY), and the
-reservations of CANN's modules (NPU_MODULE_MEM).
+A trace has the memory of the whole device and of this application (lane `NPU MEM`, kilobytes of 1024 bytes). A database
+has the memory of each component after each change (MEMORY_RECORD, bytes), the allocations of operators (OP_MEMORY), and
+the reservations of CANN's modules (NPU_MODULE_MEM).
 """
 
 from collections.abc import Callable
@@ -18,14 +18,16 @@ from ms_profiler.store.reader import ReadCounts
 _LANE: Final = "NPU MEM"
 _COUNTER: Final = "APP/Memory"
 _APPLICATION: Final = "APP"
+#: a counter above this value, four exabytes, is damaged
+_MOST_KB: Final = 2**52
 
 #: kinds of devices by their numbers (c10/core/DeviceType.h of PyTorch)
 _PROCESSOR: Final = 0
 _TYPES: Final = {_PROCESSOR: "CPU", 1: "GPU", 6: "GPU", 12: "XPU", 13: "MPS", 15: "HPU", 19: "MTIA"}
 
-#: function: read a table of a database by its columns; null for a missing column
+#: a function that returns rows of a database's table, given its name and its columns; a missing column is null
 Rows = Callable[..., list[tuple[Any, ...]]]
-#: expression: the text of a number, null where it is not known
+#: a function that returns the text of a number of STRING_IDS, None where it is not known
 Text = Callable[[Any], str | None]
 
 
@@ -36,7 +38,9 @@ def of_trace(events: Events) -> pl.DataFrame:
         events: the events of the trace.
     """
     lanes = [pid for pid, name in events.processes.items() if name == _LANE]
-    found = events.counters.filter(pl.col("pid").is_in(lanes), pl.col("name") == _COUNTER, pl.col("value") >= 0)
+    found = events.counters.filter(
+        pl.col("pid").is_in(lanes), pl.col("name") == _COUNTER, pl.col("value").is_between(0, _MOST_KB)
+    )
     return found.select(
         pl.lit(_APPLICATION).alias("component"),
         "time_ns",
@@ -48,16 +52,16 @@ def of_trace(events: Events) -> pl.DataFrame:
 
 
 def of_allocators(events: Events, device: str) -> pl.DataFrame:
-    """Return the totals of PyTorch's allocators as `tables.DEVICE_MEMORY`; no rows where they report none.
+    """Return the totals of PyTorch's allocators as `tables.DEVICE_MEMORY`; no rows if the trace has no totals.
 
     Args:
         events: the events of the trace.
-        device: the kind of the device.
+        device: the name of the device's kind, for devices of a type that is not in `_TYPES`.
     """
     known = events.held.drop_nulls(["Device Type", "Total Allocated"])
     number = pl.when(pl.col("Device Id") >= 0).then(pl.format(" {}", "Device Id")).otherwise(pl.lit(""))
     kind = pl.col("Device Type").replace_strict(_TYPES, default=None, return_dtype=pl.String)
-    # the trace does not name PyTorch's back end of the device
+    # a type that is not in `_TYPES` is that of PyTorch's back end of the device, which the trace does not name
     named = pl.coalesce(kind, pl.lit(device if device != "CPU" else "DEVICE"))
     return known.select(
         (named + number).alias("component"),
@@ -73,9 +77,9 @@ def of_database(rows: Rows, text: Text, counts: ReadCounts) -> pl.DataFrame:
     """Return the memory of components in a database as `tables.DEVICE_MEMORY`.
 
     Args:
-        rows: a function that reads one of its tables.
-        text: the text, by number.
-        counts: collects the number of rows that cannot be read.
+        rows: a function that reads a table of the database.
+        text: a function that returns the text of a number.
+        counts: receives the number of rows that cannot be read.
     """
     held = [
         (_APPLICATION, time, None, (ddr or 0) + (hbm or 0), None, None)
@@ -92,9 +96,9 @@ def allocations(rows: Rows, text: Text, counts: ReadCounts) -> pl.DataFrame:
     """Return the allocations of operators in a database as `tables.ALLOCATIONS`.
 
     Args:
-        rows: a function that reads one of its tables.
-        text: the text, by number.
-        counts: collects the number of rows that cannot be read.
+        rows: a function that reads a table of the database.
+        text: a function that returns the text of a number.
+        counts: receives the number of rows that cannot be read.
     """
     columns = (
         *("size", "allocationTime", "releaseTime", "activeReleaseTime", "duration", "activeDuration"),
@@ -109,8 +113,8 @@ def modules(rows: Rows, counts: ReadCounts) -> pl.DataFrame:
     """Return the reservations of CANN's modules in a database as `tables.MODULE_MEMORY`.
 
     Args:
-        rows: a function that reads one of its tables.
-        counts: collects the number of rows that cannot be read.
+        rows: a function that reads a table of the database.
+        counts: receives the number of rows that cannot be read.
     """
     names: dict[Any, Any] = dict(rows("ENUM_MODULE", "id", "name"))
     found = [
@@ -121,7 +125,7 @@ def modules(rows: Rows, counts: ReadCounts) -> pl.DataFrame:
 
 
 def _complete(table: pl.DataFrame, needed: list[str], counts: ReadCounts) -> pl.DataFrame:
-    """Return the complete rows, and count the others."""
+    """Return the rows that have a value in each needed column, and count the others as damaged."""
     usable = table.drop_nulls(needed)
     counts.damaged_memory += table.height - usable.height
     return usable

@@ -1,11 +1,11 @@
-"""Turn the device records of our own tracing, from the store, into tables.
+"""Turn the records of ms-profiler's own device tracing, from the store, into tables.
 
-A kernel belongs to the call that launched it. Both have the same correlation id. Ids wrap, so the latest call before
-the kernel that has its id counts. The time of the call, not the time of the kernel, decides whether the kernel belongs
-to the run.
+A kernel belongs to the call that launched it. Both have the same correlation id. Ids wrap around, so the call of a
+kernel is the latest call before it with its id. The time of the call, not the time of the kernel, decides whether the
+kernel belongs to the run.
 
-There may be tens of millions of records. All metrics use a few words of every task (`tables.RUNS`); the remaining data
-becomes tables for the tasks that are shown.
+There may be tens of millions of tasks. All metrics use a few columns of every task (`tables.RUNS`). The remaining
+columns are only made for the tasks that are shown.
 """
 
 import re
@@ -15,7 +15,7 @@ from typing import Final
 import polars as pl
 
 from ms_profiler.analysis.columns import CHUNK, COLUMNS
-from ms_profiler.analysis.columns.slots import CALLS, CAUSED, RAN, Traced
+from ms_profiler.analysis.columns.slots import Traced
 from ms_profiler.analysis.driver import thinning
 from ms_profiler.analysis.metrics import intervals, operators, steps
 from ms_profiler.analysis.model import tables
@@ -23,14 +23,14 @@ from ms_profiler.analysis.readers import demangle, device_marks, device_tensors,
 from ms_profiler.analysis.readers.device_sources import SOURCES, DeviceSource
 from ms_profiler.store.device_format import Device, Source
 
-#: a kernel may seem to begin this much before its launch, because a linear fit converts the clock of the device
+#: a kernel may seem to begin this much before its launch, because a linear fit converts the device's clock
 SLACK_NS: Final = 1_000_000
-#: level under which the tracing's own time and the loading of code are shown
+#: `level` in `tables.DRIVER_CALLS` of the time that the tracing itself takes, and of the loading of code
 OVERHEAD: Final = "overhead"
 #: name of a kernel whose name was not reported
 UNNAMED: Final = "(kernel without a name)"
 
-#: level under which waits are shown: the host's for a device, and the streams' for each other
+#: `level` in `tables.DRIVER_CALLS` of waits: of the host for a device, and of the streams for each other
 WAIT: Final = "wait"
 
 _WAITED: Final = (Device.SYNC,)
@@ -40,12 +40,12 @@ _RELEASES: Final = "release"
 _COPIED: Final = (Device.COPY, Device.SET)
 _OVERHEADS: Final = (Device.OVERHEAD,)
 _MARKED: Final = (Device.MARKER,)
-#: factor that separates kernel names by the type of their record; a power of two
+#: number of types of records that `_key` can tell apart; a power of two
 _TYPES: Final = 64
 #: suffixes of call names: the version that introduced the call, and its handling of streams
 _VERSION: Final = re.compile(r"(_ptsz|_ptds)?(_v\d+)?$")
 _LAUNCHED: Final = pl.coalesce("launch_ns", "start_ns")
-_NOTHING: Final = Traced(pl.DataFrame(schema=CALLS), pl.DataFrame(schema=RAN), pl.DataFrame(schema=CAUSED))
+_NOTHING: Final = Traced.joined([])
 
 
 def known(recording: tables.Recording, found: dict[int, Traced]) -> dict[int, Traced]:
@@ -59,7 +59,7 @@ def known(recording: tables.Recording, found: dict[int, Traced]) -> dict[int, Tr
     for process, traced in found.items():
         unknown = sum(int(part.select((~ours).sum()).item()) for part in (traced.ran, traced.others))
         others += unknown
-        # usually all records are known; then none of the millions is copied
+        # usually all of the millions of records are known; then they are not copied
         if unknown:
             traced = replace(traced, ran=traced.ran.filter(ours), others=traced.others.filter(ours))
         by_process[process] = traced
@@ -73,7 +73,7 @@ def mark(recording: tables.Recording, found: dict[int, Traced]) -> None:
     """Add the host markers of a device's interface to the spans and instants of a recording.
 
     Args:
-        recording: the recording, before its left out records are removed.
+        recording: the recording, before `left_out` removes records from it.
         found: the device records, by process.
     """
     marks = [
@@ -85,20 +85,21 @@ def mark(recording: tables.Recording, found: dict[int, Traced]) -> None:
 
 
 def attach(recording: tables.Recording, found: dict[int, Traced]) -> None:
-    """Add the device to a recording, if anything ran on one.
+    """Add the tables of the device to a recording, if anything ran on a device.
 
     Args:
-        recording: the run, with its steps, threads and names. found: the records by process; used records are removed,
-            to free
-        memory.
+        recording: the run, with its steps, threads and names.
+        found: the device records by process; used records are removed, to free memory.
     """
     ran = {process for process, traced in found.items() if not traced.ran.is_empty()}
     if not ran:
         return
     process = steps.marked(recording).process
     if others := len(ran - {process}):
-        why = "the steps are those of another process, and kernels of one process are shown"
-        recording.info.not_collected.append({"what": f"kernels of other processes, {others} of them", "why": why})
+        why = "only the kernels of the process with the steps are shown"
+        recording.info.not_collected.append(
+            {"what": f"kernels of {others} other process{'es' * (others > 1)}", "why": why}
+        )
     records = _Records(recording, found, process)
     whole = records.whole()
     if whole.runs.height <= thinning.TASKS:
@@ -117,14 +118,16 @@ class _Records:
 
     Args:
         recording: the run.
-        found: the records by process; the records of this process are removed from it.
+        found: the device records by process; the records of this process are removed from it.
         process: the pid of the process.
     """
 
     def __init__(self, recording: tables.Recording, found: dict[int, Traced], process: int) -> None:
         self._recording = recording
         known = recording.threads.filter(pl.col("process") == process, pl.col("native_tid") > 0)
-        self._threads = known.unique("native_tid", keep="last").with_columns(pl.col("native_tid").cast(pl.UInt32))
+        self._threads = known.unique("native_tid", keep="last").with_columns(
+            pl.col("native_tid").cast(pl.UInt32, strict=False)  # null if the number is damaged
+        )
         sources = pl.concat(
             [traced.ran["source"].head(1) for traced in (found.get(process, _NOTHING), *found.values())]
         )
@@ -142,7 +145,7 @@ class _Records:
         self._kernels = self._named()
 
     def whole(self) -> tables.Whole:
-        """Return the few columns that are known of all tasks, as `tables.RUNS`."""
+        """Return what metrics need of all tasks: `tables.RUNS`, the kernels, sums of calls, and the times of copies."""
         leveled = ((self._calls, self.source.level), (self._overheads, OVERHEAD), (self._waits, WAIT))
         sums = pl.concat([_summed(rows, level, self._recording.names) for rows, level in leveled])
         runs = self._ran.select(_lane(self._several), *list(tables.RUNS)[1:])
@@ -152,7 +155,7 @@ class _Records:
         """Return the tasks that were launched in some intervals, with the calls and the copies in these intervals.
 
         Args:
-            within: the intervals; None for all of the run.
+            within: the intervals, with `start_ns` and `end_ns`; None for the whole run.
         """
 
         def inside(rows: pl.DataFrame, moment: pl.Expr) -> pl.DataFrame:
@@ -188,9 +191,9 @@ class _Records:
         return reservations.held(self._reservations())
 
     def _launched(self, ran: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
-        """Add `launch_ns` and `thread`: the time and thread of each task's launch, null if unknown."""
-        asked = ran.select("correlation", pl.col("start_ns") + SLACK_NS)
-        row = COLUMNS.latest(asked, calls.select("correlation", "start_ns"))
+        """Add `launch_ns` and `thread`, the time and the thread of each record's launch; null if unknown."""
+        queries = ran.select("correlation", pl.col("start_ns") + SLACK_NS)
+        row = COLUMNS.latest(queries, calls.select("correlation", "start_ns"))
         callers = calls["native_tid"].gather(row)
         thread = callers.replace_strict(self._threads["native_tid"], self._threads["thread"], default=None)
         launched = calls["start_ns"].gather(row)
@@ -200,26 +203,27 @@ class _Records:
         return cut(self._recording, ran, moment)
 
     def _named(self) -> pl.DataFrame:
-        """Number the kernels by readable name and core, and return the names.
+        """Give each task the columns `kernel` and `exchange`, and return the kernels that `kernel` numbers.
 
-        The groups of exchanges, and whether the interface itself marks them as exchanges, are returned beside them.
+        Tasks have the same kernel if they agree in readable name, core and group. The column `marked` of the result
+        says whether the interface itself calls the kernel an exchange.
         """
         names, source = self._recording.names, self.source
-        # millions of kernels have some hundred names: the names are processed once, and the kernels look them up
+        # millions of tasks have some hundred names: each name is processed once, and each task looks its name up
         parts = [self._ran.head(0), *self._ran.iter_slices(CHUNK)]
         different = pl.concat([_key(part).unique(maintain_order=True) for part in parts]).unique(maintain_order=True)
         details = names.gather(different["detail"] // _TYPES)
-        told = different["detail"] % _TYPES == int(Device.COMMUNICATION)
+        marked = different["detail"] % _TYPES == int(Device.COMMUNICATION)
         texts = names.gather(different["name"])
         readable = demangle.names(texts.unique().to_list())
         text = texts.replace_strict(list(readable), list(readable.values()), return_dtype=pl.String)
         text = text.replace("", UNNAMED)
-        exchange = told | text.str.contains(source.exchanges)
+        exchange = marked | text.str.contains(source.exchanges)
         core = details.str.strip_prefix(source.core_begin).replace({**source.cores, "": source.core})
         # an exchange's name contains the name of its group
         core = core.set(exchange, source.exchange_core)
-        group = details.set(~told, "")
-        described = pl.DataFrame({"name": text, "core": core, "group": group, "exchange": exchange, "told": told})
+        group = details.set(~marked, "")
+        described = pl.DataFrame({"name": text, "core": core, "group": group, "exchange": exchange, "marked": marked})
         kernels = described.unique(maintain_order=True)
         row = described.join(kernels.with_row_index("kernel"), on=described.columns, how="left", maintain_order="left")
         place = pl.concat([COLUMNS.find(_key(part), different) for part in parts])
@@ -227,7 +231,7 @@ class _Records:
         self._ran = self._ran.with_columns(
             row["kernel"].gather(place).alias("kernel"), exchange.gather(place).alias("exchange")
         ).drop("type", "name", "detail")
-        return kernels.select("name", pl.lit(None, pl.String).alias("type"), "core", "group", "told")
+        return kernels.select("name", pl.lit(None, pl.String).alias("type"), "core", "group", "marked")
 
     def _tasks(self, ran: pl.DataFrame) -> pl.DataFrame:
         kernels = self._kernels[ran["kernel"]]
@@ -246,13 +250,13 @@ class _Records:
         ).cast(tables.TASKS)
 
     def _launches(self, ran: pl.DataFrame) -> pl.DataFrame:
-        """Return `tables.LAUNCHES`; for an exchange, the interface reports the bytes in the field of a kernel's
-        blocks.
+        """Return `tables.LAUNCHES`. `amount` of a record is the blocks of a kernel, or the bytes of an exchange that
+        the interface marks.
         """
-        told = ran.with_columns(self._kernels["told"].gather(ran["kernel"]))
-        sent = pl.when("told", pl.col("amount") > 0).then("amount")
-        blocks = pl.when("told").then(0).otherwise("amount")
-        return told.with_columns(bytes=sent, amount=blocks).select(tables.LAUNCHES.names()).cast(tables.LAUNCHES)
+        marked = ran.with_columns(self._kernels["marked"].gather(ran["kernel"]))
+        sent = pl.when("marked", pl.col("amount") > 0).then("amount")
+        blocks = pl.when("marked").then(0).otherwise("amount")
+        return marked.with_columns(bytes=sent, amount=blocks).select(tables.LAUNCHES.names()).cast(tables.LAUNCHES)
 
     def _as_copies(self, ran: pl.DataFrame) -> pl.DataFrame:
         name, direction = (self._recording.names.gather(ran[column]) for column in ("name", "detail"))
@@ -269,13 +273,13 @@ class _Records:
         return waited.with_columns(name).select(tables.WAITS.names()).cast(tables.WAITS)
 
     def _reservations(self) -> pl.DataFrame:
-        """Return the driver's allocations and releases, without the records that only announce a memory pool."""
+        """Return the driver's allocations and releases. Records that only announce a memory pool are left out."""
         names = self._recording.names
-        told = self._reserved.with_columns(
+        named = self._reserved.with_columns(
             names.gather(self._reserved["name"]), names.gather(self._reserved["detail"]).alias("detail")
         )
         return (
-            told.filter(pl.col("detail").is_in([_ALLOCATES, _RELEASES]))
+            named.filter(pl.col("detail").is_in([_ALLOCATES, _RELEASES]))
             .select(
                 "device",
                 "name",
@@ -294,12 +298,12 @@ def _key(ran: pl.DataFrame) -> pl.DataFrame:
 
 
 def cut(recording: tables.Recording, ran: pl.DataFrame, moment: pl.Expr) -> pl.DataFrame:
-    """Return the rows whose moment lies within the run, but not in a step that its schedule leaves out.
+    """Return the rows whose moment lies within the run, but not in a step that the run's schedule leaves out.
 
     Args:
         recording: the run.
         ran: the rows, of any table.
-        moment: the moment of each row.
+        moment: an expression for the time of each row, ns since the epoch.
     """
     window = recording.info.window
     if window.get("start_ns"):
@@ -322,7 +326,7 @@ def _marks(recording: tables.Recording, others: pl.DataFrame) -> pl.DataFrame:
 
 
 def _by_time(traced: Traced) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
-    """Return the parts of the records, sorted by start."""
+    """Return the calls, the tasks and the other records, each sorted by start."""
     calls, ran, others = traced.calls, traced.ran.drop("source"), traced.others
     del traced
     tables_of = [calls.get_columns(), ran.get_columns(), others.get_columns()]
@@ -332,7 +336,7 @@ def _by_time(traced: Traced) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
 
 
 def _in_order(columns: list[pl.Series]) -> pl.DataFrame:
-    """Sort columns by `start_ns`, one after the other, so that the table is never in memory twice.
+    """Return the columns as a table sorted by `start_ns`, column by column, so that it is never in memory twice.
 
     Args:
         columns: the columns, which are changed in place.
@@ -350,13 +354,13 @@ def _of(found: pl.DataFrame, kinds: tuple[Device, ...]) -> pl.DataFrame:
 
 
 def _lane(several: bool) -> pl.Expr:
-    """Return the lane number of a stream, which includes the device because devices number their streams alike."""
+    """Return the lane of a stream. With several devices, it contains the device: they number their streams alike."""
     lane = pl.col("device") * 2**16 + pl.col("stream") if several else pl.col("stream")
     return lane.cast(pl.UInt32).alias("stream")
 
 
 def _calls(rows: pl.DataFrame, level: str, names: pl.Series) -> pl.DataFrame:
-    """Return calls, and records without a thread, as `tables.DRIVER_CALLS`."""
+    """Return records as `tables.DRIVER_CALLS`; the thread is 0 for records that have none."""
     thread = pl.col("native_tid") if "native_tid" in rows.columns else pl.lit(0)
     return rows.select(
         pl.lit(level).alias("level"),
@@ -370,9 +374,9 @@ def _calls(rows: pl.DataFrame, level: str, names: pl.Series) -> pl.DataFrame:
 def _summed(rows: pl.DataFrame, level: str, names: pl.Series) -> pl.DataFrame:
     """Return the sums of calls in the form of `operators.by_level`."""
     numbered = rows.select(pl.lit(level).alias("level"), "name", "start_ns", "end_ns")
-    # sum part by part, because the squares take 16 bytes each
+    # sum chunk by chunk, because the squares of durations take 16 bytes each
     sums = pl.concat([operators.by_level(part) for part in (numbered.head(0), *numbered.iter_slices(CHUNK))])
-    # calls of several versions share one name
+    # the versions of a call get one name, so their sums are added
     named = sums.with_columns(_readable(names).gather(sums["name"]).alias("name"))
     return (
         named.group_by("level", "name")

@@ -15,13 +15,13 @@ class DeviceSource:
         name: the name of the interface.
         form: the form of the result, which decides the formulas of a step.
         activity: the kind of device that the interface records.
-        level: the level under which the driver's calls are shown.
-        core: the core of a kernel whose record names none; empty for null.
-        cores: the core's name in the interface's records -> its name in the tables.
-        core_begin: the common prefix of these names.
+        level: the `level` of the driver's calls in `tables.DRIVER_CALLS`.
+        core: the core, in the tables, of a kernel whose record names no core.
+        cores: name of a core in the interface's records, without `core_begin` -> its name in the tables.
+        core_begin: the prefix that all names of cores have in the interface's records.
         exchange_core: the core of an exchange with other ranks.
         exchanges: the pattern of the names of exchange kernels.
-        in_database: whether the database can hold its kernels.
+        in_database: whether the database can hold the interface's kernels.
     """
 
     name: str

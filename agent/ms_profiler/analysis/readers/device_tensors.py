@@ -7,13 +7,17 @@ import polars as pl
 from ms_profiler.analysis.model import tables
 from ms_profiler.store.names import DEVICE_TENSORS
 
-_NAME: Final = "^" + DEVICE_TENSORS.format("(?<component>.+)", "(?<what>allocated|highest|reserved)") + "$"
+_WHAT: Final = ("allocated", "highest", "reserved")
+_NAME: Final = "^" + DEVICE_TENSORS.format("(?<component>.+)", f"(?<what>{'|'.join(_WHAT)})") + "$"
+#: a larger number of bytes is damaged
+_MOST: Final = 2**62
 
 
 def attach(recording: tables.Recording) -> None:
-    """Add the memory to that of the recorded device; without such a device only the counters show it.
+    """Add the allocator's memory to the recorded device; without a recorded device, only the counters show it.
 
-    The allocator's peak rises between two samples. The later sample stands for the time of the peak.
+    The allocator's peak rises at an unknown time between two samples. The row of a new peak is 1 ns before the later
+    sample.
 
     Args:
         recording: the recording, which is changed in place.
@@ -21,11 +25,13 @@ def attach(recording: tables.Recording) -> None:
     if recording.device is None:
         return
     names = recording.names.gather(recording.counters["name"]).str.extract_groups(_NAME).struct.unnest()
-    told = pl.concat([recording.counters, names], how="horizontal").drop_nulls("what").sort("time_ns")
-    if told.is_empty():
+    counted = pl.concat([recording.counters, names], how="horizontal").drop_nulls("what").sort("time_ns")
+    counted = counted.filter(pl.col("value").is_between(0, _MOST))
+    if counted.is_empty():
         return
-    wide = told.with_columns(look=pl.col("what").eq("allocated").cum_sum().over("component"))
+    wide = counted.with_columns(look=pl.col("what").eq("allocated").cum_sum().over("component"))
     looks = wide.pivot("what", index=["component", "look"], values="value", aggregate_function="first")
+    looks = looks.with_columns(pl.lit(None, pl.Float64).alias(name) for name in _WHAT if name not in looks.columns)
     times = wide.group_by("component", "look").agg(pl.col("time_ns").min())
     looks = looks.join(times, on=["component", "look"]).sort("component", "look")
     rises = looks.filter((pl.col("highest") > pl.col("highest").shift(1).over("component")).fill_null(True))

@@ -9,19 +9,19 @@ from ms_profiler.analysis.readers import ascend_db, ascend_text, kineto, trace_c
 from ms_profiler.errors import StoreError
 from ms_profiler.store.reader import ReadCounts
 
-#: arguments of spans that are read
+#: names of the arguments of spans that are read
 ARGUMENTS: Final = (*kineto.ARGUMENTS, *ascend_text.ARGUMENTS)
 
 
 def read(path: str, ours: frozenset[str]) -> tables.Recording:
-    """Read a result. If it has a database and text files, read the database, because it contains more.
+    """Read another tool's result. If it has a database and text files, read the database, which contains more.
 
     Args:
         path: a path that `inputs.find` returned.
-        ours: files in it that an earlier analysis of ours wrote, as relative paths.
+        ours: relative paths of files in it that ms-profiler wrote; they are not read.
 
     Raises:
-        StoreError: nothing in it can be read.
+        StoreError: the result has no event that can be read.
     """
     if kind(path) == Kind.TRACE:
         return _trace(path)
@@ -40,7 +40,7 @@ def read(path: str, ours: frozenset[str]) -> tables.Recording:
 
 
 def _trace(path: str) -> tables.Recording:
-    """Read a single trace file. A trace with the lane of an Ascend device is Ascend's, any other is Kineto's."""
+    """Read a trace file. A trace with the lane of an Ascend device comes from Ascend's tools, any other from Kineto."""
     counts = ReadCounts()
     try:
         events = trace_cache.read(path, ARGUMENTS, counts)

@@ -7,7 +7,7 @@ from ms_profiler.analysis.readers import side_files
 from ms_profiler.store import anf_ir, layout
 from ms_profiler.store.reader import ReadCounts
 
-#: nodes that call another graph, which has no description; a call of a computed graph has no type
+#: types of nodes that call another graph, which is not described here; empty if the graph to call is computed
 _CALLS = frozenset({"", "Switch", "SwitchLayer", "Partial", "PartialInline", "call_inline"})
 
 
@@ -16,11 +16,11 @@ class Node:
     """An operator of a graph.
 
     Attributes:
-        type: the primitive.
-        full_name: such as `Default/blocks-SequentialCell/0-Block/MatMul-op3`; its kernel has the same name, except that
-            numbers continue from graph to graph.
+        type: the name of its primitive.
+        full_name: such as `Default/blocks-SequentialCell/0-Block/MatMul-op3`. The node's kernel has this name, but its
+            number differs, because numbers of kernels continue from graph to graph.
         inputs: names of nodes, parameters and constants.
-        output: a `TypeProto`.
+        output: the type of its output, a serialized `TypeProto`.
     """
 
     type: str
@@ -34,9 +34,9 @@ class Graph:
     """A compiled graph.
 
     Attributes:
-        cells: class and names of own parameters by path; empty if a function was compiled.
-        parameters: `TypeProto` by name; inputs of the network are among them.
-        nodes: by name, each after its inputs.
+        cells: path of a cell -> its class and the names of its own parameters; empty if a function was compiled.
+        parameters: name of a parameter -> its type, a serialized `TypeProto`. Inputs of the network are parameters.
+        nodes: name of a node -> the node; each node comes after its inputs.
         title: the title of the compiled cell, such as `TrainOneStepCell#2`; empty for a function.
     """
 
@@ -47,17 +47,17 @@ class Graph:
 
     @property
     def whole(self) -> bool:
-        """Return whether these are all of its nodes, because it calls no other graph."""
+        """Return whether `nodes` are all nodes that the graph runs: it then calls no other graph."""
         return not any(node.type in _CALLS for node in self.nodes.values())
 
     def shapes(self, node: Node) -> list[str]:
-        """Return the dimensions of each tensor a node reads, `4,12`."""
+        """Return the dimensions of each tensor that a node reads, such as `4,12`."""
         types = [self.nodes[name].output if name in self.nodes else self.parameters.get(name) for name in node.inputs]
         return [dimensions for kind in types if kind for dimensions in _dimensions(kind)]
 
 
 def read(folder: str, counts: ReadCounts) -> list[Graph]:
-    """Return the graphs that a process compiled, in that order.
+    """Return the graphs that a process compiled, in the order of compilation; none if one of them is damaged.
 
     Args:
         folder: the folder of the process.
@@ -70,15 +70,15 @@ def read(folder: str, counts: ReadCounts) -> list[Graph]:
                 found.append(parse(stream.read()))
         except side_files.DAMAGE as error:
             counts.damaged_files.append((path.rpartition("/")[2], str(error) or "cannot be read"))
-            return []  # numbers of kernels continue from graph to graph
+            return []  # numbers of kernels continue from graph to graph, so now they are unknown
     return found
 
 
 def parse(content: bytes) -> Graph:
-    """Parse the description of a graph.
+    """Parse the description of one graph.
 
     Raises:
-        ValueError: it is damaged.
+        ValueError: the description is damaged.
     """
     head, _, description = content.partition(b"\n")
     known = side_files.parsed(head)
@@ -106,7 +106,10 @@ def parse(content: bytes) -> Graph:
 
 @lru_cache(maxsize=4096)
 def _dimensions(kind: bytes) -> list[str]:
-    return [",".join(map(str, tensor.dimensions)) for tensor in anf_ir.tensors(kind)]
+    try:
+        return [",".join(map(str, tensor.dimensions)) for tensor in anf_ir.tensors(kind)]
+    except ValueError:  # a damaged type of one tensor
+        return []
 
 
 def _text(value: bytes | None) -> str:

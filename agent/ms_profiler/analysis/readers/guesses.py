@@ -1,4 +1,4 @@
-"""Steps that a job guessed before it trained anything."""
+"""Removal of steps that the job's process guessed before it trained anything."""
 
 import polars as pl
 
@@ -6,10 +6,10 @@ from ms_profiler.store.format import GUESSES, TRAINING
 
 
 def settled(steps: pl.DataFrame) -> pl.DataFrame:
-    """Remove guessed steps that a later training step on the same thread has disproved.
+    """Remove the guessed steps that a later training step on the same thread proves wrong.
 
     Args:
-        steps: rows of `columns.slots.SLOTS`, of kind STEP, of each thread in the order in which they were recorded.
+        steps: rows of `columns.slots.SLOTS`, of kind STEP; the rows of a thread are in the order of recording.
     """
     source = pl.col("category")
     guessed = source.is_in([int(guess) for guess in GUESSES])

@@ -1,11 +1,11 @@
-"""The kernel stream: text files of the framework's own recorder of CPU kernels, one folder for each window.
+"""The kernel stream: text files of MindSpore's own recorder of CPU kernels, one folder for each window.
 
 `cpu_op_execute_timestamp_{rank}.txt` has one line for each kernel name, `NAME;HostCpuOps;START,DURATION,LANE
 START,...`. A space follows each execution. The start is in nanoseconds of the wall clock. The duration is in
-milliseconds with six significant digits, which are whole nanoseconds. `cpu_framework_{rank}.txt` is written afterwards.
-It has one line for each execution in their order, `TYPE;NAME;GRAPH;input_1:SHAPE;...`, where NAME is the last part of
-the name, or nothing. Polars reads the executions as a table of numbers, 5 million a second. Only the names are
-processed one by one.
+milliseconds with six significant digits, which are whole nanoseconds. MindSpore writes `cpu_framework_{rank}.txt`
+afterwards. It has one line for each execution, in the order of execution, `TYPE;NAME;GRAPH;input_1:SHAPE;...`. NAME is
+the last part of the kernel's name, or empty. Polars reads the executions as a table of numbers, 5 million a second.
+Only the names are processed one by one.
 """
 
 import os
@@ -21,7 +21,7 @@ from ms_profiler.store.format import Category
 from ms_profiler.store.names import KERNEL_DRAIN, KERNEL_WINDOW, KERNEL_WINDOW_END
 from ms_profiler.store.reader import ReadCounts
 
-#: approximate bytes of one execution in the file
+#: approximate number of bytes of one execution in the file
 EXECUTION_BYTES: Final = 31
 
 _TIMES: Final = "cpu_op_execute_timestamp_"
@@ -34,24 +34,24 @@ _LONGEST: Final = 1e9
 _EXECUTION: Final = re.compile(rb"\d{1,19},[\d.e+-]+,\d{1,9}")
 _NUMBERS: Final = pl.Schema({"start_ns": pl.Int64, "ms": pl.Float64, "lane": pl.UInt32})
 
-#: columns of a window's executions, by start
+#: columns of the table of a window's executions
 EXECUTIONS: Final = pl.Schema({name: tables.KERNELS[name] for name in ("kernel", "lane", "start_ns", "duration_ns")})
 
 
 def windows(recording: tables.Recording) -> list[tables.Window]:
-    """Return the windows of every process, by process and start.
+    """Return the windows of every process, sorted by process and start.
 
-    A window whose end was not marked reaches to the start of the next one, or to the end of its process.
+    A window whose end was not marked reaches to the start of the next window, or to the end of its process.
 
     Args:
-        recording: instants, spans and processes.
+        recording: the recording, with its instants, spans and processes.
     """
     found = []
     starts, ends = _marks(recording, KERNEL_WINDOW), _marks(recording, KERNEL_WINDOW_END)
     drains = _drains(recording)
     for process, first_ns, last_ns in recording.processes.select("process", "first_ns", "last_ns").iter_rows():
         folder = layout.process_dir(recording.directory, process)
-        # a shared store also has windows of other runs, whose marks are not among our instants
+        # a shared store also has windows of other runs; their marks are not among the instants of this recording
         there = set() if recording.info.window else {index for index, _ in layout.windows(folder)}
         indices = sorted(there | {index for owner, index in starts if owner == process})
         for place, index in enumerate(indices):
@@ -72,20 +72,20 @@ def windows(recording: tables.Recording) -> list[tables.Window]:
 
 
 def size(window: tables.Window) -> int:
-    """Return the bytes of the executions of a window."""
+    """Return the size in bytes of the file with a window's executions; 0 if there is none."""
     path = _find(window.folder, _TIMES)
     try:
         return 0 if path is None else os.path.getsize(path)
     except OSError:
-        return 0  # reading it will say why
+        return 0  # `read` reports this error
 
 
 def content(folder: str, prefix: str, counts: ReadCounts) -> bytes:
-    """Return the bytes of a file of a window; empty where it is missing or unreadable.
+    """Return the content of a file of a window; empty if it is missing or unreadable.
 
     Args:
         folder: the folder of the window.
-        prefix: first part of its name; MindSpore's rank follows.
+        prefix: the first part of the file's name; MindSpore's rank follows it.
         counts: receives the number of files that cannot be read.
     """
     path = _find(folder, prefix)
@@ -100,7 +100,7 @@ def content(folder: str, prefix: str, counts: ReadCounts) -> bytes:
 
 
 def written(window: tables.Window) -> bool:
-    """Return whether MindSpore has written all files of a window; the file of the shapes comes last."""
+    """Return whether MindSpore has written all files of a window: the file of the shapes is the last one."""
     return _find(window.folder, _SHAPES) is not None
 
 
@@ -113,11 +113,11 @@ def empty(window: tables.Window) -> bool:
 
 
 def read(window: tables.Window, names: dict[str, int], clock: Clock, counts: ReadCounts) -> pl.DataFrame:
-    """Return the executions of a window that can be read, as `EXECUTIONS`, by start.
+    """Return the readable executions of a window as `EXECUTIONS`, sorted by start.
 
     Args:
         window: the window.
-        names: rows of the kernel names known so far; is added to.
+        names: name of a kernel -> its row, for the kernels known so far; new names are added.
         clock: the clock of the recording.
         counts: receives the number of unreadable parts.
     """
@@ -144,16 +144,17 @@ def read(window: tables.Window, names: dict[str, int], clock: Clock, counts: Rea
 
 
 def shapes(window: tables.Window, kernels: pl.DataFrame, names: list[str], texts: dict[str, int]) -> pl.Series:
-    """Return the input shapes of each kernel of a window, as rows of `texts`; null where not known.
+    """Return the input shapes of each execution of a window, as rows of `texts`; null where they are not known.
 
-    MindSpore names executions by the last part of their name only. They are matched by this part and by order, if as
-    many were written as were run, and no two with this name ran at once.
+    The file of shapes has only the last part of a kernel's name. Its n-th line with this part belongs to the n-th
+    execution with this part. This holds only if there are as many lines as executions, and no two of these executions
+    overlapped.
 
     Args:
         window: the window.
         kernels: the result of `read`.
-        names: kernel names by row.
-        texts: rows of the texts known so far; is added to.
+        names: the kernel names; the position of a name is its row.
+        texts: text of shapes -> its row, for the texts known so far; new texts are added.
     """
     noted = _noted(content(window.folder, _SHAPES, ReadCounts()))
     short = pl.Series([_short(name) for name in names], dtype=pl.String)
@@ -178,7 +179,7 @@ def shapes(window: tables.Window, kernels: pl.DataFrame, names: list[str], texts
 
 
 def names(window: tables.Window) -> set[str]:
-    """Return the full names of the kernels of a window, from the file with one line per kernel."""
+    """Return the full names of the kernels of a window, from the file with one line for each kernel."""
     lines = content(window.folder, _DETAILS, ReadCounts()).decode("utf-8", "replace").splitlines()
     cells = [line.split(",") for line in lines]
     if not cells or _FULL_NAME not in cells[0]:
@@ -188,7 +189,7 @@ def names(window: tables.Window) -> set[str]:
 
 
 def _marks(recording: tables.Recording, name: str) -> dict[tuple[int, int], int]:
-    """Return the times of the marks of windows, by process and index."""
+    """Return the times (ns) of one kind of window mark, by process and index of the window."""
     rows = (recording.names == name).arg_true()
     marked = recording.instants.filter(
         pl.col("category") == Category.PROFILER, pl.col("name").is_in(rows.cast(pl.UInt32).implode())
@@ -197,7 +198,7 @@ def _marks(recording: tables.Recording, name: str) -> dict[tuple[int, int], int]
 
 
 def _drains(recording: tables.Recording) -> dict[tuple[int, int], int]:
-    """Return the number of kernels that the process counted in each window, by process and the window's end."""
+    """Return the number of kernels that the process counted in each window, by process and end (ns) of the window."""
     rows = (recording.names == KERNEL_DRAIN).arg_true()
     drains = recording.spans.filter(
         pl.col("category") == Category.PROFILER, pl.col("name").is_in(rows.cast(pl.UInt32).implode())
@@ -212,7 +213,7 @@ def _drains(recording: tables.Recording) -> dict[tuple[int, int], int]:
 
 
 def _find(folder: str, prefix: str) -> str | None:
-    """Return the path of the file with this first part of its name; MindSpore's rank follows it."""
+    """Return the path of the file in a folder whose name begins with `prefix`; None if there is none."""
     try:
         names = sorted(name for name in os.listdir(folder) if name.startswith(prefix))
     except OSError:
@@ -227,8 +228,8 @@ def _name(window: tables.Window, prefix: str) -> str:
 
 
 def _lines(content: bytes, names: dict[str, int]) -> tuple[list[int], list[int], list[bytes], int]:
-    """Return for each line the row of its name, the number of executions and their text; and the number of damaged
-    ones.
+    """Return, for each line, the row of its kernel name, its number of executions and their text; and the number of
+    damaged lines and executions.
     """
     rows: list[int] = []
     lengths: list[int] = []
@@ -253,12 +254,12 @@ def _lines(content: bytes, names: dict[str, int]) -> tuple[list[int], list[int],
 
 
 def _numbers(text: bytes, count: int) -> pl.DataFrame | None:
-    """Return the executions as numbers, null for an invalid number; None when the lines cannot be separated."""
+    """Return the executions as `count` rows of numbers, null for an invalid number; None if there are not so many."""
     if not count:
         return pl.DataFrame(schema=_NUMBERS)
     table = _csv(text.replace(b" ", b"\n"))
     if table is None or table.height != count:
-        # a damaged line would hide the others: it is replaced by a line without numbers
+        # one damaged execution can hide others: put a line without numbers in its place
         whole = (part if _EXECUTION.fullmatch(part) else b",," for part in text.removesuffix(b" ").split(b" "))
         table = _csv(b"\n".join(whole))
     return table if table is not None and table.height == count else None
@@ -299,7 +300,7 @@ def _noted(content: bytes) -> pl.DataFrame:
 
 
 def _short(name: str) -> str | None:
-    """Return the name under which the framework writes shapes; None where it writes none."""
+    """Return the name of a kernel in the file of shapes; None if MindSpore writes no shapes for the kernel."""
     last = name.rpartition("/")[2]
     return last if "-" in last else None
 

@@ -1,7 +1,7 @@
 """Read traces of PyTorch's profiler (Kineto), and other traces in the Chrome format with Kineto's event names.
 
-The category of an event determines its kind (`kineto_kinds`). `kineto_tasks` reads the work of devices with its calls.
-Without work on a device, the outermost operators count as computing, on their threads.
+The category of an event determines its kind (`kineto_kinds`). `kineto_tasks` reads the work of devices, with the calls
+that launched it. Without work on a device, the outermost operators count as computing, on their threads.
 """
 
 import os
@@ -18,12 +18,12 @@ from ms_profiler.store.run_info import RunInfo
 
 #: arguments of events that this module reads
 ARGUMENTS: Final = kineto_tasks.ARGUMENTS
-#: pattern of the operators that exchange data between ranks on a CPU
 _UNKNOWN: Final = "none of its events has a known category"
+#: pattern of the operators that exchange data between ranks on a CPU
 _CALLS: Final = r"^(c10d::|gloo:|mpi:)"
-#: largest number of ranks that is accepted from a trace: PyTorch cannot count further
+#: largest rank, and largest number of ranks, to accept from a trace: PyTorch cannot count further
 _MOST_RANKS: Final = (1 << 31) - 1
-#: prefix of the names of module calls in PyTorch's Python tracer
+#: pattern of the names of module calls in PyTorch's Python tracer; its group is the module
 _MODULE: Final = r"^nn\.Module: (.+)$"
 _ON_HOST: Final = (kinds.OPERATOR, kinds.ANNOTATION, kinds.RUNTIME, kinds.PYTHON, kinds.HOST)
 
@@ -34,7 +34,7 @@ def of_trace(path: str, events: trace_events.Events, counts: ReadCounts) -> tabl
     Args:
         path: the path of the file.
         events: the events of the trace, with `ARGUMENTS`.
-        counts: the counts of events that were read.
+        counts: the numbers of events that were read and skipped.
 
     Raises:
         StoreError: nothing in the trace can be read.
@@ -49,7 +49,7 @@ def of_trace(path: str, events: trace_events.Events, counts: ReadCounts) -> tabl
     unread = found.missing or (_UNKNOWN if unknown and not on_device else "")
     if found.missing:
         why = "bounds, the critical path and advice would rest on missing events"
-        info.not_collected.append({"what": f"what the device did: {found.missing}", "why": why})
+        info.not_collected.append({"what": f"work of the device: {found.missing}", "why": why})
     info.framework["device"] = name if on_device or found.missing else "" if unread else "CPU"
     device = (
         found.device
@@ -85,7 +85,7 @@ def _describe(events: trace_events.Events) -> RunInfo:
 
 
 def _number(value: object) -> int | None:
-    """Return a trace's value for a rank or a number of ranks; None where the value is not possible."""
+    """Return a trace's value for a rank or a number of ranks; None if the value is impossible."""
     return value if type(value) is int and 0 <= value <= _MOST_RANKS else None
 
 
@@ -102,7 +102,7 @@ def _host(spans: pl.DataFrame) -> pl.DataFrame:
 
 
 def _group(events: trace_events.Events) -> str:
-    """Return the name of the group of ranks if the job has only one; else it is not known which group exchanges."""
+    """Return the name of the job's group of ranks. With several groups it is empty: any of them may exchange."""
     distributed = events.head.get("distributedInfo")
     groups = distributed.get("pg_config") if isinstance(distributed, dict) else None
     only = groups[0] if isinstance(groups, list) and len(groups) == 1 else None
@@ -117,7 +117,7 @@ def _operators(spans: pl.DataFrame, group: str) -> pl.DataFrame:
         group: the group of exchanges; empty where it is not known.
     """
     highest = pl.col("end_ns").cum_max().shift(1).over("pid", "tid")
-    # in newer versions, exchanges of a back end are annotations
+    # newer versions of PyTorch report the exchanges of a back end as annotations
     called = (pl.col("kind") == kinds.ANNOTATION) & pl.col("name").str.contains(_CALLS)
     own = spans.filter((pl.col("kind") == kinds.OPERATOR) | called)
     own = own.filter(pl.col("name").str.extract(assembly.STEP.pattern, 1).is_null())

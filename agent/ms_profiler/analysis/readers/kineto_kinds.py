@@ -1,8 +1,8 @@
-"""Kinds of events of a Kineto trace by their category, for each version of PyTorch and each vendor.
+"""Kinds of events of a Kineto trace, by the events' category, for each version of PyTorch and each vendor.
 
-Kineto names its categories in `ActivityType.h` of github.com/pytorch/kineto; those of 2021 began with capitals
-(`Kernel`, `Operator`, `Runtime`). Events of an unknown category count as host events, unless they ran on a device.
-Unknown events of a device are not interpreted: they are counted and reported.
+Kineto lists its categories in `ActivityType.h` of github.com/pytorch/kineto. In 2021 their names began with capitals
+(`Kernel`, `Operator`, `Runtime`). An event of an unknown category counts as a host event, unless it ran on a device.
+Device events of an unknown category are not interpreted: they are counted and reported.
 """
 
 from typing import Final
@@ -20,14 +20,14 @@ OPERATOR: Final = "operator"
 ANNOTATION: Final = "annotation"
 MARK: Final = "mark"
 PYTHON: Final = "python"
-#: categories of events that repeat others or are no work
+#: kind of events that repeat other events or are no work
 PASSED: Final = "passed"
 #: kind of host events without a category or with an unknown one
 HOST: Final = "host"
 #: kind of device events with an unknown category
 UNKNOWN: Final = "unknown"
 
-#: calls of a device's runtime or driver, by category: the device, and the level that the calls are shown under
+#: category of calls of a device's runtime or driver -> the device, and the level of the calls in `DRIVER_CALLS`
 RUNTIMES: Final = {
     "runtime": ("GPU", "cuda"),
     "cuda_runtime": ("GPU", "cuda"),
@@ -55,7 +55,7 @@ _KINDS: Final = {
     **dict.fromkeys(("trace", "overhead", "ac2g", "fwdbwd", "external_correlation", "cuda_event"), PASSED),
     "cuda_profiler_range": PASSED,
 }
-#: categories of devices that differ from those of a GPU's runtime, with the device
+#: category of events that only one kind of device other than GPUs has -> this kind
 _DEVICES: Final = {"mtia_ccp_events": "MTIA", "xpu_sync": "XPU"}
 _UNNAMED_DEVICE: Final = "DEVICE"
 _HOST_LABELS: Final = ("", "CPU")
@@ -69,7 +69,7 @@ def added(events: trace_events.Events) -> pl.DataFrame:
     """
     lower = pl.col("category").str.to_lowercase()
     labels = events.labels
-    # the host's process "python3.10" may have a label as well: CPU
+    # the host's process, such as "python3.10", may have a label as well: "CPU"
     devices = [pid for pid, label in labels.items() if label.split(" ")[0] not in _HOST_LABELS]
     spans = events.spans.with_columns(
         lower.replace_strict(_KINDS, default=None, return_dtype=pl.String).alias("kind"),
@@ -82,10 +82,10 @@ def added(events: trace_events.Events) -> pl.DataFrame:
 
 
 def unknown(spans: pl.DataFrame) -> list[dict[str, str]]:
-    """Return the remark about unknown events of a device, for `not_collected` of the run's record.
+    """Return remarks about device events of an unknown category, for `not_collected` of the run's record.
 
     Args:
-        spans: the spans of `added`.
+        spans: the result of `added`.
     """
     counts = spans.filter(pl.col("kind") == UNKNOWN).group_by("category").len().sort("category")
     return [
@@ -98,20 +98,20 @@ def unknown(spans: pl.DataFrame) -> list[dict[str, str]]:
 
 
 def device(spans: pl.DataFrame, labels: dict[str, str]) -> str:
-    """Return the kind of device on which the kernels of a trace ran: GPU, XPU, MTIA, HPU, or the label of its process.
+    """Return the kind of device on which a trace's kernels ran: GPU, XPU, MTIA, HPU, or the label of its process.
 
     Args:
-        spans: the spans of `added`.
-        labels: the labels of processes by pid.
+        spans: the result of `added`.
+        labels: pid -> the label of the process.
     """
     categories = spans["category"].unique().str.to_lowercase().to_list()
     own = [name for category, name in _DEVICES.items() if category in categories]
     called = {RUNTIMES[category][0] for category in categories if category in RUNTIMES}
-    # traces of other devices may contain PyTorch's calls of CUDA, but traces of GPUs contain no calls of other runtimes
+    # a trace of another device may contain PyTorch's calls of CUDA, but a trace of a GPU contains only calls of CUDA
     other = own + sorted(called - {"GPU"})
     found = other[0] if other else "GPU"
     if found != _UNNAMED_DEVICE:
         return found
     pids = spans.filter(pl.col("kind") == KERNEL)["pid"].unique()
-    told = sorted({labels[pid].split(" ")[0] for pid in pids if labels.get(pid)})
-    return told[0].upper() if told else _UNNAMED_DEVICE
+    kinds_of_devices = sorted({labels[pid].split(" ")[0] for pid in pids if labels.get(pid)})
+    return kinds_of_devices[0].upper() if kinds_of_devices else _UNNAMED_DEVICE

@@ -1,7 +1,7 @@
 """Read the work of a device in a Kineto trace: kernels, copies, waits and annotations, and the calls that launched
 them.
 
-A call of the runtime and the task that it launched share a `correlation`. Where there is none, an arrow of the trace
+A call of the runtime and the task that it launched share a `correlation`. Where a trace has no correlation, an arrow
 (`ac2g`) leads from the call to the task. A kernel of NCCL exchanges data. Its operation follows from its argument
 `Collective name`, or from the call of the host that launched it (`nccl:all_to_all`, `c10d::recv_`). It does not follow
 from the kernel's name, because NCCL uses the same kernel for receive and all-to-all. The kernel sends `In msg nelems`
@@ -27,7 +27,7 @@ ARGUMENTS: Final = (
     *("stream", "device", "context", "correlation", "bytes"),
     *(_GROUP, _RANKS, _SIZE, _COLLECTIVE, _ELEMENTS, "dtype"),
 )
-#: bytes of an element, as PyTorch names types (c10/core/ScalarType.h)
+#: PyTorch's name of a type (c10/core/ScalarType.h) -> bytes of an element
 _ELEMENT_BYTES: Final = {
     **dict.fromkeys(("Byte", "Char", "Bool", "QInt8", "QUInt8"), 1),
     **dict.fromkeys(("Float8_e5m2", "Float8_e4m3fn", "Float8_e5m2fnuz", "Float8_e4m3fnuz", "Float8_e8m0fnu"), 1),
@@ -36,20 +36,20 @@ _ELEMENT_BYTES: Final = {
     **dict.fromkeys(("Long", "UInt64", "Double", "ComplexFloat"), 8),
     "ComplexDouble": 16,
 }
-#: calls of NCCL on the host -> kind of exchange
+#: pattern of the host's calls of NCCL; its group is the operation
 _COLLECTIVES: Final = r"^(?:c10d::|nccl:)_?(\w+?)_?(?:\s|$)"
 _EXCHANGES: Final = r"(?i)^(nccl|rccl|msccl|oneccl)|ncclKernel|ncclDevKernel"
-#: name of a device's lane where the lane's number is unique
+#: pattern of the number at the end of a lane's name, for events without the argument `stream`
 _LANE: Final = r"(\d+)\s*$"
-#: factor between the lane numbers of devices: with several devices, the upper half of a number tells the device
+#: factor of the device in lane numbers: with several devices, the upper half of a number is the device
 _LANES: Final = 2**16
 _NO_STREAM: Final = 2**32 - 1
-#: calls of which each launches one kernel
+#: pattern of the names of calls that launch one kernel each
 _LAUNCHES: Final = r"^(?:cuda|cu|hip)(?:Ext)?(?:Module)?Launch(?:Cooperative)?Kernel"
-#: number of launches from which on missing kernels are reported, and the missing share from which on they are
+#: missing kernels are reported if there are at least `_LEAST` launches, and more than the share `_LOST` is missing
 _LEAST: Final = 10
 _LOST: Final = 0.2
-#: kinds of waits, named as in our own tracing
+#: name of a wait in a trace -> its name in ms-profiler's own tracing
 _WAITS: Final = {
     "Stream Sync": "stream synchronize",
     "Stream Synchronize": "stream synchronize",
@@ -69,8 +69,8 @@ class Found:
     Attributes:
         device: the tables of the device.
         ran: whether anything ran on the device.
-        missing: the device's work that other events mention but the trace lacks; empty where nothing is missing.
-        callers: the threads in those tables that name one, by the operating system's number.
+        missing: a clause that says which work of the device the trace lacks; empty if it lacks none.
+        callers: name of a table with a thread -> the native id of each row's calling thread, as text.
     """
 
     device: tables.Device
@@ -80,11 +80,11 @@ class Found:
 
 
 def read(events: trace_events.Events, every: pl.DataFrame, name: str) -> Found:
-    """Return the work of a device.
+    """Return the work of the devices in a trace.
 
     Args:
         events: the events of the trace, with `ARGUMENTS`.
-        every: the result of `kineto_kinds.added`, with events that lack an end, whose duration is not known.
+        every: the result of `kineto_kinds.added`. It includes spans without an end, whose durations are not known.
         name: the kind of the device.
     """
     spans = every.filter(~pl.col("unfinished"))
@@ -114,10 +114,10 @@ def read(events: trace_events.Events, every: pl.DataFrame, name: str) -> Found:
 
 
 def _missing(calls: pl.DataFrame, launched: pl.DataFrame, kernels: pl.DataFrame, endless: int) -> str:
-    """Return the missing work of a trace's device, as the begin of a sentence; empty for a complete trace.
+    """Return a clause that says which work of the device the trace lacks; empty for a complete trace.
 
-    Other tools cut, filter and rewrite traces. In 49 traces of GPUs each launch had its kernel. At most 8 % of the
-    kernels took less than a microsecond, which old versions of PyTorch wrote as 0.
+    Other tools cut, filter and rewrite traces. The thresholds come from 49 traces of GPUs. In all of them each launch
+    had its kernel. At most 8 % of the kernels took less than a microsecond, which old versions of PyTorch wrote as 0.
     """
     brief = endless + kernels.filter(pl.col("end_ns") <= pl.col("start_ns")).height
     if brief >= _LEAST and brief > _LOST * (kernels.height + endless):
@@ -134,9 +134,9 @@ def _missing(calls: pl.DataFrame, launched: pl.DataFrame, kernels: pl.DataFrame,
 
 
 def _placed(events: trace_events.Events, spans: pl.DataFrame) -> pl.DataFrame:
-    """Add `device`, `lane`, `context` and `correlation`."""
-    told = spans.with_columns(events.found_of(spans, "stream", "device", "context", "correlation", "bytes"))
-    number = told.with_columns(
+    """Add `device`, `lane`, `context`, `correlation` and `bytes` to the spans of devices."""
+    described = spans.with_columns(events.found_of(spans, "stream", "device", "context", "correlation", "bytes"))
+    number = described.with_columns(
         pl.coalesce("device", "pid").cast(pl.UInt32, strict=False).fill_null(0).alias("device"),
         pl.coalesce("stream", pl.col("tid").str.extract(_LANE, 1)).cast(pl.Int64, strict=False).alias("lane"),
         pl.col("context").cast(pl.UInt32, strict=False).fill_null(0),
@@ -152,7 +152,7 @@ def _placed(events: trace_events.Events, spans: pl.DataFrame) -> pl.DataFrame:
 
 
 def _launched(events: trace_events.Events, ran: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
-    """Add `launch_ns` and `caller`: the time and the thread of each task's launch, null where not known."""
+    """Add `launch_ns` and `caller`, the time and the thread of each task's launch; null if not known."""
     known = (
         calls.select(
             pl.col("correlation").cast(pl.Int64, strict=False),
@@ -160,14 +160,14 @@ def _launched(events: trace_events.Events, ran: pl.DataFrame, calls: pl.DataFram
             pl.col("tid").alias("caller"),
         )
         .drop_nulls()
-        # tools write the correlation 0 for events without one
+        # tools write the correlation 0 for events without one, so 0 counts only if a single call has it
         .filter((pl.col("correlation") != 0) | (pl.len().over("correlation") == 1))
         .unique("correlation", keep="first")
     )
     found = ran.join(known, on="correlation", how="left", maintain_order="left")
     if events.flows.is_empty() or not found["launch_ns"].has_nulls():
         return found
-    # an arrow belongs to the event that begins on the same thread at the same time
+    # an arrow's end belongs to the event that begins on the same thread at the same time
     ends = events.flows.filter(~pl.col("begin")).select("category", "id", "tid", pl.col("time_ns").alias("start_ns"))
     begins = events.flows.filter("begin").select(
         "category", "id", pl.col("time_ns").alias("sent_ns"), pl.col("tid").alias("sender")
@@ -181,13 +181,13 @@ def _launched(events: trace_events.Events, ran: pl.DataFrame, calls: pl.DataFram
 def _exchanges(events: trace_events.Events, spans: pl.DataFrame, kernels: pl.DataFrame) -> pl.DataFrame:
     """Return `exchange`, `purpose`, `group`, `ranks`, `size`, `dtype` and `bytes` of each kernel."""
     exchange = kernels["name"].str.contains(_EXCHANGES)
-    asked = (_GROUP, _RANKS, _SIZE, _COLLECTIVE, _ELEMENTS, "dtype")
-    told = kernels.select("row").with_columns(events.found_of(kernels, *asked))
-    purpose = told[_COLLECTIVE]
+    fields = (_GROUP, _RANKS, _SIZE, _COLLECTIVE, _ELEMENTS, "dtype")
+    arguments = kernels.select("row").with_columns(events.found_of(kernels, *fields))
+    purpose = arguments[_COLLECTIVE]
     if exchange.any() and purpose.filter(exchange).has_nulls():
         purpose = pl.select(pl.coalesce(purpose, _purposes(spans, kernels))).to_series()
     element = pl.col("dtype").replace_strict(_ELEMENT_BYTES, default=None, return_dtype=pl.Int64)
-    return told.select(
+    return arguments.select(
         exchange.alias("exchange"),
         purpose.alias("purpose"),
         pl.col(_GROUP).fill_null("").alias("group"),
@@ -199,7 +199,7 @@ def _exchanges(events: trace_events.Events, spans: pl.DataFrame, kernels: pl.Dat
 
 
 def _purposes(spans: pl.DataFrame, kernels: pl.DataFrame) -> pl.Series:
-    """Return the collective call during which each kernel was launched; null where there was none."""
+    """Return the operation of the collective call during which each kernel was launched; null if there was none."""
     named = spans.filter(pl.col("name").str.starts_with("c10d::") | pl.col("name").str.starts_with("nccl:"))
     calls = named.select(
         "tid", "start_ns", "end_ns", pl.col("name").str.extract(_COLLECTIVES).alias("purpose")
@@ -215,7 +215,7 @@ def _purposes(spans: pl.DataFrame, kernels: pl.DataFrame) -> pl.Series:
 
 
 def _tasks(kernels: pl.DataFrame, exchanged: pl.DataFrame, name: str) -> pl.DataFrame:
-    """Return the kernels as `tables.TASKS`, sorted by start like the spans."""
+    """Return the kernels as `tables.TASKS`, sorted by start as the spans are."""
     return kernels.select(
         pl.col("lane").alias("stream"),
         "name",

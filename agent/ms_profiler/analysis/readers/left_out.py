@@ -7,13 +7,13 @@ from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.streams.nesting import nest
 from ms_profiler.store.format import Category
 
-#: separator of a marker's domain and text; markers of the default domain have none
+#: separator of a marker's domain and its text; a marker of the default domain has only the text
 DOMAIN_ENDS = ": "
 DEFAULT_DOMAIN = "default"
 
 
 def take_away(recording: tables.Recording) -> None:
-    """Remove records outside of the run's schedule and of its marker domains.
+    """Remove records that are outside of the run's schedule or of its marker domains.
 
     Args:
         recording: the run, of which spans and instants are changed.
@@ -35,7 +35,7 @@ def take_away(recording: tables.Recording) -> None:
 
 
 def _spans_out(spans: pl.DataFrame, steps: pl.DataFrame, others: pl.Series) -> pl.Series:
-    """Return the spans that began in a step that is not recorded, or are markers of another domain."""
+    """Return whether each span is left out: it began in a step that is not recorded, or has another marker domain."""
     own = spans["category"].is_in([Category.IMPORT, Category.PROFILER])
     return (intervals.locate(spans["start_ns"], steps).is_not_null() & ~own) | _is_other(spans, others)
 
@@ -45,9 +45,8 @@ def _is_other(table: pl.DataFrame, others: pl.Series) -> pl.Series:
 
 
 def _other_domains(recording: tables.Recording) -> pl.Series:
-    """Return the rows of the names whose domain the run does not want."""
-    options = recording.info.options
-    wanted, unwanted = options.get("mstx_domain_include") or [], options.get("mstx_domain_exclude") or []
+    """Return the rows in `names` of the markers whose domain the run does not select."""
+    wanted, unwanted = (recording.info.listed(f"mstx_domain_{which}") for which in ("include", "exclude"))
     if not wanted and not unwanted:
         return pl.Series([], dtype=pl.UInt32)
     parts = recording.names.str.split_exact(DOMAIN_ENDS, 1).struct.unnest()

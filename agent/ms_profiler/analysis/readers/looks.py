@@ -1,4 +1,4 @@
-"""Samples of the scheduler's figures for a thread, see `store.format.Kind.PROCESSOR`."""
+"""Samples of the times for which a thread ran, and waited for a processor; see `store.format.Kind.PROCESSOR`."""
 
 import polars as pl
 
@@ -8,10 +8,10 @@ from ms_profiler.store.format import NOT_READ
 
 
 def read(slots: pl.DataFrame, process: int, clock: Clock) -> pl.DataFrame:
-    """Return `tables.LOOKS` of slots of that kind.
+    """Return `tables.LOOKS` from the slots of kind `Kind.PROCESSOR`.
 
     Args:
-        slots: rows of `columns.slots.SLOTS`.
+        slots: rows of `columns.slots.SLOTS`, of this kind.
         process: pid.
         clock: the clock of the run.
     """

@@ -2,7 +2,7 @@
 
 `cpu_ms_memory_record_{rank}.txt` has a line for each allocation and release, with the wall clock in nanoseconds and
 three totals in bytes: allocated, reserved from the system, active. The recorder never clears its records: the file of a
-window repeats those of all earlier windows, so only the last file is stored.
+window repeats the records of all earlier windows. So ms-profiler stores only the last file.
 """
 
 from itertools import groupby
@@ -21,8 +21,10 @@ _COLUMNS: Final = pl.Schema(
 
 
 def read(recording: tables.Recording) -> pl.DataFrame:
-    """Return the records as `tables.MEMORY`, by process and time, and those of our own store (`readers.tensor_blocks`);
-    empty unless the run's options request them.
+    """Return the memory of tensors on the host as `tables.MEMORY`.
+
+    MindSpore's records come first, by process and time, if the run's options request them. The records of
+    ms-profiler's own store (`readers.tensor_blocks`) follow.
 
     Args:
         recording: the run; its counts receive the number of unreadable records.
@@ -55,13 +57,17 @@ def _process(recording: tables.Recording, windows: list[tables.Window]) -> pl.Da
 
 
 def _rows(content: bytes, recording: tables.Recording) -> pl.DataFrame:
-    # without the header, and without the last line, which the end of the process may have cut
+    # leave out the header, and the last line, which the end of the process may have cut
     lines = content[content.find(b"\n") + 1 : content.rfind(b"\n") + 1]
     if not lines:
         return pl.DataFrame(schema=_COLUMNS)
-    rows = pl.read_csv(
-        lines, has_header=False, schema=_COLUMNS, quote_char=None, ignore_errors=True, truncate_ragged_lines=True
-    )
+    try:
+        rows = pl.read_csv(
+            lines, has_header=False, schema=_COLUMNS, quote_char=None, ignore_errors=True, truncate_ragged_lines=True
+        )
+    except pl.exceptions.PolarsError:  # no line has all columns
+        recording.counts.damaged_memory += lines.count(b"\n")
+        return pl.DataFrame(schema=_COLUMNS)
     readable = rows.drop_nulls()
     recording.counts.damaged_memory += rows.height - readable.height
     return readable

@@ -20,33 +20,34 @@ class Metrics:
     """The system's counters in the records of one process.
 
     Attributes:
-        parts: rows of `columns.slots.SLOTS`, of this kind.
+        parts: rows of `columns.slots.SLOTS`, of the kind `Kind.METRIC`.
     """
 
     parts: list[pl.DataFrame] = field(default_factory=list)
 
     def take(self, slots: pl.DataFrame) -> int:
-        """Note the slots of this kind; return how many there are."""
+        """Keep the system's counters among some slots, and return their number."""
         self.parts.append(slots.filter(pl.col("kind") == Kind.METRIC))
         return self.parts[-1].height
 
     @property
     def threads(self) -> set[int]:
-        """Return the threads that wrote these slots; they are ms-profiler's and not the job's."""
+        """Return the numbers of the threads that wrote these slots. They belong to ms-profiler and not to the job."""
         return {number for part in self.parts for number in part["thread"].unique()}
 
     def table(
         self, process: int, clock: Clock, names: Callable[[pl.Series], pl.Series], between: tuple[int, int]
     ) -> pl.DataFrame:
-        """Return `tables.METRICS`.
+        """Return the counters as `tables.METRICS`.
 
         Args:
             process: pid.
             clock: the clock of the run.
-            names: returns the row of `Recording.names` for each id.
-            between: the part of the store that belongs to the run; 0 where it has no such bound.
+            names: a function that returns the row of `Recording.names` for each string id.
+            between: begin and end of the run, ns of CLOCK_MONOTONIC_RAW; 0 where the run has no such bound.
         """
         slots = within(pl.concat([pl.DataFrame(schema=SLOTS), *self.parts]), between)
+        slots = slots.with_columns(pl.col("end_ns").reinterpret(signed=False))
         labels = (slots["end_ns"] // _LOW).cast(pl.UInt32)
         return slots.select(
             pl.lit(process, pl.UInt32).alias("process"),
@@ -59,10 +60,10 @@ class Metrics:
 
 
 def doubles(args: pl.Series) -> pl.Series:
-    """Return the doubles whose bits the arguments of counters hold.
+    """Convert the arguments of counters, which hold the bits of doubles, to these doubles.
 
     Args:
-        args: UInt64.
+        args: the arguments, UInt64.
     """
     count = len(args)
     return pl.Series(struct.unpack(f"={count}d", struct.pack(f"={count}Q", *args)), dtype=pl.Float64)

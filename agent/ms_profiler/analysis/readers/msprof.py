@@ -1,9 +1,10 @@
-"""Read the files that CANN's msprof exported from our aclprof data: `mindstudio_profiler_output` in a folder `PROF_*`.
+"""Read the files that CANN's msprof exports from the data of aclprof that ms-profiler records.
 
-The folder has a trace (`msprof_*.json`) with the lanes of `trace_view.json`; MindSpore's and torch_npu's profilers make
-their timeline from it. It also has tables, whose names end in a number, or in `slice_N` and a number for large tables.
-CANN's versions name the columns differently. This module renames the columns of the table of kernels, `op_summary`, to
-those of `kernel_details.csv`.
+msprof writes them to `mindstudio_profiler_output` in a folder `PROF_*`. There is a trace (`msprof_*.json`) with the
+lanes of `trace_view.json`; MindSpore's and torch_npu's profilers make their timeline from this trace. There are also
+tables. The names of their files end in a number, or in `slice_N` and a number for large tables. CANN's versions name
+the columns differently. This module renames the columns of the table of kernels, `op_summary`, to those of
+`kernel_details.csv`.
 """
 
 import os
@@ -21,7 +22,7 @@ from ms_profiler.analysis.readers import ascend_text, assembly, device_memory, d
 from ms_profiler.analysis.readers.decimals import nanoseconds
 from ms_profiler.store.reader import ReadCounts
 
-#: `op_summary` -> `kernel_details.csv`
+#: column of `op_summary` -> column of `kernel_details.csv`
 _KERNELS: Final = {
     "Op Name": "Name",
     "OP Type": "Type",
@@ -31,30 +32,30 @@ _KERNELS: Final = {
     "Block Dim": "Block Num",
     "Mix Block Dim": "Mix Block Num",
 }
-#: columns that our tables have already, or that nothing needs
+#: columns that `tables.TASKS` has already, or that nothing needs
 _KNOWN: Final = (
     *("Device_id", "Model Name", "Infer ID", "Stream ID", "Name", "Type", "Accelerator Core", "Start Time(us)"),
     *("Duration(us)", "Task Wait Time(us)", "Input Shapes"),
 )
-#: bytes of the units of sizes
+#: unit in the name of a column of sizes -> bytes of this unit
 _UNITS: Final = {"(KB)": 1024, "(MB)": 2**20}
-#: name of a table in the name of its file
+#: pattern of the file of a table; its group is the name of the table
 _TABLE: Final = re.compile(r"(?P<name>\w+?)(_slice_\d+)?_\d+\.csv")
 _TRACE: Final = re.compile(r"msprof(_slice)?_[\d_]+\.json")
 
 
 def attach(recording: tables.Recording, exports: Sequence[Export]) -> None:
-    """Add the records of aclprof to a recording, and note those that could not be read.
+    """Add the records of aclprof to a recording, and note the records that could not be read.
 
     Args:
-        recording: our own recording, with its steps and threads.
+        recording: ms-profiler's own recording, with its steps and threads.
         exports: the files that msprof made from the raw data.
     """
     for export in exports:
         if export.why:
             killed = any(map(liveness.is_killed, recording.processes["state"].to_list()))
             why = f"{export.why}{'; the job was killed before aclprof had ended' if killed else ''}"
-            recording.info.not_collected.append({"what": f"what aclprof recorded in {export.name}", "why": why})
+            recording.info.not_collected.append({"what": f"records of aclprof in {export.name}", "why": why})
             recording.counts.damaged_files.append((export.name, why))
     read = [_read(export.output, recording) for export in exports if export.output]
     if not read:
@@ -116,7 +117,7 @@ def _whole(device: tables.Device) -> tables.Whole:
 
 
 def _together(read: list[tables.Device]) -> tables.Device:
-    """Return the tables of several folders as one; each folder has another time, or another device."""
+    """Return the tables of several folders as one. The folders differ in time or in device."""
     first, *_ = read
     order = pl.concat([device.tasks for device in read]).with_row_index("row").sort("start_ns", "end_ns")["row"]
     names = dict.fromkeys(name for device in read for name in device.counters)
@@ -141,19 +142,19 @@ def _together(read: list[tables.Device]) -> tables.Device:
 def _parts(
     paths: Sequence[str], needed: Sequence[str], counts: ReadCounts, names: dict[str, str] | None = None
 ) -> pl.DataFrame:
-    """Return a table that is split into several files, as text; no rows where it is missing."""
+    """Return the cells of a table that is split into several files, as text; no rows where all files are missing."""
     found = [ascend_text.text(path, needed, counts, names) for path in paths]
     return pl.concat([part for part in found if not part.is_empty()] or [pl.DataFrame()], how="diagonal")
 
 
 def _process(recording: tables.Recording) -> int:
-    """Return the process that recorded the device: it is the owner of the result."""
+    """Return the pid of the result's main process, which recorded the device; 0 where it is not known."""
     main = recording.processes.filter(pl.col("role") == "main")["process"]
     return int(main[0]) if len(main) else 0
 
 
 def _details(kernels: pl.DataFrame) -> pl.DataFrame:
-    """Return the columns that our tables lack, as text, with stream and start; null for empty cells."""
+    """Return the columns that `tables.TASKS` lacks, as text, with `stream` and `start_ns`; null for empty cells."""
     if kernels.is_empty():
         return pl.DataFrame(schema={"stream": pl.UInt32, "start_ns": pl.Int64})
     others = [name for name in kernels.columns if name not in _KNOWN]
@@ -167,7 +168,7 @@ def _details(kernels: pl.DataFrame) -> pl.DataFrame:
 
 
 def _launches(ran: pl.DataFrame, details: pl.DataFrame, recording: tables.Recording) -> pl.DataFrame:
-    """Return `tables.LAUNCHES`: the thread from the launching call, the blocks from the table of kernels."""
+    """Return `tables.LAUNCHES`. The thread comes from the launching call, the blocks from the table of kernels."""
     blocks = pl.DataFrame(schema={"stream": pl.UInt32, "start_ns": pl.Int64, "amount": pl.UInt64})
     if "Block Num" in details.columns:
         amount = pl.col("Block Num").cast(pl.UInt64, strict=False).alias("amount")
@@ -187,16 +188,16 @@ def _launches(ran: pl.DataFrame, details: pl.DataFrame, recording: tables.Record
 
 
 def _bytes(table: pl.DataFrame, name: str) -> pl.Expr:
-    """Return a column of sizes in bytes, whatever its unit; null where it is missing."""
+    """Return a column of sizes in bytes, whether the table has KB or MB; null where the column is missing."""
     known = [(name + unit, size) for unit, size in _UNITS.items() if name + unit in table.columns]
     if not known:
         return pl.lit(None, pl.Int64)
     column, size = known[0]
-    return (pl.col(column).str.strip_chars().cast(pl.Float64, strict=False) * size).round().cast(pl.Int64)
+    return (pl.col(column).str.strip_chars().cast(pl.Float64, strict=False) * size).round().cast(pl.Int64, strict=False)
 
 
 def _modules(paths: Sequence[str], counts: ReadCounts) -> pl.DataFrame:
-    """Return `tables.MODULE_MEMORY`."""
+    """Return the memory that CANN's modules reserved as `tables.MODULE_MEMORY`; `paths` are the files of its table."""
     table = _parts(paths, ("Component", "Timestamp(us)"), counts)
     if table.is_empty():
         return pl.DataFrame(schema=tables.MODULE_MEMORY)
@@ -211,7 +212,7 @@ def _modules(paths: Sequence[str], counts: ReadCounts) -> pl.DataFrame:
 
 
 def _held(paths: Sequence[str], counts: ReadCounts) -> pl.DataFrame:
-    """Return `tables.DEVICE_MEMORY`."""
+    """Return the memory of components as `tables.DEVICE_MEMORY`; `paths` are the files of its table."""
     table = _parts(paths, ("Component", "Timestamp(us)"), counts)
     if table.is_empty():
         return pl.DataFrame(schema=tables.DEVICE_MEMORY)

@@ -1,4 +1,4 @@
-"""Read the structure of networks from the store, see `job.frameworks.networks`: modules, and sizes of parameters."""
+"""Read the structures of networks from the store: modules, and sizes of parameters. See `job.frameworks.networks`."""
 
 from dataclasses import dataclass
 
@@ -9,12 +9,13 @@ from ms_profiler.store.reader import ReadCounts
 
 @dataclass(frozen=True)
 class Network:
-    """A network.
+    """The structure of a network.
 
     Attributes:
-        title: first part of the paths of its modules; empty if the paths begin below the outermost module.
-        sizes: elements and bytes of each parameter, None if unknown.
-        modules: for each module, the outermost one first, the numbers of its own parameters and its modules by name.
+        title: the first part of the paths of its modules; empty if the paths begin below the outermost module.
+        sizes: elements and bytes of each parameter; None if unknown.
+        modules: for each module, the outermost one first: the numbers of its own parameters, and a mapping from the
+            names of the modules directly inside it to their numbers.
     """
 
     title: str
@@ -22,7 +23,7 @@ class Network:
     modules: tuple[tuple[tuple[int, ...], dict[str, int]], ...]
 
     def find(self, path: list[str]) -> int | None:
-        """Return the number of the module at a path below the outermost one, None if there is none."""
+        """Return the number of the module at a path below the outermost module; None if no module is there."""
         found = 0
         for name in path:
             inner = self._inside(found, name)
@@ -33,7 +34,7 @@ class Network:
 
     def _inside(self, module: int, name: str) -> int | None:
         seen: set[int] = set()
-        # paths leave out names that wrappers put between modules, such as _orig_mod
+        # paths leave out the names that wrappers put between modules, such as _orig_mod
         while module not in seen:
             seen.add(module)
             held = self.modules[module][1]
@@ -43,7 +44,7 @@ class Network:
         return None
 
     def parameters(self, module: int) -> tuple[int, int] | None:
-        """Return the elements and bytes of the parameters in a module, each counted once; None if unknown."""
+        """Return the elements and bytes of all parameters inside a module, each counted once; None if unknown."""
         seen, waiting = {module}, [module]
         own: set[int] = set()
         while waiting:
@@ -59,11 +60,11 @@ class Network:
 
 
 def of_run(directory: str, process: int, counts: ReadCounts) -> list[Network]:
-    """Return the networks of a process; if it called none, those of its parents.
+    """Return the networks that a process called; if it called none, the networks of all processes.
 
     Args:
         directory: the directory of the result.
-        process: its pid.
+        process: the pid of the process.
         counts: receives the number of unreadable parts.
     """
     own = read(layout.process_dir(directory, process), counts)
@@ -71,7 +72,7 @@ def of_run(directory: str, process: int, counts: ReadCounts) -> list[Network]:
 
 
 def read(folder: str, counts: ReadCounts) -> list[Network]:
-    """Return the networks that a process called, in that order.
+    """Return the networks that a process called, in the order of the calls.
 
     Args:
         folder: the folder of the process.
@@ -91,15 +92,15 @@ def parse(content: bytes) -> Network:
     """Parse the stored structure of a network.
 
     Raises:
-        ValueError: it is damaged.
+        ValueError: the structure is damaged.
     """
-    told = side_files.parsed(content)
-    sizes = tuple(None if size is None else (int(size[0]), int(size[1])) for size in told["parameters"])
-    modules = tuple((tuple(map(int, own)), dict(held)) for _, own, held in told["modules"])
+    stored = side_files.parsed(content)
+    sizes = tuple(None if size is None else (int(size[0]), int(size[1])) for size in stored["parameters"])
+    modules = tuple((tuple(map(int, own)), dict(held)) for _, own, held in stored["modules"])
     numbers = [number for own, _ in modules for number in own]
     places = [place for _, held in modules for place in held.values()]
     if not modules or any(not 0 <= number < len(sizes) for number in numbers):
         raise ValueError("names a parameter that it does not have")
     if any(not 0 <= place < len(modules) for place in places):
         raise ValueError("names a module that it does not have")
-    return Network(str(told["title"]), sizes, modules)
+    return Network(str(stored["title"]), sizes, modules)

@@ -1,10 +1,10 @@
-"""Windows of dataset pipelines: files of MindSpore's dataset profiler, one folder for each window.
+"""Windows of dataset pipelines, from the files of MindSpore's dataset profiler. Each window has a folder.
 
 `pipeline_profiling_{rank}.json` has the operators, each with the samples of its output queue.
 `minddata_cpu_utilization_{rank}.json` has their processor time in percent of one processor.
 `dataset_iterator_profiling_{rank}.txt` has four lines for each batch, `TYPE DETAIL BATCH VALUE TIME`, with times in
-milliseconds. Type 0 is a duration: detail 0 is the wait for the pipeline, 1 the push into the queue of a device, 2
-both. Type 1 is the size of a queue.
+milliseconds. A line of type 0 has a duration: the wait for the pipeline (detail 0), the push into the queue of a device
+(1), or both (2). A line of type 1 has the size of a queue.
 """
 
 import json
@@ -28,17 +28,17 @@ _BATCHES: Final = ("device_queue_profiling_", "dataset_iterator_profiling_")
 
 @dataclass
 class Operator:
-    """One operator of a pipeline in one window or several.
+    """One operator of a pipeline, in one window or in several.
 
     Attributes:
-        op_id: its number in the pipeline; 0 gives the batches.
-        kind: its type as MindSpore has it, "MapOp".
-        workers: threads or processes of it; None where not known.
-        children: the operators that feed it.
-        length: capacity of its output queue; None without one.
-        sizes: size of that queue, sample by sample.
-        percents: processor time sample by sample, in percent of one processor; without the first sample of a window,
-            which MindSpore puts at 0 before it has measured anything.
+        op_id: its number in the pipeline; operator 0 yields the batches.
+        kind: MindSpore's name of its type, such as "MapOp".
+        workers: number of its threads or processes; None where it is not known.
+        children: the numbers of the operators that feed it.
+        length: capacity of its output queue; None without a queue.
+        sizes: size of that queue in each sample.
+        percents: processor time in each sample, in percent of one processor. The first sample of a window is left out:
+            MindSpore writes 0 there, because it has not measured anything yet.
     """
 
     op_id: int
@@ -56,15 +56,15 @@ class Window:
 
     Attributes:
         process: pid.
-        pipeline: the process's number of the dataset.
-        start_ns: when it began.
-        end_ns: when it ended; for the last of a killed process, its last record.
-        ended: the process says that it ended.
+        pipeline: the number that the process gave to the dataset.
+        start_ns: when it began, ns since the epoch.
+        end_ns: when it ended; for a window that was open when the process was killed, the process's last record.
+        ended: whether the process marked its end.
         interval_ms: time from one sample to the next; None where nothing could be read.
-        operators: by number; empty where nothing could be read.
-        waits_ms: wait for each batch, without the first of an iterator.
-        pushes_ms: time to push each batch into the queue of a device; 0 without one.
-        periods_ms: from each batch to the next one; with a device, the whole time of each batch.
+        operators: the operators, by number; empty where nothing could be read.
+        waits_ms: wait for each batch, without the first batch of an iterator.
+        pushes_ms: time to push each batch into the queue of a device; 0 without such a queue.
+        periods_ms: time from each batch to the next one; with a device's queue, wait and push of each batch.
     """
 
     process: int
@@ -80,7 +80,7 @@ class Window:
 
 
 def read(recording: tables.Recording) -> list[Window]:
-    """Return the windows of every process, by process and start.
+    """Return the windows of every process, sorted by process and start.
 
     Args:
         recording: the recording with its instants and processes; its counts receive the number of unreadable files.
@@ -98,7 +98,7 @@ def read(recording: tables.Recording) -> list[Window]:
 
 
 def _marks(recording: tables.Recording, name: str) -> Iterator[tuple[int, int, int, int]]:
-    """Yield process, pipeline, window and time of each mark."""
+    """Yield process, pipeline, number of the window and time (ns) of each mark with a name."""
     rows = (recording.names == name).arg_true()
     marked = recording.instants.filter(
         pl.col("category") == Category.PROFILER, pl.col("name").is_in(rows.cast(pl.UInt32).implode())
@@ -108,7 +108,7 @@ def _marks(recording: tables.Recording, name: str) -> Iterator[tuple[int, int, i
 
 
 class _Reader:
-    """Reads one folder into its window."""
+    """Reads the files of one folder into its window."""
 
     def __init__(self, recording: tables.Recording, window: Window, folder: str) -> None:
         self.counts, self.window, self.folder = recording.counts, window, folder
@@ -118,7 +118,7 @@ class _Reader:
             self.names = []
 
     def fill(self) -> None:
-        """Read the files of the folder; note a file that cannot be read, and leave its part empty."""
+        """Read the files of the folder. A file that cannot be read is noted, and its part of the window stays empty."""
         self._parse(_OPERATORS, self._fill_operators)
         if self.window.operators:
             self._parse(_PROCESSORS, self._fill_processors)
@@ -178,7 +178,7 @@ class _Reader:
         times: list[int] = []
         for line in text.splitlines():
             kind, detail, batch, value, time = map(int, line.split()[:5])
-            if batch < 2:  # the first also waits for the pipeline to start
+            if batch < 2:  # the first batch is left out, because it also waits for the pipeline to start
                 times = [time] if kind == 1 else times
             elif kind == 1:
                 times.append(time)

@@ -1,8 +1,8 @@
-"""Recognize spans of PyTorch's compiler that PyTorch reports as operators, although they are regions.
+"""Recognize regions of PyTorch's compiler that PyTorch reports as operators.
 
-Dynamo reports the phases of a compilation like operators: `gc (dynamo_timed)`, and around it `gc`. Inside of `gc` is a
-second span with its details, `gc_data: compile_id=0/0` (`dynamo_timed` and `ChromiumEventLogger` of
-torch/_dynamo/utils.py).
+Dynamo reports the phases of a compilation like operators: `gc (dynamo_timed)`, and around this span a span `gc`. Inside
+of `gc` is another span with details, `gc_data: compile_id=0/0`. Source: `dynamo_timed` and `ChromiumEventLogger` in
+torch/_dynamo/utils.py.
 """
 
 from typing import Final
@@ -14,7 +14,7 @@ _DETAILED: Final = r"^(\w+)_data: "
 
 
 def regions(names: pl.Series) -> pl.Series:
-    """Return which names are those of regions.
+    """Return, for each name, whether it is the name of a region.
 
     Args:
         names: names of spans that are reported as operators or as regions of the user.

@@ -1,4 +1,4 @@
-"""The memory of a device that its driver has allocated, from its allocations and releases."""
+"""Add up the memory that the driver of a device has allocated, from the records of its allocations and releases."""
 
 from typing import Final
 
@@ -7,17 +7,17 @@ import polars as pl
 from ms_profiler.analysis.metrics import steps
 from ms_profiler.analysis.model import tables
 
-#: name of the driver's memory in the table of components
+#: component of the driver's memory in `tables.DEVICE_MEMORY`
 COMPONENT: Final = "CUDA"
-#: kinds of memory on a device, as CUPTI's records number them
+#: names of the kinds of memory on a device, as in the records of CUPTI
 _ON_DEVICE: Final = ("device memory", "array memory", "managed memory")
 
 
 def held(reservations: pl.DataFrame) -> pl.DataFrame:
     """Return the memory that the driver has allocated, after each allocation and release, as `DEVICE_MEMORY`.
 
-    reserved(t) = sum of the bytes allocated until t - sum of the bytes released. Where more was released than
-    allocated, the difference was allocated before recording began. So reserved(t) is a lower bound.
+    reserved(t) = sum of the bytes allocated until t - sum of the bytes released until t. If a device released more than
+    it allocated, the difference was allocated before recording began, and is added. So reserved(t) is a lower bound.
 
     Args:
         reservations: `tables.RESERVATIONS`.
@@ -39,7 +39,7 @@ def held(reservations: pl.DataFrame) -> pl.DataFrame:
 
 
 def count(recording: tables.Recording, memory: pl.DataFrame, process: int) -> None:
-    """Show the driver's memory in the timelines, as a counter of the stepping thread's lane.
+    """Add the driver's memory to the counters, so that timelines show it in the lane of the stepping thread.
 
     Args:
         recording: the recording, which is changed in place.

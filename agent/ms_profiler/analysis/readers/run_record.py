@@ -1,6 +1,6 @@
-"""Read the run's record of a result directory, and a process's description of how the job is divided.
+"""Read the run's record of a result directory, and a process's description of how the job is divided among ranks.
 
-Both are empty where they cannot be read.
+Each is empty where it cannot be read.
 """
 
 from typing import Any
@@ -11,11 +11,11 @@ from ms_profiler.store.reader import ReadCounts
 
 
 def read(directory: str, counts: ReadCounts) -> tuple[run_info.RunInfo, bool]:
-    """Return the record, and whether it exists.
+    """Return the run's record, and whether it could be read.
 
     Args:
         directory: the directory of the result.
-        counts: collects an unreadable record.
+        counts: receives the name of an unreadable record, and the reason.
     """
     try:
         return run_info.read_run(layout.run_info_path(directory)), True
@@ -32,14 +32,14 @@ def strategy(path: str, counts: ReadCounts) -> dict[str, Any]:
 
     Args:
         path: the path of the file.
-        counts: collects an unreadable file.
+        counts: receives the name of an unreadable file, and the reason.
     """
     try:
         with open(path, "rb") as stream:
-            told = side_files.parsed(stream.read())
+            content = side_files.parsed(stream.read())
     except FileNotFoundError:
         return {}
     except side_files.DAMAGE as error:
         counts.damaged_files.append((layout.STRATEGY, str(error) or "cannot be read"))
         return {}
-    return told if isinstance(told, dict) else {}
+    return content if isinstance(content, dict) else {}

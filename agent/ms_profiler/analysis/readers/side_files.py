@@ -1,5 +1,5 @@
-"""The files beside the segments of a process that hold JSON: structures of networks, tapes, places of
-tensors, descriptions of graphs."""
+"""JSON files beside the segments of a process: structures of networks, tapes, places of tensors, descriptions of
+graphs."""
 
 import json
 from typing import Any, Final
@@ -13,13 +13,13 @@ DAMAGE: Final = (OSError, ValueError, LookupError, TypeError, ArithmeticError, A
 
 
 def parsed(content: bytes) -> Any:
-    """Return JSON; where a name holds half of a surrogate pair, as names that are not UTF-8 do, it has "?" there.
+    """Parse JSON. Half of a surrogate pair, which names that are not UTF-8 contain, becomes "?".
 
     Args:
-        content: the text.
+        content: the JSON.
 
     Raises:
-        ValueError: it is no JSON.
+        ValueError: the content is not JSON.
     """
     try:
         return orjson.loads(content)

@@ -1,4 +1,4 @@
-"""Convert segments to columns: the slots of a store, a few megabytes at a time."""
+"""Read the segments of a process as batches of slots, a few megabytes at a time."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -9,22 +9,22 @@ from ms_profiler.store import format as fmt
 from ms_profiler.store.format import Kind
 from ms_profiler.store.reader import ProcessStore, ReadCounts
 
-#: bytes decoded at once
+#: number of bytes that are decoded at once
 BATCH: Final = 8 << 20
 
-#: offset of the kind inside a slot
+#: offset, in bytes, of the kind inside a slot
 _KIND: Final = 28
-#: put before a segment whose own THREAD slot is missing
+#: THREAD slot that is put before a segment without its own THREAD slot
 _NO_THREAD: Final = fmt.SLOT.pack(0, 0, NO_THREAD, 0, Kind.THREAD, 0, 0, 0)
 
 
 @dataclass(frozen=True)
 class Segment:
-    """The slots of a file.
+    """The slots of one file.
 
     Attributes:
         path: the path of the file.
-        piece: a piece of the slots, a THREAD slot first.
+        piece: the bytes of its slots, a THREAD slot first.
     """
 
     path: str
@@ -34,13 +34,13 @@ class Segment:
 def batches(
     store: ProcessStore, counts: ReadCounts, files: Sequence[str] | None = None, most: int | None = None
 ) -> Iterator[list[Segment]]:
-    """Yield the slots of a process, several files at a time.
+    """Yield the slots of a process, those of several files at a time.
 
     Args:
-        store: the process.
+        store: the store of the process.
         counts: receives the number of files that cannot be read.
-        files: segments; all by default.
-        most: bytes after which no further file is added; `BATCH` by default.
+        files: the paths of the segments to read; all by default.
+        most: number of bytes in a batch from which on no further file is added; `BATCH` by default.
     """
     pending: list[Segment] = []
     size = 0

@@ -1,4 +1,8 @@
-"""Correct the categories that the recorder could not know: of regions by name, of traced operators by time."""
+"""Correct the categories that the recorder could not know.
+
+The recorder takes some regions, and the operators that a compiler only traces, for operators that compute. This module
+finds these regions by their names, and the traced operators by their times, which lie within a compilation.
+"""
 
 from typing import Final
 
@@ -11,14 +15,15 @@ _OPERATOR: Final = pl.col("category") == Category.OP
 
 
 def settled(spans: pl.DataFrame, regions: pl.Series, compilations: pl.DataFrame) -> pl.DataFrame:
-    """Return the spans of a process with the category of each operator settled.
+    """Return the spans of a process with the final category of each operator.
 
-    A compiler calls operators on the thread that it compiles on, with tensors that have no data: these are `TRACED`.
+    A compiler calls operators with tensors that have no data, on the thread on which it compiles. They get the category
+    `TRACED`.
 
     Args:
         spans: `thread`, `category`, `name`, `start_ns`.
-        regions: rows of the names of regions that the framework reports as operators.
-        compilations: `thread`, `start_ns`, `end_ns`.
+        regions: rows of the names of regions that the framework reports as operators. They get the category `MARKER`.
+        compilations: `thread`, `start_ns`, `end_ns` of each compilation.
     """
     if len(regions):
         spans = spans.with_columns(_where(_OPERATOR & pl.col("name").is_in(regions.implode()), Category.MARKER))

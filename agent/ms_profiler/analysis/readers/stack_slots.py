@@ -1,4 +1,4 @@
-"""Samples of the Python stacks of threads, see `store.format.Kind.FRAME` and `Kind.SAMPLED`."""
+"""Samples of the Python stacks of threads, see `Kind.FRAME` and `Kind.SAMPLED` of `store.format`."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ class Stacks:
     """The samples of one process.
 
     Attributes:
-        parts: rows of `columns.slots.SLOTS`, of these kinds.
+        parts: rows of `columns.slots.SLOTS`, of the kinds `Kind.FRAME` and `Kind.SAMPLED`.
         calls: the traced calls.
     """
 
@@ -28,27 +28,28 @@ class Stacks:
     calls: Calls = field(default_factory=Calls)
 
     def take(self, slots: pl.DataFrame) -> int:
-        """Note the slots of these kinds, and of traced calls; return how many there are."""
+        """Keep the samples, their frames and the traced calls among some slots, and return their number."""
         found = slots.filter(pl.col("kind").is_between(Kind.FRAME, Kind.SAMPLED))
         self.parts.append(found)
         return found.height + self.calls.take(slots).height
 
     @property
     def threads(self) -> set[int]:
-        """Return the threads that wrote samples; they are ms-profiler's and not the job's."""
+        """Return the numbers of the threads that wrote samples. They belong to ms-profiler and not to the job."""
         return {number for part in self.parts for number in part["thread"].unique()}
 
     def frames(self, process: int, names: Callable[[pl.Series], pl.Series]) -> pl.DataFrame:
-        """Return `tables.FRAMES`.
+        """Return the frames of the stacks as `tables.FRAMES`.
 
         Args:
             process: pid.
-            names: returns the row of `Recording.names` for each id.
+            names: a function that returns the row of `Recording.names` for each string id.
         """
         slots = self._of(Kind.FRAME)
         place, thread = pl.col("arg"), pl.col("caller") == 0
+        both = pl.col("end_ns").reinterpret(signed=False)
         rows = slots.with_columns(
-            node=(pl.col("end_ns") % _LOW).cast(pl.UInt32), caller=(pl.col("end_ns") // _LOW).cast(pl.UInt32)
+            node=(both % _LOW).cast(pl.UInt32), caller=(both // _LOW).cast(pl.UInt32)
         ).with_columns(file=pl.when(thread).then(0).otherwise(place // _LINES**2).cast(pl.UInt32))
         return rows.select(
             pl.lit(process, pl.UInt32).alias("process"),
@@ -62,12 +63,12 @@ class Stacks:
         ).unique("node", keep="last", maintain_order=True)
 
     def samples(self, process: int, clock: Clock, cut: Callable[[pl.DataFrame], pl.DataFrame]) -> pl.DataFrame:
-        """Return `tables.SAMPLES`.
+        """Return the samples as `tables.SAMPLES`.
 
         Args:
             process: pid.
             clock: the clock of the run.
-            cut: returns the slots that belong to the run.
+            cut: a function that returns those of some slots that belong to the run.
         """
         slots = cut(self._of(Kind.SAMPLED))
         return slots.select(

@@ -1,4 +1,4 @@
-"""The marks of steps as the job wrote them."""
+"""The steps of a process, from the marks that the job's process wrote."""
 
 import polars as pl
 
@@ -8,12 +8,12 @@ from ms_profiler.store.format import Flag
 
 
 def read(marks: pl.DataFrame, process: int, clock: Clock) -> pl.DataFrame:
-    """Return `tables.STEPS` of one process.
+    """Return `tables.STEPS` of one process, sorted by start.
 
     Args:
         marks: rows of `columns.slots.SLOTS`, of kind STEP.
         process: pid.
-        clock: the clock that converts their times.
+        clock: the clock of the run, which converts the times of the marks.
     """
     unrecorded, coarse = (pl.col("flags") & int(flag) > 0 for flag in (Flag.UNRECORDED, Flag.COARSE))
     content = pl.when(unrecorded).then(pl.lit(tables.TIMES_ALONE)).when(coarse).then(pl.lit(tables.COARSE))

@@ -1,7 +1,7 @@
-"""Our own store: the segments of every process of a result directory, as tables.
+"""Read ms-profiler's own store: the segments of every process of a result directory, as tables.
 
-A recording of more than `MOST_SLOTS` is not held in memory: its tables then lack the fine-grained spans, and `again`
-reads all spans of some time once more, batch by batch (see `driver.thinning` and `driver.sections`).
+A recording of more than `MOST_SLOTS` slots is not held in memory. Its tables lack the fine-grained spans, and `again`
+reads the spans of an interval a second time, batch by batch (see `driver.thinning` and `driver.sections`).
 """
 
 import os
@@ -13,7 +13,7 @@ from typing import Any, Final
 import polars as pl
 
 from ms_profiler.analysis.columns import COLUMNS
-from ms_profiler.analysis.columns.slots import CALLS, CAUSED, FORWARDS, RAN, SLOTS, Traced, Wanted, decoded, names_of
+from ms_profiler.analysis.columns.slots import FORWARDS, SLOTS, Traced, Wanted, decoded, names_of
 from ms_profiler.analysis.driver import liveness
 from ms_profiler.analysis.driver.ahead import ahead
 from ms_profiler.analysis.driver.progress import Progress, Stage
@@ -21,6 +21,7 @@ from ms_profiler.analysis.metrics.operands import SHAPED, renamed, texts
 from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.model.clock import Clock
 from ms_profiler.analysis.readers import (
+    damage,
     device_slots,
     guesses,
     kernel_windows,
@@ -44,14 +45,13 @@ from ms_profiler.store import account, layout, reader, run_info
 from ms_profiler.store.format import Category, Kind
 from ms_profiler.store.reader import Anchor, ProcessStore, ReadCounts
 
-#: slots up to which everything is held in memory: 0.5 GB, and a timeline of 0.5 GB
+#: largest number of slots that are all held in memory; they take 0.5 GB, and 0.5 GB in a timeline
 MOST_SLOTS: Final = 3_000_000
-#: half width of the pair of clock readings in the run's record, which Python takes
+#: assumed uncertainty (half width) of the pair of clock readings that Python writes to the run's record
 _FALLBACK_HALF_WIDTH_NS: Final = 1_000_000
-#: name of records without a name, and its row in `names`
-_LOST_NAME: Final = "(name lost)"
-_LOST_NAME_ROW: Final = 1
-#: columns of `RAN` that hold names
+#: name of records whose name was lost, and its row in `names`
+_LOST_NAME, _LOST_NAME_ROW = "(name lost)", 1
+#: columns of device records that hold names
 _NAMED: Final = ("name", "detail")
 _ALWAYS: Final = (tables.EARLIEST, tables.LATEST)
 _TIMES: Final = pl.Schema({"thread": pl.UInt32, "start_ns": pl.Int64, "end_ns": pl.Int64})
@@ -63,10 +63,10 @@ def read(directory: str, progress: Progress | None = None) -> tables.Recording:
 
     Args:
         directory: a `*_ascend_ms` directory.
-        progress: called after each batch.
+        progress: receives the number of slots read so far after each batch.
 
     Raises:
-        StoreError: nothing in it can be read.
+        StoreError: the directory has no segment that can be read.
     """
     progress = progress or Progress(directory, None)
     counts = ReadCounts()
@@ -74,7 +74,7 @@ def read(directory: str, progress: Progress | None = None) -> tables.Recording:
     found = [reader.read_process(folder, counts) for folder in layout.process_dirs(directory)]
     stores = [store for store in found if store is not None]
     if not stores:
-        reasons = "; ".join(f"{name}: {reason}" for name, reason in counts.damaged_files)
+        reasons = counts.reasons
         raise StoreError(f"{directory} holds no segment that can be read{f' ({reasons})' if reasons else ''}.")
     fallback = Anchor(info.started_ns, int(info.started_wall * 1e9), _FALLBACK_HALF_WIDTH_NS)
     anchors = [anchor for store in stores for anchor in store.anchors]
@@ -86,7 +86,7 @@ def read(directory: str, progress: Progress | None = None) -> tables.Recording:
     progress.of(most)
     own = Window.of(info)
     parts = [_Process(store, clock, texts, counts, coarse, own).read(info, progress) for store in stores]
-    progress.of(counts.slots)  # size of the records in the files; the files are larger
+    progress.of(counts.slots)  # the number of records; the estimate before was the room for slots in the files
     recording = tables.Recording(
         directory=directory,
         info=info,
@@ -131,13 +131,14 @@ def read(directory: str, progress: Progress | None = None) -> tables.Recording:
 
 @dataclass
 class _Process:
-    """The slots of one process, turned into its part of every table.
+    """The slots of one process, converted to the process's rows of every table.
 
     Attributes:
-        coarse: leave fine-grained spans out of `spans`.
+        coarse: whether fine-grained spans are left out of `spans`.
         window: the part of the store that belongs to this run.
-        fine: number of fine-grained spans. starts: RAW starts of some of them.
-        extents: RAW first and last start, and the path, of segments that hold any of them, by thread and time.
+        fine: number of fine-grained spans.
+        starts: the starts of some fine-grained spans, ns of CLOCK_MONOTONIC_RAW.
+        extents: thread, first and last start (same clock), and path, of each segment with fine-grained spans.
     """
 
     store: ProcessStore
@@ -179,21 +180,23 @@ class _Process:
         stacks, counted, blocks = stack_slots.Stacks(), metric_slots.Metrics(), tensor_blocks.Blocks()
         self._ids = self._global_ids()
         wanted = self._wanted(_ALWAYS, fine=True)
-        # a window that cuts steps counts the spans in each
+        # the steps that a window cuts are judged by their number of spans, which needs the start of every span
         every = 1 if self.window.start_ns else tables.SAMPLED
         for batch in ahead(slot_table.batches(self.store, self.counts)):
             part = COLUMNS.coarse([segment.piece for segment in batch], wanted, every)
-            heads = part.table.filter(pl.col("kind") == Kind.THREAD)
-            device = part.table.filter(pl.col("kind").is_between(Kind.DEVICE, Kind.DEVICE_PLACE))
-            told = part.table.filter(pl.col("kind") == Kind.OPERANDS)
-            looked = part.table.filter(pl.col("kind") == Kind.PROCESSOR)
-            seen_in = stacks.take(part.table) + counted.take(part.table) + blocks.take(part.table)
-            events = self.window.cut(self._usable(part.table, sum(map(len, (heads, device, told, looked))) + seen_in))
+            slots, damaged = damage.sound(part.table)
+            self.counts.backwards += damaged
+            heads = slots.filter(pl.col("kind") == Kind.THREAD)
+            device = slots.filter(pl.col("kind").is_between(Kind.DEVICE, Kind.DEVICE_PLACE))
+            second = slots.filter(pl.col("kind") == Kind.OPERANDS)
+            looked = slots.filter(pl.col("kind") == Kind.PROCESSOR)
+            seen_in = stacks.take(slots) + counted.take(slots) + blocks.take(slots)
+            events = self.window.cut(self._usable(slots, sum(map(len, (heads, device, second, looked))) + seen_in))
             held = part.fine.with_columns(pl.Series("path", [os.fsencode(segment.path) for segment in batch]))
             held = held.filter(pl.col("count") > 0)
             fine = int(held["count"].sum())
             self.counts.slots += fine + events.height + device.height + heads.filter(pl.col("start_ns") > 0).height
-            self.counts.slots += told.height + looked.height + seen_in
+            self.counts.slots += second.height + looked.height + seen_in
             self.counts.missing_strings += int(held["lost"].sum())
             self.fine += fine
             self.starts.append(part.starts)
@@ -210,15 +213,15 @@ class _Process:
             if device.height:
                 tracing |= {*device["thread"].unique()}
                 self._take_traced([segment.piece for segment in batch], wanted)
-            by_kind["operands"].append(told)
+            by_kind["operands"].append(second)
             by_kind["looks"].append(looked)
             progress.at(Stage.READING, self.counts.slots)
         seen.append(stacks.calls.last_ns)
-        times = [self.window.clamp(int(moment)) for moment in seen if moment]
+        times = [self.window.clamp(int(moment)) for moment in seen if moment and damage.possible(moment)]
         self._last = max(times, default=0)
         self._fill_row(info, self.clock.epoch_ns(min(times, default=0)), self.clock.epoch_ns(self._last), records)
         spans = _stack(by_kind["spans"])
-        # the threads that write device records and samples are no threads of the job
+        # threads that only write device records or samples belong to ms-profiler, not to the job
         ours = (tracing | stacks.threads | counted.threads) - busy
         self._fill_threads(_stack(by_kind["threads"]).filter(~pl.col("thread").is_in(ours)))
         self.frames = stacks.frames(self.store.pid, self._names)
@@ -242,11 +245,11 @@ class _Process:
         return self
 
     def again(self, between: tuple[int, int], *, fine: bool) -> Iterator[pl.DataFrame]:
-        """Yield the spans of this process that begin in an interval, a second time, as `tables.UNNESTED`.
+        """Yield the spans of this process that begin in an interval as `tables.UNNESTED`, by reading the store again.
 
         Args:
-            between: nanoseconds since the epoch; the end is not in it. Damage was counted before.
-            fine: only the fine-grained spans, in one piece, in the order of the records.
+            between: begin and end, ns since the epoch, the end excluded. Damage is not counted a second time.
+            fine: whether to yield only the fine-grained spans, all at once, in the order of the records.
         """
         files, most = self.store.files, None
         if fine:
@@ -254,7 +257,7 @@ class _Process:
             first, last = self.clock.epoch(held["first_ns"]), self.clock.epoch(held["last_start_ns"])
             paths = held.filter((first < between[1]) & (last >= between[0]))["path"]
             files, most = [os.fsdecode(path) for path in paths], sys.maxsize
-        # a running job has written more since: spans that began later are open here, and would end before their begin
+        # a running job has added records since the first reading, and `_last` is before the begin of the new spans
         wanted = self._wanted((between[0], min(between[1], self.clock.epoch_ns(self._last) + 1)), fine=fine)
         for batch in slot_table.batches(self.store, ReadCounts(), files, most):
             yield self._own(COLUMNS.spans([segment.piece for segment in batch], wanted))
@@ -282,7 +285,7 @@ class _Process:
         return renamed(args, names_of(texts(args), self._ids, _LOST_NAME_ROW))
 
     def _usable(self, batch: pl.DataFrame, heads: int) -> pl.DataFrame:
-        """Return the events of a batch, and count unusable slots."""
+        """Return the events of a batch, and count its unusable slots. `heads` is the number of other usable slots."""
         torn = int((batch["kind"] == 0).sum())
         events = int(batch["kind"].is_between(Kind.OPEN, Kind.STEP).sum())
         forwards = batch.filter(pl.col("kind").is_between(Kind.OPEN, Kind.STEP), FORWARDS)
@@ -292,7 +295,7 @@ class _Process:
         return forwards
 
     def _global_ids(self) -> pl.Series:
-        """Return the row of `names` for each of the process's own string ids, and note which are those of regions."""
+        """Return the row of `names` for each string id of the process, and note the rows that are names of regions."""
         rows = [_LOST_NAME_ROW] * (max(self.store.strings, default=0) + 1)
         rows[0] = 0
         for number, text in self.store.strings.items():
@@ -302,7 +305,7 @@ class _Process:
         return pl.Series(rows, dtype=pl.UInt32)
 
     def _names(self, own: pl.Series) -> pl.Series:
-        """Return the row of `names` for each id, and count those that are missing."""
+        """Return the row of `names` for each string id, and count the ids whose text is missing."""
         rows = names_of(own, self._ids, _LOST_NAME_ROW)
         self._count_lost(rows)
         return rows
@@ -335,7 +338,7 @@ class _Process:
         return liveness.state_of(self.store.info, info, self.store.folder)
 
     def settled(self, daemons: set[int]) -> dict[str, object]:
-        """Return the row of `tables.PROCESSES`, with the pids of workers that their parents end."""
+        """Return the row of `tables.PROCESSES` with its final state. `daemons` are pids of workers that parents end."""
         return self.row | {"state": liveness.settled(str(self.row["state"]), self.store.pid in daemons)}
 
     def _fill_moments(self, chosen: pl.DataFrame) -> None:
@@ -350,26 +353,22 @@ class _Process:
         self.counters = counters.select(tables.COUNTERS.names())
 
     def _take_traced(self, pieces: list[bytes], wanted: Wanted) -> None:
-        part = COLUMNS.devices(pieces, wanted)
+        part, damaged = damage.sound_tasks(COLUMNS.devices(pieces, wanted))
+        self.counts.backwards += damaged
         for names in (part.calls["name"], *(rows[name] for rows in (part.ran, part.others) for name in _NAMED)):
             self._count_lost(names)
         self._traced.append(part)
 
     def traced(self) -> Traced:
-        """Return the device records, and release them here."""
-        none = Traced(pl.DataFrame(schema=CALLS), pl.DataFrame(schema=RAN), pl.DataFrame(schema=CAUSED))
-        parts, self._traced = [none, *self._traced], []
-        return Traced(
-            pl.concat([part.calls for part in parts]),
-            pl.concat([part.ran for part in parts]),
-            pl.concat([part.others for part in parts]),
-        )
+        """Return the device records, and drop the references to them, so that the caller can free the memory."""
+        parts, self._traced = self._traced, []
+        return Traced.joined(parts)
 
     def _fill_operands(self, chosen: pl.DataFrame) -> None:
-        """Find the spans of the operators that a second recording describes."""
+        """Give `operands` the spans of the operators that a second recording describes."""
         if chosen.is_empty():
             return
-        told = chosen.select(
+        described = chosen.select(
             window=pl.col("end_ns") // 2**32,
             native_tid=(pl.col("end_ns") % 2**32).cast(pl.UInt64),
             name=self._names(chosen["id"]),
@@ -377,10 +376,10 @@ class _Process:
             time_ns=self.clock.epoch(chosen["start_ns"]),
             arg=self._renamed(chosen["arg"]),
         )
-        times = told["time_ns"].to_list()  # by segment, because the thread that stopped Kineto has written them
+        times = described["time_ns"].to_list()  # in no order: the thread that stopped Kineto wrote them all
         between = min(times) - operands.SLACK_NS, max(times) + operands.SLACK_NS
         spans = pl.concat([pl.DataFrame(schema=tables.UNNESTED), *self.again(between, fine=True)])
-        self.operands = operands.match(told, spans, self.threads)
+        self.operands = operands.match(described, spans, self.threads)
 
     def _fill_threads(self, heads: pl.DataFrame) -> None:
         names = pl.Series([self.store.strings.get(number, "") for number in heads["id"]], dtype=pl.String)

@@ -1,4 +1,4 @@
-"""Read autograd's nodes before some backward passes from the store, see `job.frameworks.mindspore.tape`."""
+"""Read the nodes of autograd before some backward passes from the store, see `job.frameworks.mindspore.tape`."""
 
 from dataclasses import dataclass, replace
 
@@ -13,10 +13,10 @@ class Node:
     """A node that a backward pass runs.
 
     Attributes:
-        name: the name of the operator that made it.
-        wanted: number of gradients that it computes.
-        summed: number of these that are added to an existing gradient.
-        module: path of the innermost cell in which it was made; None outside of all cells.
+        name: the name of the operator that made the node.
+        wanted: number of gradients that the node computes.
+        summed: number of these gradients that are added to an existing gradient.
+        module: path of the innermost cell in which the node was made; None outside of all cells.
     """
 
     name: str
@@ -30,8 +30,8 @@ class Tape:
     """The nodes of one backward pass.
 
     Attributes:
-        time_ns: when the pass began.
-        nodes: in the order of their making; they run in reverse.
+        time_ns: when the pass began, ns.
+        nodes: in the order in which they were made; the pass runs them in reverse.
     """
 
     time_ns: int
@@ -39,7 +39,7 @@ class Tape:
 
 
 def read(folder: str, clock: Clock, counts: ReadCounts) -> list[Tape]:
-    """Return the tapes of a process, by time.
+    """Return the tapes of a process, sorted by time.
 
     Args:
         folder: the folder of the process.
@@ -61,10 +61,10 @@ def parse(content: bytes) -> Tape:
     """Parse one tape.
 
     Raises:
-        ValueError: it is damaged.
+        ValueError: the tape is damaged.
     """
     known = side_files.parsed(content)
-    # when calls begin at the same number, the outer one ends later
+    # begin and end are numbers of nodes; of calls with the same begin, the outer one ends later
     calls = sorted(((int(begin), int(end), str(name)) for begin, end, name in known["calls"]), key=_outer_first)
     nodes, around, place = [], list[tuple[int, str]](), 0
     for number, name, wanted, summed in known["nodes"]:

@@ -1,4 +1,4 @@
-"""Blocks of memory of an allocator on a processor, see `store.format.Kind.BLOCK`, and the counts beside them."""
+"""Blocks of host memory of a framework's allocator, see `store.format.Kind.BLOCK`, and counters of its memory."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,25 +12,27 @@ from ms_profiler.analysis.model.clock import Clock
 from ms_profiler.store.format import BLOCK_BITS, BLOCK_RELEASED, FRAME_LINE_BITS, Kind
 from ms_profiler.store.names import TENSORS, TENSORS_PEAK
 
-#: largest number of records of a process in memory (0.2 GB); beyond it, those of the largest blocks remain
+#: largest number of a process's records in memory (0.2 GB); beyond it, only the records of the largest blocks are kept
 MOST: Final = 3_000_000
-#: part of the highest count from which on a record of a block is taken for the moment of it
+#: a block's record gives the moment of a peak if the memory in use at the record is at least this part of the peak
 NEAR: Final = 0.9
-#: largest number of points of a process's curve in timelines; a longer curve has the largest point of each slice
+#: number of points of a process's curve in timelines; a longer curve has the largest and last point of each slice
 POINTS: Final = 10_000
 _HIGH: Final = 2**BLOCK_BITS
 _LOW: Final = 2**32
+_BOTH: Final = pl.col("end_ns").reinterpret(signed=False)
+_HIGHEST: Final = 2**62
 _LINES: Final = 2**FRAME_LINE_BITS
 
 
 @dataclass
 class Blocks:
-    """The records of one process.
+    """The records of blocks of one process.
 
     Attributes:
-        parts: rows of `columns.slots.SLOTS`, of this kind.
-        places: the same of the kind `BLOCK_PLACE`.
-        least: blocks of fewer bytes are left out, because there are too many.
+        parts: rows of `columns.slots.SLOTS`, of the kind `Kind.BLOCK`.
+        places: rows of `columns.slots.SLOTS`, of the kind `Kind.BLOCK_PLACE`.
+        least: blocks of fewer bytes are left out. It is 0 at first, and grows when there are more than `MOST` records.
     """
 
     parts: list[pl.DataFrame] = field(default_factory=list)
@@ -38,11 +40,12 @@ class Blocks:
     least: int = 0
 
     def take(self, slots: pl.DataFrame) -> int:
-        """Note the slots of these kinds; return how many there are."""
+        """Keep the records of blocks and of their places among some slots, and return their number."""
         places = slots.filter(pl.col("kind") == Kind.BLOCK_PLACE)
         if places.height:
             self.places.append(places)
-        found = slots.filter(pl.col("kind") == Kind.BLOCK)
+        # no allocator holds 2^62 bytes: a slot with so many is damaged
+        found = slots.filter(pl.col("kind") == Kind.BLOCK, pl.col("arg") < _HIGHEST)
         if found.height:
             self.parts.append(found.filter(_size() >= self.least))
             while sum(part.height for part in self.parts) > MOST:
@@ -53,21 +56,21 @@ class Blocks:
     def tables(
         self, process: int, clock: Clock, names: Callable[[pl.Series], pl.Series], between: tuple[int, int]
     ) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """Return `tables.BLOCKS` and `tables.BLOCK_PLACES`.
+        """Return the blocks as `tables.BLOCKS`, and the code that allocated them as `tables.BLOCK_PLACES`.
 
         Args:
             process: pid.
             clock: the clock of the run.
-            names: returns the row of `Recording.names` for each id.
-            between: the part of the store that belongs to the run; 0 where it has no such bound.
+            names: a function that returns the row of `Recording.names` for each string id.
+            between: begin and end of the run, ns of CLOCK_MONOTONIC_RAW; 0 where the run has no such bound.
         """
         slots = pl.concat([pl.DataFrame(schema=SLOTS), *self.places])
-        file = slots.select((pl.col("arg") // _LINES).cast(pl.UInt32).alias("file"))["file"]
+        file = slots.select((pl.col("arg") // _LINES).cast(pl.UInt32, strict=False).fill_null(0).alias("file"))["file"]
         places = slots.select(
             pl.lit(process, pl.UInt32).alias("process"),
-            (pl.col("end_ns") % _HIGH).alias("address"),
+            (_BOTH % _HIGH).alias("address"),
             clock.epoch(slots["start_ns"]).alias("allocated_ns"),
-            (pl.col("end_ns") // _HIGH).alias("depth"),
+            (_BOTH // _HIGH).alias("depth"),
             names(slots["id"]).alias("function"),
             names(file).alias("file"),
             (pl.col("arg") % _LINES).cast(pl.Int64).alias("line"),
@@ -75,14 +78,14 @@ class Blocks:
         return self._blocks(process, clock, between), places
 
     def _blocks(self, process: int, clock: Clock, between: tuple[int, int]) -> pl.DataFrame:
-        """Return `tables.BLOCKS`.
+        """Return the blocks as `tables.BLOCKS`.
 
-        A block whose release was not recorded ends where its address is in use again.
+        A block whose release was not recorded ends when a block at its address is allocated again.
         """
         slots = within(pl.concat([pl.DataFrame(schema=SLOTS), *self.parts]), between)
         events = slots.select(
             "thread",
-            (pl.col("end_ns") % _HIGH).alias("address"),
+            (_BOTH % _HIGH).alias("address"),
             _size().alias("size"),
             clock.epoch(slots["start_ns"]).alias("time_ns"),
             pl.col("arg").cast(pl.Int64).alias("allocated"),
@@ -119,15 +122,16 @@ class Blocks:
 
 
 def _size() -> pl.Expr:
-    size: pl.Expr = pl.col("id").cast(pl.Int64) + pl.col("end_ns") // _HIGH * _LOW
+    size: pl.Expr = pl.col("id").cast(pl.Int64) + (_BOTH // _HIGH).cast(pl.Int64) * _LOW
     return size
 
 
 def attach(recording: tables.Recording) -> None:
-    """Fill `tensors` of a recording from its blocks and its counts, and draw it as one counter.
+    """Fill `tensors` of a recording from its blocks and memory counters, and draw it as one counter.
 
-    A count is the most memory in use since the count before. The record of a nearby block gives the moment of this
-    peak. In a step without such records the moment is unknown, and the end of the step stands for it.
+    The counter `TENSORS_PEAK` has the peak of the memory in use since its previous value. If the record of a block
+    shows nearly as much memory in use (`NEAR`), the peak gets the time of this record. Otherwise its moment is unknown,
+    and it gets the time at which the counter was read, the end of the step.
 
     Args:
         recording: the recording, which is changed in place.
@@ -141,15 +145,15 @@ def attach(recording: tables.Recording) -> None:
     for process in counters["process"].unique().sort():
         own = pl.col("process") == process
         blocks = recording.blocks.filter(own)
-        told = pl.concat(
+        at_blocks = pl.concat(
             [
                 blocks.select(time_ns="allocated_ns", allocated="allocation_allocated"),
                 blocks.select(time_ns="released_ns", allocated="release_allocated"),
             ]
         )
-        told = told.drop_nulls().sort("time_ns", maintain_order=True)
+        at_blocks = at_blocks.drop_nulls().sort("time_ns", maintain_order=True)
         peaks = counted[TENSORS_PEAK].filter(own)
-        known = pl.concat([told, _timed(peaks, told), _values(counted[TENSORS].filter(own))])
+        known = pl.concat([at_blocks, _timed(peaks, at_blocks), _values(counted[TENSORS].filter(own))])
         parts.append(
             known.sort("time_ns", maintain_order=True).with_columns(pl.lit(process, pl.UInt32).alias("process"))
         )
@@ -162,16 +166,22 @@ def attach(recording: tables.Recording) -> None:
 
 
 def _values(counters: pl.DataFrame) -> pl.DataFrame:
-    return counters.select("time_ns", allocated=pl.col("value").cast(pl.Int64))
+    counted = pl.col("value").cast(pl.Int64, strict=False)  # null, because a damaged record may have any number
+    return counters.select("time_ns", allocated=counted).drop_nulls()
 
 
-def _timed(peaks: pl.DataFrame, told: pl.DataFrame) -> pl.DataFrame:
-    """Return the highest counts at their moments, as far as these are known."""
-    if told.is_empty():
+def _timed(peaks: pl.DataFrame, at_blocks: pl.DataFrame) -> pl.DataFrame:
+    """Return the peaks with their moments; where a moment is unknown, with the time at which the counter was read.
+
+    Args:
+        peaks: the values of `TENSORS_PEAK`: the peak since the previous value, and the time of reading.
+        at_blocks: the memory in use at each record of a block, sorted by time.
+    """
+    if at_blocks.is_empty():
         return _values(peaks)
-    place = peaks["time_ns"].search_sorted(told["time_ns"])
+    place = peaks["time_ns"].search_sorted(at_blocks["time_ns"])
     highest = (
-        told.with_columns(place=place)
+        at_blocks.with_columns(place=place)
         .group_by("place")
         .agg(pl.col("time_ns").get(pl.col("allocated").arg_max()).alias("moment"), pl.col("allocated").max())
     )
@@ -181,7 +191,7 @@ def _timed(peaks: pl.DataFrame, told: pl.DataFrame) -> pl.DataFrame:
 
 
 def _thinned(held: pl.DataFrame) -> pl.DataFrame:
-    """Return points of the curve: `process`, `time_ns`, `value`."""
+    """Return about `POINTS` points of each process's curve: `process`, `time_ns`, `value`."""
     first, last = pl.col("time_ns").first().over("process"), pl.col("time_ns").last().over("process")
     part = (pl.col("time_ns") - first) * (POINTS // 2) // (last - first).clip(lower_bound=1)
     slices = held.with_columns(part=part).group_by("process", "part", maintain_order=True)

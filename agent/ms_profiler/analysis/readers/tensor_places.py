@@ -1,4 +1,4 @@
-"""Read addresses of tensors after some steps from the store, see `job.frameworks.torch.tensor_places`."""
+"""Read the addresses that tensors had after some steps, see `job.frameworks.torch.tensor_places`."""
 
 from typing import Final
 
@@ -9,12 +9,12 @@ from ms_profiler.analysis.readers import side_files
 from ms_profiler.store import layout
 from ms_profiler.store.reader import ReadCounts
 
-#: tensors at a time
+#: columns of the table of addresses: a row for each tensor each time that its address was noted
 PLACES: Final = pl.Schema({"time_ns": pl.Int64, "kind": pl.String, "module": pl.String, "address": pl.Int64})
 
 
 def read(folder: str, clock: Clock, counts: ReadCounts) -> pl.DataFrame:
-    """Return the addresses that a process noted, as `PLACES`, by time; the module is null where it is not known.
+    """Return the addresses that a process noted, as `PLACES`, sorted by time; null for an unknown module.
 
     Args:
         folder: the folder of the process.
@@ -25,9 +25,11 @@ def read(folder: str, clock: Clock, counts: ReadCounts) -> pl.DataFrame:
     for path in layout.places(folder):
         try:
             with open(path, "rb") as stream:
-                told = side_files.parsed(stream.read())
-            time_ns = clock.epoch_ns(int(told["time_ns"]))
-            rows = [(time_ns, str(kind), told["paths"][at] or None, int(place)) for kind, at, place in told["tensors"]]
+                content = side_files.parsed(stream.read())
+            time_ns = clock.epoch_ns(int(content["time_ns"]))
+            rows = [
+                (time_ns, str(kind), content["paths"][at] or None, int(place)) for kind, at, place in content["tensors"]
+            ]
             parts.append(pl.DataFrame(rows, schema=PLACES, orient="row"))
         except (*side_files.DAMAGE, pl.exceptions.PolarsError) as error:
             counts.damaged_files.append((path.rpartition("/")[2], str(error) or "cannot be read"))

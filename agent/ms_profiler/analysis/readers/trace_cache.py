@@ -1,9 +1,10 @@
-"""Cache the parsed columns of a large trace, so that the next query does not parse its text again.
+"""Cache the parsed columns of a large trace, so that ms-profiler does not parse its text again for the next query.
 
-The cache lies in the result directory of the trace, or, where that is missing or read-only, in the user's cache
-directory. An entry is valid for one file, identified by device, inode, size and times of change, and for one version of
-the reading code; otherwise the trace is parsed again. A folder gets its final name when it is complete, so that every
-folder with such a name is usable. A failure of the cache is never an error, because the trace itself is there.
+The cache lies in the result directory of the trace, or in the user's cache directory if the result directory is missing
+or read-only. An entry is valid for one file, identified by device, inode, size and times of change, and for one version
+of the reading code. Without a valid entry, the trace is parsed again. An entry is a folder that gets its final name
+when it is complete, so every folder with such a name is usable. A failure of the cache is never an error, because the
+trace itself is there.
 """
 
 import hashlib
@@ -24,9 +25,9 @@ from ms_profiler.store.reader import ReadCounts
 
 #: smallest trace to cache, in bytes: some 20,000 events, which are parsed in 0.2 s
 LEAST: Final = 1 << 22
-#: traces cached in the user's cache directory
+#: largest number of traces cached in the user's cache directory
 _MOST: Final = 4
-#: ns after a change of a file within which another change may leave the same modification time
+#: a file that changed less than these ns ago may change again and keep its modification time
 _SETTLED: Final = 2_000_000_000
 _FOLDER: Final = ".ms_profiler_cache"
 _TABLES: Final = ("spans", "flows", "counters", "held", "found")
@@ -34,7 +35,7 @@ _REST: Final = "rest.json"
 
 
 def read(path: str, arguments: tuple[str, ...], counts: ReadCounts) -> trace_events.Events:
-    """Return the events of a trace as `trace_events.read` does, from the cache or into it.
+    """Return the events of a trace from the cache, or parse the trace and write the cache.
 
     Args:
         path: the path of the trace.
@@ -53,7 +54,7 @@ def read(path: str, arguments: tuple[str, ...], counts: ReadCounts) -> trace_eve
             return found
     damage = _damage(counts)
     events = trace_events.read(path, arguments, counts)
-    # a damaged trace is not cached, because its damage is to be reported each time; nor is one that is being written
+    # a damaged trace is not cached, so that its damage is reported each time; a trace being written is not cached
     settled = time.time_ns() - before.st_mtime_ns > _SETTLED and _key(os.stat(path), arguments) == key
     if settled and _damage(counts) == damage:
         for folder in _folders(path):
@@ -67,7 +68,7 @@ def folder(path: str, arguments: tuple[str, ...]) -> str | None:
 
     Args:
         path: the path of the trace.
-        arguments: as of `read`.
+        arguments: names of the arguments of events, as for `read`.
     """
     if not os.path.isfile(path) or (found := os.stat(path)).st_size < LEAST:
         return None
@@ -81,7 +82,7 @@ def _key(found: os.stat_result, arguments: tuple[str, ...]) -> str:
 
 
 def _code() -> str:
-    """Return a digest of the reading code, which changes between two released versions, too."""
+    """Return a digest of the reading code, because the code may also change between two released versions."""
     digest = hashlib.sha256()
     for module in (trace_events, trace_text):
         with open(str(module.__file__), "rb") as stream:
@@ -90,7 +91,7 @@ def _code() -> str:
 
 
 def _folders(path: str) -> list[str]:
-    """Return the places for a cache entry, the best one first. No result directory is made for it."""
+    """Return the folders for cache entries, the best one first. A missing result directory is not made for them."""
     user = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     result, own = inputs.result(path), os.path.join(user, "ms-profiler", "traces")
     return [*([os.path.join(result, _FOLDER)] if os.path.isdir(result) else []), own]
@@ -117,7 +118,7 @@ def _load(folder: str) -> trace_events.Events | None:
 
 
 def _own(folder: str) -> bool:
-    """Return whether a folder exists and belongs to this user: a folder of another user is not trusted."""
+    """Return whether a folder exists and belongs to this user. A folder of another user is not trusted."""
     try:
         there = os.lstat(folder)
     except OSError:
@@ -126,7 +127,7 @@ def _own(folder: str) -> bool:
 
 
 def _write(events: trace_events.Events, parent: str, key: str) -> bool:
-    """Write an entry, and return whether there is one now."""
+    """Write an entry, and return whether the cache has the entry now."""
     made = ""
     try:
         os.makedirs(parent, mode=0o750, exist_ok=True)
@@ -151,7 +152,7 @@ def _write(events: trace_events.Events, parent: str, key: str) -> bool:
 
 
 def _tidy(parent: str, key: str) -> None:
-    """Remove the entries of older versions of the trace; in the user's cache directory, the oldest entries."""
+    """Remove a trace's entries of older versions; in the user's cache directory, all but the `_MOST` latest entries."""
     others = [os.path.join(parent, name) for name in os.listdir(parent) if name != key and not name.startswith(".")]
     most = 0 if os.path.basename(parent) == _FOLDER else _MOST - 1
     for folder in sorted(others, key=_age, reverse=True)[most:]:
@@ -166,6 +167,6 @@ def _age(folder: str) -> int:
 
 
 def _texts(table: pl.DataFrame, kind: type[pl.DataType]) -> pl.DataFrame:
-    """Return a table with its texts as another type; as Categorical, a repeated text is stored once."""
+    """Return a table with its texts as another type. As Categorical, a repeated text is stored once."""
     held = [name for name, of in table.schema.items() if of in (pl.String, pl.Categorical)]
     return table.with_columns(pl.col(held).cast(kind))

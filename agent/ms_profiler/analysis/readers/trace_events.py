@@ -1,7 +1,7 @@
-"""Traces in the Chrome format, as chrome://tracing, Perfetto, Kineto and Ascend's tools write and read them.
+"""Read traces in the Chrome format, the format of chrome://tracing, Perfetto, Kineto and Ascend's tools.
 
-Such a trace is a list of events, or an object that holds one under `traceEvents`, possibly packed by gzip. `ts` and
-`dur` are microseconds, as numbers or text. If a file is truncated or damaged, every complete event is used.
+Such a trace is a list of events, or an object with such a list under `traceEvents`, possibly packed by gzip. `ts` and
+`dur` are microseconds, as numbers or text. If a file is truncated or damaged, every complete event is read.
 """
 
 import gc
@@ -14,12 +14,12 @@ from typing import Any, Final
 import polars as pl
 
 from ms_profiler.analysis.readers.decimals import nanoseconds
-from ms_profiler.analysis.readers.trace_text import TraceText
+from ms_profiler.analysis.readers.trace_text import TEXT, TraceText
 from ms_profiler.store.reader import ReadCounts
 
-#: events that become columns at once
+#: number of rows that are converted to columns at once
 _MANY: Final = 1 << 16
-#: numbers of texts, times as text
+#: columns of a span: names as numbers of texts, times as text
 _SPANS: Final = pl.Schema(
     {
         **dict.fromkeys(("name", "category", "pid", "tid"), pl.UInt32),
@@ -32,7 +32,7 @@ _COUNTERS: Final = pl.Schema(dict.fromkeys(("pid", "name", "ts", "value"), pl.St
 _MEMORY: Final = "[memory]"
 _HELD: Final = ("Device Type", "Device Id", "Total Allocated", "Total Reserved", "Bytes")
 _ALLOCATED: Final = pl.Schema(dict.fromkeys(("ts", *_HELD), pl.String))
-#: largest number that Polars turns into text
+#: largest number that Polars converts to text
 _LARGEST: Final = (1 << 63) - 1
 #: kinds of events that are ends of flows: start, end, step
 _FLOW: Final = ("s", "f", "t")
@@ -48,14 +48,14 @@ class Events:
     Attributes:
         spans: `name`, `category`, `pid`, `tid` (texts), `start_ns`, `end_ns`, `row`, `unfinished`, by start. A span
             without an end in the trace is unfinished, and ends with the trace.
-        flows: `begin`, `category`, `id`, `tid`, `time_ns`.
-        counters: `pid`, `name`, `time_ns` and the first `value` of each.
+        flows: `begin`, `category`, `id`, `tid`, `time_ns` of each end of a flow; `begin` is true for a start.
+        counters: `pid`, `name`, `time_ns` and the first `value` of each counter event.
         held: `time_ns` and the values of PyTorch's allocators at each allocation and release (`_HELD`), Int64.
-        found: the requested arguments, as texts, by `row`; only for spans that have any.
-        processes: name by pid.
-        labels: the labels of processes by pid.
-        threads: name by pid and tid.
-        head: the other keys of a file that holds an object.
+        found: the requested arguments of spans, as texts, by `row`; only for spans that have any of them.
+        processes: pid -> name of the process.
+        labels: pid -> labels of the process.
+        threads: pid and tid -> name of the thread.
+        head: the keys beside `traceEvents`, of a file that holds an object.
     """
 
     spans: pl.DataFrame
@@ -73,7 +73,7 @@ class Events:
         """Return an empty trace.
 
         Args:
-            arguments: as of `read`.
+            arguments: names of the arguments of spans, as for `read`.
         """
         return _Taken(arguments).events({}, ReadCounts())
 
@@ -82,20 +82,20 @@ class Events:
         return self.spans.filter(pl.col("pid").is_in([pid for pid, name in self.processes.items() if name in names]))
 
     def thread_names(self, spans: pl.DataFrame) -> pl.Series:
-        """Return the name of the thread of each span, empty where it has none."""
+        """Return the name of each span's thread, empty for a thread without a name."""
         keys = spans.select("pid", "tid").iter_rows()
         return pl.Series("thread_name", [self.threads.get(key, "") for key in keys], dtype=pl.String)
 
     def native_threads(self) -> dict[int, str]:
-        """Return the names of the threads by their numbers."""
+        """Return tid -> name of the thread, for each tid that is a number."""
         return {int(tid): name for (_, tid), name in self.threads.items() if tid.isdecimal()}
 
     def arguments(self, spans: pl.DataFrame, name: str) -> pl.Series:
-        """Return an argument of each span as text, null where it has none."""
+        """Return an argument of each span as text, null for a span that lacks it."""
         return self.found_of(spans, name)[name]
 
     def found_of(self, spans: pl.DataFrame, *names: str) -> pl.DataFrame:
-        """Return some arguments of each span as texts, null where it has none."""
+        """Return some arguments of each span as texts, null for a span that lacks the argument."""
         found = self.found.select("row", *names)
         return spans.select("row").join(found, on="row", how="left", maintain_order="left").select(names)
 
@@ -115,15 +115,15 @@ def read(path: str, arguments: tuple[str, ...], counts: ReadCounts) -> Events:
 
 
 def read_parts(paths: Sequence[str], arguments: tuple[str, ...], counts: ReadCounts) -> Events:
-    """Read a trace from several files; the keys beside the events come from the last one.
+    """Read a trace from several files. The keys beside the events come from the last file.
 
     Args:
         paths: the paths of the files.
-        arguments: as of `read`.
+        arguments: names of the arguments of spans, as for `read`.
         counts: receives the number of unreadable parts.
 
     Raises:
-        OSError: one of them cannot be opened.
+        OSError: one of the files cannot be opened.
     """
     taken, head = _Taken(arguments), dict[str, Any]()
     with _uncollected():
@@ -148,12 +148,12 @@ def _uncollected() -> Iterator[None]:
 
 
 class _Rows:
-    """Collects rows and turns them into columns in batches, so that few rows are objects at a time.
+    """Collects rows and converts them to columns in batches, so that only few rows are Python objects at a time.
 
     Args:
         schema: the schema of the rows; a column of text accepts any value of JSON.
-        convert: reduces each table of rows to the needed columns.
-        text: returns the text of a value.
+        convert: a function that reduces each table of rows to the needed columns.
+        text: a function that returns the text of a value.
     """
 
     def __init__(
@@ -188,7 +188,7 @@ class _Rows:
         return pl.concat([*self._done, self._converted()])
 
     def _converted(self) -> pl.DataFrame:
-        # column by column: Polars takes rows apart cell by cell
+        # column by column, because Polars would take rows apart cell by cell
         columns, self._columns = self._columns, [[] for _ in self._schema]
         pairs = zip(columns, self._schema.items(), strict=True)
         return self._convert(pl.DataFrame([self._series(name, values, kind) for values, (name, kind) in pairs]))
@@ -203,11 +203,10 @@ class _Rows:
 
 
 class _Numbers(dict[str, int]):
-    """The numbers of texts; a new text gets the next."""
+    """The number of each text. A new text gets the next number; only its first `TEXT` characters count."""
 
     def __missing__(self, text: str) -> int:
-        self[text] = number = len(self)
-        return number
+        return self[text[:TEXT]] if len(text) > TEXT else self.setdefault(text, len(self))
 
 
 class _Taken:
@@ -224,7 +223,7 @@ class _Taken:
         self._found = _Rows(found, lambda table: table, _any_text)
         self._flows = _Rows(_FLOWS, _flown, _text)
         self._counters = _Rows(_COUNTERS, _counted, _text)
-        self._held = _Rows(_ALLOCATED, _told, _text)
+        self._held = _Rows(_ALLOCATED, _totals, _text)
         self._texts = _Numbers()
         self._processes: dict[str, str] = {}
         self._labels: dict[str, str] = {}
@@ -265,12 +264,12 @@ class _Taken:
         )
 
     def take_all(self, events: list[Any]) -> None:
-        """Take events; marks, which have no meaning for the tables, are skipped."""
+        """Collect events. Instants are skipped, except for PyTorch's records of memory."""
         try:
             kinds = [event["ph"] for event in events]
         except (TypeError, KeyError):
             kinds = []
-        # the row of a span is that of its end: pairs of begin and end need every event in its order
+        # spans are numbered in the order of their ends, so a list with separate begins and ends is taken one by one
         if not kinds or set(map(type, kinds)) != {str} or "B" in kinds or "E" in kinds:
             for event in events:
                 self._take(event)
@@ -304,7 +303,7 @@ class _Taken:
             self._held.add(event.get("ts"), *(args.get(name) for name in _HELD))
 
     def _lengths(self, events: list[dict[str, Any]]) -> None:
-        """Take spans that have a duration."""
+        """Collect spans that have a duration."""
         self._take_spans(events, [event.get("dur", 0) for event in events], [None] * len(events))
 
     def _take_spans(self, events: list[dict[str, Any]], lengths: list[Any], ends: list[Any]) -> None:
@@ -314,11 +313,11 @@ class _Taken:
         begins = [event.get("ts") for event in events]
         self._spans.extend((*named, begins, lengths, ends, range(first, self._count)))
         wanted = self._wanted.keys()
-        told = [(row, event["args"]) for row, event in enumerate(events, first) if "args" in event]
-        told = [(row, args) for row, args in told if isinstance(args, dict) and not wanted.isdisjoint(args)]
-        if told:
-            columns = ([args.get(name) for _, args in told] for name in wanted)
-            self._found.extend(([row for row, _ in told], *columns))
+        described = [(row, event["args"]) for row, event in enumerate(events, first) if "args" in event]
+        described = [(row, args) for row, args in described if isinstance(args, dict) and not wanted.isdisjoint(args)]
+        if described:
+            columns = ([args.get(name) for _, args in described] for name in wanted)
+            self._found.extend(([row for row, _ in described], *columns))
 
     def _flow(self, events: list[dict[str, Any]]) -> None:
         begins = [event["ph"] == "s" for event in events]
@@ -350,7 +349,7 @@ class _Taken:
 
 
 def _texts(events: list[dict[str, Any]], key: str) -> list[str]:
-    """Return the text under a key of each event, empty where it has none."""
+    """Return the text under a key of each event, empty for an event without the key."""
     return [*map(str, [event.get(key, "") for event in events])]
 
 
@@ -364,7 +363,7 @@ def _timed(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _ended(spans: pl.DataFrame) -> pl.DataFrame:
-    """Let unfinished spans end at the last known time."""
+    """Set the end of each unfinished span to the latest time in the trace."""
     last = pl.max_horizontal(pl.col("end_ns").max(), pl.col("start_ns").max())
     return spans.with_columns(pl.when("unfinished").then(last).otherwise("end_ns").alias("end_ns"))
 
@@ -377,17 +376,17 @@ def _flown(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.select("begin", "category", "id", "tid", time_ns=_ns("ts"))
 
 
-def _told(rows: pl.DataFrame) -> pl.DataFrame:
+def _totals(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.select(_ns("ts").alias("time_ns"), pl.col(_HELD).cast(pl.Int64, strict=False))
 
 
 def _base_ns(head: dict[str, Any]) -> int:
-    """Return the zero of Kineto's times: since PyTorch 2.4 it is not the epoch."""
+    """Return the time, ns since the epoch, that the trace's times count from: since PyTorch 2.4 it is not 0."""
     try:
         base = int(head.get("baseTimeNanoseconds", 0))
     except (TypeError, ValueError):
         return 0
-    # half, so that times can be added
+    # a base of at most half of the largest number, so that adding a time does not overflow
     return base if abs(base) <= _LARGEST // 2 else 0
 
 

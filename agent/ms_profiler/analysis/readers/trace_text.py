@@ -1,7 +1,7 @@
 """Read the text of a trace in the Chrome format piece by piece: its events, and the other keys of its object.
 
-A list of events, or an object that holds one under `traceEvents`, packed by gzip or not. A file may be larger than
-memory: only the events of one block are in memory.
+The text is a list of events, or an object with such a list under `traceEvents`. It may be packed by gzip. A file may be
+larger than memory, because only the events of one block are held. Texts of events are cut after `TEXT` characters.
 """
 
 import codecs
@@ -15,13 +15,15 @@ from typing import Any, Final
 from ms_profiler.store import unicode
 from ms_profiler.store.reader import ReadCounts
 
-#: where the events are in a file that holds an object
+#: key of the list of events, in a file that holds an object
 EVENTS: Final = "traceEvents"
-#: bytes read, or unpacked, at once
+#: number of bytes that are read, or unpacked, at once
 _PIECE: Final = 1 << 20
-#: longest event, in characters; a longer text is no event
+#: largest number of characters of an event; a longer one counts as damage
 _LONGEST: Final = 1 << 26
-#: most damaged places in a file, before reading ends
+#: number of characters that are kept of a text; names of C++ may have some ten thousand characters
+TEXT: Final = 1 << 16
+#: number of damaged places in a file after which reading ends
 _MOST_DAMAGE: Final = 1000
 #: first bytes of a file that gzip has packed
 _PACKED: Final = b"\x1f\x8b"
@@ -30,16 +32,16 @@ _COMMA: Final = re.compile(r"[ \t\r\n]*,[ \t\r\n]*")
 _NEXT: Final = re.compile(r"[\[,]\s*(?=\{)")
 #: separator of two events
 _BETWEEN: Final = re.compile(r"\}([ \t\r\n]*,[ \t\r\n]*)\Z")
-#: places from the end of a block at which the last event may begin
+#: number of places, from the end of a block, that are tried as the begin of its last event
 _TRIED: Final = 32
 #: escapes that may be half of a surrogate pair
 _HALF: Final = re.compile(r"\\u[dD][89a-fA-F]")
-#: distance to the end of a text within which a fault may only mean that the text continues
+#: number of characters before the end of the text read so far in which a fault may only mean that the text continues
 _CUT: Final = 64
 
 
 class _DamageError(Exception):
-    """The text is no valid JSON from this place on."""
+    """The text is not valid JSON from the current place on."""
 
 
 class TraceText:
@@ -50,7 +52,7 @@ class TraceText:
         counts: receives the number of unreadable parts.
 
     Attributes:
-        head: the other keys of a file that holds an object; complete when all events are read.
+        head: the other keys of a file that holds an object; complete after all events are read.
     """
 
     def __init__(self, path: str, counts: ReadCounts) -> None:
@@ -59,7 +61,7 @@ class TraceText:
         self._counts = counts
         self._pieces = _pieces(path, counts)
         self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
-        # fractions stay text: a double would round times
+        # fractions stay text, because a double would round times
         self._json = json.JSONDecoder(parse_float=str)
         self._text = ""
         self._place = 0
@@ -68,7 +70,7 @@ class TraceText:
         self._halves = False
 
     def lists(self) -> Iterator[list[Any]]:
-        """Yield every event, many at a time; if the text is damaged, the complete events.
+        """Yield all events, in lists of many. Of a damaged text, yield the complete events.
 
         Raises:
             OSError: the file cannot be opened.
@@ -88,7 +90,7 @@ class TraceText:
             self._counts.damaged_files.append((self._name, f"no whole JSON; {found} events could be read"))
 
     def _whole(self) -> Iterator[list[Any]]:
-        """Yield the events for as long as the text is JSON."""
+        """Yield the events up to the first place that is not valid JSON, and raise `_DamageError` there."""
         opened = self._sign("[{")
         if opened == "[":
             yield from self._list()
@@ -127,9 +129,9 @@ class TraceText:
                 return
 
     def _block(self) -> list[Any]:
-        """Return the objects up to the last that begins in the text read so far, decoded at once.
+        """Decode, at once, the objects before the last object that begins in the text read so far.
 
-        An empty list if that fails: the end of an object inside a list may look like the end of an event.
+        Return an empty list if that fails: the end of an object inside a list may look like the end of an event.
         """
         self._peek()
         text, place = self._text, self._place
@@ -142,6 +144,7 @@ class TraceText:
             if between is not None:
                 try:
                     values = self._json.decode(f"[{text[place : between.start(1)]}]")
+                    values = short(values) if last - place > len(values) * TEXT else values
                 except (ValueError, RecursionError):
                     break
                 self._place = last
@@ -149,13 +152,14 @@ class TraceText:
         return []
 
     def _run(self) -> Iterator[Any]:
-        """Yield the complete values of a list in the text read so far, each with the comma after it."""
+        """Yield the complete values of a list in the text read so far, and move behind the comma after each."""
         self._peek()
         text, place, until = self._text, self._place, len(self._text) - _CUT
         decode, comma = self._json.raw_decode, _COMMA.match
         while place < until:
             try:
                 value, end = decode(text, place)
+                value = short(value) if end - place > TEXT else value
             except (ValueError, RecursionError):
                 return
             behind = comma(text, end)
@@ -186,7 +190,7 @@ class TraceText:
                 yield event
 
     def _peek(self) -> str:
-        """Return the next character that is not blank, without consuming it; empty at the end."""
+        """Return the next character that is not blank, without moving behind it; empty at the end of the file."""
         while True:
             blank = _BLANK.match(self._text, self._place)
             self._place = blank.end() if blank else self._place
@@ -203,32 +207,33 @@ class TraceText:
         return sign
 
     def _value(self) -> Any:
-        """Return the next value; before a damaged value the place does not move."""
+        """Return the next value, and move behind it; before a damaged value, stay and raise `_DamageError`."""
         self._peek()
         while True:
             try:
                 value, end = self._json.raw_decode(self._text, self._place)
+                value = short(value) if end - self._place > TEXT else value
             except RecursionError as error:
                 raise _DamageError from error
             except ValueError as error:
-                # Python refuses integers of more than 4,300 digits, by an error without a place
+                # for an integer of more than 4,300 digits, Python raises an error without a place
                 if not isinstance(error, json.JSONDecodeError):
                     raise _DamageError from error
                 cut = error.msg.startswith("Unterminated") or error.pos >= len(self._text) - _CUT
                 if not cut or len(self._text) - self._place > _LONGEST or not self._more():
                     raise _DamageError from error
                 continue
-            # a number may continue after the end of the text read so far, or after ".", "e", "e+" at its end
+            # behind the end of the text read so far, a number may continue, also after ".", "e" or "e+"
             if end + 2 < len(self._text) or not self._more():
                 self._place = end
                 return value
 
     def _more(self) -> bool:
-        """Read the next block, and drop the used text."""
+        """Drop the used text and append more of the file; return whether there was more."""
         if self._ended:
             return False
         parts = [self._text[self._place :]]
-        # at least twice as much: a value over many pieces would otherwise be decoded as many times
+        # at least double the text: otherwise a value over many pieces would be decoded again for each piece
         wanted = len(parts[0]) + 1
         while wanted > 0 and not self._ended:
             piece = next(self._pieces, None)
@@ -241,8 +246,17 @@ class TraceText:
         return True
 
 
+def short(value: Any) -> Any:
+    """Return a JSON value with every text cut after `TEXT` characters, because tables copy texts often.
+
+    Args:
+        value: text, number, list or object.
+    """
+    return unicode.changed(value, lambda text: text[:TEXT])
+
+
 def _pieces(path: str, counts: ReadCounts) -> Iterator[bytes]:
-    """Yield the content of a file, as far as it can be unpacked where it is packed."""
+    """Yield the content of a file in pieces. Unpack a packed file up to its first damage."""
     with open(path, "rb") as stream:
         content = stream.read(len(_PACKED)) + stream.read(_PIECE)
         if not content.startswith(_PACKED):
@@ -260,7 +274,7 @@ def _pieces(path: str, counts: ReadCounts) -> Iterator[bytes]:
             except zlib.error as error:
                 counts.damaged_files.append((name, f"packed data are damaged ({error})"))
                 return
-            # at its end, flush would put the bytes of the next file twice into unused_data
+            # after the end of a stream, `flush` would put the bytes of the next stream into `unused_data` twice
             if not unpacking.eof:
                 yield unpacking.flush()
             if not unpacking.eof:

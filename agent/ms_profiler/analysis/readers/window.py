@@ -1,7 +1,7 @@
 """Cut a shared store to the part that belongs to one run.
 
-A script may start the profiler during the main recording. Then both have the same segments, and each is cut to its own
-time. Times here are CLOCK_MONOTONIC_RAW nanoseconds, as in the segments.
+A script may start the profiler during the main recording. Then both recordings have the same segments, and each is cut
+to its own time. Times in this module are nanoseconds of CLOCK_MONOTONIC_RAW, as in the segments.
 """
 
 from dataclasses import dataclass
@@ -11,8 +11,8 @@ import polars as pl
 from ms_profiler.store.format import Category, Flag, Kind
 from ms_profiler.store.run_info import RunInfo
 
-#: A step that the window cuts stays when it has as many spans as this part of a usual one: a script starts the
-#: profiler in the middle of a step of the framework's loop, and stops it right before its end.
+#: A step that the window cuts is kept if it has at least this part of the spans of a usual step. The reason: a script
+#: starts the profiler in the middle of a step of the framework's loop, and stops it right before its end.
 PART = 0.5
 
 
@@ -23,7 +23,7 @@ class Window:
     Attributes:
         start_ns: events that begin before it belong to another run; 0 if the whole store belongs to this run.
         end_ns: events that begin here or later belong to another run; 0 for no end.
-        shift: added to the numbers of steps.
+        shift: the difference between the run's numbers of steps and those in the store.
         step: number of the step that ran at the end, without `shift`.
         step_ns: begin of that step; 0 if no step ran.
         source: the source of that step, a `store.format.StepSource`.
@@ -43,10 +43,10 @@ class Window:
         return cls(**known)
 
     def cut(self, events: pl.DataFrame) -> pl.DataFrame:
-        """Keep the events of this run; events that continue beyond it end with it.
+        """Return the events of this run. Events that continue beyond the end of the run end with the run.
 
         Args:
-            events: rows of `columns.slots.SLOTS`; steps are left as they are.
+            events: rows of `columns.slots.SLOTS`; steps among them are not changed.
         """
         if not self.start_ns:
             return events
@@ -59,12 +59,12 @@ class Window:
         return selected
 
     def clamp(self, time_ns: int) -> int:
-        """Return the nearest time of this run."""
+        """Return the time within this run that is nearest to a time."""
         time_ns = max(time_ns, self.start_ns)
         return min(time_ns, self.end_ns) if self.end_ns else time_ns
 
     def steps(self, steps: pl.DataFrame, starts: pl.Series) -> pl.DataFrame:
-        """Return the steps of this run, cut to its time, with its own numbers.
+        """Return the steps of this run, cut to its time, with the run's own numbers.
 
         Args:
             steps: rows of `columns.slots.SLOTS`, of kind STEP.
@@ -74,7 +74,8 @@ class Window:
             return steps
         end_ns = self.end_ns or 1 << 62
         if self.step_ns and steps.filter(pl.col("arg") == self.step).is_empty():
-            # the step had not ended when the run did; the thread that starts the profiler is the first to write
+            # the step was running when the run ended; without other steps, thread 1 is its thread: the thread that
+            # starts the profiler writes first
             thread = steps["thread"][0] if steps.height else 1
             last = (self.step_ns, end_ns + 1, self.step, 0, int(Kind.STEP), self.source, 0, thread)
             steps = pl.concat([steps, pl.DataFrame([last], schema=steps.schema, orient="row")])
@@ -89,8 +90,8 @@ class Window:
         whole = cut.filter("whole")["spans"]
         usual = whole.median() if len(whole) else cut["spans"].max()
         least = max(PART * float(str(usual or 0)), 1)
-        # steps that the schedule of another run leaves out were recorded for this one, except for steps that were not
-        # sampled
+        # remove the flag UNRECORDED: another run's schedule left these steps out, but they were recorded for this run.
+        # Steps that were not sampled keep their flag COARSE
         return (
             cut.filter(pl.col("whole") | (pl.col("spans") >= least))
             .with_columns(
@@ -102,10 +103,10 @@ class Window:
 
 
 def work(spans: pl.DataFrame, *starts: pl.Series) -> pl.Series:
-    """Return the times at which the job began any work, in order.
+    """Return the times at which the job began any work, sorted.
 
     Args:
-        spans: `category` and `start_ns`; ms-profiler's own spans for writing kernels are no work of the job.
-        starts: the begins of other events.
+        spans: `category` and `start_ns`. ms-profiler's own spans (PROFILER) are left out: they are no work of the job.
+        starts: the begins of other events, which are all work.
     """
     return pl.concat([spans.filter(pl.col("category") != Category.PROFILER)["start_ns"], *starts]).sort()

@@ -8,15 +8,15 @@ from rich.text import Text
 from ms_profiler.analysis.report import widths
 from ms_profiler.analysis.report.durations import milliseconds
 
-#: ranks that are listed: the late ones, then those that wait longest
+#: number of ranks that are listed: late ranks first, then the ranks that wait longest
 _RANKS: Final = 16
-#: number of late ranks, and of slow links, that are explained
+#: number of late ranks, and number of slow links, for which a sentence is printed
 _LATE: Final = 5
 _ROLES: Final = {"late": "late", "waits": "waits for others", "even": "-", "alone": "exchanges nothing"}
 
 
 def show(summary: dict[str, Any], out: Console, ranks: bool = True) -> None:
-    """Print the finding, why the late ranks are late, and the ranks.
+    """Print the finding, the causes of the late ranks, and the ranks.
 
     Args:
         summary: the result of `job_summary.summary`.
@@ -44,20 +44,20 @@ def show(summary: dict[str, Any], out: Console, ranks: bool = True) -> None:
 
 def _reason(late: dict[str, Any]) -> str:
     parts = [f"{part} {milliseconds(value)}" for part, value in late["parts_ms"].items() if value > 0]
-    told = f"Rank {late['rank']}: {late['why']}"
-    told += f" (beyond the other ranks: {', '.join(parts[:3])})" if parts else ""
+    sentence = f"Rank {late['rank']}: {late['why']}"
+    sentence += f" (beyond the other ranks: {', '.join(parts[:3])})" if parts else ""
     saved = late["saved_at_median_ms"]
-    told += f". If it alone were like the others, the steps would take {milliseconds(saved)} less" * (saved > 0)
+    sentence += f". If it alone were like the others, the steps would take {milliseconds(saved)} less" * (saved > 0)
     chain = late["delays"]
     if chain is None:
-        return f"{told}."
+        return f"{sentence}."
     place = f"{chain['operation']} {chain['number']}, in step {chain['step']}"
-    others = f"{chain['waiting_ranks']} rank{'s' * (chain['waiting_ranks'] != 1)} wait"
-    return f"{told}. At most it delays {place}: {others} {milliseconds(chain['late_ms'])} there."
+    others = f"{chain['waiting_ranks']} ranks wait" if chain["waiting_ranks"] != 1 else "1 rank waits"
+    return f"{sentence}. At most it delays {place}: {others} {milliseconds(chain['late_ms'])} there."
 
 
 def _pipeline(found: dict[str, Any] | None) -> list[str]:
-    """Return which stage of a pipeline holds up the others, and the bubbles of each."""
+    """Return sentences about the pipeline stage that holds up the others, and about the bubbles of each stage."""
     if found is None:
         return []
     slow = {each["stage"] for each in found["slow_stages"]}
@@ -67,27 +67,27 @@ def _pipeline(found: dict[str, Any] | None) -> list[str]:
         if not slow or stage["stage"] in slow
     ]
     rest = [stage["share"] for stage in found["stages"] if stage["stage"] not in slow]
-    told = f"Bubbles of the pipeline ({', '.join(found['known_by'])}), of a step: {', '.join(shares[:_RANKS])}"
+    bubbles = f"Bubbles of the pipeline ({', '.join(found['known_by'])}), of a step: {', '.join(shares[:_RANKS])}"
     if not slow:
-        return [f"{told}{' and more' * (len(shares) > _RANKS)}."]
+        return [f"{bubbles}{' and more' * (len(shares) > _RANKS)}."]
     listed = " and ".join(map(str, sorted(slow)[:_LATE]))
     bounds = dict.fromkeys((f"{min(rest, default=0):.0%}", f"{max(rest, default=0):.0%}"))
     others = f"; the others {' to '.join(bounds)}" if rest else ""
     holds = f"Stage{'s' * (len(slow) > 1)} {listed} of the pipeline hold{'s' * (len(slow) == 1)} up the others."
-    return [f"{holds} {told}{others}."]
+    return [f"{holds} {bubbles}{others}."]
 
 
 def _experts(found: list[dict[str, Any]]) -> list[str]:
-    """Return which ranks have the busiest experts."""
+    """Return a sentence about the ranks with the busiest experts."""
     busy = [each for each in found if each["busy_ranks"]]
-    told = [
+    sentences = [
         f"The experts of rank {' and '.join(map(str, each['busy_ranks']))} hold up the {len(each['ranks'])} ranks that "
         f"share them ({each['known_by']}): up to {each['most_time_to_mean']:.2f} times the mean time and "
         f"{each['most_bytes_to_mean']:.2f} times the mean bytes; that costs {milliseconds(each['lost_ms'])}."
         for each in sorted(busy, key=lambda each: -each["lost_ms"])[:_LATE]
     ]
     if busy or not found:
-        return told
+        return sentences
     worst = max(found, key=lambda each: each["most_bytes_to_mean"])
     return [
         f"Experts ({worst['known_by']}): a rank has at most {worst['most_bytes_to_mean']:.2f} times the mean bytes of "
@@ -100,20 +100,20 @@ def _goodput(found: dict[str, Any] | None) -> list[str]:
     if found is None or len(found["starts"]) < 2:
         return []
     parts = [f"{part} {milliseconds(value)}" for part, value in _by_size(found["parts_ms"]) if value > 0]
-    told = [
+    sentences = [
         f"Goodput {found['share']:.0%}: of {milliseconds(found['total_ms'])} in {len(found['starts'])} starts, a rank "
         f"trained for {milliseconds(found['useful_ms'])}; the rest is {', '.join(parts)}."
     ]
     for start in found["starts"][:-1]:
         lost = start["lost_steps"]
         if lost is not None:
-            told.append(
+            sentences.append(
                 f"Start {start['start']} made {start['steps']} steps, of which the next start lacked {lost}: "
                 + ("no checkpoint was written." if start["saved_to_step"] is None else "its checkpoint was older.")
                 if lost
                 else f"Start {start['start']} made {start['steps']} steps, all of which its checkpoint holds."
             )
-    return [*told, *found["remarks"]]
+    return [*sentences, *found["remarks"]]
 
 
 def _by_size(parts: dict[str, float]) -> list[tuple[str, float]]:
@@ -137,12 +137,12 @@ def _table(summary: dict[str, Any], width: int) -> Any:
 
 
 def _remarks(summary: dict[str, Any]) -> list[str]:
-    told = list(summary["remarks"])
+    sentences = list(summary["remarks"])
     missing = summary["missing_ranks"]
     if missing:
         listed = ", ".join(map(str, missing[:_RANKS])) + " and more" * (len(missing) > _RANKS)
-        told.append(f"No result of {len(missing)} of {summary['world_size']} ranks: {listed}.")
+        sentences.append(f"No result of {len(missing)} of {summary['world_size']} ranks: {listed}.")
     rest = len(summary["ranks"]) - _RANKS
     if rest > 0:
-        told.append(f"{rest} more ranks: `--json` has all.")
-    return told
+        sentences.append(f"{rest} more ranks: `--json` has all.")
+    return sentences

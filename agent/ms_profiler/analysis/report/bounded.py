@@ -1,8 +1,8 @@
-"""Names of the parts of a step for people."""
+"""The titles of the parts of a step in reports."""
 
 from typing import Final
 
-#: parts of a step, in order of precedence, with their names
+#: part of a step -> its title, in order of precedence
 PARTS: Final[dict[str, str | None]] = {
     **dict.fromkeys(("computing", "communication", "copy", "kernel gap", "garbage collection")),
     **dict.fromkeys(("data", "compile", "checkpoint", "sync")),

@@ -1,4 +1,4 @@
-"""A terminal that shows control characters in names instead of obeying them."""
+"""A console that makes control characters in names visible, so that the terminal does not obey them."""
 
 from collections.abc import Iterable
 
@@ -9,9 +9,9 @@ from ms_profiler.log import visible
 
 
 class Terminal(Console):
-    """Rich's console, but with visible control characters; Rich itself would pass them to the terminal."""
+    """Rich's console with visible control characters; Rich itself passes them to the terminal."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """Yield the segments of an object, with visible control characters."""
+        """Yield the segments of text that an object consists of, with visible control characters."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else segment._replace(text=visible(segment.text))

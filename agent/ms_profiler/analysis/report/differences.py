@@ -11,13 +11,13 @@ from ms_profiler.analysis.report import sheets, widths
 from ms_profiler.analysis.report.console import Terminal
 from ms_profiler.analysis.report.sheets import Sheet
 
-#: smallest width of output into a file
+#: number of characters in a line of output into a file, at least
 _FILE_WIDTH = 200
 _INDENT = 2
 
 
 def show(found: Comparison, top: int | None = None, console: Console | None = None) -> None:
-    """Print a comparison: the answer first, then why, then every figure that differs.
+    """Print a comparison: first the answer, then its reasons, then every figure that differs.
 
     Args:
         found: the result of `comparing.compare`.
@@ -75,7 +75,7 @@ def _markdown(found: Comparison, top: int | None) -> Iterator[str]:
 
 
 def _escaped(text: str) -> str:
-    """Return text with escaped Markdown and HTML: names of kernels contain `*`, `<` and `|`."""
+    """Escape the signs of Markdown and HTML in a text: names of kernels contain `*`, `<` and `|`."""
     for sign in "\\`*_<>|[]":
         text = text.replace(sign, f"\\{sign}")
     return text.replace("\n", " ")

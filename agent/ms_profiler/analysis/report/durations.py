@@ -1,8 +1,8 @@
-"""Durations as a person reads them."""
+"""Durations as text for people."""
 
 
 def milliseconds(value: float | None) -> str:
-    """Return a duration with its unit, "-" where it is not known.
+    """Return a duration with its unit as text, "-" if it is not known.
 
     Args:
         value: milliseconds.

@@ -21,7 +21,7 @@ def title(found: dict[str, Any]) -> str:
 
 
 def table(found: dict[str, Any], top: int) -> Table:
-    """Return the functions with most own time.
+    """Return a table of the functions with the most time of their own, without the functions that they called.
 
     Args:
         found: `functions` of the summary.

@@ -1,4 +1,4 @@
-"""The list of results above several summaries, and the line between two of them."""
+"""The list of results above several summaries, and the line above each summary."""
 
 from typing import Any, Final
 
@@ -9,7 +9,7 @@ from rich.table import Table
 from ms_profiler.analysis.report import widths
 from ms_profiler.analysis.report.durations import milliseconds
 
-#: characters of `started` that a person reads: date and time to the second
+#: number of characters of `started` that are shown: date and time to the second
 _SECONDS: Final = len("2026-01-01T00:00:00")
 
 
@@ -42,7 +42,7 @@ def separate(number: int, count: int, directory: str, out: Console) -> None:
 
     Args:
         number: the number of the result in the list, from 1.
-        count: results in the list.
+        count: the number of results in the list.
         directory: the directory of the result.
         out: the console to print to.
     """

@@ -1,4 +1,4 @@
-"""The table of modules: a tree with the time of each module in a step."""
+"""Build the table of modules: a tree with the time of each module in a step."""
 
 from typing import Any, Final
 
@@ -8,12 +8,12 @@ from rich.text import Text
 from ms_profiler.analysis.report import widths
 from ms_profiler.analysis.report.durations import milliseconds
 
-#: rows shown by default, those with most time
+#: number of rows shown by default; the modules with most time are shown
 ROWS: Final = 14
 _THOUSANDS: Final = ("", " k", " M", " G", " T")
-#: columns that are shown if any row has a value, by title
+#: title -> column; a column is shown if any row has a value in it
 _FURTHER: Final = {"parameters": "parameters", "forward FLOPs": "forward_flops"}
-#: names of phases in a sentence
+#: phase -> its name in a sentence
 _PHASES: Final = {
     "data": "waiting for data",
     "sync": "waiting for values of tensors",
@@ -26,7 +26,7 @@ def title(tree: dict[str, Any], processes: int) -> str:
 
     Args:
         tree: `module_tree` of the summary.
-        processes: the processes that have steps.
+        processes: the number of processes that have steps.
     """
     inferred = sum(row["inferred_ms"] for row in tree["rows"] if row["depth"] == 0)
     total = sum(row["total_ms"] for row in tree["rows"] if row["depth"] == 0)
@@ -75,8 +75,7 @@ def table(tree: dict[str, Any], top: int = ROWS) -> Table:
 
 
 def slow(tree: dict[str, Any] | None, steps: dict[str, Any]) -> list[str]:
-    """Return a line about the cause of the slowest step, if a step was slow, and one about slower steps that are left
-    out.
+    """Return a line about the cause of the slowest step, if one was slow, and a line about slower steps left out.
 
     Args:
         tree: `module_tree` of the summary; None where no module is known.
@@ -124,7 +123,7 @@ def _slow(found: dict[str, Any]) -> str:
 
 
 def gaps(tree: dict[str, Any] | None) -> list[str]:
-    """Return why some rows have no figure in a column that the table shows.
+    """Return a line that says why rows have no figure in some columns of the table; empty if none lacks one.
 
     Args:
         tree: `module_tree` of the summary; None where no module is known.
@@ -140,7 +139,7 @@ def gaps(tree: dict[str, Any] | None) -> list[str]:
 
 
 def _count(value: float | None) -> str:
-    """Return a count with three digits and the letter of its thousands."""
+    """Return a count as text with three digits and a letter for thousands, millions and so on."""
     if value is None:
         return "-"
     place = 0

@@ -5,23 +5,23 @@ from typing import Any, Final
 from ms_profiler.analysis.report.durations import milliseconds
 from ms_profiler.store import layout
 
-#: processes whose memory is shown
+#: number of processes whose memory is shown
 SHOWN: Final = 5
-#: factor from which on mean and median differ
+#: the mean is shown if it is at least this many times as large as the median, or as much smaller
 _FAR: Final = 1.5
 
 
 def end(process: dict[str, Any]) -> str:
-    """Return how a process ended."""
+    """Return a line about how a process ended."""
     how = "still running" if process["state"] == "running" else process["state"]
     return f"{who(process)}: {how}, last record after {process['last_record_s']:.2f} s"
 
 
 def typical(summary: dict[str, Any]) -> str:
-    """Return the median and the 95th percentile of the steps, and the mean where it is far from the median.
+    """Return the median and the 95th percentile of the step times, and the mean if it is far from the median.
 
-    The figures cover the steady steps. Where steps are sampled, they cover all steps, because the length of each is
-    known.
+    The figures cover the steady steps. If steps were sampled, the figures cover all steps, because the length of each
+    step is known.
     """
     steps = summary["steps"]
     own = steps if summary.get("sampling") else steps["steady"]
@@ -39,7 +39,7 @@ def gaps(summary: dict[str, Any]) -> list[str]:
         "torn": "records were torn",
         "cut": "records were cut off",
         "unknown": "records are of an unknown kind",
-        "backwards": "records end before they start",
+        "backwards": "records have impossible times",
         "missing_strings": "records have lost their name",
         "damaged_kernels": "kernels could not be read",
         "damaged_memory": "records of memory could not be read",
@@ -69,7 +69,7 @@ def gaps(summary: dict[str, Any]) -> list[str]:
 
 
 def memory(found: dict[str, Any] | None) -> list[str]:
-    """Return the memory of whole processes, and how close their control group came to its limit.
+    """Return lines about the memory of each process, and about how close their control group came to its limit.
 
     Args:
         found: `host_memory` of a summary.
@@ -96,7 +96,7 @@ def memory(found: dict[str, Any] | None) -> list[str]:
 
 
 def machine(summary: dict[str, Any]) -> list[str]:
-    """Return a line that says that other programs kept the processors busy; nothing if they did not."""
+    """Return a line if other programs kept the processors busy; otherwise nothing."""
     found = summary.get("machine")
     if not found or not found["busy"]:
         return []
@@ -122,7 +122,7 @@ def cost(cost: dict[str, Any]) -> str:
 
 
 def _paid(pairs: dict[str, Any] | None) -> str:
-    """Return the measured cost; empty where all steps were recorded."""
+    """Return the measured cost of recording, in words; empty if all steps were recorded."""
     if pairs is None:
         return ""
     share, error, hooks = (100 * pairs[name] for name in ("share", "standard_error", "hooks"))
@@ -142,9 +142,7 @@ def files(directory: str) -> list[str]:
 
 
 def derived(summary: dict[str, Any], directory: str) -> list[str]:
-    """Return lines about the files that were added to another tool's result, and the tool's files that were left in
-    place.
-    """
+    """Return lines about files that the analysis added to another tool's result, and about files that it kept."""
     lines = [directory]
     if written := summary["derived"]["written"]:
         lines.append(f"derived: {', '.join(sorted(written))}")
@@ -154,13 +152,13 @@ def derived(summary: dict[str, Any], directory: str) -> list[str]:
 
 
 def who(process: dict[str, Any]) -> str:
-    """Return a name for a process."""
+    """Return a text that names a process: its role and name, if any, and its pid."""
     name = " ".join(str(process[key]) for key in ("role", "name") if process[key])
     return f"{name} (pid {process['pid']})"
 
 
 def peak(found: dict[str, Any]) -> list[str]:
-    """Return the owners of tensor memory at its peak.
+    """Return a line about the owners of tensor memory at its peak.
 
     Args:
         found: `memory.at_peak` of a summary.

@@ -1,4 +1,4 @@
-"""The rows of a table for a person at a terminal."""
+"""Print the rows of a query's result for a person at a terminal."""
 
 from typing import Final, TextIO
 
@@ -10,16 +10,17 @@ from rich.text import Text
 
 from ms_profiler.analysis.report.console import Terminal
 
-#: smallest width of a column of long texts, in cells
+#: smallest width, in terminal cells, to which a column of long texts is narrowed
 _TEXT: Final = 12
-#: cells between two columns, and beside all of them
+#: number of cells between two columns, and at both sides of the table
 _GAP: Final = 3
 _EDGES: Final = 2
 
 
 def show(rows: pl.DataFrame, to: TextIO) -> None:
-    """Print all rows. On a terminal, long texts are broken into lines, but never numbers. Elsewhere, each row is one
-    line.
+    """Print all rows.
+
+    On a terminal, long texts are broken into lines; numbers are never broken. Elsewhere, each row is one line.
 
     Args:
         rows: the rows to print.
@@ -35,7 +36,7 @@ def show(rows: pl.DataFrame, to: TextIO) -> None:
     console = Terminal(file=to, highlight=False)
     if console.is_terminal:
         _narrow(table, console.width)
-    # the terminal itself breaks longer lines, and they can be copied whole
+    # the terminal itself breaks longer lines, so that a user can copy them whole
     console.width = _needs(table)
     with console.capture() as captured:
         console.print(table)
@@ -48,7 +49,7 @@ def _needs(table: Table) -> int:
 
 
 def _narrow(table: Table, width: int) -> None:
-    """Make columns of texts narrower, the widest first, until all fit or are as narrow as they may be."""
+    """Make the widest columns of texts narrower until the table fits or these columns have their smallest width."""
     texts = [column for column in table.columns if column.justify == "left"]
     while (over := _needs(table) - width) > 0:
         widest = max(texts, key=lambda column: column.width or 0, default=None)

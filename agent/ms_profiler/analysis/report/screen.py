@@ -13,19 +13,19 @@ from ms_profiler.analysis.report.console import Terminal
 from ms_profiler.analysis.report.durations import milliseconds as _ms
 from ms_profiler.analysis.report.palette import COLOURS
 
-#: lines of a screen, without the one of the next prompt
+#: number of lines of a screen, without the line of the next prompt
 LINES: Final = 23
-#: rows of the table of operators
+#: number of rows of the table of operators
 _ROWS: Final = 5
 _BAR: Final = 60
 _SHADES: Final = "█▓▒░"
-#: smallest share that is shown
+#: a part of the step is shown if its share is at least this
 _LEAST: Final = 0.005
-#: waiting for a processor inside of other parts is shown from this part of the steps on
+#: the wait for a processor, which lies inside of other parts, is shown if it takes at least this part of the steps
 _CROWDED: Final = 0.2
-#: the step's time on the device is shown if it differs from the host's by this part
+#: the time of a step on the device is shown if it differs from the time on the host by at least this part
 _DIFFERS: Final = 0.1
-#: key of `completeness` -> the warning that a reader of the figures needs first
+#: key of `completeness` -> warning; only the warnings that matter most for the figures
 _LOST: Final = {
     "damaged_events": "events could not be read",
     "damaged_kernels": "kernels could not be read",
@@ -33,9 +33,9 @@ _LOST: Final = {
     "damaged_files": "files could not be read",
     "cut": "records were cut off",
 }
-#: ends of processes that are not shown
+#: ways in which a process ends that need no mention
 _ENDED: Final = ("exit", "unknown")
-#: blocks that are shortened when the screen is full, in this order, and the lines that stay
+#: Blocks that are shortened if the screen is full, in this order -> number of lines that stay.
 _SHORTER: Final = (("advice", 2), ("bounds", 2), ("head", 4), ("advice", 1))
 
 
@@ -49,7 +49,7 @@ def show(summary: dict[str, Any], directory: str, out: Console) -> None:
     """
     with out.capture() as captured:
         _print(summary, directory, out)
-    # rich itself would end the program when the reader of a pipe has left
+    # Rich itself would end the program if the reader of a pipe has gone
     out.file.write(captured.get())
 
 
@@ -69,7 +69,7 @@ def _print(summary: dict[str, Any], directory: str, out: Console) -> None:
             there[name] = _cut(there[name], most, width)
     room = LINES - sum(map(len, there.values()))
     for number, lines in enumerate(there.values()):
-        # blank lines come first between the first blocks, as far as there is room
+        # remaining lines become blank lines between blocks, from the first block on
         if 0 < number <= min(room, blanks):
             out.print()
         for line in lines:
@@ -118,7 +118,7 @@ def _steps(summary: dict[str, Any]) -> str:
 
 
 def _on_device(summary: dict[str, Any], host_ms: float) -> str:
-    """Return words about the median step on the device, if the host runs ahead of it."""
+    """Return words about the median step on the device, if the host runs ahead of the device."""
     time = terminal.device_time(summary)
     if time is None or not time["steps"]:
         return ""
@@ -129,21 +129,21 @@ def _on_device(summary: dict[str, Any], host_ms: float) -> str:
 
 
 def _bounds(summary: dict[str, Any], width: int) -> list[Text]:
-    """Return a bar and words for the bounds of a step; for its phases, if the bounds are not known."""
+    """Return a bar and words for the bounds of a step or, if these are not known, for its phases."""
     found = summary.get("bounds")
     title = "What bounds a step"
     shares = (found or {}).get("shares") or {}
     if not shares:
         title = "Phases of a step"
         shares = {name: phase["steady_share"] for name, phase in summary["phases"].items()}
-    told = sorted(((share, name) for name, share in shares.items() if share and share >= _LEAST), reverse=True)
-    if not told:
+    shown = sorted(((share, name) for name, share in shares.items() if share and share >= _LEAST), reverse=True)
+    if not shown:
         return []
     bar, cells = Text(f"{title}  ", style="bold"), min(_BAR, width - len(title) - 2)
-    for number, (share, name) in enumerate(told):
-        # shades distinguish the parts without colour, too
+    for number, (share, name) in enumerate(shown):
+        # different shades distinguish the parts on a terminal without colours
         bar.append(_SHADES[number % len(_SHADES)] * round(share * cells), style=COLOURS.get(name, "cyan"))
-    words = ", ".join(f"{PARTS.get(name) or name} {share * 100:.1f} %" for share, name in told)
+    words = ", ".join(f"{PARTS.get(name) or name} {share * 100:.1f} %" for share, name in shown)
     queued = (summary.get("machine") or {}).get("queued_share", 0.0)
     if queued >= _CROWDED and queued >= 2 * shares.get("runnable", 0.0):
         words += f"; the stepping thread waited for a processor for {queued * 100:.1f} %, also while it computed"
@@ -176,6 +176,6 @@ def _advice(summary: dict[str, Any], width: int) -> list[Text]:
 
 def _next(summary: dict[str, Any], directory: str, width: int) -> list[Text]:
     lacking = len(summary["not_collected"]) + len(remarks.gaps(summary))
-    told = f" ({lacking} {'thing is' if lacking == 1 else 'things are'} missing)" if lacking else ""
-    lines = _wrapped(f"Next: ms-profiler summary --all DIR{told}, ms-profiler view DIR; DIR is", width, indent="  ")
+    missing = f" ({lacking} {'thing is' if lacking == 1 else 'things are'} missing)" if lacking else ""
+    lines = _wrapped(f"Next: ms-profiler summary --all DIR{missing}, ms-profiler view DIR; DIR is", width, indent="  ")
     return [*lines, Text(f"  {directory}")]

@@ -10,9 +10,9 @@ from ms_profiler.analysis.comparison.comparing import Comparison, NamedRow, Row
 from ms_profiler.analysis.metrics.advice.base import length, size
 from ms_profiler.analysis.report.bounded import PARTS
 
-#: rows of a sheet by default
+#: number of rows of a sheet by default
 ROWS: Final = 8
-#: smallest difference of a row that is shown, as a part of the step
+#: a row is shown if its difference is at least this part of the step
 SHOWN: Final = 0.001
 _NONE: Final = "-"
 
@@ -23,9 +23,9 @@ class Sheet:
 
     Attributes:
         title: the title above it.
-        columns: titles, that of the names first.
+        columns: the titles of the columns; the first column has the names.
         rows: the rows, each with as many cells.
-        below: lines that stand under it.
+        below: lines under the table.
     """
 
     title: str
@@ -46,14 +46,14 @@ def verdict(found: Comparison) -> str:
     if not causes.remarkable:
         sentence = f"Nothing remarkable: steps differ by {much}, and vary by {causes.spread * 100:.1f} % by themselves."
     else:
-        told = [f"{each.name} ({evidence.signed(each.change_ns)})" for each in causes.told[:1]]
+        largest = [f"{each.name} ({evidence.signed(each.change_ns)})" for each in causes.told[:1]]
         sentence = (
             f"Steps take {length(abs(change))} {'longer' if change >= 0 else 'less'} ({change / before * 100:+.1f} %)"
         )
         if abs(change) <= max(causes.spread, REMARKABLE) * before:
             usual = max(causes.spread, REMARKABLE) * 100
             sentence = f"Steps differ by {much}, as runs alike may do ({usual:.1f} %), but spend the time differently"
-        sentence += f": {told[0]}." if told else "."
+        sentence += f": {largest[0]}." if largest else "."
     counts = [row for row in found.counts if row.difference and row.before is not None and row.after is not None]
     if counts:
         words = [
@@ -65,23 +65,23 @@ def verdict(found: Comparison) -> str:
 
 
 def lines(found: Comparison) -> Iterator[str]:
-    """Yield lines that describe both sides, differences of machine and workload, and the limits of the comparison."""
+    """Yield lines about both sides, differences of machine and workload, and the limits of the comparison."""
     for word, side in (("before", found.before), ("after", found.after)):
         runs = f"{side.runs} runs, {length(side.least_ns)} to {length(side.most_ns)}" if side.runs > 1 else ""
         ranks = f"{len(side.ranks)} of {side.expected} ranks" if side.expected > 1 else ""
-        told = ", ".join(each for each in (runs, f"{side.steps} steady steps", ranks) if each)
-        yield f"{word}: {side.source}: {length(side.step_ns)} a step ({told})"
+        extent = ", ".join(each for each in (runs, f"{side.steps} steady steps", ranks) if each)
+        yield f"{word}: {side.source}: {length(side.step_ns)} a step ({extent})"
     for each in found.differences:
         yield f"{each.name}: {each.before} -> {each.after}"
     yield from found.notes
 
 
 def sheets(found: Comparison, top: int | None = None) -> Iterator[Sheet]:
-    """Yield the tables, the contributors first; leave out tables in which nothing differs.
+    """Yield the tables in which something differs, the contributors first.
 
     Args:
         found: the result of `comparing.compare`.
-        top: rows of each; `ROWS` by default.
+        top: number of rows of each table; `ROWS` by default.
     """
     most = ROWS if top is None else top
     if found.causes.remarkable:

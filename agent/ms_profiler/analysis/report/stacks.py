@@ -9,11 +9,11 @@ from rich.text import Text
 from ms_profiler.analysis.report import widths
 from ms_profiler.analysis.report.bounded import PARTS
 
-#: parts whose names say enough, or that no Python function explains
+#: parts that need no functions: their names say enough, or no Python function explains them
 _CLEAR: Final = ("computing", "kernel gap", "copy")
-#: titles of parts
+#: part of a step -> its title
 _TITLES: Final = {"host": "other code, asleep, waiting"}
-#: rows of a part, and parts
+#: number of rows for each part, and number of parts
 _ROWS: Final = 4
 _PARTS: Final = 5
 
@@ -33,7 +33,7 @@ def title(found: dict[str, Any]) -> str:
 
 
 def table(found: dict[str, Any] | None) -> Table | None:
-    """Return the functions with most samples in each part; None if there are none.
+    """Return a table of the functions with most samples in each part of a step; None without samples.
 
     Args:
         found: `stacks` of the summary.

@@ -13,18 +13,18 @@ from ms_profiler.analysis.report.bounded import PARTS
 from ms_profiler.analysis.report.console import Terminal
 from ms_profiler.analysis.report.durations import milliseconds as _ms
 
-#: smallest width of output into a file: whole names are worth more there than short lines
+#: number of characters in a line of output into a file, at least: whole names matter more there than short lines
 _FILE_WIDTH = 200
-#: width of a bar of 100 %
+#: number of cells of a bar that means 100 %
 _BAR = 30
 #: indentation of the text under a title, in cells
 _INDENT = 2
-#: rows of a table of names, those with most time
+#: number of rows of a table; the names with most time are shown
 _ROWS = 8
 #: largest number of steps that are listed one by one; for more steps the sum is shown
 _STEPS = 8
 _PIPELINES = 3
-#: parts of a step on a device -> titles
+#: part of a step on a device -> its title
 _STATES = {
     "length": "on the device",
     "computing": "computing",
@@ -33,16 +33,16 @@ _STATES = {
     "copying": "only copies",
     "idle": "idle",
 }
-#: phases that say nothing about the content of a part
+#: phases that do not describe the content of a part of the run
 _UNTOLD = ("other", "not recorded")
-#: phases that are listed for a part of the run, the longest ones
+#: number of phases that are listed for a part of the run; the longest are listed
 _CONTAINED = 3
-#: parts of the run of each of several processes
+#: names of the parts of the run that are shown for each of several processes
 _OF_A_PROCESS = ("import", "set-up", "steps", "evaluation", "rollout")
 
 
 def show(summary: dict[str, Any], directory: str, console: Console | None = None, top: int | None = None) -> None:
-    """Print a summary: first the finding, then the use of the time, the end of the run, and missing data.
+    """Print a summary: the finding, the division of the time, the end of the run, and missing data.
 
     Args:
         summary: content of summary.json.
@@ -53,12 +53,12 @@ def show(summary: dict[str, Any], directory: str, console: Console | None = None
     out = console or page()
     with out.capture() as captured:
         _print(summary, directory, out, top)
-    # tables are padded to the width of the terminal, which is of no use in a file
+    # tables are padded to the width of the terminal; a file needs no padding
     out.file.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
 
 
 def page() -> Console:
-    """Return standard output as a console, wide enough for whole names where it is no terminal."""
+    """Return a console for standard output; if that is no terminal, its lines are wide enough for whole names."""
     out = Terminal(highlight=False)
     if not out.is_terminal:
         out.width = max(out.width, _FILE_WIDTH)
@@ -118,7 +118,7 @@ def _print(summary: dict[str, Any], directory: str, out: Console, top: int | Non
 
 
 def run_line(summary: dict[str, Any]) -> Text:
-    """Return framework, rank, host and length of a run."""
+    """Return a line with framework, rank, host and length of a run."""
     framework = " ".join(summary["framework"].get(key, "") for key in ("name", "version", "mode", "device"))
     rank = f"rank {summary['rank']} of {summary['world_size']}" if summary["world_size"] > 1 else ""
     parts = [" ".join(framework.split()), rank, summary["host"], f"{summary['run']['duration_s']:.2f} s"]
@@ -126,7 +126,7 @@ def run_line(summary: dict[str, Any]) -> Text:
 
 
 def _recorded(summary: dict[str, Any]) -> str:
-    """Return how many steps were recorded, and how they were chosen."""
+    """Return the number of recorded steps, and how they were chosen, in words."""
     found, count = summary.get("sampling"), summary["steps"]["recorded"]
     if not found:
         return f"{count} recorded"
@@ -146,16 +146,16 @@ def _steps_line(summary: dict[str, Any]) -> Text:
     text = f"{steps['count']} steps ({steps['source'].replace('_', ' ')}), {_recorded(summary)}: "
     text += f"first {_ms(steps['first_ms'])}, {remarks.typical(summary)}"
     if steady["left_out"] and not summary.get("sampling"):
-        told = (
+        reason = (
             f"compiled or came first, compiling took {_ms(compiled['total_ms'])}" if compiled["steps"] else "came first"
         )
-        text += f" (without {steady['left_out']} that {told})"
+        text += f" (without {steady['left_out']} that {reason})"
     worst = ", ".join(f"{item['number']} ({_ms(item['ms'])})" for item in steps["slowest"][:3])
     return Text(f"{text}; slowest: {worst}")
 
 
 def shift_line(shift: dict[str, Any] | None) -> list[Text]:
-    """Return a line about a lasting change of the steps; nothing if there is none."""
+    """Return a line about a lasting change of the step time; nothing if there is none."""
     if shift is None:
         return []
     changes = [f"{item['module']} {_ms(item['before_ms'])} -> {_ms(item['after_ms'])}" for item in shift["modules"]]
@@ -166,11 +166,11 @@ def shift_line(shift: dict[str, Any] | None) -> list[Text]:
 
 
 def _whole_run(processes: list[dict[str, Any]] | None, seconds: float) -> Iterator[tuple[str, Table]]:
-    """Yield the parts of the run; then, where several processes have steps, a line for each."""
+    """Yield the parts of the run and, if several processes have steps, a line for each process."""
     if not processes:
         return
     table = widths.table("part", "time", "of the run", "", "contains")
-    # the only column that may wrap, so that figures keep their space
+    # only this column may wrap, so that the figures keep their width
     table.columns[-1].justify, table.columns[-1].no_wrap = "left", False
     for part in processes[0]["parts"]:
         inside = [f"{name} {_ms(time)}" for name, time in part["contains_ms"].items() if name not in _UNTOLD]
@@ -189,8 +189,8 @@ def _stepping(processes: list[dict[str, Any]]) -> Table:
     table = widths.table("process", "steps", "median", *_OF_A_PROCESS, "rest")
     for process in processes:
         parts = {part["part"]: part["total_ns"] for part in process["parts"] if part["part"] != "other processes"}
-        told = [parts.pop(name, 0) for name in _OF_A_PROCESS]
-        times = [_ms(time / 1e6) for time in (*told, sum(parts.values()))]
+        listed = [parts.pop(name, 0) for name in _OF_A_PROCESS]
+        times = [_ms(time / 1e6) for time in (*listed, sum(parts.values()))]
         table.add_row(remarks.who(process), str(process["steps"]), _ms(process["step_median_ms"]), *times)
     return table
 
@@ -212,7 +212,7 @@ def _operators_title(summary: dict[str, Any]) -> str:
 
 
 def device_time(summary: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the time of the steps on the device: `total`, and `steps`, one each; None if no device is known.
+    """Return the time of the steps on the device: `total`, and `steps` with an entry for each; None without a device.
 
     Args:
         summary: content of summary.json.
@@ -224,7 +224,7 @@ def device_time(summary: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _device(summary: dict[str, Any]) -> Table | None:
-    """Return the steps on the device, or their sum if there are many; None if no device is known."""
+    """Return a table of the steps on the device, or of their sum if there are many; None without a device."""
     time = device_time(summary)
     if time is None:
         return None
@@ -257,7 +257,7 @@ def _phases_title(summary: dict[str, Any]) -> str:
 
 
 def _queued(summary: dict[str, Any]) -> dict[str, float]:
-    """Return the time of each phase's kernels, in ms a step, if the host runs ahead of them; else nothing."""
+    """Return phase -> time of its kernels, ms a step; empty unless the host queues kernels ahead."""
     kernels = summary["kernels"]
     if not kernels or not kernels["steps"] or summary.get("device"):
         return {}
@@ -266,7 +266,7 @@ def _queued(summary: dict[str, Any]) -> dict[str, float]:
 
 
 def _bounds(summary: dict[str, Any]) -> Table | None:
-    """Return the share of each part in the steps, and beside it the share in their critical paths."""
+    """Return a table with the share of each part in the steps, and its share in their critical paths."""
     bounds, path = summary.get("bounds"), summary.get("critical_path")
     if not bounds:
         return None
@@ -287,7 +287,7 @@ def _functions(found: dict[str, Any] | None, top: int) -> list[tuple[str, Table 
 
 
 def utilization(found: dict[str, Any] | None) -> list[str]:
-    """Return MFU, FLOP/s and tokens/s, as far as the user gave the numbers of a step.
+    """Return lines with MFU, FLOP/s and tokens/s, as far as the user stated the numbers of a step.
 
     Args:
         found: `utilization` of summary.json.
@@ -314,7 +314,7 @@ def _packets(found: dict[str, Any] | None) -> list[str]:
 
 
 def _advice(number: int, item: dict[str, Any]) -> Iterator[str]:
-    """Yield the evidence with its place, then the action."""
+    """Yield the lines of one advice: the evidence and where to see it, then the action."""
     step = "" if item.get("step") is None else f"step {item['step']}"
     where = ", ".join(part for part in (step, item.get("lane", "")) if part)
     yield f"{number}. {item['what']}: {item['evidence']}{f' (see {where})' if where else ''}"

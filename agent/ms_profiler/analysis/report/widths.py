@@ -1,4 +1,4 @@
-"""Tables and lines that fit a terminal: names are shortened in their middle, numbers never, words stay whole."""
+"""Fit tables and lines to a terminal: long names lose their middle, numbers and words stay whole."""
 
 import textwrap
 from typing import Final
@@ -8,26 +8,27 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-#: cells between two columns
+#: number of cells between two columns
 GAP: Final = 2
-#: width of a column of words that may be broken into lines, in cells
+#: width, in cells, of a column whose words may be broken into lines
 _WORDS: Final = 20
-#: smallest width of long names, in cells; columns are left out to give it to them
+#: smallest width, in cells, of a column of long names; other columns are left out to make room for it
 _NAME: Final = 14
-#: titles of the columns that are left out first; then columns are left out from the right
+#: titles of the columns that are left out first; after these, the rightmost columns are left out
 _FIRST: Final = ("", "average", "calls", "forward FLOPs", "parameters", "optimizer", "backward", "forward", "longest")
 #: indentation of the second and later lines of a text
 _INDENT: Final = "  "
-#: a name is shortened in its middle: C++ names have their type at the left, paths their last part at the right
+#: The sign in place of a name's middle. Both ends matter: a C++ name has its type at the left, a path its last part at
+#: the right.
 _SIGN: Final = "…"
 
 
 def table(first: str, *others: str) -> Table:
-    """Return a table of names at the left and numbers beside them.
+    """Return an empty table with a column of names at the left and columns of numbers beside it.
 
     Args:
         first: the title of the column of names.
-        others: titles of the numbers; a column without one is of bars.
+        others: the titles of the other columns; a column without a title holds bars.
     """
     made = Table(box=None, pad_edge=False, header_style="dim", padding=(0, GAP, 0, 0))
     made.add_column(first, no_wrap=True)
@@ -54,7 +55,7 @@ def fitted(made: Table, width: int) -> Table:
         )
 
     if room() < longest:
-        for cells in others:  # titles of several words, one below the other
+        for cells in others:  # the words of a title stand below each other
             cells[0] = Text("\n".join(cells[0].plain.split()))
     order = sorted(left, key=lambda at: (_place(made.columns[at + 1].header), -at))
     while room() < least and len(left) > 1:
@@ -75,7 +76,7 @@ def fitted(made: Table, width: int) -> Table:
 
 
 def shortened(name: Text, width: int) -> Text:
-    """Return a name of at most so many cells; a longer name loses its middle."""
+    """Return a name of at most `width` cells; a longer name loses its middle."""
     text = name.plain
     if cell_len(text) <= width:
         return name
@@ -86,10 +87,10 @@ def shortened(name: Text, width: int) -> Text:
 
 
 def lines(text: Text, out: Console, indent: str = "") -> None:
-    """Print a text; on a terminal in lines of whole words, elsewhere in one.
+    """Print a text: on a terminal in lines of whole words, elsewhere in one line.
 
     Args:
-        text: without an end of a line.
+        text: the text, without a newline.
         out: the console to print to.
         indent: the text before each line.
     """
@@ -98,7 +99,7 @@ def lines(text: Text, out: Console, indent: str = "") -> None:
         return
     plain = text.plain
     start = indent + plain[: len(plain) - len(plain.lstrip())]
-    # a path that is longer than a line stays in one piece, for the mouse
+    # a path that is longer than a line stays in one piece, so that the mouse can select it
     for line in textwrap.wrap(
         plain.strip(),
         out.width,

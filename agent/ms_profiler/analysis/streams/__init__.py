@@ -1,1 +1,1 @@
-"""Kernels of the host and tasks of devices, each as a stream."""
+"""Kernel streams: the kernels that ran on the host, and the tasks that ran on devices."""

@@ -1,32 +1,32 @@
-"""Turn the tasks of a device into the kernel stream that our own kernels fill."""
+"""Turn the tasks of a device into a `Stream`, the form in which kernels of the host are stored, too."""
 
 from dataclasses import dataclass, field
 
 import polars as pl
 
-from ms_profiler.analysis.metrics import device_steps, intervals, kernels, launched
+from ms_profiler.analysis.metrics import device_steps, intervals, kernels, launched, messages
 from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.streams.device_time import LAUNCHED, DeviceTime
 from ms_profiler.analysis.streams.kernel_stream import Stream
 
-#: tasks of our own tracing in one batch
+#: number of tasks of ms-profiler's own tracing in one batch
 PART = 500_000
 
 _NAME = ["name", "type", "core"]
 
 
 def collect(recording: tables.Recording, device: tables.Device, whole: Steps, used: Steps) -> Stream:
-    """Return the tasks of a device as a kernel stream, with the states of the steps.
+    """Return the kernel stream of a device's tasks, with the states of the steps.
 
-    `sums` covers the tasks without exchanges, as the tables of the recording tools do. If our own tracing recorded the
-    tasks, all are summed up in batches, and the stream holds those with details.
+    `sums` leaves out exchanges, as the tables of the recording tools do. If ms-profiler's own tracing recorded the
+    tasks, `sums` covers all of them, batch by batch, but `table` holds only the tasks with details.
 
     Args:
         recording: the run.
-        device: its tasks.
+        device: the device whose tasks are returned.
         whole: the steps of the run.
-        used: the selected steps, all or some of these.
+        used: the selected steps, all or some of `whole`.
     """
     texts, names, runs = _numbered(recording, device)
     time = DeviceTime(device, runs, whole, recording.names.gather(recording.spans["name"]))
@@ -59,7 +59,10 @@ def collect(recording: tables.Recording, device: tables.Device, whole: Steps, us
 
 
 def _numbered(recording: tables.Recording, device: tables.Device) -> tuple[list[str], pl.DataFrame, pl.DataFrame]:
-    """Return texts, kernels by name, type and core, and the tasks with `kernel` and `shapes`, rows of the former."""
+    """Return the texts, the kernels by name, type and core, and the tasks.
+
+    In the tasks, `kernel` is a row of these kernels and `shapes` a row of these texts.
+    """
     texts = recording.names.to_list()
     if device.whole is not None:
         names = device.whole.kernels.with_columns(pl.coalesce("type", "name").alias("type"))
@@ -80,7 +83,7 @@ def _numbered(recording: tables.Recording, device: tables.Device) -> tuple[list[
 
 
 def _shapes(device: tables.Device, first: int) -> tuple[pl.Series, pl.Series]:
-    """Return the different shapes of the tasks, and which each has, numbered from `first` on."""
+    """Return the distinct shapes of the tasks, and the number of each task's shapes, counted from `first` on."""
     shapes = device.tasks["shapes"]
     different = shapes.drop_nulls().unique(maintain_order=True)
     rows = pl.int_range(first, first + len(different), dtype=pl.UInt32, eager=True)
@@ -88,7 +91,7 @@ def _shapes(device: tables.Device, first: int) -> tuple[pl.Series, pl.Series]:
 
 
 class _Choice:
-    """The selected steps among those of the run."""
+    """The steps that are selected from all steps of the run."""
 
     def __init__(self, whole: Steps, used: Steps) -> None:
         chosen = whole.table["number"].is_in(used.table["number"].implode())
@@ -96,7 +99,7 @@ class _Choice:
         self._rows = pl.select(pl.when(chosen).then(chosen.cum_sum() - 1).cast(pl.UInt32)).to_series()
 
     def rows(self, steps: pl.Series) -> pl.Series:
-        """Map rows of all steps to rows of the selected steps, null for others."""
+        """Turn rows of all steps into rows of the selected steps; null for steps that are not selected."""
         return self._rows.gather(steps).alias("step")
 
     def of(self, table: pl.DataFrame) -> pl.DataFrame:
@@ -108,13 +111,13 @@ class _Choice:
 
 @dataclass
 class _Taken:
-    """The sums and rows of the tasks so far.
+    """The sums and the rows of the tasks that were read so far.
 
     Attributes:
         sums: the result of `kernels.sum_up`.
         kernels: `tables.KERNELS`.
         bound: `launched.BOUND` of these kernels, by start.
-        owned: the step of each of these kernels.
+        owned: the step of each row of `kernels`.
     """
 
     recording: tables.Recording
@@ -136,7 +139,7 @@ class _Taken:
             self._launches = launched.Launches(self.recording, self.process)
 
     def take(self, part: pl.DataFrame) -> None:
-        """Take a part of the tasks; no task runs across its ends."""
+        """Add a part of the tasks; each task lies in one part."""
         bound = launched.unbound(part.height) if self._launches is None else self._launches.bind(part)
         placed = pl.concat([part, bound], how="horizontal")
         steps = self.time.owners(part)
@@ -165,7 +168,7 @@ class _Taken:
         return waited
 
     def _details(self, tasks: pl.DataFrame) -> pl.Series:
-        """Return which tasks have details."""
+        """Return for each task whether its details were read, Boolean."""
         if self.device.within is None:
             return pl.repeat(True, tasks.height, eager=True)
         return intervals.locate(_moments(tasks), self.device.within).is_not_null()
@@ -177,16 +180,16 @@ def _moments(tasks: pl.DataFrame) -> pl.Series:
 
 
 def calls(device: tables.Device, stream: Stream) -> pl.DataFrame:
-    """Return the exchanges in the steps, with the columns of `communication.calls`; 0 bytes where they are not known.
+    """Return the exchanges in the steps, with the columns of `communication.calls`; unknown numbers of bytes are 0.
 
     Args:
-        device: its tasks.
+        device: the device that exchanged data.
         stream: the result of `collect`.
     """
-    tasks = device.tasks.with_columns(stream.owned, told=pl.lit(None, pl.String), bytes=pl.lit(None, pl.Int64))
+    tasks = device.tasks.with_columns(stream.owned, called=pl.lit(None, pl.String), bytes=pl.lit(None, pl.Int64))
     also = []
     if device.exchanged is not None:
-        tasks = tasks.with_columns(device.exchanged, told=device.exchanged["purpose"])
+        tasks = tasks.with_columns(device.exchanged, called=device.exchanged["purpose"])
         also = ["ranks", "size", "dtype"]
     if device.launches is not None:
         tasks = tasks.with_columns(device.launches["bytes"])
@@ -195,12 +198,13 @@ def calls(device: tables.Device, stream: Stream) -> pl.DataFrame:
         .with_columns(pl.int_range(pl.len()).over("group").alias("number"))
         .filter(pl.col("step").is_not_null())
         .select(
-            pl.coalesce("told", "name").alias("operation"),
+            pl.coalesce("called", "name").alias("operation"),
             "group",
             "number",
             pl.col("bytes").fill_null(0),
             *intervals.BOUNDS,
             "step",
+            *(pl.lit(None, kind).alias(name) for name, kind in messages.PEERS.items()),
             *also,
         )
     )

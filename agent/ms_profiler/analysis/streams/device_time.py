@@ -1,4 +1,4 @@
-"""Divide the steps' time on a device: its states, and the sums over each step."""
+"""Divide each step's time on a device into states, and sum up the states of each step."""
 
 import polars as pl
 
@@ -6,22 +6,24 @@ from ms_profiler.analysis.metrics import device_steps, intervals, launched_steps
 from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.analysis.model import tables
 
-#: recordings whose steps are the work that the host launched in them, because no vendor defines other formulas
+#: Forms of recordings in which a step consists of the tasks that the host launched in it. No vendor defines another
+#: formula for them.
 LAUNCHED = (tables.Form.KINETO, tables.Form.CUPTI)
-#: recordings whose steps are cut by the host's clock
+#: forms of recordings in which a step is an interval of the host's clock
 BY_HOST = (tables.Form.MINDSPORE, tables.Form.MS_PROFILER)
 
 
 class DeviceTime:
-    """Measures all steps of a run with the tasks of a device, and not only the selected ones.
+    """Measures all steps of a run with the tasks of a device.
 
-    A step that is left out would look like a pause, so the selection follows the measurement.
+    It measures also the steps that are not selected, because a step without its tasks would look like a pause. The
+    steps are selected after the measurement.
 
     Args:
-        device: its tasks.
+        device: the device.
         runs: all tasks of the device.
         steps: the steps of the run.
-        names: the names of spans of the recording, each by its row.
+        names: the name of each row of the recording's spans.
 
     Attributes:
         spans: the result of `launched_steps.spans`.
@@ -41,10 +43,10 @@ class DeviceTime:
         self._busy_ns: int | None = None
 
     def owners(self, tasks: pl.DataFrame) -> pl.Series:
-        """Return the step of each task (row of the steps), null where it has none.
+        """Return the step of each task, as a row of the steps; null for a task outside of the steps.
 
-        It is the step that launched the task; in a result of MindSpore, whose steps are cut by the host's clock, the
-        step in which the task starts.
+        A task belongs to the step that launched it. Where steps are intervals of the host's clock, as in a result of
+        MindSpore, it belongs to the step in which it starts.
 
         Args:
             tasks: some tasks of the run.
@@ -54,10 +56,10 @@ class DeviceTime:
         return launched_steps.owners(tasks, self._steps, self._launches)
 
     def take(self, tasks: pl.DataFrame) -> None:
-        """Take a part of the tasks, in order of time; no task runs across its ends.
+        """Add a part of the tasks, in order of time; each task lies in one part.
 
         Args:
-            tasks: with `step`, of `owners`, and `launch`, the row of the span that launched each.
+            tasks: tasks with `step`, the result of `owners`, and `launch`, the row of the span that launched the task.
         """
         form = self._device.form
         last = tasks["end_ns"].max()
@@ -80,21 +82,21 @@ class DeviceTime:
             self._times.append(device_steps.sum_up(states, tasks.with_columns(self._bubbles(tasks)), self._during))
 
     def end(self) -> None:
-        """Take the time behind the last task."""
+        """Account for the time after the last task."""
         pieces = self._pieces(pl.DataFrame(schema=tables.RUNS), tables.LATEST)
         if self._device.form in LAUNCHED:
             self._keep(pieces)
 
     def states(self) -> pl.DataFrame:
-        """Return the steps cut by state, as `overlap.states` does."""
+        """Return the states of the steps, with the columns of `overlap.states`."""
         return pl.concat(self._states, how="diagonal")
 
     def moments(self) -> pl.DataFrame:
-        """Return `launched_steps.moments`."""
+        """Return the moments of the steps, with the columns of `launched_steps.moments`."""
         return launched_steps.moments(self._moments)
 
     def times(self) -> pl.DataFrame:
-        """Return the columns of `overlap.by_step`, by the formulas of the recording tool."""
+        """Return the times of each step by the recording tool's formulas, with the columns of `overlap.by_step`."""
         if self._device.form in LAUNCHED:
             return launched_steps.by_step(self._times, self.moments(), self.spans)
         return self._times[0] if self._device.whole is None else device_steps.add_up(self._times, self._during)
@@ -108,20 +110,20 @@ class DeviceTime:
     def _keep(self, states: pl.DataFrame) -> None:
         """Store the states of the steps whose tasks are in the stream."""
         if self._device.within is not None:
-            # the interval in which they ran, possibly long after the launch
+            # the tasks of a step may run long after its end on the host
             numbers = self._steps.table["number"].gather(states["step"])
             states = states.filter(numbers.is_in(self._device.within["number"].implode()))
         self._states.append(states)
 
     def _bubbles(self, tasks: pl.DataFrame) -> pl.Series:
-        """Tell which tasks wait for another stage of a pipeline."""
+        """Return for each task whether it waits for another stage of a pipeline, Boolean."""
         device, whole = self._device, self._device.whole
         if device.form == tables.Form.KINETO:
-            told = tasks["type"]
+            purposes = tasks["type"]
         elif device.form == tables.Form.CUPTI:
-            # NCCL has one kernel for many purposes: the call that launched it tells
-            told = self._names.gather(tasks["launch"])
+            # NCCL uses one kernel for several collectives, so the name of the launching call tells which one it was
+            purposes = self._names.gather(tasks["launch"])
         else:
             assert whole is not None
-            told = whole.kernels["name"].gather(tasks["kernel"])
-        return device_steps.bubbles(told, device.form).fill_null(False).alias("bubble")
+            purposes = whole.kernels["name"].gather(tasks["kernel"])
+        return device_steps.bubbles(purposes, device.form).fill_null(False).alias("bubble")

@@ -1,8 +1,7 @@
-"""Read the kernel stream batch by batch: place every kernel, sum up all kernels, and keep those that the timeline can
-show.
+"""Read the kernels of the host batch by batch: place and sum up all, and store as many as the timeline can show.
 
-Sums and the states of all steps cover every kernel. If there are more than `MOST` kernels, those of the first, the
-slowest and the last steps are kept, as `driver.thinning` does with spans.
+Every kernel counts for the sums and for the states of the steps. If there are more than `MOST` kernels, only the rows
+of the first, the slowest and the last steps stay, as `driver.thinning` does with spans.
 """
 
 from collections.abc import Iterator
@@ -36,19 +35,20 @@ from ms_profiler.store import layout
 from ms_profiler.store.format import Category
 from ms_profiler.store.reader import ReadCounts
 
-#: approximate number of kernels whose rows stay
+#: approximate largest number of kernels whose rows stay
 MOST: Final = 500_000
-#: kernels placed at once
+#: number of kernels that are placed at once
 BATCH: Final = 100_000
 
-#: windows whose shapes are compared with those of compiled graphs
+#: number of windows whose kernel shapes are compared with the shapes in compiled graphs
 COMPARED: Final = 2
-#: largest size of their executions in bytes: some ten thousand kernels, because the first window has one step
+#: Largest size in bytes of such a window's executions. It suffices for some ten thousand kernels: the first window has
+#: one step.
 COMPARED_BYTES: Final = 2_000_000
 
-#: categories of spans in which kernels run
-#: why kernels of a graph with parts that depend on values have no module
+#: the reason why kernels have no module if their graph calls other graphs
 _CALLS: Final = "a compiled graph runs others, as for `while` and `if` on values, and MindSpore describes none of these"
+#: categories of spans in which kernels run
 _COMPUTING: Final = [int(category) for category in (*GRAPH_OWNERS, Category.GRAPH, Category.MODULE)]
 _FOREVER: Final = 2**62
 _PLACED: Final = ("kernel", "module", "part")
@@ -57,7 +57,7 @@ _BOUNDS: Final = pl.Schema(dict.fromkeys(intervals.BOUNDS, tables.KERNELS["start
 
 @dataclass
 class Stream:
-    """The kernel stream of a run, and the steps as it shows them.
+    """The kernel stream of a run, and the states and times of steps that follow from it.
 
     Attributes:
         texts: the texts of modules and shapes; the recording's names come first, in their order.
@@ -67,15 +67,15 @@ class Stream:
         names: `tables.KERNEL_NAMES`.
         sums: the result of `metrics.kernels.sum_up` over all kernels.
         sums_by_place: `count` and `total_ns` by `kernel`, `module`, `part` and `place`, see `metrics.sampling.places`;
-            None where kernels of all steps were recorded.
+            None if the kernels of all steps were recorded.
         detailed: numbers of the steps whose kernels `table` holds; None for all.
-        covered: when kernels of the stepping process were recorded, `start_ns` and `end_ns`.
-        lost: windows of which nothing or not all could be read, as in `summary.json`.
-        decides: the states of the steps rest on kernels, where there are any.
+        covered: the intervals in which kernels of the stepping process were recorded, `start_ns` and `end_ns`.
+        lost: windows that could not be read, or only partly, as in `summary.json`.
+        decides: whether the states of the steps follow from the kernels, in intervals with recorded kernels.
         bound: `metrics.launched.BOUND` of a device's tasks, row by row.
-        owned: the step of each of these.
-        moments: the result of `metrics.launched_steps.moments`, where a device was watched.
-        during: the result of `metrics.launched_steps.spans`, likewise.
+        owned: the step of each row of `bound`.
+        moments: the result of `metrics.launched_steps.moments`; empty unless the kernels are a device's tasks.
+        during: the result of `metrics.launched_steps.spans`; empty unless the kernels are a device's tasks.
     """
 
     texts: pl.Series
@@ -96,21 +96,21 @@ class Stream:
 
     @property
     def count(self) -> int:
-        """Return how many kernels were read."""
+        """Return the number of kernels that were read."""
         return int(self.sums["count"].sum())
 
 
 def collect(
     recording: tables.Recording, used: Steps, compute: pl.DataFrame, communicate: pl.DataFrame, restricted: bool
 ) -> Stream:
-    """Read the kernel stream, and measure the steps with it where they were computed on the processor.
+    """Read the kernels of the host, and compute from them the states of steps that ran on the processor.
 
     Args:
         recording: the run.
         used: the steps in use.
-        compute: when the model was computed, by the phases; used where no kernels were recorded.
-        communicate: when data was exchanged, by the phases; used where no kernels were recorded.
-        restricted: keep to the time of the steps in use.
+        compute: the intervals of the computing phases; used where no kernels were recorded.
+        communicate: the intervals of the communicating phases; used where no kernels were recorded.
+        restricted: whether to leave out kernels outside of the steps in use.
     """
     if not recording.windows:
         states = overlap.states(compute, communicate, used)
@@ -122,7 +122,7 @@ def collect(
 
 
 class _Intake:
-    """Takes the windows one after the other."""
+    """Reads the windows one after the other, and collects their kernels."""
 
     def __init__(
         self,
@@ -137,7 +137,7 @@ class _Intake:
         self.called = called(recording, used)
         total = sum(map(reader.size, filter(self._touches, recording.windows))) // reader.EXECUTION_BYTES
         self.detailed = kept_steps(used.recorded, total, MOST) if total > MOST else None
-        # with an accelerator, kernels on the processor are no step's computation
+        # on a job with an accelerator, kernels on the processor do not count as the computation of a step
         self.decides = recording.info.framework.get("device", "CPU").upper() in ("", "CPU")
         folder = layout.process_dir(recording.directory, used.process)
         self.hosts = binding.Hosts(
@@ -181,7 +181,7 @@ class _Intake:
         )
 
     def _process(self, process: int, windows: list[tables.Window]) -> None:
-        """Take the windows of one process, several at a time where they are small."""
+        """Read the windows of one process; small windows form one batch of at least `BATCH` kernels."""
         self.owners = self._owned(process, [window for window in windows if self._touches(window)])
         pending: list[pl.DataFrame] = []
         since = -_FOREVER
@@ -193,7 +193,7 @@ class _Intake:
                 pending, since = [], until
 
     def _read(self, window: tables.Window) -> pl.DataFrame:
-        """Return the kernels of a window, before they are placed, and note lost ones."""
+        """Return the kernels of a window, which are not placed yet, and note lost kernels."""
         recording = self.recording
         executions = pl.DataFrame(schema=reader.EXECUTIONS)
         if self._touches(window):
@@ -211,7 +211,7 @@ class _Intake:
         )
 
     def _owned(self, process: int, windows: list[tables.Window]) -> dict[str, Owner]:
-        """Return the owners of the kernels of a process that compiled graphs, by their names."""
+        """Return kernel name -> owner for the kernels in the compiled graphs of a process."""
         found = graphs.read(layout.process_dir(self.recording.directory, process), self.recording.counts)
         if not found:
             return {}
@@ -229,7 +229,7 @@ class _Intake:
         return self._spanned(graph_names.owners(found, seen, ran))
 
     def _spanned(self, owners: dict[str, Owner]) -> dict[str, Owner]:
-        """Return owners whose modules have the names of spans; a compiled function does not name its outermost cell."""
+        """Put the name of the outermost cell before the owners' modules: a compiled function does not contain it."""
         spans = self.recording.spans
         rows = spans.filter(pl.col("category") == int(Category.MODULE))["name"].unique()
         names = self.recording.names.gather(rows).to_list()
@@ -240,7 +240,7 @@ class _Intake:
             {name.removesuffix(f".{module}") for name in names if name.endswith(f".{module}")} for module in modules
         ]
         around = set.intersection(*roots)
-        if len(around) > 1:  # several networks have modules of these names
+        if len(around) > 1:  # modules of these names belong to several networks
             return {name: replace(owner, module=None) for name, owner in owners.items()}
         if not around:
             return owners
@@ -251,7 +251,7 @@ class _Intake:
         }
 
     def _shapes(self, window: tables.Window) -> Iterator[tuple[str, str]]:
-        """Yield names and shapes of the operands of the kernels of a window."""
+        """Yield the different pairs of a kernel's name and its operands' shapes in a window."""
         names: dict[str, int] = {}
         texts: dict[str, int] = {}
         read = reader.read(window, names, self.recording.clock, ReadCounts())
@@ -261,8 +261,9 @@ class _Intake:
             yield known[kernel], lines[shapes]
 
     def _scope(self, name: str) -> Scope:
-        """Return the scope in a kernel's name, without the parts that are unreliable: MindSpore gives equal cells the
-        scope of the first.
+        """Return the scope in a kernel's name without its unreliable parts.
+
+        MindSpore gives all equal cells the scope of the first one.
         """
         scope = Scope.of(name)
         owner = self.owners.get(name)
@@ -274,12 +275,13 @@ class _Intake:
         return replace(scope, module=owner.module or None, kind=kind, named=owner.named, part=owner.part or scope.part)
 
     def _note(self, window: tables.Window, count: int) -> None:
-        """Note whether a window was written completely. A window without a file is complete if nothing was computed in
-        it.
+        """Note whether a window was written completely.
+
+        A window without a file is complete if nothing was computed in it.
         """
         processes = self.recording.processes
         state = processes.row(by_predicate=pl.col("process") == window.process, named=True)["state"]
-        # a process that continued counts the files of MindSpore, which writes none for a call without kernels
+        # a process that was not killed counted the kernels in MindSpore's files, and a call without kernels has no file
         nothing = not liveness.is_killed(state) and window.drained == 0 and reader.empty(window)
         whole = window.ended and (count > 0 or nothing or not self._computed(window))
         if whole or (count > 0 and reader.written(window)):
@@ -311,7 +313,8 @@ class _Intake:
     def _take(self, executions: pl.DataFrame, between: tuple[int, int], own: bool) -> None:
         """Place and sum up the kernels of one batch."""
         inside = executions.filter(pl.col("start_ns") >= self.within[0], pl.col("start_ns") < self.within[1])
-        # steps that the schedule leaves out may have records, because a profiler of the script requested them
+        # A step that the schedule leaves out may have kernels, because a profiler of the script requested them. They do
+        # not count.
         left_out = self.used.table.filter(pl.col("content") == tables.TIMES_ALONE)
         inside = inside.filter(intervals.locate(inside["start_ns"], left_out).is_null())
         placed = self.hosts.bind(inside, self.scopes, self.texts)
@@ -326,7 +329,7 @@ class _Intake:
             self._measure(placed, between)
 
     def _measure(self, placed: pl.DataFrame, between: tuple[int, int]) -> None:
-        """Cut the steps from one time to another by their states."""
+        """Divide the part of the steps between two times into states."""
         compute, communicate = intervals.clip(self.compute, *between), self.communicate
         if self.decides:
             runs = placed.select(
@@ -340,7 +343,7 @@ class _Intake:
             elsewhere = intervals.subtract(compute, covered)
             computed = runs.filter(~pl.col("exchange")).select(intervals.BOUNDS)
             compute = intervals.union(pl.concat([computed, elsewhere]))
-            # a call that queued a kernel ends with the kernel; a call without a kernel exchanged the data itself
+            # An exchange with a kernel lasts as long as the kernel. A call without a kernel exchanged the data itself.
             direct = self.called.filter(~pl.col("row").is_in(placed["launch"].drop_nulls().implode()))
             exchanged = pl.concat([runs.filter("exchange").select(intervals.BOUNDS), direct.select(intervals.BOUNDS)])
             communicate = intervals.union(pl.concat([exchanged, intervals.subtract(communicate, covered)]))

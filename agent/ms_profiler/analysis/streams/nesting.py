@@ -1,4 +1,4 @@
-"""Nest spans: find depth and parent of each from the times."""
+"""Nest spans: compute the depth and the parent of each span from its times."""
 
 from typing import Final
 
@@ -8,14 +8,15 @@ from ms_profiler.analysis.columns import COLUMNS
 from ms_profiler.store.format import Category
 
 _OPERATORS: Final = (int(Category.OP), int(Category.TRACED))
-#: process numbers below it leave bits for the threads
+#: smaller process numbers leave 32 of 64 bits for the thread and one for the kind of lane
 _PLACED: Final = 2**31
 
 
 def nest(spans: pl.DataFrame) -> pl.DataFrame:
-    """Sort spans by thread and start, longest first, and add `depth` and `parent`, see `Columns.nest`. Operators nest
-    only in each other, because operators that the framework's tracer reports for a thread may overlap with its other
-    spans.
+    """Sort spans by thread and start, longest first, and add `depth` and `parent`, see `Columns.nest`.
+
+    Operators nest only in operators, because the operators that the framework's tracer reports for a thread may overlap
+    with the thread's other spans.
 
     Args:
         spans: `process`, `thread`, `category`, `start_ns`, `end_ns` and further columns, which stay.
@@ -25,7 +26,7 @@ def nest(spans: pl.DataFrame) -> pl.DataFrame:
 
 
 def in_order(spans: pl.DataFrame) -> pl.DataFrame:
-    """Sort spans by process, thread and start, longest first, if they are not.
+    """Sort spans by process, thread and start, longest first, unless they are in this order already.
 
     Args:
         spans: `process`, `thread`, `start_ns`, `end_ns` and further columns, which stay.
@@ -35,7 +36,7 @@ def in_order(spans: pl.DataFrame) -> pl.DataFrame:
 
 
 def lanes(spans: pl.DataFrame) -> pl.Series:
-    """Return the lane of each span as UInt64, `lane`: spans of one lane may nest.
+    """Return the number of each span's lane, UInt64; only spans of the same lane nest.
 
     Args:
         spans: `process`, `thread`, `category`.
@@ -44,12 +45,12 @@ def lanes(spans: pl.DataFrame) -> pl.Series:
 
 
 def threads(spans: pl.DataFrame) -> pl.Series:
-    """Return a number for the thread of each span, as UInt64, by process and thread.
+    """Return one number for the process and the thread of each span, UInt64.
 
     Args:
         spans: `process`, `thread`.
     """
     process = spans["process"]
-    if int(str(process.max() or 0)) >= _PLACED:  # no process of Linux has such a number
+    if int(str(process.max() or 0)) >= _PLACED:  # Linux has no such process numbers
         process = process.rank("dense") - 1
     return process.cast(pl.UInt64) * 2**32 + spans["thread"].cast(pl.UInt64)

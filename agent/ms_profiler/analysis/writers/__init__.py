@@ -1,4 +1,4 @@
-"""One module per artefact; `core` opens, finishes and cleans up."""
+"""One module per file of the result; `core` opens the files, finishes them and removes half-written ones."""
 
 from ms_profiler.analysis.writers import (
     api_statistic,

@@ -1,8 +1,8 @@
-"""api_statistic.csv: number and time of all calls on the host, by level and most time first.
+"""api_statistic.csv: number and time of all calls on the host, by level; within a level, the most time comes first.
 
-Columns are those of MindSpore's public profiler documents. `Level` is the kind of a call. Times are microseconds;
-`Variance` is that of all calls, in square microseconds: (n * sum of squares - square of the sum) / n^2. Calls of a
-device's driver are included; results of other tools have these only.
+Columns are those of MindSpore's public profiler documents. `Level` is the kind of a call. Times are microseconds.
+`Variance` is the variance of all calls, in square microseconds: (n * sum of squares - square of the sum) / n^2. Calls
+of a device's driver are included. For another tool's result with such calls, the file has only these.
 """
 
 import os
@@ -28,7 +28,7 @@ _LEVELS: Final = {
 
 
 def path(measures: Measures) -> str:
-    """Return the path of the file."""
+    """Return the path of the file, relative to the result directory."""
     return os.path.join(layout.OUTPUT, layout.API_STATISTIC)
 
 

@@ -1,8 +1,9 @@
 """communication_analyzer.db: exchanges with other ranks, and the steps, as tables.
 
-It is written beside the database of the run; msprof-analyze reads neither exchanges nor steps there. The rows are those
-of `communication.json`, `communication_matrix.json` and `step_trace_time.csv`, without their sums. Groups are
-identified by the number that other tools compute from their names. torch_npu calls the file analysis.db.
+It is written beside the database of the run, because msprof-analyze reads neither exchanges nor steps from that
+database. The rows are those of `communication.json`, `communication_matrix.json` and `step_trace_time.csv`, without the
+sums of these files. A group is identified by the number that other tools compute from its name. torch_npu calls the
+file analysis.db.
 """
 
 import os
@@ -35,7 +36,7 @@ _LINK: Final = ("Transit Size(MB)", "Transit Time(ms)", "Bandwidth(GB/s)")
 
 
 def path(measures: Measures) -> str:
-    """Return the path of the file."""
+    """Return the path of the file, relative to the result directory."""
     name = layout.TORCH_COMMUNICATION_DB if database.of_torch(measures) else layout.COMMUNICATION_DB
     return os.path.join(layout.OUTPUT, name)
 
@@ -91,13 +92,13 @@ def _bandwidths(content: dict[str, Any]) -> Iterator[tuple[Any, ...]]:
             common = name, group, transport, *(link[key] for key in _LINK), link["Large Packet Ratio"]
             if not link["Transit Size(MB)"]:
                 continue
-            # operations without sizes are sums of others
+            # a link without a size distribution adds up other links
             for size, (count, milliseconds) in (link["Size Distribution"] or {"0": (0, 0)}).items():
                 yield *common, float(size), count, milliseconds, step, kind
 
 
 def _links(measures: Measures) -> Iterator[tuple[Any, ...]]:
-    """Yield the bytes of each exchange over each link, in the form of CANN's own file."""
+    """Yield the bytes of each exchange over each link, in the columns of CANN's own database."""
     for call, pair, link in communication_matrix.by_link(measures):
         name, _, group = call["name"].partition("@")
         source, _, target = pair.partition("-")

@@ -1,8 +1,9 @@
 """communication.json: every exchange with other ranks whose bytes are known, by step.
 
-Keys are those of MindSpore's public profiler documents. Our own recordings do not distinguish the part of a call that
-waited for other ranks, so the whole call counts as transit. Bytes between processors go through sockets. The links of
-devices have 0 bytes, because other tools add all links up. `metrics.transfers` measures results of other tools.
+Keys are those of MindSpore's public profiler documents. ms-profiler's own recordings do not distinguish the part of a
+call that waited for other ranks, so the whole call counts as transit. Bytes between processors go through sockets. The
+links of devices then have 0 bytes, because other tools add all links up. For results of other tools,
+`metrics.transfers` measures the links.
 """
 
 import json
@@ -15,39 +16,39 @@ from ms_profiler.analysis.metrics import group_numbers, transfers
 from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.store import layout
 
-#: how bytes get from one processor to another
+#: name of the link by which bytes get from one processor to another
 TRANSPORT: Final = "TCP"
-#: the entry that adds up the others
+#: name of the entry that adds up the other entries
 TOTAL: Final = "Total Op Info"
-#: the two parts of an entry
+#: names of the two parts of an entry
 TIME: Final = "Communication Time Info"
 BANDWIDTH: Final = "Communication Bandwidth Info"
 P2P: Final = "p2p"
 COLLECTIVE: Final = "collective"
 
 _LINKS: Final = ("RDMA", "HCCS", "PCIE", "SDMA", "SIO")
-#: adds up the links between the chips of a host
+#: link that adds up the links between the chips of a host
 _SUM: Final = "SDMA"
 _SUMMANDS: Final = ("HCCS", "PCIE", "SIO")
 _POINT_TO_POINT: Final = ("send", "receive", "recv")
-#: size in bytes to count and nanoseconds, by link
+#: link -> size of packets in bytes -> their number and their time in nanoseconds
 _Packets = dict[str, dict[int, tuple[int, int]]]
 
 
 def path(measures: Measures) -> str:
-    """Return the path of the file."""
+    """Return the path of the file, relative to the result directory."""
     return os.path.join(layout.OUTPUT, layout.COMMUNICATION)
 
 
 def applies(measures: Measures) -> bool:
-    """Return whether there was such an exchange in a step."""
+    """Return whether there was an exchange with known bytes in a step."""
     device = measures.recording.device if measures.recording.foreign else None
     return not measures.calls.is_empty() and (device is None or not transfers.known(device.transfers).is_empty())
 
 
 def write(measures: Measures, stream: BinaryIO) -> None:
     """Write the file."""
-    stream.write(json.dumps(content(measures), indent=4 if measures.asked.pretty else None).encode() + b"\n")
+    stream.write(json.dumps(content(measures), indent=4 if measures.request.pretty else None).encode() + b"\n")
 
 
 def content(measures: Measures) -> dict[str, Any]:
@@ -65,13 +66,13 @@ def content(measures: Measures) -> dict[str, Any]:
 
 
 def by_call(measures: Measures) -> Iterator[dict[str, Any]]:
-    """Yield the calls: `step` and `name` as the files have them, `kind`, `operation`, `group`, times and sizes."""
+    """Yield the exchanges: `step` and `name` as in the files, `kind`, `operation`, `group`, times and sizes."""
     numbers = measures.steps.table["number"]
     ours = not measures.recording.foreign
     for row in measures.calls.iter_rows(named=True):
         operation, group = row["operation"], row["group"]
         exchange = any(word in operation.lower() for word in _POINT_TO_POINT)
-        # the number of a group in names has three digits, and is the same on all ranks
+        # the number of a group in names has three digits, and all ranks compute the same one
         name = f"hcom_{operation[:1].lower()}{operation[1:]}__{zlib.crc32(group.encode()) % 1000:03d}_{row['number']}_1"
         yield {
             "step": f"step{numbers[row['step']]}",
@@ -83,21 +84,22 @@ def by_call(measures: Measures) -> Iterator[dict[str, Any]]:
             "end_ns": row["end_ns"],
             "ms": (row["end_ns"] - row["start_ns"]) / 1e6,
             "mb": row["bytes"] / 1e6,
+            "peer": row["peer"],
         }
 
 
 def added(numbers: Iterable[float]) -> float:
-    """Return the sum of megabytes or milliseconds: exact, since bytes and nanoseconds are millionths of them."""
+    """Return the sum of megabytes or milliseconds. It is exact: bytes and nanoseconds are millionths of these units."""
     return round(sum(numbers), 6)
 
 
 def bandwidth(megabytes: float, milliseconds: float) -> float:
-    """Return gigabytes a second, 0 for no time."""
+    """Return the bandwidth in gigabytes a second; 0 if the time is 0."""
     return round(megabytes / milliseconds, 4) if milliseconds else 0.0
 
 
 def _of_calls(measures: Measures) -> Iterator[tuple[dict[str, Any], dict[str, float], _Packets]]:
-    """Yield each call of our own with its times and packets."""
+    """Yield each call of ms-profiler's own recording with its times and packets."""
     for call in by_call(measures):
         length = call["end_ns"] - call["start_ns"]
         packets = {**{link: {} for link in _LINKS}, TRANSPORT: {round(call["mb"] * 1e6): (1, length)}}
@@ -123,7 +125,7 @@ def _of_device(measures: Measures) -> Iterator[tuple[dict[str, Any], dict[str, f
 
 
 def _times(elapse: float, transit: float, wait: float, synchronization: float) -> dict[str, float]:
-    """Return the times of an entry: milliseconds, and the ratios of waiting to waiting and transit together."""
+    """Return the times of an entry, in milliseconds, and the ratios wait / (wait + transit)."""
     return {
         "Elapse Time(ms)": elapse,
         "Transit Time(ms)": transit,
@@ -163,7 +165,7 @@ def _link(sizes: dict[int, tuple[int, int]]) -> dict[str, Any]:
 
 
 def _add_total(kind: dict[str, Any]) -> None:
-    """Add the sum of all entries, if there is any."""
+    """Add the entry `TOTAL`, the sum of all entries of a kind, if there is any entry."""
     if not kind:
         return
     times = [entry[TIME] for entry in kind.values()]

@@ -1,8 +1,10 @@
 """communication_matrix.json: bytes between ranks by kind of exchange and step.
 
 Keys are those of MindSpore's public profiler documents. For the exchanges of one operation in one group, the file has
-for each link the exchange with the most bandwidth, the middle one, the three with the least, and the sum. On a
-processor, the ranks that a call reached are unknown, so the only link is that of this rank with itself.
+for each link the exchange with the most bandwidth, the exchange in the middle, the three exchanges with the least, and
+the sum. A message counts for the link from its sender to its receiver, in the file of the sender. The links of other
+calls on a processor are unknown, so their bytes count for the link of this rank with itself. Each call has such a link,
+because readers learn from it which rank of the job a rank of the group is.
 """
 
 import json
@@ -16,14 +18,15 @@ from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.analysis.writers import communication_json
 from ms_profiler.store import layout
 
-#: bytes and time of an exchange over a link
+#: link -> bytes and time of each exchange over it
 _Links = dict[str, list[dict[str, Any]]]
-#: names of operations of a rank with itself
+#: transport of the link of a rank with itself
 _LOCAL: Final = transfers.LOCAL
+_SEND: Final = "Send"
 
 
 def path(measures: Measures) -> str:
-    """Return the path of the file."""
+    """Return the path of the file, relative to the result directory."""
     return os.path.join(layout.OUTPUT, layout.COMMUNICATION_MATRIX)
 
 
@@ -34,7 +37,7 @@ def applies(measures: Measures) -> bool:
 
 def write(measures: Measures, stream: BinaryIO) -> None:
     """Write the file."""
-    stream.write(json.dumps(content(measures), indent=4 if measures.asked.pretty else None).encode() + b"\n")
+    stream.write(json.dumps(content(measures), indent=4 if measures.request.pretty else None).encode() + b"\n")
 
 
 def content(measures: Measures) -> dict[str, Any]:
@@ -49,7 +52,7 @@ def content(measures: Measures) -> dict[str, Any]:
 
 
 def by_link(measures: Measures) -> Iterator[tuple[dict[str, Any], str, dict[str, Any]]]:
-    """Yield each exchange of `communication.by_call` with each of its links: `FROM-TO`, bytes and time."""
+    """Yield each exchange of `communication_json.by_call` with each of its links: `FROM-TO`, bytes and time."""
     recording = measures.recording
     if recording.foreign and recording.device is not None:
         links: dict[tuple[str, int], list[tuple[Any, ...]]] = {}
@@ -64,14 +67,19 @@ def by_link(measures: Measures) -> Iterator[tuple[dict[str, Any], str, dict[str,
         members = groups.get(call["group"], [])
         # readers count ranks within the group
         place = members.index(recording.info.rank) if recording.info.rank in members else recording.info.rank
-        yield call, f"{place}-{place}", _moved(_LOCAL, call["mb"], call["ms"])
+        told = call["peer"] in members and call["kind"] == communication_json.P2P
+        moved = (0.0, 0.0) if told else (call["mb"], call["ms"])
+        yield call, f"{place}-{place}", _moved(_LOCAL, *moved)
+        if told and call["operation"] == _SEND:
+            ends = f"{place}-{members.index(call['peer'])}"
+            yield call, ends, _moved(communication_json.TRANSPORT, call["mb"], call["ms"])
 
 
 def _chosen(calls: dict[tuple[str, str], _Links]) -> dict[str, Any]:
     found: dict[str, dict[str, Any]] = {}
     for (operation, group), links in calls.items():
         for link, alike in links.items():
-            # exchanges are sorted by time, which decides between equal bandwidths
+            # of exchanges with equal bandwidths, the earlier one comes first, because they are in the order of time
             ranked = sorted(alike, key=lambda moved: -moved["Bandwidth(GB/s)"])
             chosen = {
                 "top1": ranked[0],

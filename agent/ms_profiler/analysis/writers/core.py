@@ -1,4 +1,4 @@
-"""Open files of the result, replace them atomically, and clean up; shared by all writers."""
+"""Open files of the result, replace them atomically, and remove half-written ones; all writers use this module."""
 
 import gzip
 import io
@@ -25,11 +25,11 @@ PACKED: Final = ".gz"
 _REMEDY: Final = (
     "Is there space left, and may you write there? `ms-profiler analyse DIR --output DIR` writes elsewhere."
 )
-#: texts of system errors in Polars' `ComputeError`
+#: text in Polars' `ComputeError` that marks an error of the system
 _OF_SYSTEM: Final = "(os error "
 #: bytes of a page of a database
 _PAGE: Final = 4096
-#: an unfinished database has no final name and no reader, so it needs no journal
+#: settings of an unfinished database: it has no final name and no reader, so it needs no journal
 _PRAGMAS: Final = (
     f"page_size = {_PAGE}",
     "journal_mode = OFF",
@@ -40,7 +40,7 @@ _PRAGMAS: Final = (
 
 
 class Artefact(Protocol):
-    """The interface of a file that an analysis writes; a module implements it."""
+    """The interface of a file that an analysis writes. A module or an object implements it."""
 
     def path(self, measures: Measures) -> str:
         """Return the path of the file, relative to the result directory."""
@@ -50,14 +50,14 @@ class Artefact(Protocol):
 
 
 class Writer(Artefact, Protocol):
-    """One file, written in one go."""
+    """A file that is written in one go."""
 
     def write(self, measures: Measures, stream: BinaryIO) -> None:
         """Write the content; the same measures give the same bytes."""
 
 
 class SectionWriter(Artefact, Protocol):
-    """A file that is written section by section, or a file for each section."""
+    """A file that is written section by section, or several files, one for each section."""
 
     def part(self, measures: Measures, number: int) -> str:
         """Return the path of the file for a section; the first section goes to `path`."""
@@ -68,7 +68,7 @@ class SectionWriter(Artefact, Protocol):
 
 @runtime_checkable
 class Database(Artefact, Protocol):
-    """One SQLite database."""
+    """A file that is an SQLite database."""
 
     def fill(self, measures: Measures, connection: sqlite3.Connection) -> None:
         """Make all tables, inside one transaction; the same measures give the same bytes."""
@@ -81,7 +81,7 @@ def refuse_links(target: str) -> None:
         target: the result directory.
 
     Raises:
-        StoreError: one of them is.
+        StoreError: there is such a link.
     """
     result = target.rstrip(os.sep)
     for folder in (result, layout.output_dir(result), os.path.join(result, layout.TABLES)):
@@ -93,18 +93,18 @@ def refuse_links(target: str) -> None:
 
 
 def write(writer: Writer | Database, measures: Measures) -> str | None:
-    """Write one artefact, or remove an older one that no longer applies, and return its path if there is one.
+    """Write one file, and return its path. If the file does not apply, remove an older one, and return None.
 
     Args:
         writer: the writer.
         measures: the measures of the run.
 
     Raises:
-        MsProfilerError: it cannot be written.
+        MsProfilerError: the file cannot be written.
         StoreError: a symbolic link is in the way.
     """
     path = os.path.join(measures.target, writer.path(measures))
-    with _telling(path):
+    with _naming(path):
         if not _ready(writer, measures, path):
             return None
         try:
@@ -125,19 +125,19 @@ def write(writer: Writer | Database, measures: Measures) -> str | None:
 def write_sections(
     writers: Sequence[SectionWriter], measures: Measures, progress: Progress | None = None, room: Room | None = None
 ) -> list[str]:
-    """Write artefacts section by section, and return the paths of their files.
+    """Write files section by section, and return their paths.
 
     Each section is read once for all writers, and all their files are replaced together.
 
     Args:
         writers: the writers.
         measures: the measures of the run.
-        progress: called after each section.
-        room: bytes that they may take together; by default those of the analysis.
+        progress: receives the progress after each section.
+        room: the bytes that the files may take together; by default the room of the analysis.
 
     Raises:
-        FullError: they would take more; no file is replaced.
-        MsProfilerError: one cannot be written.
+        FullError: the files would take more bytes; no file is replaced.
+        MsProfilerError: a file cannot be written.
         StoreError: a symbolic link is in the way.
     """
     progress = progress or Progress(measures.target, None)
@@ -145,7 +145,7 @@ def write_sections(
     wanted = []
     for writer in writers:
         path = os.path.join(measures.target, writer.path(measures))
-        with _telling(path):
+        with _naming(path):
             if _ready(writer, measures, path):
                 wanted.append(writer)
     streams: dict[str, BinaryIO] = {}
@@ -153,9 +153,9 @@ def write_sections(
 
         def add(writer: SectionWriter, section: Section) -> None:
             path = os.path.join(measures.target, writer.part(measures, section.number))
-            with _telling(path):
+            with _naming(path):
                 if path not in streams:
-                    files.enter_context(_telling(path))  # closing a file writes the rest of its buffer
+                    files.enter_context(_naming(path))  # closing a file writes the rest of its buffer
                     stream = files.enter_context(replaced(path, room))
                     streams[path] = files.enter_context(_packing(stream)) if path.endswith(PACKED) else stream
                 writer.write(measures, section, streams[path])
@@ -169,26 +169,24 @@ def write_sections(
 
 
 def tidy(writers: Sequence[SectionWriter], measures: Measures, written: Sequence[str]) -> None:
-    """Remove left-over files of an earlier analysis: of further sections, and of the form with or without gzip that is
-    no longer used.
+    """Remove files that an earlier analysis left: files of further sections, and packed or unpacked files if the other
+    form is written now.
 
     Args:
         writers: the writers of sections.
         measures: the measures of the run.
-        written: paths of current files.
+        written: the paths of the files that this analysis wrote.
     """
     parts = {writer.part(measures, number).removesuffix(PACKED) for writer in writers for number in range(COUNT)}
     paths = [os.path.join(measures.target, part + form) for part in parts for form in ("", PACKED)]
     for path in paths:
         if path not in written and os.path.lexists(path):
-            with _telling(path):
+            with _naming(path):
                 os.unlink(path)
 
 
 def _ready(artefact: Artefact, measures: Measures, path: str) -> bool:
-    """Make the folder of an artefact, or remove an older file that no longer applies; return whether the artefact
-    applies.
-    """
+    """Return whether a file applies. If so, make its folder; otherwise remove an older file."""
     refuse_links(measures.target)
     if not artefact.applies(measures):
         if os.path.lexists(path):
@@ -200,13 +198,13 @@ def _ready(artefact: Artefact, measures: Measures, path: str) -> bool:
 
 def _packing(stream: BinaryIO) -> AbstractContextManager[BinaryIO]:
     """Return a stream that packs bytes with gzip; the same bytes always give the same file."""
-    # level 1: 59 MB of a timeline become 5.4 MB in 0.54 s, with the usual level 4.4 MB in 0.84 s
+    # level 1: 59 MB of a timeline become 5.4 MB in 0.54 s; with the usual level they become 4.4 MB in 0.84 s
     return cast(AbstractContextManager[BinaryIO], gzip.GzipFile("", "wb", 1, stream, mtime=0))
 
 
 @contextmanager
-def _telling(path: str) -> Iterator[None]:
-    """Turn errors of the system into ours, which name the file."""
+def _naming(path: str) -> Iterator[None]:
+    """Raise errors of the system as `MsProfilerError` that names the file."""
     try:
         yield
     except FullError:
@@ -223,10 +221,10 @@ def _telling(path: str) -> Iterator[None]:
 
 @contextmanager
 def replaced(path: str, room: Room | None = None) -> Iterator[BinaryIO]:
-    """Open a file beside `path` that replaces it at the end of the block, and is removed when the block raises.
+    """Open a file beside `path`. It replaces `path` at the end of the block, and is removed if the block raises.
 
     Raises:
-        FullError: it would take more bytes than are left.
+        FullError: the file would take more bytes than are left.
     """
     with _beside(path) as (_, descriptor):
         room = room or Room()
@@ -242,11 +240,11 @@ def replaced(path: str, room: Room | None = None) -> Iterator[BinaryIO]:
 
 @contextmanager
 def database(path: str, room: Room) -> Iterator[sqlite3.Connection]:
-    """Open a database beside `path`, in a transaction; otherwise as `replaced` does."""
+    """Open a database beside `path`, with an open transaction. It replaces `path` as in `replaced`."""
     with _beside(path) as (temporary, descriptor):
         os.close(descriptor)
         most = None if room.left is None else max(room.left // _PAGE, 1)
-        # without an isolation level the module begins and ends no transaction of its own
+        # with isolation level None, Python's module begins and ends no transactions
         connection = sqlite3.connect(temporary, isolation_level=None)
         try:
             for pragma in _PRAGMAS:
@@ -258,7 +256,7 @@ def database(path: str, room: Room) -> Iterator[sqlite3.Connection]:
             connection.execute("COMMIT")
             room.take(os.stat(temporary).st_size)
         except sqlite3.OperationalError as error:
-            # the message is that of a full disk
+            # SQLite reports a reached `max_page_count` as a full disk: only the number of pages tells them apart
             if most is not None and connection.execute("PRAGMA page_count").fetchone()[0] >= most:
                 raise FullError from error
             raise

@@ -1,7 +1,7 @@
-"""Write tables as CSV: those of many rows as lines, those of few rows by Polars.
+"""Write tables as CSV: tables of many rows as lines, tables of few rows by Polars.
 
-A spreadsheet runs a cell that begins like a formula, even if a stranger chose the name in it. Such a text gets an
-apostrophe in front, which spreadsheets do not show (OWASP, "CSV Injection").
+A spreadsheet runs a cell that begins like a formula, even if a stranger chose the text. Such a text gets an apostrophe
+in front, which spreadsheets do not show (OWASP, "CSV Injection").
 """
 
 import re
@@ -13,16 +13,16 @@ import polars as pl
 from ms_profiler.analysis.columns import COLUMNS, Choice, Part, Texts
 from ms_profiler.analysis.writers import numbers
 
-#: characters that make quotes necessary
+#: characters that make quotes around a cell necessary
 _SPECIAL: Final = frozenset(',"\r\n')
-#: begin of a formula, and a number, which may begin the same way
+#: begin of a formula; and a number, which may begin in the same way but is no formula
 _FORMULA: Final = r"^[=+\-@\t\r]"
 _NUMBER: Final = r"^[-+]?[0-9.]+([eE][-+]?[0-9]+)?\s*$"
 _TEXT: Final = "'"
 
 
 class Cells:
-    """Texts as cells of a table, in quotes where they have to be."""
+    """Texts as cells of a table, in quotes where CSV needs them."""
 
     def __init__(self, texts: pl.Series) -> None:
         """Prepare the texts; null becomes N/A."""
@@ -40,7 +40,7 @@ def write(stream: BinaryIO, count: int, columns: Mapping[str, Sequence[Part]]) -
     Args:
         stream: the stream to write to.
         count: number of rows.
-        columns: the parts of a cell, by column.
+        columns: name of a column -> the parts of its cells.
     """
     parts = [part for cell in columns.values() for part in (*cell, ",")]
     COLUMNS.write_rows(stream, count, [*parts[:-1], "\n"])

@@ -1,9 +1,9 @@
 """ascend_{framework}_profiler_{rank}.db: the run as a database, for the recipes of msprof-analyze.
 
 It is written if `export_type` has "db", unless the source is a database itself. Its tables are those of
-`database_schema`. Tables that readers join exist even without rows. It has the steps whose content is known. Exchanges
-are in COMMUNICATION_OP only, and not among the kernels. Kernels of a GPU are tasks of the type GPU. META_DATA has the
-schema's version, the members of each group of ranks, and a key of ours.
+`database_schema`. Tables that readers join exist even without rows. The steps are those whose content is known.
+Exchanges are only in COMMUNICATION_OP, and not among the kernels. Kernels of a GPU are tasks of the type GPU. META_DATA
+has the schema's version, the members of each group of ranks, and the key `ms_profiler`.
 """
 
 import json
@@ -25,7 +25,7 @@ _VERSION = ("1", "0", "0")
 
 
 def path(measures: Measures) -> str:
-    """Return the path of the file."""
+    """Return the path of the file, relative to the result directory."""
     return os.path.join(layout.OUTPUT, layout.database(measures.recording.info.rank, torch=of_torch(measures)))
 
 
@@ -41,12 +41,12 @@ def applies(measures: Measures) -> bool:
 
 
 def refused(measures: Measures) -> str:
-    """Return a clause that says why a run can have no database; empty where it can."""
+    """Return a clause that says why a run cannot have a database; empty if it can have one."""
     device = measures.recording.device
     if device is None:
         return ""
     if device.form not in (Form.MINDSPORE, Form.TORCH_NPU, Form.CUPTI, Form.MSPTI, Form.ACLPROF):
-        return "it is made of our own recordings and of results of Ascend's profilers"
+        return "only ms-profiler's own recordings and results of Ascend's profilers can have one"
     return "it has one already" if any(name.endswith(".db") for name in device.files) else ""
 
 
@@ -66,7 +66,7 @@ def left_out(measures: Measures) -> str:
 
 
 def fill(measures: Measures, connection: sqlite3.Connection) -> None:
-    """Make the tables."""
+    """Make all tables of the database."""
     content = database_rows.rows(measures)
     texts = _Texts()
     levels = dict(schema.API_TYPES)
@@ -93,7 +93,7 @@ def fill(measures: Measures, connection: sqlite3.Connection) -> None:
     if memory_record.applies(measures):
         tables.append((schema.MEMORY_RECORD, _memory(measures)))
     if host := measures.recording.info.host:
-        # a number that is the same for all ranks of a host
+        # hostUid is the same for all ranks of a host
         tables.append((schema.HOST_INFO, _one(hostUid=str(zlib.crc32(host.encode())), hostName=host)))
     for table, rows in tables:
         table.create(connection, texts.numbered(table, rows))
@@ -105,7 +105,7 @@ def fill(measures: Measures, connection: sqlite3.Connection) -> None:
 
 
 class _Texts:
-    """Gives texts their numbers, in the order in which they come."""
+    """Gives each text a number, in the order in which the texts come."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
@@ -123,7 +123,7 @@ class _Texts:
         )
 
     def table(self) -> pl.DataFrame:
-        """Return STRING_IDS."""
+        """Return the rows of STRING_IDS."""
         rows = [(number, text) for text, number in self._numbers.items()]
         return pl.DataFrame(rows, schema={"id": pl.Int64, "value": pl.String}, orient="row")
 
@@ -175,8 +175,8 @@ def _metadata(measures: Measures) -> pl.DataFrame:
         "SCHEMA_VERSION": ".".join(_VERSION),
     }
     if not measures.recording.foreign:
-        told = {**metadata.parallel(measures), **info.metadata}
-        content |= {name: value if isinstance(value, str) else json.dumps(value) for name, value in told.items()}
+        facts = {**metadata.parallel(measures), **info.metadata}
+        content |= {name: value if isinstance(value, str) else json.dumps(value) for name, value in facts.items()}
         content["ms_profiler"] = json.dumps({"version": info.product_version})
     rows = list(content.items())
     return pl.DataFrame(rows, schema={"name": pl.String, "value": pl.String}, orient="row")

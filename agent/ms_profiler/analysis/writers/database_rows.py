@@ -21,7 +21,7 @@ from ms_profiler.analysis.writers.database_schema import (
 from ms_profiler.analysis.writers.numbers import NOTHING
 from ms_profiler.store.format import Category
 
-#: columns for our own kernels and for tasks of devices
+#: columns of tasks: kernels of the kernel stream, tasks of devices, or operators
 _TASK = pl.Schema(
     {
         "start_ns": pl.Int64,
@@ -35,7 +35,7 @@ _TASK = pl.Schema(
         "exchange": pl.Boolean,
         "process": pl.UInt32,
         "call": pl.UInt32,  # row of the framework's call that launched it
-        "driver": pl.UInt32,  # row of the driver's call that did
+        "driver": pl.UInt32,  # row of the driver's call that launched it
     }
 )
 _CALL = ["process", "thread", "start_ns", "end_ns", "name"]
@@ -43,7 +43,7 @@ _CALL = ["process", "thread", "start_ns", "end_ns", "name"]
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows of a run; texts have no numbers yet.
+    """The rows of a run, with texts that are not yet replaced by numbers of STRING_IDS.
 
     Attributes:
         calls: the calls of the framework, as PYTORCH_API has them.
@@ -67,8 +67,8 @@ class Rows:
 def rows(measures: Measures) -> Rows:
     """Return the rows of a run.
 
-    A task is connected with the call of the driver that launched it, and by CONNECTION_IDS with the call of the
-    framework.
+    A task is connected with the driver's call that launched it, and through CONNECTION_IDS with the framework's call
+    that launched it.
 
     Args:
         measures: the measures of the run.
@@ -147,7 +147,7 @@ def _described(tasks: pl.DataFrame) -> pl.DataFrame:
         pl.lit(0).alias("blockDim"),
         pl.lit(0).alias("mixBlockDim"),
         pl.col("core").alias("taskType"),
-        # without its type a kernel goes by its name, as in `op_statistic.csv`
+        # a kernel without a type has its name here, as in `op_statistic.csv`
         pl.coalesce("type", "name").alias("opType"),
         quoted.alias("inputShapes"),
         *(pl.lit(NOTHING).alias(name) for name in unknown),
@@ -155,7 +155,7 @@ def _described(tasks: pl.DataFrame) -> pl.DataFrame:
 
 
 def _parts(measures: Measures, exchanges: pl.DataFrame, first: int) -> pl.DataFrame:
-    """Return the parts of the exchanges, as tasks that are numbered from `first` on."""
+    """Return the parts of the exchanges as tasks. Their numbers begin at `first`."""
     device = measures.recording.device
     transfers = pl.DataFrame(schema=TRANSFERS) if device is None else device.transfers
     known = exchanges.select(
@@ -189,7 +189,7 @@ def _of_exchanges(parts: pl.DataFrame) -> pl.DataFrame:
 
 
 def _calls(measures: Measures) -> pl.DataFrame:
-    """Return the spans of the host with their texts, threads and rows; the driver's calls are in CANN_API."""
+    """Return the spans of the host with their texts, threads and rows. Calls of the driver are not among them."""
     recording = measures.recording
     chosen = recording.spans.with_row_index("row")
     if measures.chosen is not None:
@@ -208,8 +208,8 @@ def _calls(measures: Measures) -> pl.DataFrame:
 def _of_device(measures: Measures, calls: pl.DataFrame, driver: pl.DataFrame) -> pl.DataFrame:
     """Return the tasks of a device.
 
-    If several calls begin when a task was launched, the innermost one launched it. Our own tracing records the
-    launching call.
+    If several calls begin when a task was launched, the innermost one launched it. A recording of ms-profiler's own
+    device tracing has the launching call of each task.
     """
     assert measures.recording.device is not None
     numbered = driver.with_row_index("driver").select(pl.col("start_ns").alias("driver_ns"), "driver")
@@ -232,7 +232,7 @@ def _of_device(measures: Measures, calls: pl.DataFrame, driver: pl.DataFrame) ->
 
 
 def _of_kernels(measures: Measures) -> pl.DataFrame:
-    """Return the kernels of our own stream."""
+    """Return the kernels of the kernel stream."""
     stream = measures.stream
     table = stream.table
     return table.select(
@@ -252,7 +252,7 @@ def _of_kernels(measures: Measures) -> pl.DataFrame:
 
 
 def _of_operators(measures: Measures, calls: pl.DataFrame) -> pl.DataFrame:
-    """Return the innermost operators where these compute in their call: each is its own launch."""
+    """Return the innermost operators as tasks, where operators compute in their call. Each is its own launch."""
     known = calls.select(*_CALL, pl.col("row").alias("call")).unique(_CALL, keep="last")
     inner = measures.host_operators.filter("inner").join(known, on=_CALL, how="left", maintain_order="left")
     name = pl.lit(measures.recording.names).gather(pl.col("name"))
@@ -273,7 +273,7 @@ def _of_operators(measures: Measures, calls: pl.DataFrame) -> pl.DataFrame:
 
 
 def _exchanges(measures: Measures, ran: pl.DataFrame) -> pl.DataFrame:
-    """Return the exchanges, with the names of `communication.json` where it has them."""
+    """Return the exchanges, with the names of `communication.json` for the exchanges in that file."""
     found = ran.select("start_ns", "end_ns", "name", pl.coalesce("type", "name").alias("type"), "group", "connectionId")
     if not measures.recording.foreign:
         named = pl.DataFrame(

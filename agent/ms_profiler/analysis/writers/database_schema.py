@@ -1,9 +1,9 @@
 """The tables of a database of results: names, columns and SQL types as Ascend's profilers write them.
 
 Source: databases of torch_npu on NPUs, and the statements by which msprof-analyze 26.2 reads them. Times are
-nanoseconds since the epoch, sizes bytes. A column of the kind `TEXT_ID` holds a number into STRING_IDS; numbers of
-threads are the process's in the upper 32 bits and the operating system's own below. Unknown values are NULL, or the
-text N/A where a reader joins STRING_IDS.
+nanoseconds since the epoch, sizes bytes. A column of the kind `TEXT_ID` holds a number into STRING_IDS. The number of a
+thread has the pid in its upper 32 bits, and the thread's native id in its lower 32 bits. Unknown values are NULL, or
+the text N/A where a reader joins STRING_IDS.
 """
 
 import sqlite3
@@ -12,7 +12,7 @@ from typing import Final
 
 import polars as pl
 
-#: columns that hold texts, until they are written
+#: kind of columns that hold texts until they are written, and then numbers of STRING_IDS
 TEXT_ID: Final = "INTEGER /* STRING_IDS.id */"
 _KEY: Final = "INTEGER PRIMARY KEY"
 _NUMBER: Final = "NUMERIC"
@@ -20,12 +20,12 @@ _NUMBER: Final = "NUMERIC"
 
 @dataclass(frozen=True)
 class Table:
-    """One table.
+    """One table of the database.
 
     Attributes:
         name: the name that readers know.
-        columns: SQL type by name, in the order of the tools that read `SELECT *`.
-        index: columns by which readers join it.
+        columns: name -> SQL type, in the order that the tools expect that read `SELECT *`.
+        index: columns by which readers join the table.
     """
 
     name: str
@@ -57,19 +57,19 @@ def _texts(*names: str) -> dict[str, str]:
     return dict.fromkeys(names, TEXT_ID)
 
 
-#: one per task of the device that computed or was part of an exchange, or per kernel on the processor
+#: a row for each task of the device that computed or was part of an exchange, or for each kernel on the processor
 TASK: Final = Table(
     "TASK",
     {
         **_integers("startNs", "endNs", "deviceId"),
-        "connectionId": "INTEGER",  # the call that launched it, in CANN_API; by CONNECTION_IDS, the framework's call
+        "connectionId": "INTEGER",  # of the driver's call in CANN_API; CONNECTION_IDS joins it to the framework's call
         **_integers("globalTaskId", "globalPid"),
         "taskType": TEXT_ID,
         **_integers("contextId", "streamId", "taskId", "modelId"),
     },
     ("startNs", "globalTaskId"),
 )
-#: one per task that computed
+#: a row for each task that computed
 COMPUTE_TASK_INFO: Final = Table(
     "COMPUTE_TASK_INFO",
     {
@@ -80,7 +80,7 @@ COMPUTE_TASK_INFO: Final = Table(
         **_texts("outputFormats", "outputDataTypes", "outputShapes", "attrInfo"),
     },
 )
-#: one per exchange with other ranks
+#: a row for each exchange with other ranks
 COMMUNICATION_OP: Final = Table(
     "COMMUNICATION_OP",
     {
@@ -94,29 +94,29 @@ COMMUNICATION_OP: Final = Table(
         "opType": TEXT_ID,
     },
 )
-#: one per part of an exchange
+#: a row for each part of an exchange
 COMMUNICATION_TASK_INFO: Final = Table(
     "COMMUNICATION_TASK_INFO",
     {
-        "name": TEXT_ID,  # of the exchange
+        "name": TEXT_ID,  # name of the exchange
         "globalTaskId": "INTEGER",
         "taskType": TEXT_ID,
         "planeId": "INTEGER",
         "groupName": TEXT_ID,
         **_integers("notifyId", "rdmaType", "srcRank", "dstRank", "transportType", "size", "dataType", "linkType"),
-        "opId": "INTEGER",  # of COMMUNICATION_OP
+        "opId": "INTEGER",  # of the exchange, in COMMUNICATION_OP
     },
     ("globalTaskId",),
 )
-#: one row per recorded step
+#: a row for each recorded step
 STEP_TIME: Final = Table("STEP_TIME", _integers("id", "startNs", "endNs"))
-#: one per call of the framework on the host
+#: a row for each call of the framework on the host
 PYTORCH_API: Final = Table(
     "PYTORCH_API",
     {
         "startNs": "TEXT",
         "endNs": "TEXT",
-        **_integers("globalTid", "connectionId"),  # of CONNECTION_IDS
+        **_integers("globalTid", "connectionId"),  # connectionId: the id in CONNECTION_IDS
         "name": TEXT_ID,
         **_integers("sequenceNumber", "fwdThreadId"),
         **_texts("inputDtypes", "inputShapes"),
@@ -126,12 +126,12 @@ PYTORCH_API: Final = Table(
 )
 #: connection of a framework's call -> connections of its tasks
 CONNECTION_IDS: Final = Table("CONNECTION_IDS", _integers("id", "connectionId"), ("connectionId",))
-#: one per call of the device's driver on the host
+#: a row for each call of the device's driver on the host
 CANN_API: Final = Table(
     "CANN_API",
     {**_integers("startNs", "endNs", "type", "globalTid"), "connectionId": _KEY, "name": TEXT_ID},
 )
-#: memory of the framework's allocator after each change
+#: a row with the memory of the framework's allocator after each change
 MEMORY_RECORD: Final = Table(
     "MEMORY_RECORD",
     {
@@ -149,13 +149,13 @@ ENUM_HCCL_DATA_TYPE: Final = Table("ENUM_HCCL_DATA_TYPE", {"id": _KEY, "name": "
 ENUM_HCCL_TRANSPORT_TYPE: Final = Table("ENUM_HCCL_TRANSPORT_TYPE", {"id": _KEY, "name": "TEXT"})
 ENUM_HCCL_LINK_TYPE: Final = Table("ENUM_HCCL_LINK_TYPE", {"id": _KEY, "name": "TEXT"})
 
-#: levels of calls of the driver, and `OPERATOR` for calls of the framework
+#: level of calls of the driver -> number of the type; `OPERATOR` is the type of the framework's calls
 API_TYPES: Final = {"runtime": 5000, "hccl": 5500, "node": 10000, "model": 15000, "acl": 20000, "op": 50001}
 OPERATOR: Final = API_TYPES["op"]
-#: type of data, transport or link that is unknown, and that does not exist
+#: numbers of an unknown type, and of a type that does not apply, among the types of data, transports and links
 UNKNOWN_TYPE: Final = 65534
 NO_TYPE: Final = 65535
-#: value of a missing rank, connection or model: readers sort by it
+#: value of a missing rank, connection or model; not NULL, because readers sort by these columns
 NONE: Final = 2**32 - 1
 _NEITHER: Final = {UNKNOWN_TYPE: "N/A", NO_TYPE: "INVALID_TYPE"}
 TRANSPORT_TYPES: Final = {**dict(enumerate(("SDMA", "RDMA", "LOCAL"))), **_NEITHER}
@@ -179,7 +179,7 @@ def _numbers(*names: str) -> dict[str, str]:
     return dict.fromkeys(names, _NUMBER)
 
 
-#: one per exchange and step; microseconds since the epoch and milliseconds
+#: a row for each exchange and step; `start_timestamp` in microseconds since the epoch, other times in milliseconds
 COMMUNICATION_TIME: Final = Table(
     "CommAnalyzerTime",
     {
@@ -188,7 +188,7 @@ COMMUNICATION_TIME: Final = Table(
         **_PLACE,
     },
 )
-#: one per exchange, transport and size of packet; megabytes, milliseconds, gigabytes a second
+#: a row for each exchange, transport and size of packet; megabytes, milliseconds, gigabytes a second
 COMMUNICATION_BANDWIDTH: Final = Table(
     "CommAnalyzerBandwidth",
     {
@@ -199,7 +199,7 @@ COMMUNICATION_BANDWIDTH: Final = Table(
         **_PLACE,
     },
 )
-#: one per exchange and link between two ranks, which readers of MindSpore's results add up themselves
+#: a row for each exchange and link between two ranks; readers of MindSpore's results add the rows up themselves
 COMMUNICATION_MATRIX: Final = Table(
     "CommAnalyzerMatrix",
     {
@@ -208,9 +208,9 @@ COMMUNICATION_MATRIX: Final = Table(
         **_numbers("transit_size", "transit_time", "bandwidth"),
     },
 )
-#: one per kind of exchange and link, as torch_npu adds them up
+#: a row for each kind of exchange and link, added up as torch_npu does
 TORCH_MATRIX: Final = Table(COMMUNICATION_MATRIX.name, {**COMMUNICATION_MATRIX.columns, **_PLACE, "op_name": "TEXT"})
-#: `step_trace_time.csv`; microseconds
+#: the rows of `step_trace_time.csv`, in microseconds
 STEP_TRACE_TIME: Final = Table(
     "StepTraceTime",
     {

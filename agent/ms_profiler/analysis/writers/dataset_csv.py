@@ -1,4 +1,4 @@
-"""dataset.csv: number of runs of each data operation, and the mean wait for it.
+"""dataset.csv: number of calls of each data operation, and the mean wait for the operation.
 
 Columns are those of MindSpore's public profiler documents. `Stage` is the phase in which the operation runs, and
 `Custom Info` has no meaning here.
@@ -17,7 +17,7 @@ from ms_profiler.store.format import Category
 
 
 def path(measures: Measures) -> str:
-    """Return the path of the file."""
+    """Return the path of the file, relative to the result directory."""
     return os.path.join(layout.OUTPUT, layout.DATASET)
 
 

@@ -21,10 +21,10 @@ _TIME = ("length", "computing", "overlapped", "not_overlapped", "copying", "idle
 
 
 def summary(measures: Measures) -> dict[str, Any] | None:
-    """Return the recorder of the device and its steps; None where no device was recorded.
+    """Return facts about the recorded device, and its times in the steps; None where no device was recorded.
 
-    `total` and `steps` follow the formulas of the recording tool, as `step_trace_time.csv` does; `time` divides the
-    time of the device.
+    `total` and `steps` follow the formulas of the tool that recorded the device, as `step_trace_time.csv` does. `time`
+    divides the length of the steps by what the device did.
 
     Args:
         measures: the measures of the run.

@@ -1,4 +1,4 @@
-"""The parts of summary.json with the diagnosis of the steps."""
+"""The parts of summary.json that explain the length of the steps: advice and the metrics behind it."""
 
 from dataclasses import asdict
 from typing import Any
@@ -29,7 +29,7 @@ def advice(measures: Measures) -> list[dict[str, Any]]:
 
 
 def summary(measures: Measures) -> dict[str, Any]:
-    """Return the metrics that advice is based on, and the utilization by the user's facts about a step.
+    """Return the metrics on which advice is based, and the utilization that follows from the user's facts about a step.
 
     Args:
         measures: the measures of the run.
@@ -66,14 +66,14 @@ def summary(measures: Measures) -> dict[str, Any]:
             "latency_us": found.packets.latency_ns / 1e3,
             "bandwidth_mb_s": round(found.packets.bandwidth / 1e6, 6),
         },
-        "utilization": {**asdict(measures.asked.workload), **asdict(measures.utilization)}
-        if measures.asked.workload.given
+        "utilization": {**asdict(measures.request.workload), **asdict(measures.utilization)}
+        if measures.request.workload.given
         else None,
     }
 
 
 def _bounds(measures: Measures) -> dict[str, Any] | None:
-    """Return the share of each part in the examined steps; None if there is no step."""
+    """Return the share of each part in the examined steps; None if no step was examined."""
     found = measures.diagnosis
     if found.parts.is_empty():
         return None
@@ -92,7 +92,7 @@ def _bounds(measures: Measures) -> dict[str, Any] | None:
 
 
 def _critical_path(measures: Measures) -> dict[str, Any] | None:
-    """Return the parts of the critical paths, in all and for each step; None if there is no step."""
+    """Return the parts of the critical paths, for all steps together and for each step; None if there is no path."""
     path = measures.diagnosis.path
     if path.is_empty():
         return None
@@ -110,7 +110,7 @@ def _critical_path(measures: Measures) -> dict[str, Any] | None:
 
 
 def _synchronisation(measures: Measures) -> dict[str, Any] | None:
-    """Return the places with most reads of values; None if no read was recorded."""
+    """Return the number of reads of values, and the place with the most reads; None if no read was recorded."""
     found = measures.diagnosis.reads
     if found.is_empty():
         return None

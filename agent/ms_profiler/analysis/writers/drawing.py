@@ -9,6 +9,7 @@ from ms_profiler.analysis.driver.sections import Section
 from ms_profiler.analysis.metrics import (
     host_operators,
     intervals,
+    messages,
     overlap,
     scopes,
     stretches,
@@ -24,7 +25,7 @@ _KEYS: Final = ["process", "thread", "category", "name", "start_ns", "end_ns"]
 
 
 class Drawing:
-    """The rows of one section of a timeline; tables that are not divided are drawn with the first section.
+    """The rows of one section of a timeline. Tables that are not divided by section are drawn with the first section.
 
     Attributes:
         measures: the measures of the run.
@@ -37,7 +38,7 @@ class Drawing:
         spans: `tables.UNNESTED`, in the lanes of their threads.
         instants: `tables.INSTANTS`, in the lanes of their threads.
         counters: `tables.COUNTERS`, beside the lanes of their threads.
-        kernels: `tables.KERNELS`, in their own lanes, with `id`, the number of the flow to each.
+        kernels: `tables.KERNELS`, in their own lanes, with `id`, the number of the flow to the kernel.
     """
 
     def __init__(self, measures: Measures, section: Section, exchanges: pl.DataFrame | None = None) -> None:
@@ -46,8 +47,8 @@ class Drawing:
         Args:
             measures: the measures of the run.
             section: the section of the run.
-            exchanges: exchanges with the columns of `communication`, drawn instead of those that the run's device or
-                graph recorded.
+            exchanges: exchanges with the columns of `communication`. They are drawn instead of the exchanges that the
+                run's device or graph recorded.
         """
         self.measures, self.section, self.exchanges = measures, section, exchanges
         main = measures.stream.table.filter(pl.col("process") == measures.steps.process)
@@ -59,7 +60,7 @@ class Drawing:
         self.lanes = Lanes.of(measures, *depths, labels, groups.to_list())
         self.steps = measures.steps.recorded
         self.spans = section.spans
-        self.instants = measures.recording.instants
+        self.instants = messages.drawn(measures.recording)
         self.counters = measures.recording.counters
         self.kernels = measures.stream.table.with_row_index("id")
 
@@ -70,7 +71,7 @@ class Drawing:
 
     @cached_property
     def whole(self) -> pl.DataFrame:
-        """Return the parts of the whole run: `lane`, a process each, `part`, `start_ns`, `end_ns`."""
+        """Return the parts of the whole run: `lane` (one for each process), `part`, `start_ns`, `end_ns`."""
         parts = stretches.parts(self.measures.stretches)
         if self.measures.chosen is not None:
             steps = self.measures.steps.table
@@ -91,13 +92,13 @@ class Drawing:
 
     @property
     def curves(self) -> pl.DataFrame:
-        """Return the curves of a device, beside its lanes: `name`, `time_ns`, `value`, by name and time."""
+        """Return the curves of a device: `name`, `time_ns`, `value`, by name and time. They are beside its lanes."""
         curves = self.measures.curves
         return curves if self.lanes.device and self.section.first else curves.clear()
 
     @cached_property
     def communication(self) -> pl.DataFrame:
-        """Return the exchanges with other ranks: `name`, `group`, which has a lane, `start_ns`, `end_ns`, `bytes`."""
+        """Return the exchanges with other ranks: `name`, `group`, `start_ns`, `end_ns`, `bytes`; a lane per group."""
         if self.exchanges is not None:
             return self.exchanges if self.section.first else self.exchanges.clear()
         calls = self.measures.calls
@@ -110,7 +111,7 @@ class Drawing:
     def ties(self) -> pl.DataFrame:
         """Return the flows from operators to their gradients: `id`, and the rows `source` and `target` of the spans.
 
-        Their numbers follow those of the flows to kernels, and those of the sections before.
+        The ids come after the ids of the flows to kernels, and after those of the ties in earlier sections.
         """
         operators = self.section.operators.filter(TIE > 0)
         pairs = host_operators.ties(operators)
@@ -129,14 +130,15 @@ class Drawing:
 
     @cached_property
     def launched(self) -> pl.DataFrame:
-        """Return the kernels that flows lead to: `id`, `launch` as in `tables.KERNELS`, and `target`, their row."""
+        """Return the kernels to which flows lead: `id`, `launch` as in `tables.KERNELS`, `target` (the row)."""
         known = self.kernels.with_row_index("target").filter(pl.col("launch").is_not_null())
         drawn = self.measures.drawn.gather(known["launch"]).is_not_null()
         return known.filter(drawn).select("id", "launch", "target")
 
     @cached_property
     def launches(self) -> pl.DataFrame:
-        """Return the begins of these flows: `id`, and `source`, the row of the spans."""
+        """Return the begins of the flows to `launched`: `id`, and `source`, the row of the span that launched the
+        kernel."""
         launch = self.launched["launch"]
         if self.measures.recording.again is None:
             rows = self.measures.drawn.gather(launch)
@@ -145,14 +147,14 @@ class Drawing:
         return self.launched.select("id", source=rows).drop_nulls()
 
     def _rows(self, operators: pl.DataFrame, chosen: pl.Series) -> pl.Series:
-        """Return the rows of the spans of some operators with a number of autograd."""
+        """Return the rows in `spans` of the `chosen` operators. `operators` are all that have a number of autograd."""
         if self.measures.recording.again is not None:
             return self._found(operators[chosen])
         numbered = (pl.col("category") == Category.OP) & (TIE > 0)
         return self.spans.select(pl.arg_where(numbered)).to_series().gather(chosen)
 
     def _found(self, wanted: pl.DataFrame) -> pl.Series:
-        """Return the row of each requested span, null if it is in another section."""
+        """Return the row in `spans` of each wanted span, null if the span is in another section."""
         if wanted.is_empty():
             return pl.Series("row", dtype=pl.UInt32)
         known = self.spans.select(_KEYS).with_row_index("row")

@@ -1,7 +1,7 @@
 """host_metrics.csv and host_threads.csv: the system's counters for each process, its machine and its threads.
 
-A row is the time between two samples, and a number is the mean over this time. In a run with more than `ROWS` samples,
-a row covers several of them.
+A row covers the time between two samples, and its numbers are means over this time. In a run with more than `ROWS`
+samples, a row covers several samples.
 """
 
 import os
@@ -21,7 +21,7 @@ ROWS: Final = 10_000
 
 @dataclass(frozen=True)
 class HostTable:
-    """One of the two files.
+    """The writer of one of the two CSV files.
 
     Attributes:
         name: the name of the file.
@@ -32,7 +32,7 @@ class HostTable:
     threads: bool
 
     def path(self, measures: Measures) -> str:
-        """Return the path of the file."""
+        """Return the path of the file, relative to the result directory."""
         return os.path.join(layout.OUTPUT, self.name)
 
     def _rows(self, measures: Measures) -> pl.DataFrame:
@@ -44,7 +44,7 @@ class HostTable:
         return known.filter(pl.col("end_ns") > during["start_ns"][0], pl.col("start_ns") < during["end_ns"][-1])
 
     def applies(self, measures: Measures) -> bool:
-        """Return whether the run has such counters."""
+        """Return whether the run has counters for this file."""
         return not self._rows(measures).is_empty()
 
     def write(self, measures: Measures, stream: BinaryIO) -> None:

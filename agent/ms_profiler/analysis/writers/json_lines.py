@@ -18,7 +18,7 @@ class Lines:
 
     Attributes:
         count: the number of events.
-        parts: the parts of each.
+        parts: the parts of which each event consists.
     """
 
     count: int
@@ -30,9 +30,9 @@ def write(events: Iterable[Lines], last: dict[str, Any] | None, stream: BinaryIO
 
     Args:
         events: the events, in pieces.
-        last: the event without a comma behind it; None where others follow.
+        last: the last event of the file, which has no comma behind it; None if other events follow.
         stream: the stream to write to.
-        pretty: format them for people.
+        pretty: whether to format the events for people.
     """
     for piece in events:
         if pretty:
@@ -45,27 +45,27 @@ def write(events: Iterable[Lines], last: dict[str, Any] | None, stream: BinaryIO
 
 
 def lines(count: int, *parts: Part) -> Lines:
-    """Return events.
+    """Return events that consist of some parts.
 
     Args:
         count: the number of events.
-        parts: the parts of each.
+        parts: the parts of each event, without the comma at its end.
     """
     return Lines(count, [*parts, _END])
 
 
 def texts(events: Iterable[dict[str, Any]]) -> Lines:
-    """Return a piece with few events, each as a text."""
+    """Return few events as one piece of text."""
     return Lines(1, ["".join(text_of(event) + _END for event in events)])
 
 
 def text_of(event: Any) -> str:
-    """Return JSON without spaces."""
+    """Return an event as JSON without spaces."""
     return json.dumps(event, ensure_ascii=False, separators=(",", ":"))
 
 
 def quoted(texts: pl.Series) -> Texts:
-    """Return texts as JSON."""
+    """Return each text as a JSON string."""
     return Texts(None if text is None else text_of(text) for text in texts)
 
 

@@ -3,12 +3,12 @@
 Columns and order are those of MindSpore's public profiler documents without a profiler level. `Input Shapes` is added
 where any shape is known. Where modules were inferred, `Module` and `Module Binding` are added: `exact`, `by parameter`
 or `by order`. `Step ID` always exists, because readers select steps by it; it is empty outside of steps. `Stream ID` is
-the lane, on a processor a worker thread of the framework; `Wait Time` is the gap in it. `Block Num` is 0 on a processor
-and for tasks without blocks, because readers expect a number. Further columns of CANN's `op_summary`, counters among
-them, are added unchanged for kernels that aclprof recorded. For kernels of our own device tracing, `Module` is the
-module around the launching call, or the module whose gradient the kernel computes. Where operators compute in the call,
-as PyTorch's on a processor, the innermost operators are the rows, their thread is the lane, and `Module` is the module
-around them; outer operators do little more than call inner ones.
+the lane of the kernel; on a processor, it is a worker thread of the framework. `Wait Time` is the gap before the kernel
+in its lane. `Block Num` is 0 on a processor and for tasks without blocks, because readers expect a number. Further
+columns of CANN's `op_summary`, counters among them, are added unchanged for kernels that aclprof recorded. For kernels
+of ms-profiler's own device tracing, `Module` is the module around the launching call, or the module whose gradient the
+kernel computes. PyTorch's operators on a processor compute in their call. There the innermost operators are the rows,
+their thread is the lane, and `Module` is the module around them; outer operators do little more than call inner ones.
 """
 
 import os
@@ -27,27 +27,27 @@ from ms_profiler.analysis.writers import csv_lines, numbers
 from ms_profiler.analysis.writers.csv_lines import Cells
 from ms_profiler.store import layout
 
-#: by `Bound`
+#: texts of `Module Binding`, in the order of `Bound`
 _HOW: Final = Texts({Bound.MODULE: "exact", **INFERRED}.get(bound, numbers.NOTHING) for bound in sorted(Bound))
 _NOTHING: Final = (numbers.NOTHING,)
-#: columns that identify a kernel
+#: columns that identify a kernel in CANN's table
 _WHERE: Final = ("stream", "start_ns")
 
 
 def path(measures: Measures) -> str:
-    """Return the path of the file."""
+    """Return the path of the file, relative to the result directory."""
     return os.path.join(layout.OUTPUT, layout.KERNEL_DETAILS)
 
 
 def applies(measures: Measures) -> bool:
-    """Return whether kernels were recorded, and of the device that computes."""
+    """Return whether the kernels of the device that computes were recorded."""
     if measures.stream.decides:
         return not measures.stream.table.is_empty()
     return not measures.host_operators.is_empty()
 
 
 def part(measures: Measures, number: int) -> str:
-    """Return where a section goes: it is one table."""
+    """Return the path of the only file, in which all sections form one table."""
     return path(measures)
 
 
@@ -92,7 +92,7 @@ def _kernels(measures: Measures) -> Iterator[tuple[int, dict[str, Sequence[Part]
 
 
 class _Details:
-    """Further columns of CANN's table of kernels: counters of the AI Core, types, numbers of tasks."""
+    """Further columns of CANN's table of kernels: counters of the AI Core, types, and numbers of tasks."""
 
     def __init__(self, details: pl.DataFrame) -> None:
         numbered = details.select(*_WHERE).with_row_index("row").unique(_WHERE, keep="first")
@@ -100,7 +100,7 @@ class _Details:
         self._cells = {name: Cells(details[name]) for name in details.columns if name not in _WHERE}
 
     def at(self, kernels: pl.DataFrame) -> dict[str, Sequence[Part]]:
-        """Return the columns for some kernels, in the order of the table."""
+        """Return name -> cells of each further column, for some kernels."""
         place = kernels.select("lane", "start_ns").join(
             self._rows, on=["lane", "start_ns"], how="left", maintain_order="left"
         )["row"]
@@ -125,7 +125,7 @@ def _operators(measures: Measures, section: Section) -> Iterator[tuple[int, dict
 def _columns(
     rows: pl.DataFrame, step: pl.Series, lane: str, name: Part, kind: Part, core: Part
 ) -> dict[str, Sequence[Part]]:
-    """Return the columns that every row has."""
+    """Return name -> cells of the columns that the file always has."""
     return {
         "Step ID": (Integer(step),),
         "Model ID": _NOTHING,

@@ -1,7 +1,7 @@
 """The work of a GPU in the form of Kineto: kernels by device and stream, the calls that launched them, and flows.
 
 A kernel and the call that launched it share a `correlation`. Both have the `External id` of the operator around the
-call. The form: `output_json.cpp` of github.com/pytorch/kineto.
+call. Source of the form: `output_json.cpp` of github.com/pytorch/kineto.
 """
 
 from collections.abc import Iterator
@@ -19,12 +19,12 @@ from ms_profiler.analysis.writers.json_lines import Lines, lines
 
 
 class Events:
-    """The events of our own device tracing.
+    """The events of ms-profiler's own device tracing.
 
     Args:
         measures: the measures of the run.
-        device: its tables, with `launches`.
-        base_ns: the zero of the times, ns since the epoch.
+        device: the tables of the device, with `launches`.
+        base_ns: the time from which the times of events count, ns since the epoch.
     """
 
     def __init__(self, measures: Measures, device: tables.Device, base_ns: int) -> None:
@@ -106,7 +106,7 @@ class Events:
         return self._lasting(known, self._runtime, self._at_host(known, "start_ns"), [], [])
 
     def _lasting(self, rows: pl.DataFrame, kind: str, at: list[Part], place: list[Part], size: list[Part]) -> Lines:
-        """Return `X` events; `place` and `size` are arguments before and after `correlation`."""
+        """Return `X` events. `place` and `size` are further arguments, before and after `correlation`."""
         return lines(
             rows.height,
             f'{{"ph":"X","cat":"{kind}","name":',
@@ -125,7 +125,7 @@ class Events:
 
     def _flows(self, rows: pl.DataFrame) -> Iterator[Lines]:
         """Yield both ends of the flows: at the call, and at the kernel."""
-        # a row names its thread by our number, a call by that of the operating system
+        # `thread` is the recorder's number in the row of a task, and the native id in the row of a call
         calls = self.calls.select(pl.col("start_ns").alias("launch_ns"), "thread").unique("launch_ns")
         called = rows.drop("thread").join(calls, on="launch_ns", how="inner", maintain_order="left")
         ends = [("s", self._at_host(called, "launch_ns")), ("f", self._at_device(called, "start_ns"))]
@@ -156,23 +156,25 @@ class _Kind:
     WAIT = "cuda_sync"
 
 
-#: key of a call and of its task
+#: columns that join a call and its task
 _TIED = ("launch_ns", "correlation", "id")
 _LAUNCHED = pl.coalesce("launch_ns", "start_ns")
-#: number of a stream on its device, without the device in the upper half of a lane; a wait for all streams has none
+#: number of a stream on its device, without the device in the upper half of a lane; -1 for a wait for all streams
 _STREAM = (
     pl.when(pl.col("stream") == 2**32 - 1).then(-1).otherwise((pl.col("stream") % 2**16).cast(pl.Int64)).alias("stream")
 )
-#: Kineto's names of waits. Tools cannot use the wait of a stream for an event, because the event is not recorded
+#: name of a wait -> Kineto's name. Tools cannot use a stream's wait for an event, because the event is not recorded
 _WAITS = {"event synchronize": "Event Sync", "stream synchronize": "Stream Sync", "context synchronize": "Context Sync"}
 
 
 def _numbers(measures: Measures, rows: pl.Series) -> pl.Series:
-    """Return the `External id` of spans: their place in order of start, from 1; 0 for none, and where not all are held.
+    """Return the `External id` of spans, their place in order of start, from 1; 0 for no span.
+
+    If not all spans are in memory, every id is 0.
 
     Args:
         measures: the measures of the run.
-        rows: the rows of the recording's spans.
+        rows: the rows of the recording's spans; null for no span.
     """
     if measures.recording.again is not None:
         return pl.repeat(0, len(rows), dtype=pl.Int64, eager=True)

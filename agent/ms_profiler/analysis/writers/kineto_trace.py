@@ -3,9 +3,9 @@
 It is written with `export_type` "kineto". It has a folder of its own, because tools like Holistic Trace Analysis take
 every JSON file of a folder for the trace of a rank. Times are microseconds since `baseTimeNanoseconds`, the whole
 second in which the run began. So a double keeps every nanosecond for 52 days. `External id` numbers operators and
-regions by their begin. Events of the category `cpu_op` are operators, calls of compiled graphs, and on a CPU
-MindSpore's kernels. Steps, modules and everything else on the host are `user_annotation`. `kineto_device` writes the
-work of GPUs. The form: `output_json.cpp` of github.com/pytorch/kineto.
+regions in the order of their begins. Events of the category `cpu_op` are operators, calls of compiled graphs, and on a
+CPU MindSpore's kernels. Steps, modules and everything else on the host are `user_annotation`. `kineto_device` writes
+the work of GPUs. Source of the form: `output_json.cpp` of github.com/pytorch/kineto.
 """
 
 import json
@@ -18,7 +18,7 @@ import polars as pl
 
 from ms_profiler.analysis.columns import CHUNK, Integer, Microseconds, Part, Texts, distinct
 from ms_profiler.analysis.driver.sections import Section
-from ms_profiler.analysis.metrics import operands
+from ms_profiler.analysis.metrics import messages, operands
 from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.analysis.writers import json_lines, kineto_device
 from ms_profiler.analysis.writers.drawing import Drawing
@@ -28,12 +28,12 @@ from ms_profiler.store import layout
 
 FORM: Final = "kineto"
 _SECOND: Final = 10**9
-#: lane of the steps: they begin and end inside of other spans, and crossing spans of a lane do not nest
+#: lane of the steps: a step may begin or end inside of another span, and spans of a lane must not cross
 _STEPS: Final = 0
 
 
 def path(measures: Measures) -> str:
-    """Return the path of the file."""
+    """Return the path of the file, relative to the result directory."""
     return os.path.join(layout.KINETO, layout.kineto_trace(measures.recording.info.rank))
 
 
@@ -43,7 +43,7 @@ def applies(measures: Measures) -> bool:
 
 
 def part(measures: Measures, number: int) -> str:
-    """Return the file of a section: there is one for each rank."""
+    """Return the path of the only file of the rank, which has all sections."""
     return path(measures)
 
 
@@ -58,13 +58,13 @@ def write(measures: Measures, section: Section, stream: BinaryIO) -> None:
         head = {
             "schemaVersion": 1,
             "deviceProperties": [],
-            # with a space after the colon: Holistic Trace Analysis looks for that text
+            # `json.dumps` writes a space after the colon, as in the text that Holistic Trace Analysis looks for
             "distributedInfo": {"rank": info.rank, "world_size": info.world_size},
             "displayTimeUnit": "ms",
             "baseTimeNanoseconds": rows.base_ns,
         }
         stream.write(json.dumps(head)[:-1].encode() + b', "traceEvents": [\n')
-    json_lines.write(events, first if section.last else None, stream, pretty=measures.asked.pretty)
+    json_lines.write(events, first if section.last else None, stream, pretty=measures.request.pretty)
     if section.last:
         stream.write(b"]}\n")
 
@@ -121,7 +121,7 @@ class _Rows:
                 yield self._kernels(rows)
 
     def _all_spans(self) -> int:
-        """Return how many spans all sections have."""
+        """Return the number of spans in all sections together."""
         recording = self.measures.recording
         return self.measures.spans.height if recording.again is None else recording.spans.height + recording.fine
 
@@ -129,7 +129,7 @@ class _Rows:
         return table.join(self.threads, on=["process", "thread"], how="left", maintain_order="left")
 
     def _at(self, table: pl.DataFrame, tid: str = "tid", start: str = "start_ns") -> list[Part]:
-        """Return the parts that say on which thread something happened, and when."""
+        """Return the parts of an event with its process, thread and time."""
         return [
             ',"pid":',
             Integer(table["process"]),
@@ -145,10 +145,10 @@ class _Rows:
         """Return complete events (`X`), one for each row.
 
         Args:
-            table: `process`, the lane's column, `start_ns`, `duration_ns`, and `id`.
-            kinds: values of `cat`.
-            names: parts of the name, quoted.
-            tid: column of the lane.
+            table: `process`, the column `tid`, `start_ns`, `duration_ns`, and `id`.
+            kinds: the values of `cat`.
+            names: the parts of the name, in quotes.
+            tid: the column of the lane.
             more: further arguments of the events.
         """
         return lines(
@@ -180,7 +180,7 @@ class _Rows:
         return self._lasting(kernels, "cpu_op", [self.kernels.at(kernels["kernel"])], "lane")
 
     def _instants(self) -> Lines:
-        instants = self._placed(self.measures.recording.instants)
+        instants = self._placed(messages.drawn(self.measures.recording))
         return lines(
             instants.height,
             '{"ph":"i","s":"t","name":',
@@ -204,7 +204,7 @@ class _Rows:
 
 
 def _dimensions(names: pl.Series, spans: pl.DataFrame) -> Texts:
-    """Return the shapes of operators as arguments, by the row of their name; nothing for other names."""
+    """Return the shapes of operators as the argument `Input Dims`, by the row of their text; null for other rows."""
     rows = set(operands.shapes(spans).drop_nulls().unique())
     return Texts(
         f',"Input Dims":{json.dumps(operands.dimensions(name))}' if row in rows else None

@@ -1,4 +1,4 @@
-"""The lanes of a timeline: the process and thread of the picture for each thread of the run."""
+"""The lanes of a timeline: the process and thread of the timeline that each thread of the run gets."""
 
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -10,7 +10,7 @@ from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.analysis.model import tables
 from ms_profiler.store.format import Category
 
-#: pids in the timeline: the process of the session has the first ones, each other process has the next ten
+#: pids in the timeline: the session's process has the first ten, and each other process has the next ten
 HOST: Final = 1
 KERNELS: Final = 2
 SCOPES: Final = 3
@@ -19,16 +19,16 @@ PROCESS_STRIDE: Final = 10
 OVERLAP: Final = 100_000
 WHOLE_RUN: Final = 100_001
 MODULES: Final = 100_002
-#: pid of the Python stacks of the session's process; those of the other processes follow
+#: pid of the Python stacks of the session's process; the pids for the other processes follow
 STACKS: Final = 100_003
-#: lane of the steps in the process of the host, above its threads, none of which has this id: a step may begin or end
-#: inside of a thread's span, and crossing events of one lane are not drawn
+#: lane of the steps in the process of the host, above the host's threads, none of which has this id. A step may begin
+#: or end inside of a thread's span, and crossing events of one lane are not drawn
 STEPS: Final = 0
-#: order of the whole run, the modules and the scopes among the processes; all others are in the order of their pids
+#: places of the whole run, the modules and the scopes among the processes; the others are in the order of their pids
 WHOLE_RUN_ORDER: Final = 0
 MODULES_ORDER: Final = 0
 SCOPES_ORDER: Final = 12
-#: order of the overlap lanes, which is their tid
+#: the lanes of the overlap analysis; the place of a lane here is its tid
 OVERLAP_LANES: Final = (
     overlap.LANE_COMPUTING,
     overlap.LANE_COMMUNICATION,
@@ -38,13 +38,13 @@ OVERLAP_LANES: Final = (
 
 #: categories of calls that launch kernels
 CALLS: Final = (Category.OP, Category.GRAPH)
-#: number of a thread of the run: the operating system's, if it is known
+#: number of a thread of the run: its native id, if this is known
 NATIVE_TID: Final = pl.when(pl.col("native_tid") > 0).then("native_tid").otherwise("thread")
-#: process of the tasks of a device, and its label
+#: titles of processes with tasks of devices: of Ascend's, whose label is NPU, and of GPUs, whose label is GPU
 _HARDWARE: Final = "Ascend Hardware"
 _GPU: Final = "GPU"
 _NPU: Final = "NPU"
-#: and the process of the tasks of a processor
+#: title of the process with tasks of a processor, and its label
 _OPERATORS: Final = "CPU OP"
 _PROCESSOR: Final = "CPU"
 _FRAMEWORKS: Final = {"mindspore": "MindSpore", "torch": "PyTorch"}
@@ -55,12 +55,13 @@ class Lanes:
     """The lanes in use.
 
     Attributes:
-        threads: `process`, `thread` -> `pid`, `tid`, `lane` (name of the process in the picture), `thread_name`.
-        kernels: `process`, `lane` -> `pid`, `tid`, `title` (name of the process in the picture).
-        depths: number of lanes of the scopes of kernels. modules: number of lanes of modules, the lane of passes
-        included. groups: of ranks that exchanged something; their order is the tid.
-        whole: processes with parts of the whole run; their order is the tid.
-        stacks: label of each thread whose Python stacks are known; their order is the tid.
+        threads: `process`, `thread` -> `pid`, `tid`, `lane` (name of the process in the timeline), `thread_name`.
+        kernels: `process`, `lane` -> `pid`, `tid`, `title` (name of the process in the timeline).
+        depths: the number of lanes for the scopes of kernels.
+        modules: the number of lanes for modules, the lane of passes included.
+        groups: the groups of ranks that exchanged something; the place of a group is its tid.
+        whole: the processes with parts of the whole run; the place of a process is its tid.
+        stacks: the label of each thread whose Python stacks are known; the place of a label is its tid.
     """
 
     threads: pl.DataFrame
@@ -191,15 +192,15 @@ def marks(measures: Measures) -> pl.DataFrame:
     return _on_streams(measures, table, pl.col("domain"))
 
 
-def _on_streams(measures: Measures, table: pl.DataFrame, told: pl.Expr) -> pl.DataFrame:
-    """Return the rows that began in the steps, with `process`, `lane`, name, times and further columns."""
+def _on_streams(measures: Measures, table: pl.DataFrame, column: pl.Expr) -> pl.DataFrame:
+    """Return the rows that began in the chosen steps: `process`, `lane`, `name`, `column` and times."""
     if measures.chosen is not None:
         table = table.filter(intervals.locate(table["start_ns"], measures.steps.table).is_not_null())
     return table.select(
         pl.lit(measures.steps.process, pl.UInt32).alias("process"),
         pl.col("stream").alias("lane"),
         "name",
-        told,
+        column,
         "start_ns",
         "end_ns",
     )
@@ -216,14 +217,17 @@ def _title(recording: tables.Recording) -> str:
 
 
 def _label(title: str) -> str:
-    """Return the label of a device's process, whose title may name a process of the run behind it; empty for others."""
+    """Return the label of a device's process, empty for other processes.
+
+    A title begins with the name of the device's process. The name of a process of the run may follow.
+    """
     if title.startswith(_OPERATORS):
         return ""
     return _NPU if title.startswith(_HARDWARE) else title.split(" ")[0]
 
 
 def overlap_metadata() -> list[dict[str, Any]]:
-    """Return the `M` events of the overlap analysis."""
+    """Return the `M` events with the names and order of the lanes of the overlap analysis."""
     events = _process(OVERLAP, "Overlap Analysis")
     for tid, name in enumerate(OVERLAP_LANES):
         events += _thread(OVERLAP, tid, name, tid)

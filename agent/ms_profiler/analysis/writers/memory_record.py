@@ -1,8 +1,8 @@
 """memory_record.csv: memory of the framework's allocator, after each allocation and release.
 
-Columns are those of MindSpore's public profiler documents; a megabyte is 2^20 bytes. On a CPU, the rows are those of
-the allocator of host tensors, and `Device Type` says so. In a result of another tool, each row names a component of a
-device; torch_npu's form has a `Stream Ptr`, too.
+Columns are those of MindSpore's public profiler documents; a megabyte is 2^20 bytes. On a CPU, the rows come from the
+allocator of host tensors, and `Device Type` is `CPU`. In a result of another tool, each row names a component of a
+device. torch_npu's form also has a `Stream Ptr`.
 """
 
 import os
@@ -18,7 +18,7 @@ from ms_profiler.store import layout
 
 
 def path(measures: Measures) -> str:
-    """Return the path of the file."""
+    """Return the path of the file, relative to the result directory."""
     return os.path.join(layout.OUTPUT, layout.MEMORY_RECORD)
 
 

@@ -1,7 +1,7 @@
 """profiler_metadata.json: facts about the run that are no measurements.
 
 It contains the metadata of the script, the groups of ranks and the parallel dimensions under the keys that
-msprof-analyze reads, and text values under one key of ours.
+msprof-analyze reads. Further facts are texts under the key `ms_profiler`.
 """
 
 import json
@@ -13,7 +13,7 @@ from ms_profiler.store import layout
 
 
 def path(measures: Measures) -> str:
-    """Return the path of the file."""
+    """Return the path of the file, relative to the result directory."""
     return layout.METADATA
 
 
@@ -47,7 +47,7 @@ def write(measures: Measures, stream: BinaryIO) -> None:
 
 
 def parallel(measures: Measures) -> dict[str, Any]:
-    """Return the ranks of each group, and how the job is divided among them, as far as that is known."""
+    """Return the members of each group of ranks, and the parallel dimensions of the job, as far as they are known."""
     recording = measures.recording
     rank, size = recording.info.rank, recording.info.world_size
     groups = communication.ranks(recording.instants, recording.names)

@@ -1,4 +1,4 @@
-"""The modules in the summary: the tree, and the module that made the slowest step slow."""
+"""The modules in the summary: their tree, and the module that made the slowest step slow."""
 
 from typing import Any, Final
 
@@ -6,7 +6,7 @@ from ms_profiler.analysis.metrics import slow_steps
 from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.analysis.metrics.steps import milliseconds
 
-#: most modules in the list, those with most time
+#: largest number of listed modules; the list has the modules with most time
 MOST: Final = 200
 _TIMES: Final = ("forward", "backward", "optimizer", "total", "self", "inferred")
 

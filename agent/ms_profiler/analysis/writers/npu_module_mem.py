@@ -14,7 +14,7 @@ from ms_profiler.store import layout
 
 
 def path(measures: Measures) -> str:
-    """Return the path of the file."""
+    """Return the path of the file, relative to the result directory."""
     return os.path.join(layout.OUTPUT, layout.MODULE_MEMORY)
 
 

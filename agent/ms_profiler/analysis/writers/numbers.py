@@ -1,4 +1,4 @@
-"""Format numbers of tables: microseconds with three decimals, exact, because they are cut from whole nanoseconds."""
+"""Format numbers of tables: microseconds with three decimals, which are exact because they are whole nanoseconds."""
 
 from typing import Final
 
@@ -7,16 +7,16 @@ import polars as pl
 from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.analysis.model.tables import Form
 
-#: device and core of work on a processor
+#: value of the column `Device_id` for work on a processor
 HOST: Final = "host"
-#: totals of an allocator
+#: names of an allocator's totals
 HOLDINGS: Final = ("Allocated", "Reserved", "Active")
 #: text where a column has no meaning
 NOTHING: Final = "N/A"
 
 
 def microseconds(nanoseconds: pl.Expr) -> pl.Expr:
-    """Return nanoseconds as text in microseconds with three decimals: exact, since no double is involved."""
+    """Return nanoseconds as text in microseconds with three decimals. This is exact, because no double is involved."""
     size = nanoseconds.abs()
     return pl.concat_str(
         pl.when(nanoseconds < 0).then(pl.lit("-")).otherwise(pl.lit("")),
@@ -27,17 +27,17 @@ def microseconds(nanoseconds: pl.Expr) -> pl.Expr:
 
 
 def moment(column: str) -> pl.Expr:
-    """Return a column of nanoseconds since the epoch in microseconds; a tab keeps spreadsheets from rounding it."""
+    """Return a column of ns since the epoch as text in microseconds; a tab keeps spreadsheets from rounding it."""
     return pl.concat_str(microseconds(pl.col(column)), pl.lit("\t"))
 
 
 def megabytes(column: str) -> pl.Expr:
-    """Return a column of bytes in units of 2^20, as exact as bytes are."""
+    """Return a column of bytes in units of 2^20 bytes, rounded to about a byte."""
     return (pl.col(column) / 2**20).round(6)
 
 
 def device_type(measures: Measures) -> pl.Expr:
-    """Return the column that names the memory's device; `CPU` for the host's memory."""
+    """Return the column `Device Type`, which names the device of the memory: `CPU` for memory of the host."""
     device = measures.recording.device
     processor = device is None or device.form == Form.MS_PROFILER
     kind = "GPU" if device is not None and device.form == Form.CUPTI else "NPU"
@@ -50,7 +50,7 @@ def mean(total: str, count: str) -> pl.Expr:
 
 
 def device_id(measures: Measures) -> list[pl.Expr]:
-    """Return the column of the device, which the tables of torch_npu do not have."""
+    """Return the column `Device_id`; no column for torch_npu's tables, which do not have it."""
     device = measures.recording.device
     if device is None or device.form == Form.MS_PROFILER:
         return [pl.lit(HOST).alias("Device_id")]

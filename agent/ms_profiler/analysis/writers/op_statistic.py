@@ -1,8 +1,8 @@
 """op_statistic.csv: number and time of the kernels of each type, most time first.
 
-Columns are those of MindSpore's public profiler documents; times in microseconds with three decimals, of all kernels.
-Where operators compute in the call, they take the place of kernels, and `Self Time(us)` is added: the time without
-operators inside. It decides `Ratio(%)` and the order, because the total times overlap.
+Columns are those of MindSpore's public profiler documents. Times are those of all kernels, in microseconds with three
+decimals. Where operators compute in their call, operators take the place of kernels, and `Self Time(us)` is added: the
+time without operators inside. `Self Time(us)` then decides `Ratio(%)` and the order, because the total times overlap.
 """
 
 import os
@@ -18,12 +18,12 @@ from ms_profiler.store import layout
 
 
 def path(measures: Measures) -> str:
-    """Return the path of the file."""
+    """Return the path of the file, relative to the result directory."""
     return os.path.join(layout.OUTPUT, layout.OP_STATISTIC)
 
 
 def applies(measures: Measures) -> bool:
-    """Return whether kernels were recorded, and of the device that computes."""
+    """Return whether the kernels of the device that computes were recorded, with their types."""
     if measures.stream.decides:
         return not measures.types.is_empty() and not _untyped(measures)
     return not measures.host_operators.is_empty()
@@ -53,7 +53,7 @@ def write(measures: Measures, stream: BinaryIO) -> None:
 
 
 def _untyped(measures: Measures) -> bool:
-    """Return whether the types of a device's kernels are unknown: below level 1 only their names exist."""
+    """Return whether the types of a device's kernels are unknown: below profiler level 1 only names are recorded."""
     device = measures.recording.device
     return (
         device is not None

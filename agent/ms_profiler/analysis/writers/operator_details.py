@@ -1,16 +1,17 @@
 """operator_details.csv: every call of an operator with its input shapes, by time; only with `record_shapes`.
 
-Columns are those of MindSpore's public profiler documents. Dimensions are separated by commas, inputs by semicolons; an
-input without dimensions leaves its place empty.
+Columns are those of MindSpore's public profiler documents. Commas separate dimensions, semicolons separate inputs; the
+place of an input without dimensions is empty.
 
 Some columns exist only in some runs:
 
 - Where operators compute in their call, the file has the known columns of Ascend's PyTorch adapter (time of the
   operator by itself and in all), and the module around the operator.
-- Where calls of Python were traced, it has the stack from which the operator was called.
-- Shapes of PyTorch's operators exist where any is known.
-- Where our own tracing recorded work that operators launched on a device, the last columns have its time, with or
-  without `record_shapes`.
+- Where calls of Python were traced, the file has the stack from which the operator was called. If this column would
+  take more than 256 MB, each stack is on the first operators with it only, and the others have N/A.
+- Where any shape of PyTorch's operators is known, the file has the shapes.
+- Where ms-profiler recorded the work that operators launched on a device, the last columns have the time of this work,
+  with or without `record_shapes`.
 """
 
 import os
@@ -24,15 +25,17 @@ from ms_profiler.analysis.writers import csv_lines, numbers
 from ms_profiler.store import layout
 
 _OPTION = "record_shapes"
+#: Bytes of the column with the stacks. A stack takes one or two kB, so those of a million operators take 1 to 2 GB.
+STACKS_MOST = 256 << 20
 
 
 def path(measures: Measures) -> str:
-    """Return the path of the file."""
+    """Return the path of the file, relative to the result directory."""
     return os.path.join(layout.OUTPUT, layout.OPERATOR_DETAILS)
 
 
 def applies(measures: Measures) -> bool:
-    """Return whether shapes were requested, and operators, or shapes of kernels, are known."""
+    """Return whether operators are known with their launches or stacks, or shapes were requested and can be known."""
     if _launches(measures) or measures.stacks.calls.known:
         return not measures.operators.is_empty()
     if not measures.recording.info.options.get(_OPTION):
@@ -64,23 +67,38 @@ def _launches(measures: Measures) -> bool:
 
 
 def _on_device(measures: Measures) -> pl.DataFrame:
-    """Return the operators with the time of the kernels that they launched."""
+    """Return the operators, each with the time of the kernels that it launched."""
     spans = measures.recording.spans
     times = device_operators.times(spans, measures.stream.table).filter(measures.drawn.is_not_null())
     return host_operators.calls(pl.concat([measures.spans, times], how="horizontal"))
 
 
 def _stacks(measures: Measures, rows: pl.DataFrame) -> list[pl.Series]:
-    """Return the Python stack that each operator was called from, where calls were traced."""
+    """Return the Python stack from which each operator was called, as one column; no column if no call was traced."""
     calls = measures.stacks.calls
     if not calls.known:
         return []
-    found = pl.Series("Call Stack", [""] * rows.height, dtype=pl.String)
-    numbered = rows.with_row_index("at")
-    for (process, thread), own in numbered.group_by("process", "thread", maintain_order=True):
-        texts = calls.stacks_at(int(str(process)), int(str(thread)), own["start_ns"])
-        found = found.scatter(own["at"], texts)
-    return [found]
+    numbered = rows.select("process", "thread", "start_ns").with_row_index("at")
+    parts = [
+        own.select("at", calls.paths_at(int(str(process)), int(str(thread)), own["start_ns"]).alias("path"))
+        for (process, thread), own in numbered.group_by("process", "thread", maintain_order=True)
+    ]
+    paths = pl.concat(parts).sort("at").select("path")
+    known = paths["path"].drop_nulls().value_counts()
+    texts = known.select("path", text=pl.Series([calls.stack(path) for path in known["path"]], dtype=pl.String))
+    sizes, times = texts["text"].str.len_bytes(), max(known["count"].to_list(), default=0)
+    while times > 1 and int((known["count"].clip(upper_bound=times) * sizes).sum()) > STACKS_MOST:
+        times //= 2
+    shown = pl.int_range(pl.len()).over("path") < times
+    column = paths.join(texts, "path", how="left", maintain_order="left").select(
+        pl.when(pl.col("path").is_null())
+        .then(pl.lit(""))
+        .when(shown)
+        .then("text")
+        .otherwise(pl.lit(numbers.NOTHING))
+        .alias("Call Stack")
+    )
+    return [column.to_series()]
 
 
 def _write_operators(measures: Measures, operators: pl.DataFrame, stream: BinaryIO) -> None:

@@ -1,8 +1,8 @@
-"""operator_memory.csv: allocations of operators with their release. They come from our own recording on a processor, or
-from another tool's result on a device.
+"""operator_memory.csv: allocations of operators with their releases. The rows come from ms-profiler's own recording on
+a processor, or from another tool's result on a device.
 
 Columns are those of MindSpore's public profiler documents; a kilobyte is 2^10 bytes. An allocation without a release
-has N/A there in MindSpore's form, and an empty cell in torch_npu's.
+has N/A in the columns of the release in MindSpore's form, and empty cells in torch_npu's form.
 """
 
 import os
@@ -20,7 +20,7 @@ _TOTALS: Final = [f"{when} Total {what}" for when in ("Allocation", "Release") f
 
 
 def path(measures: Measures) -> str:
-    """Return the path of the file."""
+    """Return the path of the file, relative to the result directory."""
     return os.path.join(layout.OUTPUT, layout.OPERATOR_MEMORY)
 
 

@@ -1,7 +1,7 @@
 """overlap_analysis.json: the lanes of the overlap analysis, for a timeline of another tool that has none.
 
-The events have the form of `trace_view.json`. ms-profiler does not change that file of another tool. Perfetto and
-chrome://tracing show both in one picture when they are opened together.
+The events have the form of `trace_view.json`. ms-profiler does not change another tool's `trace_view.json`. Perfetto
+and chrome://tracing show both files in one picture if they are opened together.
 """
 
 import json
@@ -18,12 +18,12 @@ from ms_profiler.store import layout
 
 
 def path(measures: Measures) -> str:
-    """Return the path of the file."""
+    """Return the path of the file, relative to the result directory."""
     return os.path.join(layout.OUTPUT, layout.OVERLAP_ANALYSIS)
 
 
 def applies(measures: Measures) -> bool:
-    """Return whether there is such a timeline."""
+    """Return whether another tool's timeline lacks these lanes, and their content is known."""
     device = measures.recording.device
     return device is not None and device.unmarked and not measures.states.is_empty()
 
@@ -53,4 +53,4 @@ def write(measures: Measures, stream: BinaryIO) -> None:
             for lane, start, length in rows.iter_rows()
         ),
     ]
-    stream.write(json.dumps(events, indent=4 if measures.asked.pretty else None).encode() + b"\n")
+    stream.write(json.dumps(events, indent=4 if measures.request.pretty else None).encode() + b"\n")

@@ -1,6 +1,6 @@
-"""parallel_strategy.json: how the job is divided among its ranks (`parallel_strategy`).
+"""parallel_strategy.json: how the job is divided among its ranks; written with the option `parallel_strategy`.
 
-It contains the groups of ranks and the parallel dimensions, as in profiler_metadata.json. From the framework it has
+It contains the groups of ranks and the parallel dimensions, as in profiler_metadata.json. The framework adds its
 process groups with their back ends, device meshes, and MindSpore's parallel context.
 """
 
@@ -15,15 +15,15 @@ from ms_profiler.store import layout
 
 
 def path(measures: Measures) -> str:
-    """Return the path of the file."""
+    """Return the path of the file, relative to the result directory."""
     return os.path.join(layout.OUTPUT, layout.PARALLEL_STRATEGY)
 
 
 def applies(measures: Measures) -> bool:
-    """Return whether it was requested, and anything is known."""
+    """Return whether the file was requested, and has any content."""
     recording = measures.recording
-    asked = not recording.foreign and bool(recording.info.options.get("parallel_strategy"))
-    return asked and bool(metadata.parallel(measures) or _told(measures))
+    requested = not recording.foreign and bool(recording.info.options.get("parallel_strategy"))
+    return requested and bool(metadata.parallel(measures) or _of_framework(measures))
 
 
 def write(measures: Measures, stream: BinaryIO) -> None:
@@ -34,12 +34,12 @@ def write(measures: Measures, stream: BinaryIO) -> None:
         "rank": info.rank,
         "world_size": info.world_size,
         **metadata.parallel(measures),
-        **_told(measures),
+        **_of_framework(measures),
     }
     stream.write(json.dumps(content, indent=4).encode() + b"\n")
 
 
-def _told(measures: Measures) -> dict[str, Any]:
+def _of_framework(measures: Measures) -> dict[str, Any]:
     recording = measures.recording
     folder = layout.process_dir(recording.directory, measures.steps.process)
     return run_record.strategy(layout.strategy_path(folder), recording.counts)

@@ -19,18 +19,18 @@ FORM: Final = "parquet"
 
 @dataclass
 class ParquetTable:
-    """The writer of one table. Only the finished table shows whether it has rows, so it is stored until it is written.
+    """The writer of one table. Only a made table shows whether it has rows, so the table is kept until it is written.
 
     Attributes:
         table: the table.
-        made: the run and the table made from it.
+        made: the measures of a run and the table made from them, until the table is written.
     """
 
     table: catalogue.Table
     made: tuple[Measures, pl.DataFrame] | None = None
 
     def path(self, measures: Measures) -> str:
-        """Return the path of the file."""
+        """Return the path of the file, relative to the result directory."""
         return os.path.join(layout.TABLES, layout.table(self.table.name))
 
     def applies(self, measures: Measures) -> bool:

@@ -1,4 +1,4 @@
-"""The owners of tensor memory at its peak, for summary.json."""
+"""The owners of the memory of tensors at its peak, for summary.json."""
 
 from typing import Any, Final
 

@@ -1,13 +1,13 @@
 """trace.pftrace: the timeline as Perfetto's own protobuf trace, for https://ui.perfetto.dev and trace_processor.
 
-It has the same events as `trace_view.json`. There, times are text for MindStudio Insight. Perfetto reads these as
-doubles, which have a resolution of 256 ns at today's date, so consecutive kernels would overlap. Here times are whole
-nanoseconds since the epoch.
+It has the same events as `trace_view.json`. In that file, times are text, because MindStudio Insight needs text.
+Perfetto reads such times as doubles, which have a resolution of 256 ns at today's date, so consecutive kernels would
+overlap. Here times are whole nanoseconds since the epoch.
 
 Slices of a track always nest: a slice that would cross another one goes to a further track of the same name. The
-category of a span is its own (`op`, `module`, `data`, ...). Arguments are debug annotations. A flow has the same number
-as in `trace_view.json`. A step ends where the next one begins. The whole run is in one file, however long it is.
-Modules and operators of its later sections are on further tracks as well. The format: protos/perfetto/trace in
+category of a slice is that of its span (`op`, `module`, `data`, ...). Arguments are debug annotations. A flow has the
+same number as in `trace_view.json`. A step ends where the next one begins. The whole run is in one file, however long
+it is. Modules and operators of later sections are on further tracks. The format: protos/perfetto/trace in
 github.com/google/perfetto, and https://perfetto.dev/docs/reference/synthetic-track-event.
 """
 
@@ -46,22 +46,22 @@ _NO_FLOWS: Final = pl.DataFrame(schema=FLOWS).rename({"event": "row"})
 
 
 def path(measures: Measures) -> str:
-    """Return the path of the file."""
+    """Return the path of the file, relative to the result directory."""
     return os.path.join(layout.OUTPUT, layout.PERFETTO_TRACE)
 
 
 def applies(measures: Measures) -> bool:
-    """Return that there always is a timeline."""
+    """Return True, because every run has a timeline."""
     return True
 
 
 def part(measures: Measures, number: int) -> str:
-    """Return the path of the only file."""
+    """Return the path of the only file, which has all sections."""
     return path(measures)
 
 
 def write(measures: Measures, section: Section, stream: BinaryIO) -> None:
-    """Write the events of a section; the descriptions of tracks go before the events of the first one."""
+    """Write the events of a section. Before the events of the first section, write the descriptions of the tracks."""
     stride = 1 if section.first and section.last else COUNT
     _draw(_Events(Drawing(measures, section)), stream, SEQUENCE + 1 + section.number, stride)
 
@@ -69,15 +69,16 @@ def write(measures: Measures, section: Section, stream: BinaryIO) -> None:
 def write_rank(
     measures: Measures, rank: RankTrack, exchanges: pl.DataFrame, stream: BinaryIO, sequence: int | None = None
 ) -> int:
-    """Write all of a run as one process of a timeline of several ranks, and return the next sequence that is free.
+    """Write a run as one process of a timeline of several ranks, and return the next free sequence.
 
     Args:
         measures: the measures of the run.
-        rank: its process.
-        exchanges: with other ranks: `name`, `group`, `start_ns`, `end_ns`, `bytes`, `step`, `number` among those of its
-            group and name, `flow` (null where it is joined with none), `last` of the flow.
+        rank: the process of the rank in the timeline.
+        exchanges: the exchanges with other ranks: `name`, `group`, `start_ns`, `end_ns`, `bytes`, `step`; `number`, the
+            place among the exchanges of its group and name; `flow`, null if no flow joins it; `last`, whether it is the
+            last one of its flow.
         stream: the stream that receives the packets.
-        sequence: the first one that is free; None at the begin of the trace.
+        sequence: the first free sequence; None at the begin of the trace.
     """
     free = SEQUENCE + 1 if sequence is None else sequence
     for section in measures.sections():
@@ -86,7 +87,7 @@ def write_rank(
 
 
 def _draw(events: "_Events", stream: BinaryIO, sequence: int, stride: int) -> int:
-    """Write events, and return the number of the next sequence that is free."""
+    """Write events, and return the number of the next free sequence."""
     first = events.drawing.section.first
     place = Place(
         events.tracks.all,
@@ -94,7 +95,7 @@ def _draw(events: "_Events", stream: BinaryIO, sequence: int, stride: int) -> in
         sequence=sequence,
         stride=stride,
         crossing_uuid=events.uuid + CROSSING,
-        # the slices of another section may be open still
+        # slices of an earlier section may still be open on the first tracks
         further=not first,
     )
     if first:
@@ -126,7 +127,7 @@ class _Events:
         self.base_ns = min((int(str(least)) for times in starts if (least := times.min()) is not None), default=0)
 
     def all(self) -> Iterator[TrackEvents]:
-        """Yield all events; the begin of a flow comes before its end."""
+        """Yield all events. The begin of a flow comes before its end."""
         yield self._spans()
         if not self.drawing.section.first:
             return
@@ -224,13 +225,13 @@ class _Events:
             Texts(stream.names["full_name"]).at(row),
             _named("kernel", kernels),
             {
-                "type": _told(Texts(stream.names["core"].replace({HOST_CPU: "HostCpuOps"})), row),
-                "op": _told(Texts(stream.names["type"]), row),
+                "type": _optional(Texts(stream.names["core"].replace({HOST_CPU: "HostCpuOps"})), row),
+                "op": _optional(Texts(stream.names["type"]), row),
                 "step": self._step_of(kernels["start_ns"]),
                 "module": texts.at(kernels["module"]),
-                "bound": _told(_BOUNDS, kernels["bound"]),
+                "bound": _optional(_BOUNDS, kernels["bound"]),
                 "shapes": texts.at(kernels["shapes"]),
-                "part": _told(_PARTS, kernels["part"]),
+                "part": _optional(_PARTS, kernels["part"]),
             },
             _ends(self.drawing.launched, "target", ends=True),
         )
@@ -257,7 +258,7 @@ class _Events:
 
     def _scopes(self) -> TrackEvents:
         table = self.drawing.scopes
-        # the lanes of the depths follow each other
+        # the lanes of the depths follow each other, so the depth is the distance to the first lane
         first = self.tracks.place(SCOPES, 0) if table.height else 0
         return _slices(table["depth"] + first, table, distinct(table["scope"]), _named("scope", table))
 
@@ -301,16 +302,16 @@ def _sorted(
     arguments: Mapping[str, Argument],
     flows: pl.DataFrame = _NO_FLOWS,
 ) -> TrackEvents:
-    """Return events in the order in which they are written.
+    """Return events in the order in which they have to be written.
 
     Args:
         kind: the kind of all rows.
         track: the track of each row.
-        table: `start_ns` and `end_ns`.
+        table: `start_ns` and `end_ns` of each row.
         name: the name of each row.
         category: the category of each row.
-        arguments: the arguments by name.
-        flows: `row`, `id`, `ends`.
+        arguments: name of an argument -> its value in each row.
+        flows: ends of flows: `row` of the event, `id` of the flow, and whether the flow `ends` there.
     """
     order = COLUMNS.order(track.cast(pl.UInt64), table["start_ns"], table["end_ns"])
     found = TrackEvents(
@@ -327,7 +328,7 @@ def _sorted(
 
 
 def _ends(flows: pl.DataFrame, side: str, *, ends: bool) -> pl.DataFrame:
-    """Return one end of flows, by the row of the event."""
+    """Return one end of each flow: `row` of its event, `id` and `ends`. `side` is the column with the row."""
     return flows.select(pl.col(side).cast(pl.UInt32).alias("row"), pl.col("id").cast(pl.Int64), ends=pl.lit(ends))
 
 
@@ -344,8 +345,8 @@ def _each(texts: Texts) -> Choice:
     return texts.at(pl.int_range(len(texts.series), dtype=pl.UInt32, eager=True))
 
 
-def _told(texts: Texts, row: pl.Series) -> Choice:
-    """Return texts as an argument of events; an event without a text does not have it."""
+def _optional(texts: Texts, row: pl.Series) -> Choice:
+    """Return texts as an argument of events; an event without a text lacks the argument."""
     return texts.at(pl.select(pl.when(texts.series.is_not_null().gather(row)).then(row)).to_series())
 
 

@@ -1,8 +1,8 @@
 """minddata_pipeline_raw_{rank}.csv: the samples of the output queue of each operator of the dataset pipeline.
 
-Columns are those of MindSpore's analyser. If the run has several pipelines, the file has the one with the most samples.
-It leaves out operators without a queue, except for the root. The operators before such an operator count as children of
-the operator behind it.
+Columns are those of MindSpore's analyser. If the run has several pipelines, the file has the pipeline with the most
+samples. The file leaves out operators without a queue, except for the root. The operators before an operator that is
+left out count as children of the operator behind it.
 """
 
 import csv
@@ -31,7 +31,7 @@ _COLUMNS: Final = (
 
 
 def path(measures: Measures) -> str:
-    """Return the path of the file."""
+    """Return the path of the file, relative to the result directory."""
     return os.path.join(layout.OUTPUT, layout.pipeline_raw(measures.recording.info.rank))
 
 
@@ -41,7 +41,7 @@ def applies(measures: Measures) -> bool:
 
 
 def write(measures: Measures, stream: BinaryIO) -> None:
-    """Write the table, from the root on, level by level; unknown cells are empty."""
+    """Write the table, from the root of the pipeline on, level by level; unknown cells are empty."""
     pipeline = measures.pipelines[0]
     text = io.StringIO(newline="")
     table = csv.writer(text, lineterminator="\n")

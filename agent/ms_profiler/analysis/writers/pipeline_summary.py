@@ -1,11 +1,11 @@
 """minddata_pipeline_summary_{rank}.csv and .json: queues, processors and batches of the dataset pipeline, with remarks.
 
 Keys and units are those of MindSpore's analyser; -1 means unknown. If the run has several pipelines, the file has the
-one with the most samples. Three values differ from MindSpore's:
+pipeline with the most samples. Three values differ from MindSpore's:
 
-- The mean of the processor time leaves out the first sample of a window, at which nothing has been measured yet.
-- `per_batch_time` of a pipeline without a device's queue is the time from one batch to the next; MindSpore mixes in the
-  waits.
+- The mean of the processor time leaves out the first sample of a window: MindSpore has measured nothing yet.
+- `per_batch_time` of a pipeline without a device's queue is the time from one batch to the next. MindSpore's value
+  mixes these times with waits.
 - The bottleneck follows from the queues alone, see `metrics.pipelines`.
 """
 
@@ -26,7 +26,7 @@ UNKNOWN = -1
 
 @dataclass(frozen=True)
 class Form:
-    """One of its two forms.
+    """One of the two forms of the file.
 
     Args:
         suffix: "csv" or "json".
@@ -35,7 +35,7 @@ class Form:
     suffix: str
 
     def path(self, measures: Measures) -> str:
-        """Return the path of the file."""
+        """Return the path of the file, relative to the result directory."""
         return os.path.join(layout.OUTPUT, layout.pipeline_summary(measures.recording.info.rank, self.suffix))
 
     def applies(self, measures: Measures) -> bool:
@@ -43,11 +43,11 @@ class Form:
         return bool(measures.pipelines)
 
     def write(self, measures: Measures, stream: BinaryIO) -> None:
-        """Write the file: an object, or one line for each key, the key first."""
+        """Write the file: as JSON an object, as CSV one line for each key, the key first."""
         content = summarise(measures.pipelines[0])
         if self.suffix == "json":
             stream.write(
-                json.dumps(content, indent=4 if measures.asked.pretty else None, ensure_ascii=False).encode() + b"\n"
+                json.dumps(content, indent=4 if measures.request.pretty else None, ensure_ascii=False).encode() + b"\n"
             )
             return
         text = io.StringIO(newline="")
@@ -60,7 +60,7 @@ JSON = Form("json")
 
 
 def summarise(pipeline: Pipeline) -> dict[str, list[Any]]:
-    """Return the content by key, one value an operator where not said otherwise.
+    """Return the content: key -> one value for each operator, or one value for the pipeline.
 
     Args:
         pipeline: the pipeline.
@@ -100,5 +100,5 @@ def _known(values: list[Any]) -> list[Any]:
 
 
 def _mean(values: list[int]) -> float:
-    """Return the mean in milliseconds, three decimals."""
+    """Return the mean of milliseconds, with three decimals; `UNKNOWN` without values."""
     return round(sum(values) / len(values), 3) if values else UNKNOWN

@@ -1,4 +1,4 @@
-"""profiler_info_{rank}.json: other tools take the rank from its name, and a few facts from its content.
+"""profiler_info_{rank}.json: other tools take the rank from the file's name, and a few facts from its content.
 
 Keys are those of MindSpore's public profiler documents; values that only a device's driver knows stay empty.
 """
@@ -15,18 +15,19 @@ _NAME: Final = re.compile(r"profiler_info_\d+\.json")
 
 
 def path(measures: Measures) -> str:
-    """Return the path of the file."""
+    """Return the path of the file, relative to the result directory."""
     return layout.profiler_info(measures.recording.info.rank)
 
 
 def applies(measures: Measures) -> bool:
-    """Return that the file is always written."""
+    """Return True, because the file is always written."""
     return True
 
 
 def write(measures: Measures, stream: BinaryIO) -> None:
-    """Write the file, and remove one under another rank: the framework may have assigned the rank since the last
-    analysis.
+    """Write the file, and remove a file of another rank.
+
+    Such a file exists if the framework has assigned the rank since the last analysis.
     """
     directory, info = measures.target, measures.recording.info
     for name in os.listdir(directory):

@@ -1,6 +1,6 @@
-"""report.html: the run as a page to look at; `analysis/page/` describes it.
+"""report.html: the run as a page to look at. `analysis/page/` makes its content.
 
-`ms-profiler report` and `--export html` write it; later analyses renew an existing page.
+`ms-profiler report` and `--export html` write it. Later analyses renew an existing page.
 """
 
 import os
@@ -17,7 +17,7 @@ FORM: Final = "html"
 
 
 def path(measures: Measures) -> str:
-    """Return the path of the file."""
+    """Return the path of the file, relative to the result directory."""
     return layout.REPORT
 
 
@@ -42,7 +42,7 @@ class Begun:
     figures: Future[dict[str, Any]]
 
     def path(self, measures: Measures) -> str:
-        """Return the path of the file."""
+        """Return the path of the file, relative to the result directory."""
         return path(measures)
 
     def applies(self, measures: Measures) -> bool:
@@ -50,16 +50,18 @@ class Begun:
         return applies(measures)
 
     def write(self, measures: Measures, stream: BinaryIO) -> None:
-        """Write the page; its summary is made now, because it lists the written files."""
+        """Write the page. Its summary is made only now, because the summary lists the written files."""
         document.write([{"summary": summary.summary(measures), **self.figures.result()}], stream)
 
 
 def begin(measures: Measures) -> Begun | None:
-    """Begin a page, which takes a quarter of the time of an analysis; None where `write` makes all of it.
+    """Begin to make the page in another thread, and return it; None if `write` has to make all of the page.
+
+    The page takes a quarter of the time of an analysis.
 
     Args:
-        measures: the measures of the run; one that is too large to hold is read section by section, twice as much at
-            the same time.
+        measures: the measures of the run. The page of a run that does not fit into memory is not begun: two threads
+            would read two sections at the same time.
     """
     if not applies(measures) or measures.recording.again is not None:
         return None

@@ -12,7 +12,7 @@ from ms_profiler.store.format import Category
 
 
 def summary(measures: Measures) -> dict[str, Any] | None:
-    """Return the share of sampled steps; None if no step was left out because of `overhead_budget`.
+    """Return how many steps were sampled, and why not all; None if no step was left out because of `overhead_budget`.
 
     Args:
         measures: the measures of the run.
@@ -31,7 +31,7 @@ def summary(measures: Measures) -> dict[str, Any] | None:
 
 
 def spans(measures: Measures, sums: pl.DataFrame, category: Category) -> pl.DataFrame:
-    """Return the sums of spans over the whole run.
+    """Return the sums of spans over the whole run, which are estimates if steps were sampled.
 
     Args:
         measures: the measures of the run.
@@ -43,23 +43,23 @@ def spans(measures: Measures, sums: pl.DataFrame, category: Category) -> pl.Data
 
 
 def kernels(measures: Measures, by: str) -> pl.DataFrame | None:
-    """Return the totals of kernels, see `Totals.kernels`; None where those of all steps were recorded."""
+    """Return the totals of kernels, see `Totals.kernels`; None if the kernels of all steps were recorded."""
     return None if measures.totals is None else measures.totals.kernels(by)
 
 
 def parts(measures: Measures) -> pl.DataFrame:
-    """Return `total_ns` of kernels by `part` of a training step."""
+    """Return `total_ns` of the kernels in each `part` of a training step."""
     found = kernels(measures, "part")
     return measures.stream.sums if found is None else found.rename({"name": "part"})
 
 
 def phase(measures: Measures, name: str, recorded_ns: int) -> dict[str, Any]:
-    """Return the total of a phase in all steps.
+    """Return the total of a phase over all steps, with its error if it is an estimate.
 
     Args:
         measures: the measures of the run.
         name: the name of the phase.
-        recorded_ns: its total in the steps that were recorded.
+        recorded_ns: the total of the phase in the recorded steps, ns.
     """
     if measures.totals is None:
         return {"total_ms": milliseconds(recorded_ns), "scaled": False, "total_ms_error": None}

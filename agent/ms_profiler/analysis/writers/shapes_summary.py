@@ -1,4 +1,4 @@
-"""The part of `summary.json` that says which steps have shapes of operators, and why others have none."""
+"""The part of `summary.json` that says which steps have shapes of operators, and why other steps have none."""
 
 from typing import Any, Final
 
@@ -8,7 +8,7 @@ from ms_profiler.analysis.metrics import intervals, operands
 from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.store.format import Category
 
-#: names of shapes in the job's list of missing data
+#: begin of the name of missing shapes, in `not_collected` of the run's record
 _WHAT: Final = "shapes of operators"
 
 

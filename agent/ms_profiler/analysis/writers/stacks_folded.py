@@ -1,7 +1,7 @@
 """python_stacks.folded: each sampled Python stack with its number of samples, or each traced one with its microseconds.
 
-A line is the functions from the thread to the innermost one, with semicolons between them, a space, and a count: the
-form of Brendan Gregg's FlameGraph, which inferno, speedscope and flamegraph.com read too.
+A line has the functions from the thread to the innermost one, with semicolons between them, then a space and the count.
+This is the form of Brendan Gregg's FlameGraph, which inferno, speedscope and flamegraph.com read too.
 """
 
 import os
@@ -13,12 +13,12 @@ from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.analysis.metrics.traced_calls import Calls
 from ms_profiler.store import layout
 
-#: a stack has a line from this part of its thread's time on
+#: a traced stack has a line of its own if it takes at least this part of its thread's time
 _SMALL: Final = 1e-4
 
 
 def path(measures: Measures) -> str:
-    """Return the path of the file."""
+    """Return the path of the file, relative to the result directory."""
     return os.path.join(layout.OUTPUT, layout.STACKS_FOLDED)
 
 
@@ -28,7 +28,7 @@ def applies(measures: Measures) -> bool:
 
 
 def write(measures: Measures, stream: BinaryIO) -> None:
-    """Write the stacks, by process and in the order of their first samples."""
+    """Write the stacks, by process; within a process, in the order of their first samples."""
     stacks = measures.stacks
     if not stacks.known:
         _write_calls(stacks.calls, stream)
@@ -55,7 +55,7 @@ def _write_calls(calls: Calls, stream: BinaryIO) -> None:
         each = dict(sums.iter_rows())
         least = max(sum(each.values()) * _SMALL, 500)
         taken = dict(each)
-        # callers have smaller numbers
+        # paths are in falling order, and a caller has a smaller number, so it comes after the functions that it called
         for path in each:
             caller = paths[path][0]
             if caller >= 0:

@@ -1,7 +1,7 @@
 """python_stacks.speedscope.json: the Python stacks that were sampled or traced, by time, a profile for each thread.
 
-The form of https://www.speedscope.app, described by file-format-schema.json there. A weight is the time that a sample
-stands for, in nanoseconds; a traced call has its begin and its end.
+The form is that of https://www.speedscope.app, described by its file-format-schema.json. The weight of a sample is the
+time for which the sample stands, in nanoseconds. A traced call has its begin and its end.
 """
 
 import json
@@ -18,7 +18,7 @@ _SCHEMA: Final = "https://www.speedscope.app/file-format-schema.json"
 
 
 def path(measures: Measures) -> str:
-    """Return the path of the file."""
+    """Return the path of the file, relative to the result directory."""
     return os.path.join(layout.OUTPUT, layout.STACKS_SPEEDSCOPE)
 
 
@@ -28,7 +28,7 @@ def applies(measures: Measures) -> bool:
 
 
 def write(measures: Measures, stream: BinaryIO) -> None:
-    """Write the profiles one after the other: all stacks together may be too large to hold as text."""
+    """Write the profiles one after the other, because the text of all stacks may be too large for memory."""
     stacks = measures.stacks
     if not stacks.known:
         _write_calls(stacks.calls, stream)
@@ -71,7 +71,7 @@ def write(measures: Measures, stream: BinaryIO) -> None:
 
 
 def _write_calls(calls: Calls, stream: BinaryIO) -> None:
-    """Write the begins and ends of traced calls, the longest ones where there are too many."""
+    """Write the begins and ends of traced calls; of a thread with more than `DRAWN` calls, only the longest ones."""
     stream.write(f'{{"$schema":"{_SCHEMA}","exporter":"ms-profiler","profiles":['.encode())
     for number, ((process, thread), label) in enumerate(calls.threads.items()):
         own = calls.of_thread(process, thread)

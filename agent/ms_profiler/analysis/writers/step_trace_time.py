@@ -1,7 +1,7 @@
-"""step_trace_time.csv: one row per step, in microseconds with three decimals, always numbers.
+"""step_trace_time.csv: one row per step, with times in microseconds with three decimals; every cell is a number.
 
-Columns and names are those of MindSpore's public profiler documents. The formulas are in `metrics.overlap`, those for
-recordings of other tools in `metrics.device_steps`. Without steps there is one row, step 0.
+Columns and names are those of MindSpore's public profiler documents. The formulas are in `metrics.overlap`, and for
+results of other tools in `metrics.device_steps`. A run without steps has one row, step 0.
 """
 
 import os
@@ -27,12 +27,12 @@ _COLUMNS = {
 
 
 def path(measures: Measures) -> str:
-    """Return the path of the file."""
+    """Return the path of the file, relative to the result directory."""
     return os.path.join(layout.OUTPUT, layout.STEP_TRACE_TIME)
 
 
 def applies(measures: Measures) -> bool:
-    """Return whether any step was recorded, and the device's work where the times depend on it."""
+    """Return whether any step was recorded and, if there is a device, whether any work of the device was recorded."""
     device = measures.recording.device
     return not measures.stream.times.is_empty() and (device is None or not device.tasks.is_empty())
 
@@ -43,7 +43,7 @@ def write(measures: Measures, stream: BinaryIO) -> None:
 
 
 def table(measures: Measures) -> pl.DataFrame:
-    """Return the table: `Step`, and microseconds as text."""
+    """Return the table: `Step`, and times as text in microseconds."""
     rows = measures.stream.times.with_columns(exclusive=pl.col("not_overlapped") - pl.col("bubble"))
     steps = measures.steps.table["number"].gather(rows["step"])
     return rows.select(

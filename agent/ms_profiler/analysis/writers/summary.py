@@ -1,7 +1,7 @@
 """summary.json: the whole result for programs and for `ms-profiler summary`; `report/summary.schema.json` describes it.
 
-Keys are added and never changed. Nothing in it says when the analysis ran or how long it took, so that analysing the
-same store again gives the same bytes.
+Later versions only add keys, and do not change them. The file does not say when the analysis ran or how long it took,
+so analysing the same store again gives the same bytes.
 """
 
 import json
@@ -37,18 +37,18 @@ PHASES = "phases of the stepping thread"
 
 
 def path(measures: Measures) -> str:
-    """Return the path of the file."""
+    """Return the path of the file, relative to the result directory."""
     return layout.SUMMARY
 
 
 def applies(measures: Measures) -> bool:
-    """Return that the file is always written."""
+    """Return True, because the file is always written."""
     return True
 
 
 def write(measures: Measures, stream: BinaryIO) -> None:
     """Write the summary."""
-    stream.write(json.dumps(summary(measures), indent=4 if measures.asked.pretty else 1).encode() + b"\n")
+    stream.write(json.dumps(summary(measures), indent=4 if measures.request.pretty else 1).encode() + b"\n")
 
 
 def summary(measures: Measures) -> dict[str, Any]:
@@ -258,7 +258,7 @@ def _kernels_rule(measures: Measures) -> bool:
 
 
 def _kernels(measures: Measures) -> dict[str, Any] | None:
-    """Return the figures of the kernel stream; None if no kernel was recorded."""
+    """Return the figures of the recorded kernels; None if no kernel was recorded."""
     stream = measures.stream
     if not measures.recording.windows and measures.recording.device is None:
         return None
@@ -314,7 +314,7 @@ def _megabytes(size: int) -> float:
 
 
 def _steps_with_kernels(measures: Measures) -> int:
-    """Return the number of recorded steps with recorded kernels."""
+    """Return the number of recorded steps in which kernels were recorded."""
     return len(intervals.locate(measures.steps.recorded["start_ns"], measures.stream.covered).drop_nulls())
 
 
@@ -327,7 +327,7 @@ def _hooks(hooks: dict[str, str]) -> dict[str, Any]:
 
 
 def _sources(measures: Measures) -> dict[str, str]:
-    """Name the source of each table; a missing table was not collected."""
+    """Return table -> its source. A table that is missing was not collected."""
     sources = {"steps": f"step marks of the {measures.steps.source.name.lower()}", "phases": "host spans"}
     if measures.recording.device is not None:
         files = ", ".join(measures.recording.device.files)
@@ -365,7 +365,7 @@ def _sources(measures: Measures) -> dict[str, str]:
 
 
 def _source_of_states(measures: Measures) -> str:
-    """Name the source of computing times; two sources, if kernels were recorded for a part of the steps only."""
+    """Return the source of computing times; two sources, if kernels were recorded in a part of the steps only."""
     if measures.computes_by_operators:
         return OPERATORS
     by_phases = measures.steps.recorded.height - (_steps_with_kernels(measures) if measures.stream.decides else 0)

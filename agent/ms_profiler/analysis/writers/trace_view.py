@@ -1,14 +1,14 @@
 """trace_view.json: the timeline that MindStudio Insight, Perfetto, chrome://tracing and msprof-analyze open.
 
-A bare JSON list of events as in MindSpore's public profiler documents: `X` (duration), `M` (metadata), `C` (counter),
-`s` and `f` (ends of a flow). `ts` and `dur` are strings in microseconds since the epoch with three decimals, cut from
-integer nanoseconds. An instant is an `X` without duration, because MindStudio Insight does not read the format's own
-kind for instants.
+The file is a JSON list of events, as in MindSpore's public profiler documents: `X` (duration), `M` (metadata), `C`
+(counter), `s` and `f` (ends of a flow). `ts` and `dur` are strings in microseconds since the epoch with three decimals,
+cut from integer nanoseconds. An instant is an `X` without duration, because MindStudio Insight does not read the
+format's own kind for instants.
 
-Only steps, and calls of operators and compiled graphs on the host, have the category `cpu_op`: msprof-analyze searches
-this category for calls and steps. Kernels that ran on the processor are in the process `CPU OP`, with a flow from their
-launch if it is known. A run that is too large for memory continues in further files, each of which can be opened alone.
-The first file has everything except the operators and modules that begin later.
+Only steps, and calls of operators and compiled graphs on the host, have the category `cpu_op`, because msprof-analyze
+searches this one for them. Kernels that ran on the processor are in the process `CPU OP`, with a flow from their launch
+if it is known. A run that is too large for memory continues in further files, which open alone. The first file has
+everything except the operators and modules that begin in later sections.
 """
 
 import os
@@ -51,29 +51,29 @@ _FLOW: Final = '"name":"mindspore_to_self","cat":"async_mindspore","bp":"e"'
 
 
 def path(measures: Measures) -> str:
-    """Return the path of the file."""
+    """Return the path of the file, relative to the result directory."""
     return part(measures, 0)
 
 
 def applies(measures: Measures) -> bool:
-    """Return that there always is a timeline."""
+    """Return True, because every run has a timeline."""
     return True
 
 
 def part(measures: Measures, number: int) -> str:
     """Return the path of the file for a section."""
     name = layout.trace_slice(number) if number else layout.TRACE_VIEW
-    return os.path.join(layout.OUTPUT, name + PACKED * measures.asked.packed)
+    return os.path.join(layout.OUTPUT, name + PACKED * measures.request.packed)
 
 
 def write(measures: Measures, section: Section, stream: BinaryIO) -> None:
     """Write a section, one line for each event. The first section has everything but the operators and modules of the
-    others.
+    other sections.
     """
     rows = _Rows(measures, section)
     first, *others = rows.drawing.lanes.metadata()
     stream.write(b"[\n")
-    json_lines.write(chain([json_lines.texts(others)], rows.all()), first, stream, pretty=measures.asked.pretty)
+    json_lines.write(chain([json_lines.texts(others)], rows.all()), first, stream, pretty=measures.request.pretty)
     stream.write(b"]\n")
 
 
@@ -104,7 +104,7 @@ class _Rows:
             yield from self._whole()
 
     def _whole(self) -> Iterator[Lines]:
-        """Yield the tables that are not divided."""
+        """Yield the events of the tables that are not divided by section."""
         yield self._spans(
             self.drawing.instants.with_columns(
                 start_ns="time_ns", end_ns="time_ns", flags=pl.lit(0, pl.UInt8), unfinished=pl.lit(False)
@@ -118,7 +118,7 @@ class _Rows:
         yield self._communication()
 
     def _spans(self, spans: pl.DataFrame) -> Lines:
-        # in the order of the bits of Flag, and one more for spans that were still running
+        # the bits of Flag below UNRECORDED, and the bit of UNRECORDED for spans that were still running
         marks = spans["flags"] % Flag.UNRECORDED + spans["unfinished"].cast(pl.UInt8) * Flag.UNRECORDED
         return lines(
             spans.height,
@@ -159,7 +159,7 @@ class _Rows:
 
     def _steps(self) -> Lines:
         table = self.drawing.steps
-        # msprof-analyze takes a step that begins where the last one ends for a part of it: a nanosecond is between them
+        # msprof-analyze counts a step that begins when another ends as a part of it: so end a nanosecond earlier
         touches = table["end_ns"] == table["start_ns"].shift(-1)
         lengths = table["duration_ns"] - touches.fill_null(False).cast(pl.Int64)
         return lines(
@@ -296,7 +296,7 @@ class _Rows:
         )
 
     def _flows(self, kernels: pl.DataFrame) -> Iterator[Lines]:
-        """Yield both ends of the flows: at the start of the operator's span, and at that of the kernel."""
+        """Yield both ends of the flows: at the start of the operator's span, and at the start of the kernel."""
         spans = self.measures.recording.spans.select("process", "thread", "start_ns")
         launches = spans.select(pl.all().gather(kernels["launch"]))
         ends = [("s", launches, self.places.of(launches)), ("f", kernels, self.kernel_places.of(kernels))]
@@ -314,7 +314,7 @@ class _Rows:
         return _plain(self.drawing.scopes, "scope", SCOPES, "depth")
 
     def _communication(self) -> Lines:
-        """Return the exchanges with other ranks, one lane per group, from which msprof-analyze counts them."""
+        """Return the exchanges with other ranks, one lane per group; msprof-analyze counts them from these lanes."""
         table = self.drawing.communication
         groups = {
             group: f',"pid":{COMMUNICATION},"tid":{tid},"ts":"' for tid, group in enumerate(self.drawing.lanes.groups)
@@ -335,13 +335,13 @@ class _Rows:
 
 
 def _plain(table: pl.DataFrame, name: str, process: int, lane: str, category: str = "") -> Lines:
-    """Return spans with only a name and a lane.
+    """Return spans that have only a name and a lane.
 
     Args:
-        table: with `start_ns` and `end_ns`.
-        name: its column of names.
-        process: the process in the picture.
-        lane: its column of lanes.
+        table: the spans, with `start_ns` and `end_ns`.
+        name: the column of names.
+        process: the timeline's pid.
+        lane: the column of lanes.
         category: the category of all rows.
     """
     return lines(
@@ -359,21 +359,21 @@ def _plain(table: pl.DataFrame, name: str, process: int, lane: str, category: st
 
 
 class _Places:
-    """For each row of a table, the text of its event up to the time: name, process and thread."""
+    """The process and thread of each row of a table, as the part of its event between the name and the time."""
 
     def __init__(self, lanes: pl.DataFrame, by: list[str]) -> None:
-        """Take the lanes: their keys `by`, `pid` and `tid`."""
+        """Take the lanes: the key columns `by`, `pid` and `tid`."""
         self._texts = Texts(f',"pid":{pid},"tid":{tid},"ts":"' for pid, tid in lanes.select("pid", "tid").iter_rows())
         self._known = lanes.select(by)
         self._by = by
 
     def of(self, table: pl.DataFrame) -> Choice:
-        """Return the part of an event with the place of each row, up to its time."""
+        """Return, for each row of a table, the part of its event between the name and the time."""
         return self._texts.at(COLUMNS.find(table.select(self._by), self._known))
 
 
 def _argument(name: str, texts: pl.Series) -> Texts:
-    """Return texts as a further argument of an event."""
+    """Return each text as a further argument of an event."""
     return Texts(f',"{name}":{json_lines.text_of(text)}' for text in texts)
 
 

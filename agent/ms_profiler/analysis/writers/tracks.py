@@ -1,7 +1,7 @@
 """The lanes of a timeline as tracks of Perfetto's trace.
 
-A thread of the run is a thread of the trace. Everything else is a named track. The steps are beside the threads of
-their process; kernels, scopes, communication and the overlap analysis form groups of their own. The messages are
+A thread of the run is a thread of the trace. Every other lane is a named track. The steps are beside the threads of
+their process. Kernels, scopes, communication and the overlap analysis form separate groups. The messages are
 TrackDescriptor and its parts in protos/perfetto/trace/track_event/track_descriptor.proto of github.com/google/perfetto;
 `uuid` is field 1.
 """
@@ -16,7 +16,7 @@ from ms_profiler.analysis.columns.track_events import Track
 from ms_profiler.analysis.columns.wire import integer, message, text
 from ms_profiler.analysis.writers.lanes import HOST, STEPS, Lanes
 
-#: numbers of tracks: those of processes and groups are their pids; further tracks for slices that cross come last
+#: numbers of tracks: pids for processes and groups, then lanes, and last further tracks for slices that cross others
 _LANES: Final = 2**24
 CROSSING: Final = 2**32
 #: number of the sequence of packets that describe tracks
@@ -29,15 +29,15 @@ _HIGHEST_RANK: Final = 2**31 - 1
 
 @dataclass(frozen=True)
 class RankTrack:
-    """The process of a rank in a timeline of several ranks: all its lanes are tracks of that process.
+    """The process of a rank in a timeline of several ranks; all lanes of the rank are tracks of this process.
 
     Attributes:
-        uuid: added to the numbers of its tracks and flows.
-        pid: the pid of the process, different from that of each other rank.
+        uuid: the number that is added to the numbers of the rank's tracks and flows.
+        pid: the pid of the process in the timeline; each rank has another one.
         name: the name of the process.
         labels: the labels beside the name.
-        order: among the processes, from 0.
-        ahead_ns: by how much the clock of the rank is ahead of that of the timeline.
+        order: its place among the processes, from 0.
+        ahead_ns: the nanoseconds by which the clock of the rank is ahead of the timeline's clock.
     """
 
     uuid: int
@@ -57,16 +57,16 @@ class Tracks:
     """The tracks of a timeline.
 
     Attributes:
-        all: tracks that events name by their place.
-        descriptors: the packets that describe them.
+        all: the tracks; events name a track by its place in this list.
+        descriptors: the packets that describe the tracks.
     """
 
     def __init__(self, lanes: Lanes, rank: RankTrack | None = None) -> None:
-        """Make a track of every lane.
+        """Make a track for every lane.
 
         Args:
             lanes: the lanes of the timeline.
-            rank: the rank of the events in a timeline of several ranks; None in a timeline of one.
+            rank: the rank of the events in a timeline of several ranks; None in the timeline of a single rank.
         """
         self.all: list[Track] = []
         self.descriptors = (
@@ -79,23 +79,25 @@ class Tracks:
         self._base = rank.uuid if rank else 0
         if rank:
             self._describe_rank(rank)
-        told: dict[tuple[int, int], dict[str, Any]] = {}
+        descriptions: dict[tuple[int, int], dict[str, Any]] = {}
         for event in lanes.metadata():
-            told.setdefault((event["pid"], event["tid"]), {})[event["name"]] = next(iter(event["args"].values()))
+            descriptions.setdefault((event["pid"], event["tid"]), {})[event["name"]] = next(
+                iter(event["args"].values())
+            )
         hosts = set(lanes.threads["pid"])
-        for (pid, _), words in told.items():
+        for (pid, _), words in descriptions.items():
             if "process_name" in words:
                 self._describe_process(pid, words, pid in hosts)
-        for (pid, tid), words in told.items():
+        for (pid, tid), words in descriptions.items():
             if "thread_name" not in words:
                 continue
             if rank:
-                self._describe_rank_lane(pid, tid, words, told[pid, 0]["process_name"] if pid in hosts else "")
+                self._describe_rank_lane(pid, tid, words, descriptions[pid, 0]["process_name"] if pid in hosts else "")
             else:
                 self._describe_lane(pid, tid, words, integer(5, pid), pid if pid in hosts and tid != STEPS else None)
 
     def place(self, pid: int, tid: int) -> int:
-        """Return the place in `all` of a lane."""
+        """Return the place of a lane in `all`, from the lane's pid and tid in the timeline."""
         return self._places[pid, tid]
 
     def of_threads(self, table: pl.DataFrame) -> pl.Series:
@@ -111,7 +113,7 @@ class Tracks:
 
         Args:
             counters: `tables.COUNTERS`.
-            names: the texts; `name` is a row of them.
+            names: `Recording.names`, of which the column `name` holds rows.
         """
         threads = counters.select(self.of_threads(counters).alias("place"), "name")
         different = threads.unique(maintain_order=True)
@@ -128,8 +130,8 @@ class Tracks:
         """Make a track of each name beside the lanes of a process, and return the place in `all` for each row.
 
         Args:
-            names: the names of curves, a row each point.
-            process: pid of the picture.
+            names: the name of the curve, for each point of all curves.
+            process: the timeline's pid of the process.
         """
         different = names.unique(maintain_order=True)
         first = len(self.all)
@@ -160,19 +162,19 @@ class Tracks:
             self.descriptors += _packet(uuid, under, text(2, name), integer(11, _EXPLICIT_CHILDREN), order)
 
     def _describe_rank_lane(self, pid: int, tid: int, words: dict[str, Any], host: str) -> None:
-        """Describe a lane of a rank; threads of all its processes are threads of one process.
+        """Describe a lane of a rank. The threads of all processes of the rank are threads of one process.
 
         Args:
-            pid: the pid of the picture.
-            tid: the tid of the picture.
-            words: the words of the lane.
-            host: name of the process whose thread it is; empty if it is no thread.
+            pid: the timeline's pid of the lane.
+            tid: the timeline's tid of the lane.
+            words: the names and the order of the lane, as `Lanes.metadata` has them.
+            host: the name of the process to which the thread belongs; empty if the lane is no thread.
         """
         assert self._rank is not None
         if not host:
             self._describe_lane(pid, tid, words, integer(5, self._base + pid), None)
             return
-        # two processes of which only numbers of threads are known may have the same
+        # threads of two processes may have one number, if their native ids are not known; only the first is a thread
         thread = tid != STEPS and tid not in self._threads
         self._threads.add(tid)
         if pid != HOST:
@@ -180,10 +182,10 @@ class Tracks:
         self._describe_lane(pid, tid, words, integer(5, self._rank.uuid), self._rank.pid if thread else None)
 
     def _describe_lane(self, pid: int, tid: int, words: dict[str, Any], parent: bytes, process: int | None) -> None:
-        """Describe a lane, as a thread of a process or as a track below another one."""
+        """Describe a lane: as a thread of `process`, or, if `process` is None, as a track below `parent`."""
         uuid = self._base + _LANES + len(self.all)
         order = integer(12, min(words["thread_sort_index"], _HIGHEST_RANK))
-        # Perfetto adds the number of a thread to its name
+        # Perfetto adds the number of a thread to its name, so the name must not end with it
         name = words["thread_name"].removesuffix(f" {tid}") if process is not None else words["thread_name"]
         under = parent, text(2, name), order
         if process is not None:

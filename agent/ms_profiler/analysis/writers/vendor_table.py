@@ -1,6 +1,6 @@
-"""Copy tables of CANN's msprof into the result unchanged: caches, memories, links, networks, the host.
+"""Copy tables of CANN's msprof into the result unchanged: tables about caches, memories, links, networks and the host.
 
-The parts of a large table, which msprof splits, are joined.
+msprof splits large tables; the parts of a table are joined.
 """
 
 import os
@@ -17,22 +17,22 @@ from ms_profiler.store import layout
 
 @dataclass(frozen=True)
 class VendorTable:
-    """One of these tables.
+    """The writer of one table of msprof.
 
     Attributes:
-        source: its name in msprof's output.
-        name: its name in the result.
+        source: the table's name in msprof's output.
+        name: the table's name in the result.
     """
 
     source: str
     name: str
 
     def path(self, measures: Measures) -> str:
-        """Return the path of the file."""
+        """Return the path of the file, relative to the result directory."""
         return os.path.join(layout.OUTPUT, f"{self.name}.csv")
 
     def applies(self, measures: Measures) -> bool:
-        """Return whether msprof wrote it."""
+        """Return whether msprof wrote the table."""
         return not self._table(measures).is_empty()
 
     def write(self, measures: Measures, stream: BinaryIO) -> None:

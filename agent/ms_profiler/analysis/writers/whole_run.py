@@ -11,7 +11,7 @@ from ms_profiler.store.format import StepSource
 
 
 def summary(measures: Measures) -> list[dict[str, Any]] | None:
-    """Return the parts of each process that has steps; those of the first one add up to the run's time.
+    """Return the parts of each process that has steps. The parts of the first process add up to the run's time.
 
     Args:
         measures: the measures of the run.
@@ -53,7 +53,7 @@ def _process(measures: Measures, used: steps.Steps, sums: pl.DataFrame) -> dict[
 
 
 def _content(measures: Measures, used: steps.Steps, part: str, phases: dict[str, int]) -> dict[str, Any]:
-    """Return the phases of a part; where steps were sampled, those of the steps are estimates."""
+    """Return the time of each phase in a part. If steps were sampled, the times in the steps are estimates."""
     found = measures.totals if used.process == measures.steps.process and measures.chosen is None else None
     if part != stretches.STEPS or found is None:
         return {"contains_ms": {phase: milliseconds(duration) for phase, duration in phases.items()}, "scaled": False}

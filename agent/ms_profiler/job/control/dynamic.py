@@ -1,6 +1,6 @@
 """Dynamic profiling: record the steps that a file names while the job runs.
 
-The stepping thread checks the file between steps; no process and no thread of ours polls.
+The thread that runs the steps checks the file between two steps. ms-profiler needs no other process or thread for it.
 """
 
 import os
@@ -15,12 +15,12 @@ from ms_profiler.job.process import Identity
 from ms_profiler.job.recording import Recording
 from ms_profiler.options import Options
 
-#: Seconds between two checks at the file of the option.
+#: Seconds between two checks of the file that the option `dynamic` names.
 INTERVAL = 1.0
 
 
 class Collector(Protocol):
-    """The collection that dynamic profiling starts and stops."""
+    """The part of the session that dynamic profiling uses."""
 
     @property
     def identity(self) -> Identity:
@@ -31,13 +31,13 @@ class Collector(Protocol):
         """Return whether names of the job are replaced in every recording."""
 
     def guard(self, what: str) -> Guard:
-        """Return a context that keeps our errors from the job."""
+        """Return a context manager that notes and suppresses our errors."""
 
     def start(self, recording: Recording, number: int | None = None) -> bool:
-        """Record for one more result directory; return whether that is possible."""
+        """Record into one more result directory; return whether that is possible."""
 
     def stop(self, recording: Recording) -> None:
-        """Record no longer for this result directory."""
+        """Stop recording into this result directory."""
 
 
 class Dynamic:
@@ -58,11 +58,11 @@ class Dynamic:
         self._plan: Plan | None = None
         self._recording: Recording | None = None
         self._stop = 0  # last step to record
-        #: result directories taken so far
+        #: the result directories so far
         self.results: list[str] = []
 
     def between(self, count: int) -> bool:
-        """Check between two steps whether to start or stop recording; return whether that took time.
+        """Start or stop recording between two steps, as the file requests; return whether either happened.
 
         Args:
             count: the number of steps so far.
@@ -76,10 +76,10 @@ class Dynamic:
         return self._recording is not None
 
     def begins(self, step: int) -> bool:
-        """Note that a step begins; return whether that started a recording.
+        """Note that a step begins, and start a recording if the file requests this step; return whether it started.
 
         Args:
-            step: its number; the first of the job is 1.
+            step: number of the step; the first step of the job is 1.
         """
         if self._recording is not None:
             return False
@@ -103,14 +103,14 @@ class Dynamic:
         return False
 
     def ended(self, step: int) -> bool:
-        """Note that a step ended; return whether that stopped a recording."""
+        """Note that a step ended, and stop the recording if it was its last step; return whether it stopped."""
         if self._recording is None or step < self._stop:
             return False
         self.close()
         return True
 
     def close(self) -> None:
-        """Stop recording, if steps are being recorded, and have them analysed."""
+        """Stop the recording, if there is one, and start its analysis."""
         recording, self._recording = self._recording, None
         if recording is None:
             return
@@ -142,12 +142,13 @@ class Dynamic:
 
 
 def watch(session: Collector, settings: Options, base: str) -> Dynamic | None:
-    """Return the control by the file of the option `dynamic`; print a line and return None when the file cannot be
-    made.
+    """Return the object that watches the file of the option `dynamic`.
+
+    If the file cannot be made, print a line and return None.
 
     Args:
         session: the session that records.
-        settings: the options of MS_PROFILER_OPTIONS, which hold where the file sets none.
+        settings: the options of MS_PROFILER_OPTIONS, which apply unless the file sets them.
         base: directory that relative paths start from.
     """
     path = os.path.abspath(os.path.join(base, os.path.expanduser(settings.dynamic or "")))

@@ -1,7 +1,7 @@
 """The JSON file of dynamic profiling: the next steps to record, and the options.
 
-MindSpore's public documents of `DynamicProfilerMonitor` list its keys; every option of ours is allowed, too. Numbers
-have a meaning in that interface which differs from that in the variable.
+MindSpore's public documents of `DynamicProfilerMonitor` list the keys of the file. Every option of ms-profiler is
+allowed as a key, too. Some values are numbers in MindSpore's interface and names in our options (`NUMBERS`).
 """
 
 import json
@@ -14,7 +14,7 @@ from ms_profiler import options
 from ms_profiler.store import layout
 
 NAME: Final = "profiler_config.json"
-#: Meaning of the numbers of these keys in that interface.
+#: key -> number in MindSpore's interface -> value of our option
 NUMBERS: Final[dict[str, dict[int, Any]]] = {
     "aic_metrics": {
         -1: "None",
@@ -30,7 +30,7 @@ NUMBERS: Final[dict[str, dict[int, Any]]] = {
     "activities": {0: ["CPU", "NPU"], 1: ["CPU"], 2: ["NPU"]},
     "export_type": {0: ["text"], 1: ["db"], 2: ["text", "db"]},
 }
-#: Content of a new file.
+#: Content of a new file of dynamic profiling.
 DEFAULTS: Final[dict[str, Any]] = {
     "start_step": -1,
     "stop_step": -1,
@@ -54,20 +54,20 @@ DEFAULTS: Final[dict[str, Any]] = {
     "sys_io": False,
     "sys_interconnection": False,
 }
-#: Keys that are not options of the same name.
+#: Keys of the file that are not options.
 OWN: Final = ("start_step", "stop_step", "analyse", "analyse_mode", "prof_path", "is_valid")
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The request of a file.
+    """The steps and options that the file requests.
 
     Attributes:
-        start: first step to record; the first of the job is 1; -1 for nothing.
+        start: first step to record, where the first step of the job is 1; -1 to record nothing.
         stop: last step to record.
         path: directory that receives the result; empty for the default.
         options: the options, resolved.
-        messages: a line for each value that is wrong.
+        messages: a line for each wrong value of an option.
     """
 
     start: int
@@ -78,17 +78,17 @@ class Plan:
 
     @property
     def wanted(self) -> bool:
-        """Return whether any steps are requested."""
+        """Return whether the file requests any steps."""
         return self.start > 0
 
 
 class DynamicFile:
-    """Read a file when it has changed.
+    """Read the file of dynamic profiling when it has changed.
 
     Args:
         path: the file.
-        given: options that hold where the file does not name them.
-        interval: the least number of seconds between two checks of the file, which may lie on a slow file system.
+        given: values of options that the file does not name.
+        interval: the least number of seconds between two checks of the file, which may be on a slow file system.
     """
 
     def __init__(self, path: str, given: dict[str, Any], interval: float) -> None:
@@ -102,7 +102,7 @@ class DynamicFile:
         """Write the defaults unless the file exists.
 
         Raises:
-            OSError: it cannot be written.
+            OSError: the file cannot be written.
         """
         os.makedirs(os.path.dirname(self.path), layout.DIRECTORY_MODE, exist_ok=True)
         try:
@@ -113,10 +113,10 @@ class DynamicFile:
             json.dump(DEFAULTS, stream, indent=4)
 
     def look(self) -> Plan | None:
-        """Return the request of the file, if the file has changed since the last call.
+        """Return the request of the file if the file has changed since the last call; otherwise None.
 
         Raises:
-            ValueError: its content is invalid; raised once for each state of the file.
+            ValueError: the content is invalid; the error is raised once after each change of the file.
         """
         now = time.monotonic()
         if now < self._next:
@@ -131,9 +131,9 @@ class DynamicFile:
             with open(self.path, encoding="utf-8") as stream:
                 content = json.load(stream)
         except OSError:
-            return None  # it does not exist yet, or is being replaced
+            return None  # the file does not exist yet, or another process is replacing it
         except (ValueError, RecursionError) as reason:
-            raise ValueError(f"{self.path} is not JSON ({reason}); correct it and it is read again") from None
+            raise ValueError(f"{self.path} is not JSON ({reason}); once corrected, it is read again") from None
         if not isinstance(content, dict):
             raise ValueError(f'{self.path} must hold an object like {{"start_step": 10, "stop_step": 12}}')
         return self._plan(content)
@@ -154,7 +154,7 @@ class DynamicFile:
         if not content.get("analyse", True):
             values["analyse"] = "off"
         else:
-            # an analysis within the loop is awaited only on request
+            # the training loop waits for the analysis only if the file requests it
             values["analyse"] = "sync" if content.get("analyse_mode", -1) == 0 else "async"
         resolved, messages = options.resolve(values)
         path = str(content.get("prof_path", "./"))

@@ -1,7 +1,7 @@
-"""Choose and find aclprof, CANN's interface to the counters of an NPU.
+"""Describe aclprof, CANN's interface to the counters of an NPU: when to use it, and where its library is.
 
-It records kernels as msPTI does, but costs more, and its analysis takes minutes. So it is used only for options that
-msPTI cannot serve.
+aclprof records kernels as msPTI does, but costs more, and the analysis of its data takes minutes. So ms-profiler uses
+it only for options that msPTI cannot serve.
 """
 
 import glob
@@ -58,9 +58,9 @@ class Aclprof(Interface):
         return "kernels and counters of the NPU"
 
     def tracing(self, recorder: Recorder, host: "Host | None" = None) -> AclprofTracing:
-        """See `Interface.tracing`: aclprof gives no records to a recorder, so any recorder will do."""
+        """See `Interface.tracing`: aclprof gives no records to a recorder, so this ignores `recorder`."""
         if host is None:
-            return AclprofTracing(None, _nobody)
+            return AclprofTracing(None, _ignore)
 
         aside = 0
 
@@ -79,7 +79,7 @@ class Aclprof(Interface):
                 host.not_collected(name, why)
 
         def used() -> bool:
-            # a framework that names the NPU as its device uses it when a step has ended, possibly on threads of its own
+            # a framework whose device is the NPU has used it in the first step, but perhaps only on other threads
             return TARGET in host.targets and host.steps.count > 0
 
         return AclprofTracing(order, refused, used)
@@ -97,7 +97,7 @@ class Aclprof(Interface):
         return PLACES.libraries()
 
     def missing(self) -> str:
-        """See `Interface.missing`; the driver stays where it is."""
+        """See `Interface.missing`; this does not load the driver."""
         return "" if npu.count() else f"there is no NPU ({npu.FOLDER}/davinci0); install Ascend's driver"
 
     def devices(self) -> tuple[int, str]:
@@ -105,18 +105,17 @@ class Aclprof(Interface):
         return npu.count(), ""
 
     def owner(self, profiled: bool) -> str:
-        """See `Interface.owner`: unknown in advance; aclprof's error code says it."""
-        return "somebody else"
+        """See `Interface.owner`: aclprof does not name its owner."""
+        return "another profiler"
 
     def kinds(self, recordings: "Sequence[Recording]") -> Kinds:
-        """See `Interface.kinds`: aclprof gets the exact data when it is attached."""
+        """See `Interface.kinds`: the result only means "record", because `attach` requests the kinds of data."""
         return Kinds.BASIC
 
     def left_out(self, kinds: str) -> str:
-        """See `Interface.left_out`."""
+        """See `Interface.left_out`; `kinds` is the name of a missing program."""
         return (
-            f"{kinds} is missing; it turns aclprof's files into tables, so the analysis needs it, or a machine that "
-            "has it"
+            f"{kinds} is missing; it turns aclprof's files into tables, so analyse the result on a machine that has it"
         )
 
     def left_to(self, host: "Host") -> str:
@@ -126,24 +125,22 @@ class Aclprof(Interface):
         if host.left_running:
             return f"MindSpore's own profiler has it: {host.left_running}"
         least, left = LEAST_STORAGE // 10**6, _room(host) // 10**6
-        return f"max_disk leaves {left} MB for it, and it accepts no limit below {least}" if left < least else ""
+        return f"max_disk leaves {left} MB for aclprof, which needs {least} MB or more" if left < least else ""
 
-    def version(self, library: str, told: int) -> str:
-        """See `Interface.version`: the version of the toolkit, because the library does not report one."""
+    def version(self, library: str, number: int) -> str:
+        """See `Interface.version`: the version of CANN's toolkit, because the library does not report a version."""
         return cann.version(library)
 
 
 def _written(host: "Host") -> int:
-    """Return the bytes that aclprof has written, earlier folders included: a profiler of the script ends a folder."""
+    """Return the bytes of all folders that aclprof has written; it makes a new folder each time it is attached."""
     home = host.home
     folders = glob.glob(os.path.join(glob.escape(home.result), "PROF_*")) if home is not None else []
     return sum(map(layout.size_below, folders))
 
 
 def _room(host: "Host") -> int:
-    """Return the bytes that aclprof may write: half of the limit on recorded data, reserved from the other
-    recorders.
-    """
+    """Return the bytes that aclprof may still write: half of the limit on recorded data, without the bytes written."""
     return max(host.limit // 2 - _written(host), 0)
 
 
@@ -152,5 +149,5 @@ def _needs(recordings: Sequence[Options]) -> list[str]:
     return list(dict.fromkeys(need for options in recordings for need in needs(options, preloaded)))
 
 
-def _nobody(names: Sequence[str], why: str) -> None:
-    """Ignore refusals of a probe, which asks for nothing."""
+def _ignore(names: Sequence[str], why: str) -> None:
+    """Ignore refused options, because a test of the interface requests no options."""

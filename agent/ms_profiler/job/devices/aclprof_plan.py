@@ -1,7 +1,7 @@
 """Translate our options into aclprof's bits, metrics and settings, and say which options need aclprof.
 
-The numbers are those of CANN's AscendCL profiling interface (`aclprofCreateConfig`, `aclprofSetConfig`). Levels and
-rates are those of MindSpore's own profiler. All numbers are in this file, so that no vendor's header is needed.
+CANN's AscendCL profiling interface (`aclprofCreateConfig`, `aclprofSetConfig`) defines the numbers. Levels and rates
+are the same as in MindSpore's own profiler. All numbers are in this file, so that no vendor's header is needed.
 """
 
 from collections.abc import Iterable, Sequence
@@ -59,7 +59,7 @@ LEVELS: Final = {
     "Level2": Data.TASK_TIME | Data.ACL_API | Data.HCCL_TRACE | Data.AICORE_METRICS | Data.AICPU | Data.RUNTIME_API,
 }
 _BITS: Final = {"l2_cache": Data.L2CACHE, "profile_memory": Data.TASK_MEMORY, "mstx": Data.MSPROFTX}
-#: option -> setting, and its readings a second
+#: option -> setting, and the number of readings a second
 _RATES: Final = {
     "profile_memory": (Setting.HARDWARE_MEMORY, "50"),
     "hbm_ddr": (Setting.HARDWARE_MEMORY, "50"),
@@ -67,7 +67,7 @@ _RATES: Final = {
     "pcie": (Setting.INTERCONNECTION, "50"),
     "sys_interconnection": (Setting.INTERCONNECTION, "50"),
 }
-#: options that the other interface, msPTI, cannot serve
+#: options that only aclprof can serve: msPTI, the other interface, has no such data
 _ALONE: Final = ("l2_cache", "hbm_ddr", "pcie", "sys_io", "sys_interconnection", "host_sys")
 #: smallest limit that aclprof accepts for the size of its files, in bytes
 LEAST_STORAGE: Final = 200 * 10**6
@@ -81,7 +81,7 @@ class Request:
     Attributes:
         setting: the setting.
         value: its value.
-        options: the options that need it.
+        options: names of the options that need this call.
     """
 
     setting: Setting
@@ -96,7 +96,7 @@ class Plan:
     Attributes:
         data: bits of aclprofCreateConfig.
         metrics: counters of the AI Core, as aclprofCreateConfig takes them.
-        requests: calls of aclprofSetConfig, in their order.
+        requests: calls of aclprofSetConfig, in the order in which to make them.
     """
 
     data: Data
@@ -109,7 +109,7 @@ def needs(options: Options, preloaded: bool = False) -> list[str]:
 
     Args:
         options: the options of one recording.
-        preloaded: msPTI's library was preloaded; without that it reports no memory.
+        preloaded: whether msPTI's library was preloaded; msPTI reports memory only then.
     """
     found = ["profiler_level Level2"] if options.profiler_level == "Level2" else []
     found += [f"aic_metrics {options.aic_metrics}"] if options.aic_metrics != "None" else []
@@ -122,7 +122,7 @@ def plan(recordings: Sequence[Options], storage: int) -> Plan:
 
     Args:
         recordings: the options of each recording.
-        storage: bytes that the files may take.
+        storage: bytes that aclprof's files may take.
     """
     data = Data(0)
     for options in recordings:
@@ -139,7 +139,7 @@ def plan(recordings: Sequence[Options], storage: int) -> Plan:
             requests.append(Request(setting, _RATES[names[0]][1], tuple(names)))
     watched = dict.fromkeys(what for options in recordings for what in options.host_sys)
     if watched:
-        # last: MindSpore sets this one right before it starts
+        # the last request, because MindSpore's own profiler makes this one last
         requests.append(Request(Setting.HOST, ",".join(watched), ("host_sys",)))
     return Plan(data, metrics, tuple(requests))
 

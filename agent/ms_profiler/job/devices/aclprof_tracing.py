@@ -1,12 +1,12 @@
-"""CANN's aclprof: the counters of an NPU, its caches, memories and links, as files that CANN's own `msprof` reads.
+"""Record the counters of an NPU, its caches, memories and links with CANN's aclprof.
 
 aclprof is called a few times in a run, to begin and to end, and returns no records. So this module calls it by ctypes,
-without the extension. Its data go into a folder `PROF_*` of the result directory.
+without the extension. aclprof writes files into a folder `PROF_*` of the result directory; CANN's `msprof` reads them.
 
-Facts that shape this file: aclprof serves one owner in a process, and returns an error code to a second one. It accepts
-settings only after aclprofInit. That call also replaces Python's handler for SIGINT, and starts a thread that ends
-everything two seconds after a Ctrl-C; a job that catches KeyboardInterrupt would never see it. So this module reads the
-handler before every call and restores it afterwards. A start waits up to 30 s for the device.
+aclprof serves one user in a process, and returns an error code to a second user. It accepts settings only after
+aclprofInit. That call replaces Python's handler for SIGINT, and starts a thread that ends the process two seconds after
+a Ctrl-C. A job that catches KeyboardInterrupt would never get it. So this module reads the handler before every call
+and restores it afterwards. A start waits up to 30 s for the device.
 """
 
 import ctypes
@@ -23,12 +23,12 @@ from ms_profiler.job.devices import search
 from ms_profiler.job.devices.aclprof_plan import Metrics, Plan, Request
 from ms_profiler.job.recorder.tracing import Kinds, Outcome, TraceCounts
 
-#: Functions that the library lacks are looked up in this library, which a job on an NPU has loaded.
+#: The library with the functions that aclprof's library lacks; a job on an NPU has loaded it.
 BASE: Final = re.compile(r"/libascendcl\.so(\.\d+)*$")
 REMEDY: Final = "source CANN's set_env.sh before the job"
 
 _INTEGER, _BYTES, _SIZE, _POINTER = ctypes.c_int, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_void_p
-#: name -> type of its result, and of its arguments
+#: name of a function of aclprof -> type of its result, types of its arguments
 _FUNCTIONS: Final[dict[str, tuple[Any, tuple[Any, ...]]]] = {
     "aclprofInit": (_INTEGER, (_BYTES, _SIZE)),
     "aclprofFinalize": (_INTEGER, ()),
@@ -51,15 +51,15 @@ _MEANINGS: Final = {
     200007: "a part of CANN's profiler is missing; install the complete CANN toolkit",
     500005: "CANN had an internal error; its log, by default in ~/ascend/log, says why",
 }
-#: bytes of a struct sigaction, which is 152 with glibc on x86-64 and aarch64
+#: bytes of memory for a struct sigaction, which takes 152 with glibc on x86-64 and aarch64
 _HANDLER_BYTES: Final = 512
 
 
 def load(library: str) -> tuple[dict[str, Callable[..., Any]], str]:
-    """Load the library and return its functions, and a line that says why there are none; empty on success.
+    """Load aclprof's library; return its functions by name, and a line with the reason if that fails, else "".
 
     Args:
-        library: path, or a name for the loader.
+        library: path of the library, or a name that the system's loader finds.
     """
     handles = []
     for path in [library, *search.mapped(BASE)]:
@@ -79,7 +79,7 @@ def load(library: str) -> tuple[dict[str, Callable[..., Any]], str]:
 
 
 def device() -> int | None:
-    """Return the NPU that this thread uses, None where it uses none, or CANN is not loaded at all."""
+    """Return the number of the NPU that this thread uses; None if it uses none or CANN is not loaded."""
     for path in search.mapped(BASE):
         try:
             ask = ctypes.CDLL(path, mode=os.RTLD_LAZY | os.RTLD_NOLOAD).aclrtGetDevice
@@ -93,7 +93,7 @@ def device() -> int | None:
 
 @dataclass(frozen=True)
 class Order:
-    """The data to record, and their place.
+    """The data to record, and the folder for them.
 
     Attributes:
         plan: the data.
@@ -107,11 +107,11 @@ class Order:
 
 
 class AclprofTracing:
-    """Record an NPU into a folder; the tracing interface of `job/recorder/tracing.py`, without records.
+    """Record an NPU into a folder. This class has the methods of `job/recorder/tracing.py`, but returns no records.
 
     Args:
-        plan: returns the order when aclprof is attached; None: only test whether the library can be loaded.
-        refused: called with the options that aclprof refuses, and why.
+        plan: called when aclprof is attached; returns the data to record. None: only test whether the library loads.
+        refused: called with the options that aclprof refuses, and the reason.
         used: returns whether the job is known to use an NPU, on any thread.
     """
 
@@ -124,20 +124,20 @@ class AclprofTracing:
         self._plan = plan
         self._used = used
         self._refused = refused
-        self._pid = 0  # the process that is the owner
+        self._pid = 0  # the process that has attached aclprof
         self._functions: dict[str, Callable[..., Any]] = {}
         self._config = 0
         self._started = False
 
     def ready(self) -> bool:
-        """Return whether the job has an NPU in use; loads nothing."""
+        """Return whether the job already uses an NPU; the check loads no library."""
         return device() is not None or (bool(search.mapped(BASE)) and self._used())
 
     def attach(self, library: str) -> tuple[Outcome, str]:
-        """Become the owner and request the data; return the outcome, and its reason.
+        """Become aclprof's user in this process and request the data; return the outcome, and its reason.
 
         Args:
-            library: path, or a name for the loader.
+            library: path of the library, or a name that the system's loader finds.
         """
         functions, why = load(library)
         if not functions:
@@ -161,10 +161,12 @@ class AclprofTracing:
         return Outcome.DONE, ""
 
     def record(self, kinds: Kinds) -> tuple[Outcome, str]:
-        """Start or stop recording; return the outcome, and its reason or the programs that reading the data will need.
+        """Start or stop recording; return the outcome, and the reason of a failure.
+
+        In a test of the interface, return the name of the program that the analysis needs and this machine lacks.
 
         Args:
-            kinds: empty to stop, anything else to start: the data were requested before.
+            kinds: `NOTHING` to stop, any other value to start; `attach` has requested the kinds of data.
         """
         if self._plan is None:
             return Outcome.DONE, "" if cann.msprof() else cann.TOOL
@@ -176,11 +178,11 @@ class AclprofTracing:
         return (Outcome.FAILED, _meaning(name, code)) if code else (Outcome.DONE, "")
 
     def flush(self) -> Outcome:
-        """Do nothing: aclprof's files are complete when it has ended."""
+        """Do nothing: aclprof completes its files only when it is detached."""
         return Outcome.DONE
 
     def detach(self) -> Outcome:
-        """Stop recording, and give up the ownership."""
+        """Stop recording, so that another profiler of this process may use aclprof."""
         if not self._owner:
             return Outcome.IDLE
         self.record(Kinds.NOTHING)
@@ -191,12 +193,12 @@ class AclprofTracing:
         return Outcome.DONE
 
     def counts(self) -> TraceCounts:
-        """Return zeros: aclprof returns no records."""
+        """Return zeros, because aclprof returns no records."""
         return TraceCounts(*[0] * len(TraceCounts.__dataclass_fields__))
 
     @property
     def _owner(self) -> bool:
-        """Return whether this process is the owner: in a fork child the vendor's library does not work."""
+        """Return whether this process itself attached aclprof; the vendor's library does not work in a fork child."""
         return self._pid == os.getpid()
 
     def _set(self, request: Request) -> None:
@@ -210,7 +212,7 @@ class AclprofTracing:
         devices = (ctypes.c_uint32 * 1)(number)
         config = self._call("aclprofCreateConfig", devices, 1, int(plan.metrics), None, int(plan.data))
         if not config and plan.metrics == Metrics.MemoryAccess:
-            # not every NPU has these metrics; every NPU has those that the levels bring
+            # not every NPU has these metrics; every NPU has PipeUtilization
             other = Metrics.PipeUtilization
             config = self._call("aclprofCreateConfig", devices, 1, int(other), None, int(plan.data))
             if config:
@@ -224,7 +226,10 @@ class AclprofTracing:
 
 @contextmanager
 def _python_keeps_interrupts() -> Iterator[None]:
-    """Restore the system's handler for SIGINT, which `signal.getsignal` does not show."""
+    """Restore the process's handler for SIGINT after the body.
+
+    This asks the system, because `signal.getsignal` does not see that a library has changed the handler.
+    """
     sigaction = ctypes.CDLL(None).sigaction
     before = ctypes.create_string_buffer(_HANDLER_BYTES)
     known = sigaction(int(signal.SIGINT), None, before) == 0

@@ -1,4 +1,4 @@
-"""Choose and find CUPTI, NVIDIA's tracing interface; the extension does the tracing."""
+"""Describe CUPTI, NVIDIA's tracing interface, and find its library; the extension does the tracing."""
 
 import os
 import re
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from ms_profiler.job.host import Host
     from ms_profiler.job.recording import Recording
 
-#: Variable that lets Kineto begin to record at any moment; Kineto then needs the interface for itself.
+#: Variable that lets Kineto, PyTorch's profiler, begin to record at any moment; CUPTI must then be free for Kineto.
 DAEMON = "KINETO_USE_DAEMON"
 DRIVER = "libcuda.so.1"
-#: libraries that tools put into a process -> the tool
+#: pattern of a library that a tool puts into a process -> the tool
 TOOLS = {
     r"/libToolsInjection\w*\.so": "Nsight Systems",
     r"/libcuda-injection\.so": "Nsight Compute",
@@ -26,9 +26,9 @@ TOOLS = {
     r"/libdcgm\w*\.so": "DCGM",
     r"/libcudadebugger\.so": "cuda-gdb",
 }
-#: names the library that the driver loads by itself
+#: variable with the path of a tool's library, which the driver loads
 INJECTION = "CUDA_INJECTION64_PATH"
-#: packages: of CUDA 13, and before
+#: `packages` are the folders of CUDA 13 and of older versions
 PLACES = search.Places(
     variable="MS_PROFILER_LIBCUPTI",
     mapped=re.compile(r"/libcupti\.so(\.\d+)*$"),
@@ -51,7 +51,7 @@ class Cupti(Interface):
     platform: ClassVar[str] = "CUDA"
     traces: ClassVar[str] = "GPUs of NVIDIA"
     package: ClassVar[str] = "pip install nvidia-cuda-cupti-cu12 (or nvidia-cuda-cupti for CUDA 13)"
-    clock: ClassVar[str] = "CUPTI refused our clock; its own is known to"
+    clock: ClassVar[str] = "CUPTI refused our clock; the uncertainty of CUPTI's clock is"
 
     def libraries(self) -> list[str]:
         """See `Interface.libraries`."""
@@ -73,10 +73,10 @@ class Cupti(Interface):
         return count.value, "" if count.value else "the driver has no device; see CUDA_VISIBLE_DEVICES"
 
     def owner(self, profiled: bool) -> str:
-        """See `Interface.owner`; PyTorch's profiler keeps the interface once it was used."""
+        """See `Interface.owner`; PyTorch's profiler keeps CUPTI attached after the first use of the profiler."""
         found = owner.name(TOOLS, INJECTION)
         if not found and profiled and "torch" in sys.modules:
-            return "PyTorch's own profiler, which keeps it once it was used"
+            return "PyTorch's own profiler, which keeps it after its first use"
         return found or owner.UNKNOWN
 
     def kinds(self, recordings: "Sequence[Recording]") -> Kinds:

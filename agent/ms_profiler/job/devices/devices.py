@@ -1,8 +1,8 @@
-"""All devices that can be traced, behind one object: it passes each call to the sources of all devices.
+"""All devices that can be traced, behind one object, which passes each call to the sources of all devices.
 
-Where several interfaces serve one device, as msPTI and aclprof serve an NPU, one of them records it, because both
-occupy the same places in the driver. The first one that serves the options and has a library gets the device, and keeps
-it as long as it is attached.
+Several interfaces may serve one device, as msPTI and aclprof serve an NPU. Only one of them records the device, because
+they use the same callbacks of the driver: the first interface that serves the options and whose library was found. It
+records the device until it is detached.
 """
 
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ms_profiler.job.frameworks.base import Target
     from ms_profiler.job.host import Host
 
-#: every interface there is
+#: all interfaces; for an NPU, aclprof is tried before msPTI
 INTERFACES: tuple[type[Interface], ...] = (Cupti, Aclprof, Mspti)
 
 
@@ -33,7 +33,7 @@ class Devices:
         self.sources = [DeviceSource(host, interface(), self._turn) for interface in INTERFACES]
 
     def targets(self, host: "Host") -> list["Target"]:
-        """Record as long as the session records; nothing is wrapped."""
+        """Start and stop the tracing of devices with the session; return no targets, because nothing is wrapped."""
         host.at_start(self._rivals)
         for source in self.sources:
             host.at_start(source.start)
@@ -65,12 +65,12 @@ class Devices:
             source.release()
 
     def resume(self) -> None:
-        """Attach them again where possible, after the script's profiler has stopped."""
+        """Attach the interfaces again where possible, after the script's profiler has stopped."""
         for source in self.sources:
             source.resume()
 
     def _turn(self, source: DeviceSource) -> bool:
-        """Return whether this source is the one that records its device."""
+        """Return whether this source, and no other source of the same device, records the device."""
         beside = [other for other in self.sources if other.interface.activity == source.interface.activity]
         if any(other.attached for other in beside):
             return source.attached
@@ -82,7 +82,7 @@ class Devices:
         return next((other for other in beside if not other.absent and other.interface.serves(settings)), None)
 
     def _rivals(self) -> None:
-        """Note the data that a recording lacks because another interface than the needed one has the device."""
+        """Note the data that a recording lacks, because an interface without these data records the device already."""
         for source in self.sources:
             beside = [other for other in self.sources if other.interface.activity == source.interface.activity]
             first = self._first(beside) if source.attached else None

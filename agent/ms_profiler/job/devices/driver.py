@@ -1,4 +1,4 @@
-"""Find out whether there is a driver, only where an option names the device, because the test loads the driver."""
+"""Find out whether the driver of a device is installed, by loading it; done only if an option names the device."""
 
 import os
 from collections.abc import Sequence
@@ -9,15 +9,15 @@ if TYPE_CHECKING:
 
 
 def load(libraries: Sequence[str]) -> "ctypes.CDLL":
-    """Return a library of the driver, from the first place where it can be loaded.
+    """Return the driver's library, loaded from the first place that has it.
 
     Args:
-        libraries: paths, or names for the loader.
+        libraries: paths of the library, or names that the system's loader finds.
 
     Raises:
-        OSError: no place has it; the error is that of the last place.
+        OSError: no place has it; this is the error of the last place.
     """
-    import ctypes  # a millisecond, and hardly ever needed
+    import ctypes  # takes a millisecond, and few jobs need it
 
     *firsts, last = libraries
     for library in firsts:
@@ -32,8 +32,8 @@ def missing(libraries: Sequence[str], remedy: str) -> str:
     """Return a line that says why the driver cannot be loaded; empty if it has been loaded.
 
     Args:
-        libraries: the libraries of the driver, see `load`.
-        remedy: the action for the user where there is none.
+        libraries: as for `load`.
+        remedy: advice for the user if there is no driver.
     """
     try:
         load(libraries)

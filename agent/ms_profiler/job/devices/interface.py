@@ -1,4 +1,4 @@
-"""The declaration of a vendor's tracing interface; `source.py` treats all interfaces alike."""
+"""The description of a vendor's tracing interface, with which `source.py` uses all interfaces in the same way."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
 
 
 class Interface(ABC):
-    """One interface. Making the object loads nothing; methods that load a vendor's library say so.
+    """A vendor's tracing interface. Methods that load a vendor's library say so; others load nothing.
 
     Attributes:
         name: the name of the interface.
-        source: its number, in the extension and the store.
-        activity: the value of the option `activities` that asks for it.
+        source: number of the interface in the extension and the store.
+        activity: the value of the option `activities` that selects the devices of the interface.
         platform: the vendor's software that a job needs to use the device.
-        traces: the devices that it traces.
-        package: where to get its library.
-        clock: begin of the line about the uncertainty of times, where they do not come from our clock.
+        traces: the devices that the interface traces.
+        package: where to get the library of the interface.
+        clock: first words of the line about the uncertainty of times; needed if the times do not come from our clock.
         covers: options that have no effect unless this interface records.
-        files: whether it writes its own files into the result directory.
+        files: whether the interface writes its own files into the result directory.
     """
 
     name: ClassVar[str]
@@ -41,7 +41,7 @@ class Interface(ABC):
 
     @property
     def what(self) -> str:
-        """Return a description of its records."""
+        """Return the words for this interface's records in messages, for example "kernels of the GPU"."""
         return f"kernels of the {self.activity}"
 
     def tracing(self, recorder: Recorder, host: "Host | None" = None) -> Tracing | None:
@@ -54,7 +54,9 @@ class Interface(ABC):
         return recorder.tracing(self.source)
 
     def serves(self, recordings: Sequence[Options]) -> bool:
-        """Return whether it can serve some recordings; if a device has several interfaces, the first that can is used.
+        """Return whether this interface is suitable for these recordings.
+
+        If a device has several interfaces, the first suitable one is used.
 
         Args:
             recordings: the options of each recording.
@@ -62,7 +64,7 @@ class Interface(ABC):
         return True
 
     def reason(self, recordings: Sequence[Options]) -> str:
-        """Return why it serves them rather than another interface; empty if the device has no other.
+        """Return why this interface records its device; empty if the device has no other interface.
 
         Args:
             recordings: the options of each recording.
@@ -71,47 +73,45 @@ class Interface(ABC):
 
     @abstractmethod
     def libraries(self) -> list[str]:
-        """Return the places of its library, the one to try first at the front; loads nothing."""
+        """Return the possible paths of the interface's library, in the order in which to try them; load nothing."""
 
     @abstractmethod
     def missing(self) -> str:
-        """Return a line that says why there is no driver, with the remedy; empty if there is one, which is then
-        loaded.
-        """
+        """Return why the device's driver is missing, and the remedy; empty if it is there. This may load the driver."""
 
     @abstractmethod
     def devices(self) -> tuple[int, str]:
-        """Return the number of devices, and why there are none; this initialises the driver."""
+        """Return the number of devices, and the reason if there is no device; this initialises the driver."""
 
     @abstractmethod
     def owner(self, profiled: bool) -> str:
-        """Return the owner of the interface, if that is not ms-profiler.
+        """Return the name of the other profiler that uses the interface.
 
         Args:
-            profiled: the script has used a profiler of its own.
+            profiled: whether the script has used a profiler of its own.
         """
 
     @abstractmethod
     def kinds(self, recordings: "Sequence[Recording]") -> Kinds:
-        """Return the kinds of records that some recordings need."""
+        """Return the kinds of records that at least one of these recordings needs."""
 
     def left_out(self, kinds: str) -> str:
-        """Return why some kinds of records are left out of a recording that continues, and the remedy.
+        """Return why some kinds of records are missing although the interface records, and the remedy.
 
         Args:
-            kinds: which, as the interface refused them.
+            kinds: the kinds, as `Tracing.record` names them.
         """
         return f"{self.name} refuses {kinds}"
 
     def left_to(self, host: "Host") -> str:
-        """Return why another profiler gets the device in this process; empty if none does."""
+        """Return why this interface must not record in this process; empty if it may."""
         return ""
 
-    def version(self, library: str, told: int) -> str:
-        """Return the version of a library in its usual form; empty if unknown.
+    def version(self, library: str, number: int) -> str:
+        """Return the version of a library in the vendor's usual form; empty if unknown.
 
         Args:
-            library: its file.
-            told: the number that the library reports; 0 if it reports none.
+            library: path of its file.
+            number: the version that the library itself reports; 0 if it reports none.
         """
-        return str(told) if told else ""
+        return str(number) if number else ""

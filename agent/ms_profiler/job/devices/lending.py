@@ -1,7 +1,7 @@
-"""Release the tracing interfaces of devices while a profiler of the script runs: an NPU serves one collector only.
+"""Release the tracing interfaces of devices while the script's own profiler runs: an NPU serves one collector only.
 
-A second collector is refused, or both lose records. So ours detaches before the script's profiler is prepared, and
-attaches again after that profiler has ended.
+A second collector is refused, or both lose records. So ms-profiler detaches its interface before the script's profiler
+is prepared, and attaches it again after that profiler has ended.
 """
 
 from collections.abc import Callable
@@ -17,10 +17,10 @@ def targets(host: "Host", module: str, begins: str, ends: str) -> list[Target]:
     """Declare the two functions of a framework's NPU profiler between which our interfaces are released.
 
     Args:
-        host: owner of the interfaces.
-        module: name of the profiler's module.
-        begins: path in the module of the function that prepares the profiler.
-        ends: path in the module of the function that ends it.
+        host: the session, which has the interfaces.
+        module: name of the module of the framework's profiler.
+        begins: dotted name, in the module, of the function that prepares the profiler.
+        ends: dotted name, in the module, of the function that ends the profiler.
     """
     devices = host.devices
 

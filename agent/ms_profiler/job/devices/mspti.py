@@ -1,4 +1,4 @@
-"""Choose and find msPTI, Ascend's tracing interface; the extension does the tracing."""
+"""Describe msPTI, Ascend's tracing interface, and find its library; the extension does the tracing."""
 
 import os
 import re
@@ -40,7 +40,7 @@ class Mspti(Interface):
     platform: ClassVar[str] = "CANN"
     traces: ClassVar[str] = "NPUs of Ascend"
     package: ClassVar[str] = f"install CANN's toolkit, 8.0 or newer, and {SET_UP}"
-    clock: ClassVar[str] = "msPTI tells them by the wall clock, which is known to"
+    clock: ClassVar[str] = "msPTI takes times from the wall clock, with an uncertainty of"
 
     def libraries(self) -> list[str]:
         """See `Interface.libraries`."""
@@ -51,9 +51,7 @@ class Mspti(Interface):
         return driver.missing(_candidates(DRIVER), f"install Ascend's driver and {SET_UP}")
 
     def devices(self) -> tuple[int, str]:
-        """See `Interface.devices`; this loads the runtime, as a job that uses an NPU does, but does not initialise
-        it.
-        """
+        """See `Interface.devices`; this loads CANN's runtime, as a job on an NPU does, but does not initialise it."""
         import ctypes
 
         if without := driver.missing(_candidates(RUNTIME), SET_UP):
@@ -66,15 +64,13 @@ class Mspti(Interface):
         return count.value, "" if count.value else "the driver has no device; see ASCEND_RT_VISIBLE_DEVICES"
 
     def owner(self, profiled: bool) -> str:
-        """See `Interface.owner`; PyTorch's profiler has a bridge to it in torch_npu."""
+        """See `Interface.owner`; torch_npu has a bridge from PyTorch's profiler to msPTI."""
         if profiled and "torch_npu" in sys.modules:
             return "PyTorch's own profiler"
         return owner.UNKNOWN
 
     def kinds(self, recordings: "Sequence[Recording]") -> Kinds:
-        """See `Interface.kinds`; kinds that only a preloaded library reports are recorded where it is preloaded
-        anyway.
-        """
+        """See `Interface.kinds`; memory is recorded if the library is preloaded, even where no option requests it."""
         if preload.present(os.environ) or any(recording.options.profile_memory for recording in recordings):
             return Kinds.BASIC | Kinds.MEMORY
         return Kinds.BASIC
@@ -85,11 +81,11 @@ class Mspti(Interface):
         return f"msPTI refuses {kinds}{remedy}"
 
     def left_to(self, host: "Host") -> str:
-        """See `Interface.left_to`; where two collectors run on an NPU, one loses its records."""
+        """See `Interface.left_to`; if two collectors run on an NPU, one of them loses its records."""
         return host.left_running
 
-    def version(self, library: str, told: int) -> str:
-        """See `Interface.version`; the library reports none, but a file of CANN in a folder above it does."""
+    def version(self, library: str, number: int) -> str:
+        """See `Interface.version`; msPTI reports no version, so this reads a file of CANN in a folder above it."""
         return cann.version(library)
 
 

@@ -2,15 +2,15 @@
 
 import os
 
-#: where the files of devices are
+#: the folder of the files of devices
 FOLDER = "/dev"
 
 
 def count(folder: str | None = None) -> int:
-    """Return how many NPUs are attached: Ascend's driver makes one file each, davinci0 and on.
+    """Return the number of NPUs: Ascend's driver makes one file for each NPU, davinci0, davinci1 and so on.
 
     Args:
-        folder: where the files of devices are; absent: where the system has them.
+        folder: the folder of the files; None for `FOLDER`.
     """
     try:
         names = os.listdir(FOLDER if folder is None else folder)

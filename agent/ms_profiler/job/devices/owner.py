@@ -1,4 +1,4 @@
-"""Find the owner of a device's tracing interface when it is another profiler: the interface itself does not name it."""
+"""Find the name of another profiler that uses a device's tracing interface; the interface does not report the name."""
 
 import os
 import re
@@ -6,17 +6,16 @@ from collections.abc import Mapping
 
 from ms_profiler.job.devices import search
 
-#: the owner, when nothing identifies it
+#: description of the other profiler if nothing identifies it
 UNKNOWN = "another profiler or debugger of this process"
 
 
 def name(tools: Mapping[str, str], injection: str = "") -> str:
-    """Return the name of the other profiler, as far as it can be recognised in this process; empty if there is no sign
-    of one.
+    """Return the name of the other profiler; empty if none is recognised in this process.
 
     Args:
-        tools: pattern of a library that a tool puts into a process -> the tool.
-        injection: variable that names a library which the driver loads by itself.
+        tools: pattern of the path of a library that a tool loads into a process -> name of the tool.
+        injection: environment variable with the path of a tool's library, which the driver loads.
     """
     for pattern, tool in tools.items():
         if search.mapped(re.compile(pattern)):

@@ -1,8 +1,8 @@
-"""Preload msPTI's library into a job: msPTI reports some kinds of records only if LD_PRELOAD names it.
+"""Preload msPTI's library into a job: msPTI reports some kinds of records only if LD_PRELOAD names the library.
 
-A job cannot preload a library for itself; `ms-profiler run` does it when an option needs it. Every process of the job
-preloads it then. When a library that msPTI needs is missing, such a process ends at once. So a trial process preloads
-msPTI first.
+A job cannot preload a library for itself. `ms-profiler run` does it if an option needs these records. Every process of
+the job then preloads msPTI. If a library that msPTI needs is missing, each of these processes would end at once. So a
+trial process preloads msPTI before the job starts.
 """
 
 import os
@@ -15,9 +15,9 @@ from ms_profiler import options
 
 VARIABLE = "LD_PRELOAD"
 LIBRARY = "libmspti.so"
-#: the extension's word for a kind that needs the preloaded library
+#: words in the extension's message about kinds of records that need the preloaded library
 MISSING = "not preloaded"
-#: torch_npu records no markers where both libraries are preloaded
+#: library with which msPTI must not be preloaded: torch_npu then records no markers
 RIVAL = "libascend_kernel_hook.so"
 #: longest time of the trial process, in seconds
 PATIENCE = 60
@@ -25,17 +25,17 @@ WHAT = "memory and copies of the NPU"
 
 
 def present(environ: "MutableMapping[str, str] | os._Environ[str]") -> bool:
-    """Return whether msPTI will find itself preloaded: it looks for its name in the variable."""
+    """Return whether LD_PRELOAD contains the name of msPTI's library, the same check as msPTI's own."""
     return LIBRARY in environ.get(VARIABLE, "")
 
 
 def add(environ: MutableMapping[str, str], chosen: options.Options, libraries: list[str]) -> str:
-    """Preload the library for records of memory; return a line that names the obstacle, empty on success.
+    """Preload msPTI's library for records of memory; return a line with the reason if that fails, else an empty text.
 
     Args:
-        environ: the environ of the job.
-        chosen: the job's options, with memory recorded.
-        libraries: places of the library; those that do not exist are skipped.
+        environ: the environment variables of the job; this function changes `LD_PRELOAD`.
+        chosen: the job's options, which request records of memory.
+        libraries: possible paths of the library.
     """
     if "NPU" not in chosen.activities or present(environ):
         return ""

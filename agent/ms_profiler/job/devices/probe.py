@@ -1,4 +1,4 @@
-"""Try a tracing interface of this machine, in a process of its own: a library may crash its caller.
+"""Try a tracing interface on this machine; this module runs as a separate process, because a library may crash.
 
 usage: python -m ms_profiler.job.devices.probe NAME; it prints the result as JSON.
 """
@@ -14,10 +14,11 @@ from ms_profiler.job.recorder.tracing import Kinds, Outcome
 
 
 def probe(interface: Interface) -> dict[str, object]:
-    """Return the place of an interface, its version, the number of devices, the reason why it cannot be used, and the
-    records that it cannot make.
+    """Attach and test an interface; return its `where`, `version`, `devices`, `why` and `limits`.
+
+    `survey.Finding` describes these values; `devices` is the number of devices.
     """
-    # without a driver no function of the library may be called, but its place can be reported
+    # without a driver, no function of the library may be called, but the path of the library can be reported
     where = next((library for library in interface.libraries() if os.path.isabs(library)), "")
     found: dict[str, object] = {"where": where, "version": "", "devices": 0, "why": "", "limits": ""}
     recorder, reason = create()
@@ -46,7 +47,7 @@ def probe(interface: Interface) -> dict[str, object]:
 
 
 def _path(interface: Interface, library: str) -> str:
-    """Return which file a library was loaded from."""
+    """Return the file that a library was loaded from."""
     return next((path for path in interface.libraries() if os.path.isabs(path)), library)
 
 

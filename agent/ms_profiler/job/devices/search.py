@@ -1,7 +1,7 @@
 """Find the library of a device's tracing interface: in the process, or in one of the usual places.
 
-A second copy of such a library in one process would be a second owner of the device, so a copy that is loaded already
-comes first. Nothing here loads a library.
+If the process has loaded a copy of the library, this copy is used, because two copies would compete for the device.
+This module loads no library.
 """
 
 import glob
@@ -20,15 +20,16 @@ class Places:
     """The possible places of a library.
 
     Attributes:
-        variable: environment variable that names the library to use.
-        mapped: pattern of the path of a copy in the process.
-        files: pattern of its file's name.
-        names: names for the loader to look up, the one to try first at the front.
-        packages: its place in packages of PyPI, below a folder of packages.
-        homes: variables that name the folder of the vendor's own installation.
-        usual: patterns of that folder where no variable does.
-        installed: its place in the vendor's installation, below that folder.
-        runtime: pattern of the path of a library in the process whose major version, group 1, must be the same.
+        variable: environment variable with the path of the library to use.
+        mapped: pattern of the path of a copy that this process has loaded.
+        files: glob pattern of the library's file name.
+        names: names that the system's loader looks up, in the order in which to try them.
+        packages: folders of the library in packages of PyPI, relative to a folder of `sys.path`.
+        homes: environment variables with the folder of the vendor's installation.
+        usual: glob patterns of the folder of the vendor's installation, tried after the variables.
+        installed: folders of the library, relative to the vendor's installation.
+        runtime: pattern of the path of the vendor's runtime, if the process has loaded it; group 1 is the major version
+            that the library should have.
     """
 
     variable: str
@@ -44,8 +45,8 @@ class Places:
     def libraries(self) -> list[str]:
         """Return the paths from which the library can be loaded, the preferred one first.
 
-        The last ones may be bare names. If several versions are installed, the one for the loaded runtime comes first,
-        because a library that is newer than the driver cannot be used.
+        The last paths may be bare names. If several versions are installed, the version for the loaded runtime comes
+        first, because a library that is newer than the driver cannot be used.
         """
         chosen = os.environ.get(self.variable)
         if chosen:
@@ -69,9 +70,10 @@ class Places:
             yield from self._below(home, self.installed)
 
     def _below(self, folder: str, places: Iterable[str]) -> Iterator[str]:
-        """Yield the libraries in some places below a folder: in each place only the file with its major version.
+        """Yield the libraries in some places below a folder: in each place only the file with the shortest name.
 
-        A relative folder, as scripts put on their path, would let the current directory choose the library.
+        The shortest name has only the major version. A relative folder, which `sys.path` may have, yields nothing,
+        because the library must not depend on the current directory.
         """
         for place in places if os.path.isabs(folder) else ():
             for directory in sorted(glob.glob(os.path.join(glob.escape(folder), place)), reverse=True):
@@ -79,7 +81,7 @@ class Places:
 
 
 def mapped(pattern: "re.Pattern[str]", maps: str = MAPS) -> list[str]:
-    """Return each file that this process has mapped and whose path fits.
+    """Return each file that this process has mapped and whose path matches a pattern.
 
     Args:
         pattern: searched for in the path.

@@ -1,11 +1,12 @@
 """Record the work of a device while the session records.
 
-The interface is attached when this process uses the device, and not before: a fork child that uses the device would
-inherit it. PyTorch reports the first use; otherwise a check between steps finds it, at growing intervals.
+The interface is attached only after this process has used the device. Otherwise a fork child that uses the device
+instead of its parent would inherit the attached interface. PyTorch reports the first use. With other frameworks, checks
+between steps at growing intervals find it.
 
-Under a schedule, recording begins one step before the first step of a window and ends one step after the last one. The
-analysis then selects kernels by the time of their launch. So a step has its first kernels, and also its last ones,
-which run long after the end of the step on the host.
+Under a schedule, recording begins one step before the first step of a window and ends one step after the last. The
+analysis then selects kernels by the time of their launch. So a step has its first kernels, and also its last kernels,
+which run long after the step has ended on the host.
 """
 
 import os
@@ -29,7 +30,7 @@ class DeviceSource:
     Args:
         host: the part of the session that records.
         interface: the vendor's interface.
-        turn: returns whether a source is the one that records its device, where several could.
+        turn: returns whether a source may record its device; only one of several sources of a device may.
 
     Attributes:
         interface: the vendor's interface.
@@ -50,9 +51,9 @@ class DeviceSource:
         self._was_attached = False
         self._recording = False
         self._given_up = False
-        self._profiled = False  # the script has used a profiler of its own
-        self._waits = 0  # boundaries until the next look
-        self._away = False  # a profiler of the script is being prepared, or runs
+        self._profiled = False  # whether the script has used a profiler of its own
+        self._waits = 0  # number of steps after which to check next whether the device is in use
+        self._away = False  # whether the script's own profiler runs or is being prepared
 
     @property
     def waits(self) -> bool:
@@ -65,7 +66,7 @@ class DeviceSource:
         return self._pid != os.getpid()
 
     def start(self) -> None:
-        """Begin to record, if the device is in use."""
+        """Begin to record if the job uses the device already."""
         self._waits = 1
         if self._wanted():
             self.look()
@@ -74,7 +75,7 @@ class DeviceSource:
             self._note()
 
     def look(self) -> None:
-        """Attach the interface if the job uses the device by now, and record as the schedule says."""
+        """Attach the interface if the job uses the device by now, and record if the schedule says so."""
         if self._inherited:
             self._say_of_child()
             return
@@ -92,7 +93,14 @@ class DeviceSource:
             self._follow()
 
     def stepped(self, count: int) -> tuple[int, bool]:
-        """Follow the schedule between two steps; look whether the device is in use, at steps 1, 2, 4, 8 and so on."""
+        """Follow the schedule between two steps; check after steps 1, 2, 4, 8 and so on whether the device is in use.
+
+        Args:
+            count: the number of steps so far.
+
+        Returns:
+            The number of steps after which to call this function next, and whether this call took noticeable time.
+        """
         if self.attached:
             self._follow()
             return (NEVER if self._host.steps.schedule is None else count + 1), False
@@ -111,7 +119,7 @@ class DeviceSource:
         return count + 1, True
 
     def stop(self) -> None:
-        """Write all finished records; detach the interface if no recording is open any more."""
+        """Write all finished records; detach the interface if this is the last open recording."""
         if self._inherited:
             return
         if not self.attached:
@@ -121,7 +129,7 @@ class DeviceSource:
             self._tracing_flush()
         else:
             self._detach()
-        self._tell()
+        self._note_missing()
 
     def release(self) -> None:
         """Detach the interface, because a profiler of the script starts."""
@@ -142,25 +150,25 @@ class DeviceSource:
             self.look()
 
     @contextmanager
-    def _own(self, what: str) -> Iterator[None]:
-        """Record the time of the body as time of ms-profiler, not of the job."""
+    def _own_span(self, what: str) -> Iterator[None]:
+        """Record the body of the `with` statement as a span of ms-profiler, not of the job."""
         recorder = self._host.recorder
         begun = recorder.now()
         yield
         recorder.record(Kind.SPAN, Category.PROFILER, 0, recorder.intern(what), begun, recorder.now(), 0)
 
     def _say_of_child(self) -> None:
-        """Note that a fork child uses the device, whose interface its parent never attached."""
+        """Note that this fork child uses the device, if its parent never attached the interface."""
         used = self._tracing is not None and not (self._was_attached or self._given_up) and self._tracing.ready()
         if used and self._wanted():
             self._given_up = True
             if self._host.process.pid != os.getpid():
-                self._host.reopen()  # until the child records something, it shares its parent's record
+                self._host.reopen()  # a child that has recorded nothing would write notes into its parent's record
             why = f"a fork child does not record its {self.interface.activity}; a child that is spawned does"
             self._host.not_collected(self.interface.what, why)
 
     def _wanted(self) -> bool:
-        """Return whether any recording asks for the device: a recording without `activities` asks for all devices."""
+        """Return whether any recording requests the device; a recording without `activities` requests all devices."""
         return self._turn(self) and any(
             self.interface.activity in recording.options.activities or "activities" not in recording.options.given
             for recording in self._host.recordings
@@ -170,7 +178,7 @@ class DeviceSource:
         assert self._tracing is not None
         name = self.interface.name
         for library in self.interface.libraries():
-            with self._own(f"take {name}"):
+            with self._own_span(f"attach {name}"):
                 outcome, why = self._tracing.attach(library)
             if outcome is Outcome.DONE:
                 self._note()
@@ -184,19 +192,19 @@ class DeviceSource:
             elif outcome is Outcome.HANGS:
                 self._hangs()
             elif outcome is Outcome.MISSING:
-                continue  # only a library that could not be loaded leaves the device to another interface
+                continue  # if no library can be loaded, another interface may record the device
             return
         self.absent = True
         self._give_up(f"there is no {name}; {self.interface.package}")
 
     def _explain(self) -> None:
-        """Print which interface records the device, if there is a choice: one may cost more than another."""
+        """Print which interface records the device, and why, if another interface could: their costs differ."""
         home = self._host.home
         if home is not None and (why := home.info.device_sources[self.interface.activity]["why"]):
             home.say(f"the {self.interface.activity} is recorded by {self.interface.name}: {why}")
 
     def _note(self) -> None:
-        """Note in the records of the runs which interface records the device, and why."""
+        """Write into the run's record which interface records the device, and why."""
         settings = [recording.options for recording in self._host.recordings]
         taken = {"interface": self.interface.name, "why": self.interface.reason(settings)}
         home = self._host.home
@@ -207,12 +215,12 @@ class DeviceSource:
                 recording.not_collected(self.interface.what, f"{self.interface.name} writes them into {home.result}")
 
     def _follow(self) -> None:
-        """Start or stop recording, as the schedule says."""
+        """Start or stop recording, as the schedule requires for the current step."""
         wanted = self._wanted() and self._near()
         if not self.attached or wanted is self._recording:
             return
         assert self._tracing is not None
-        with self._own(f"switch {self.interface.name}"):
+        with self._own_span(f"switch {self.interface.name}"):
             outcome, why = self._tracing.record(
                 self.interface.kinds(self._host.recordings) if wanted else Kinds.NOTHING
             )
@@ -228,7 +236,7 @@ class DeviceSource:
             self._host.not_collected(f"some records of the {self.interface.activity}", self.interface.left_out(why))
 
     def _near(self) -> bool:
-        """Return whether the schedule records this step, the step before or the step after."""
+        """Return whether the schedule records the current step, the step before it or the step after it."""
         steps = self._host.steps
         if steps.recording or steps.schedule is None:
             return True
@@ -236,7 +244,7 @@ class DeviceSource:
 
     def _tracing_flush(self) -> None:
         assert self._tracing is not None
-        with self._own(f"flush {self.interface.name}"):
+        with self._own_span(f"flush {self.interface.name}"):
             outcome = self._tracing.flush()
         if outcome is Outcome.HANGS:
             self._hangs()
@@ -244,7 +252,7 @@ class DeviceSource:
     def _detach(self) -> None:
         assert self._tracing is not None
         self.attached = self._recording = False
-        with self._own(f"give {self.interface.name} back"):
+        with self._own_span(f"detach {self.interface.name}"):
             outcome = self._tracing.detach()
         if outcome is Outcome.HANGS:
             self._hangs()
@@ -254,7 +262,7 @@ class DeviceSource:
         self._give_up(f"{self.interface.name} did not answer for ten seconds; ms-profiler does not call it again")
 
     def _give_up(self, why: str) -> None:
-        """Record nothing from now on, and say so if there would have been something to record."""
+        """Record nothing on this device from now on; print the reason and write it into the run's record."""
         self._given_up = True
         self._host.not_collected(self.interface.what, why)
         self._say(f"{self.interface.what} are not recorded: {why}")
@@ -272,7 +280,7 @@ class DeviceSource:
         )
 
     def _ask(self) -> None:
-        """Note the missing records, if `activities` names the device and it cannot be recorded."""
+        """Print and note the reason if `activities` names the device and it cannot be recorded."""
         if not self._asked() or self.attached or self._given_up:
             return
         if self._tracing is None:
@@ -286,8 +294,8 @@ class DeviceSource:
         for recording in self._host.recordings:
             recording.note(line)
 
-    def _tell(self) -> None:
-        """Note which records of the device are missing, and the uncertainty of their times."""
+    def _note_missing(self) -> None:
+        """Note the number of missing records of the device, and the uncertainty of its times."""
         assert self._tracing is not None
         counts, name, activity = self._tracing.counts(), self.interface.name, self.interface.activity
         missing = {
@@ -303,7 +311,7 @@ class DeviceSource:
         if counts.unreadable:
             self._host.not_collected(f"the rest of {counts.unreadable} buffers of {name}", "they cannot be read")
         if counts.stopped:
-            why = f"{name} held more than 48 MB of buffers and gave none back, so recording was ended"
+            why = f"{name} held more than 48 MB of buffers and returned none, so recording was ended"
             self._host.not_collected(f"later {self.interface.what}", why)
         if counts.uncertainty_ns:
             why = f"{self.interface.clock} {counts.uncertainty_ns} ns"

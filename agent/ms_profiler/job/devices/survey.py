@@ -1,4 +1,4 @@
-"""Find out which devices can be traced on this machine, and why others cannot."""
+"""Find out which devices ms-profiler can trace on this machine, and why it cannot trace others."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from ms_profiler.job.devices.devices import INTERFACES
 from ms_profiler.job.devices.interface import Interface
 
-#: Longest time of a trial, in seconds: a driver may start a device meanwhile.
+#: Longest time of a trial, in seconds; a driver may have to start a device.
 PATIENCE = 120
 
 
@@ -21,11 +21,11 @@ class Finding:
     Attributes:
         source: the interface.
         devices: the devices that it traces.
-        where: its library; empty where none was found.
-        version: the version of the library; empty where it is not known.
+        where: path of its library; empty if none was found.
+        version: the version of the library; empty if unknown.
         count: the number of devices.
-        why: the reason why it cannot be used, and the remedy; empty if it can.
-        limits: records that it cannot make, although it can be used.
+        why: the reason why the interface cannot be used, and the remedy; empty if it can be used.
+        limits: the kinds of records that the interface cannot make, and the remedy; empty if it can make all.
     """
 
     source: str
@@ -38,16 +38,16 @@ class Finding:
 
 
 def survey() -> list[Finding]:
-    """Try every interface, each in a process of its own, and return a finding for each."""
+    """Try every interface, each in a separate process, and return a finding for each."""
     return [find(interface()) for interface in INTERFACES]
 
 
 def find(interface: Interface, patience: float = PATIENCE) -> Finding:
-    """Try one interface in a process of its own, and return the finding.
+    """Try one interface in a separate process, and return the finding.
 
     Args:
         interface: the interface.
-        patience: seconds that it may take.
+        patience: longest time of that process, in seconds.
     """
 
     def not_usable(why: str) -> Finding:
@@ -66,7 +66,7 @@ def find(interface: Interface, patience: float = PATIENCE) -> Finding:
         return not_usable(f"it could not be tried: {lines[-1] if lines else 'no reason given'}")
     try:
         row = json.loads(done.stdout)
-    except ValueError:  # where the job ignores SIGCHLD, or waits for any child, the exit status of this child is lost
+    except ValueError:  # if the caller ignores SIGCHLD or waits for any child, a crash has the exit status 0 here
         return not_usable("its library crashes; use another version of it")
     return Finding(
         interface.name,

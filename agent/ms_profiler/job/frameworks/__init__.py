@@ -1,7 +1,7 @@
 """The frameworks that can be hooked, each a folder beside this file.
 
-Importing this package imports neither a framework nor `typing` (3 ms), because every interpreter imports it while
-the variable is set.
+While MS_PROFILER_OPTIONS is set, every interpreter imports this package. So it imports neither a framework nor
+`typing`, which takes 3 ms.
 """
 
 TYPE_CHECKING = False

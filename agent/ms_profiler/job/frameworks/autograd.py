@@ -1,9 +1,10 @@
 """Read the nodes of autograd's graph in a few steps, and the module in which each node was made.
 
 The work of a backward pass runs outside of all calls of modules. Autograd numbers the nodes of its graph in the order
-in which it makes them. It runs the nodes that lead to the requested gradients in reverse. So in the second step, the
-9th, the 65th and so on, the graph is read before its backward pass, in 2 to 4 us a node. Where a module begins and
-ends, the number of the next node is read. Nothing is registered with a node, and no node is kept alive.
+in which it makes them. In the backward pass, it runs the nodes that lead to the requested gradients, in reverse order.
+So in the second step, the 9th, the 65th and so on, ms-profiler reads the graph before its backward pass, which takes 2
+to 4 us a node. At the begin and end of each module's call, it reads the number of the newest node: the nodes with
+numbers in between belong to the module. It registers nothing with a node, and keeps no node alive.
 """
 
 import threading
@@ -17,20 +18,22 @@ from ms_profiler.store import layout
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
-#: number of steps before the first one in which the graph is read, and the factor to the next one
+#: number of steps before the first reading of the graph; factor from this number to that before the next reading
 FIRST, FACTOR = 1, 8
 #: largest number of nodes in a graph that is read, and of module calls in one step
 MOST = 20_000
-#: largest number of passes whose graph is read in one step
+#: largest number of backward passes whose graph is read in one step
 PASSES = 64
-#: number of a node that makes no gradient but receives one
+#: number that autograd gives a leaf: a node that receives a gradient and makes none
 LEAF = 2**64 - 1
 
-#: number, name, and receivers of its gradients (key of a node and number of its output), None where there is none
+#: a node: its number, its name, and for each of its gradients the receiver (key of a node, number of that node's
+#: output), None if no node receives it
 Node = tuple[int, str, list[tuple[int, int] | None]]
-#: data of a node: number, name, and receivers of its gradients (nodes and numbers of their outputs)
+#: a node as autograd describes it: its number, its name, and the receivers of its gradients (node, number of output)
 Parts = tuple[int, str, tuple[tuple[Any, int], ...]]
-#: number, name, number of requested gradients, and how many of these are added to an existing gradient
+#: a node that a backward pass runs: its number, its name, the number of requested gradients that it makes, and how many
+#: of these are added to an existing gradient
 Made = tuple[int, str, int, int]
 
 
@@ -57,21 +60,21 @@ class Tape:
         self._watch = watch
         self._next = FIRST
         self._stored = 0
-        #: a backward pass had nodes that were made before the reading began; it continues for one step more
+        #: _late: a backward pass had nodes that were made before the reading began. _longer: the reading lasts for a
+        #: second step for this reason.
         self._late = self._longer = False
 
     def stepped(self, count: int) -> tuple[int, bool]:
-        """Begin or end the reading, between two steps."""
+        """Begin or end the reading of graphs between two steps; see `host.Host.at_step` for argument and result."""
         if self._late and not self._longer and looking.tape is self:
             self._longer = True
             return count + 1, False
         self._end()
         if count < self._next or not self.useful():
-            # sources are called where a burst of sampled steps begins, and where a recording does
+            # NEVER ends at the next burst of sampled steps or recording, when the session calls every source
             if not self.host.steps.marks.sampled or not self.host.wants("CPU"):
                 return NEVER, False
-            # a job without gradients of this kind is checked at growing intervals, and a job paused by its schedule at
-            # each step
+            # check again at growing intervals; while the schedule pauses recording, check at each step
             return max(self._next, 2 * count if self.host.steps.recording else count + 1), False
         self._next, self._stored = max(count, FIRST) * FACTOR, 0
         self._late = self._longer = False
@@ -81,7 +84,7 @@ class Tape:
         return count + 1, False
 
     def begin(self) -> None:
-        """Begin to read autograd's graph."""
+        """Prepare the framework for the reading of autograd's graph."""
 
     def _end(self) -> None:
         if looking.tape is not None:
@@ -90,7 +93,7 @@ class Tape:
             self.forget()
 
     def useful(self) -> bool:
-        """Return whether records are made that the nodes help to explain."""
+        """Return whether fine-grained records of the host are made now, to which the nodes belong."""
         steps = self.host.steps
         return steps.recording and steps.marks.sampled and self.host.wants("CPU")
 
@@ -99,14 +102,14 @@ class Tape:
         self.calls = []
 
     def number(self) -> int | None:
-        """Return the number of the newest node; None while gradients are off or nothing is read."""
+        """Return autograd's number of the newest node; None while gradients are off or no graph is read."""
         raise NotImplementedError
 
-    def keep(self, nodes: list[Made]) -> None:
+    def write_nodes(self, nodes: list[Made]) -> None:
         """Write nodes to the store.
 
         Args:
-            nodes: the nodes of `run`.
+            nodes: the result of `run`.
         """
         home = self.host.home
         if not nodes or home is None:
@@ -114,25 +117,25 @@ class Tape:
         content = {"time_ns": self.host.recorder.now(), "nodes": nodes, "calls": self.calls}
         side_file.write(self.host, layout.tape_path(home.folder, len(layout.tapes(home.folder))), content)
         self._stored += 1
-        if self._stored == PASSES or len(self.calls) > MOST:  # a step that never ends must not write without bound
+        if self._stored == PASSES or len(self.calls) > MOST:  # stop here, because the step may never end
             self._end()
 
 
 def parts(node: Any) -> Parts:
-    """Return the data of a node that the framework itself defines."""
+    """Return number, name and receivers of a node whose class the framework itself defines."""
     return node._sequence_nr(), node.name(), node.next_functions
 
 
 def read(waiting: list[Any], key: Callable[[Any], int], parts: Callable[[Any], Parts] = parts) -> dict[int, Node]:
-    """Return the nodes of a graph by key; an empty result for a graph that is too large.
+    """Return the nodes of a graph by key; empty if the graph has more than `MOST` nodes.
 
     Args:
-        waiting: the roots of the graph.
+        waiting: the roots of the graph, where its backward pass begins; this function changes the list.
         key: returns a key that is unique among living nodes.
         parts: returns the data of a node.
     """
     found: dict[int, Node] = {}
-    held = []  # the objects behind the keys must live until the end of the reading
+    held = []  # keeps the nodes alive, because a key is unique only among living nodes
     while waiting:
         node = waiting.pop()
         known = key(node)
@@ -149,7 +152,7 @@ def read(waiting: list[Any], key: Callable[[Any], int], parts: Callable[[Any], P
 
 
 def run(nodes: dict[int, Node], leaves: Callable[[int], bool]) -> list[Made]:
-    """Return the nodes that run, in the order of their making.
+    """Return the nodes that the backward pass runs, in the order in which autograd made them.
 
     Args:
         nodes: the nodes, by key.

@@ -1,7 +1,7 @@
-"""The base of framework plugins: a plugin declares its targets, and this module wraps them and can undo that.
+"""The base of framework plugins: a plugin declares its targets; this module wraps them and can undo the wrapping.
 
-A plugin is a folder with one file per concern; each offers `targets(host)`, a list of `Target`. A target that this
-version or build of the framework lacks is noted in the run's record, and nothing else.
+A plugin is a folder with one file for each concern. Each file has a function `targets(host)`, which returns a list of
+`Target`. If the installed framework lacks a target, the run's record says so, and the other targets are wrapped.
 """
 
 import functools
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ms_profiler.job.host import Host
     from ms_profiler.job.sources import Sources
 
-#: A function called in place of each call: wrapper(wrapped, instance, args, kwargs), as in wrapt
+#: A function that is called in place of another one: wrapper(wrapped, instance, args, kwargs), as in wrapt
 Wrapper = Callable[[Callable[..., Any], Any, tuple[Any, ...], dict[str, Any]], Any]
 
 
@@ -31,12 +31,13 @@ class Target:
     """One callable to wrap.
 
     Args:
-        module: the module that defines it.
-        path: its dotted name in the module, "Model.train".
-        closure: a function from the original to its replacement: `recorded`, `around`, or one that keeps `__wrapped__`.
-        wrapper: called in place of each call, with a frame of ours; only where a frame is harmless.
-        copies: whether to replace the copies that other modules of the framework imported under the same name as well.
-        group: the name in the run's record, where one declaration makes many targets; by default the target's own name.
+        module: the module that defines the callable.
+        path: its dotted name in the module, for example "Model.train".
+        closure: a function that takes the original and returns its replacement, such as the result of `recorded`.
+        wrapper: called in place of each call. It adds a frame to the stack, so it is only for calls where that is
+            harmless.
+        copies: whether to also replace the original where other modules of the framework imported it by this name.
+        group: a name in the run's record for many targets together; empty for the target's own name.
     """
 
     module: str
@@ -48,7 +49,7 @@ class Target:
 
     @property
     def name(self) -> str:
-        """Return the name under which the run's record lists the target: the group's, or its full dotted name."""
+        """Return the name of the target in the run's record: its group, or else its full dotted name."""
         return self.group or f"{self.module}.{self.path}"
 
 
@@ -78,14 +79,14 @@ class Plugin:
         self._apply_quickly(host, self._concerns)
 
     def add(self, host: "Host", concern: Callable[["Host"], list[Target]]) -> None:
-        """Wrap the targets of one further concern; never raise."""
+        """Wrap the targets of one more concern; never raise."""
         self._apply_quickly(host, (concern,))
 
     def redirect(self, host: "Host") -> None:
         """Replace the framework's own profiler, if it has one, by our classes of the same interface."""
 
     def _apply_quickly(self, host: "Host", concerns: Iterable[Callable[["Host"], list[Target]]]) -> None:
-        # the new objects stay; a garbage collection over all of a framework's objects would take 100 ms
+        # a garbage collection here would free nothing, and would take 100 ms for the many objects of a framework
         collecting = gc.isenabled()
         gc.disable()
         try:
@@ -103,7 +104,7 @@ class Plugin:
                     original, replacement = self._apply(target)
                 except MissingError as reason:
                     self.state.setdefault(target.name, f"missing: {reason}")
-                except Exception as reason:  # noqa: BLE001 - one hook that fails costs that hook, nothing else
+                except Exception as reason:  # noqa: BLE001 - the other hooks are applied all the same
                     self._failed(host, f"hook {target.name}", target.name, reason)
                 else:
                     if not self.state.get(target.name, "").startswith("failed"):
@@ -116,12 +117,12 @@ class Plugin:
 
     @property
     def left_running(self) -> str:
-        """Return why the framework's own profiler was left running; empty when it was not."""
+        """Return why ms-profiler let the framework's own profiler run; empty if it does not run."""
         return ""
 
     @property
     def forwarded_options(self) -> tuple[str, ...]:
-        """Return the options passed on to the framework's own profiler, because it was left running."""
+        """Return the names of the options that the framework's own profiler serves while it is left running."""
         return ()
 
     def describe(self) -> dict[str, str]:
@@ -129,7 +130,7 @@ class Plugin:
         return {}
 
     def undo(self) -> None:
-        """Put every original back, last one first, and end the sources that came with them."""
+        """Restore every original, in reverse order, and remove the sources that the plugin added."""
         while self._sources:
             sources, calls = self._sources.pop()
             sources.drop(calls)
@@ -146,7 +147,7 @@ class Plugin:
     def _declared(self, concern: Callable[["Host"], list[Target]], host: "Host") -> list[Target]:
         try:
             return concern(host)
-        except Exception as reason:  # noqa: BLE001 - as above
+        except Exception as reason:  # noqa: BLE001 - the other concerns are applied all the same
             self._failed(host, f"hooks of {concern.__module__}", concern.__module__, reason)
             return []
 
@@ -169,15 +170,16 @@ class Plugin:
         return original, replacement
 
     def _set(self, owner: Any, attribute: str, value: Any) -> None:
-        # weakly, because a module that is held beyond the end of the interpreter has its names set to None there, and
-        # MindSpore's __del__ methods, which use them, then print errors
+        # The reference is weak. With a strong one, Python would set the names in the module to None when it ends, and
+        # MindSpore's __del__ methods, which use these names, would print errors.
         self._undo.append((weakref.ref(owner), attribute, vars(owner).get(attribute, _ABSENT)))
         setattr(owner, attribute, value)
 
     def _replace_copies(self, copies: dict[str, list[tuple[Any, Any]]]) -> None:
         """Replace the copies of targets that modules of the framework imported before the hooks were applied.
 
-        By name, then identity: 2 ms for MindSpore's thousand modules, where comparing every value takes 18.
+        This compares only values whose name is that of a target, which takes 2 ms for MindSpore's thousand modules. To
+        compare all values takes 18 ms.
         """
         prefix = self.framework + "."
         for name, module in list(sys.modules.items()):
@@ -197,7 +199,7 @@ _ABSENT = object()
 def wrap(original: Any, wrapper: Wrapper, method: bool = False) -> Any:
     """Return a callable that calls `wrapper` in place of `original`.
 
-    A function is replaced by a function, which can be pickled by its name; a wrapt object cannot.
+    The replacement of a function is a function, because a function can be pickled by its name. A wrapt object cannot.
 
     Args:
         original: any callable.
@@ -222,8 +224,7 @@ def wrap(original: Any, wrapper: Wrapper, method: bool = False) -> Any:
 
 
 def loaded(*modules: str) -> str:
-    """Return the first of these modules that is loaded, or else the first: the place depends on the framework's
-    version."""
+    """Return the first of these modules that is loaded, else the first; a module's name depends on the version."""
     return next((module for module in modules if module in sys.modules), modules[0])
 
 
@@ -237,7 +238,7 @@ def _resolve(target: Target) -> tuple[Any, str, Any]:
         owner = getattr(owner, parent, None)
         if owner is None:
             raise MissingError(f"{target.module} has no {parent}")
-    # vars first: getattr binds static and class methods, and the unbound object has to be restored
+    # `vars` comes first, because `getattr` binds static and class methods, and `undo` has to restore the unbound object
     original = vars(owner).get(attribute, _ABSENT)
     if original is _ABSENT and not (isinstance(owner, type) and _is_of_metaclass(owner, attribute)):
         original = getattr(owner, attribute, _ABSENT)
@@ -247,35 +248,35 @@ def _resolve(target: Target) -> tuple[Any, str, Any]:
 
 
 def _is_of_metaclass(owner: type, attribute: str) -> bool:
-    """Return whether a class has an attribute only as an instance: every class can be called, its objects cannot."""
+    """Return whether only the metaclass can define an attribute of a class: the class and its bases lack it."""
     return not any(attribute in vars(kind) for kind in owner.__mro__)
 
 
 class Inside(threading.local):
-    """State of a thread: whether it is inside of a call of which only the outermost is recorded."""
+    """Whether a thread is inside a call of some kind; inner calls of the same kind are then not recorded."""
 
     value = False
 
 
-#: In a fork child, the session that has to be reopened before the child can record; else empty.
+#: In a fork child that has not recorded yet, the session, whose `reopen` makes recording possible; otherwise empty.
 forked: list["Host"] = []
 
 
 Closure = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
-#: kinds of calls of which only the outermost of a thread counts: modules, waits for a device, cells
+#: kinds of nested calls; of each kind, only the outermost call of a thread is recorded
 MODULES, WAITS, CELLS = 1, 2, 3
 
 
 def recorded(host: "Host", label: str, category: int, outermost: int = 0) -> Closure:
-    """Return a function that replaces a callable by one whose calls are spans with a fixed name.
+    """Return a decorator that records each call of a function as a span with a fixed name.
 
     Args:
         host: the session that records.
         label: name of the spans.
         category: the category of the spans.
-        outermost: a kind of calls of which only the outermost is recorded; 0 for all calls.
+        outermost: kind of nested calls, such as `MODULES`, to record only the outermost one; 0 to record all calls.
     """
     recorder, failed = host.recorder, host.guard(f"recording {label}")
     name = recorder.intern(label)
@@ -291,11 +292,11 @@ def recorded(host: "Host", label: str, category: int, outermost: int = 0) -> Clo
 def around(
     host: "Host", what: str, before: Callable[..., Any], after: Callable[[Any, Any, Any], Any] | None = None
 ) -> Closure:
-    """Return a function that replaces a callable by one with functions of ours before and after each call.
+    """Return a decorator that adds functions of ours before and after each call of a function.
 
     Args:
         host: the session that records.
-        what: description for the message when one of them fails.
+        what: description for the message when one of our functions fails.
         before: called with the arguments; its result is passed to `after`.
         after: called with that result, the call's result and its exception, unless `before` returned None.
     """
@@ -308,12 +309,12 @@ def around(
 
 
 def following(host: "Host", what: str, note: Callable[[Any], Any]) -> Closure:
-    """Return a function that replaces a method by one with a function of ours after each call that returned.
+    """Return a decorator that adds a function of ours after each call of a method that raised no exception.
 
     Args:
         host: the session that records.
-        what: description for the message when the function fails.
-        note: called with the instance.
+        what: description for the message when our function fails.
+        note: our function, called with the instance.
     """
 
     def before(instance: Any, *_: Any, **__: Any) -> Any:
@@ -331,7 +332,7 @@ def _nothing(state: Any, result: Any, reason: Any) -> None:
 
 
 def begin(recorder: Recorder, name: int, category: int, argument: int = 0) -> int:
-    """Begin a span and return its token. A fork child that does not record yet begins to record first."""
+    """Begin a span and return its token; a fork child that has not recorded yet first opens its store."""
     token = recorder.begin(name, category, argument)
     if not token and forked:
         forked[0].reopen()
@@ -342,19 +343,19 @@ def begin(recorder: Recorder, name: int, category: int, argument: int = 0) -> in
 _Label = TypeVar("_Label")
 
 
-#: largest number of names of modules that no longer exist: each takes 200 bytes of the job's memory
+#: the number of stored names is at most this plus twice the number of living modules; a name takes 200 bytes
 NAMES_LEAST = 4096
-#: name of a module when there is no room even for the name of its class
+#: name of a module if not even the name of its class can be stored
 UNNAMED = "(one of many modules)"
 
 
 class Labels(Generic[_Label]):
-    """Cache facts about objects that are hooked often, for the life of each object.
+    """Cache a description (label) of each object whose calls are recorded, for the life of the object.
 
-    Nothing is written to the object itself: it may be pickled, copied or compared.
+    Nothing is written to the object itself, because the job may pickle, copy or compare it.
 
     Args:
-        describe: returns the facts about an object; its errors are not caught here.
+        describe: returns the label of an object; this class does not catch its errors.
     """
 
     def __init__(self, describe: Callable[[Any], _Label]) -> None:
@@ -375,9 +376,9 @@ class Labels(Generic[_Label]):
         return label
 
     def name(self, recorder: Recorder, text: str) -> int:
-        """Return the id of the name of one of these objects; 0 if far more names than objects exist by now.
+        """Store the name of one of the objects, return its id; 0 if far more names than living objects are stored.
 
-        A job may make many short-lived modules, each with a name of its own; a name stays when its module is gone.
+        A job may make many short-lived modules with different names, and a stored name is never removed.
         """
         return recorder.intern_one_of(text, NAMES_LEAST + 2 * len(self.known))
 
@@ -392,5 +393,5 @@ class Labels(Generic[_Label]):
 
 
 def keep_signature(original: Callable[..., Any], replacement: Callable[..., Any]) -> Callable[..., Any]:
-    """Make `replacement` pass for `original`, `__wrapped__` included: MindSpore's parser follows it to the source."""
+    """Copy the metadata of `original` to `replacement` and set `__wrapped__`, by which MindSpore finds the source."""
     return functools.wraps(original)(replacement)

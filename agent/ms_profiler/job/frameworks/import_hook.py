@@ -1,8 +1,8 @@
-"""Call back when a module is imported, without importing it and without leaving a trace in it.
+"""Call functions when the job imports a module; this neither imports the module nor changes it.
 
-A finder of ours is the first in `sys.meta_path`. It asks the finders behind it for the module and wraps the loader that
-they return. The wrapper removes itself before the module executes. So the module has the same loader, spec and source
-as without us. Importing this file imports no module that a starting interpreter has not already imported.
+Our finder is the first in `sys.meta_path`. It gets the module's loader from the finders behind it and replaces the
+loader's method `exec_module`. The replacement removes itself before the module executes. So the module has the same
+loader, spec and source as without ms-profiler. This file imports only modules that a starting interpreter has loaded.
 """
 
 import os
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     Before = Callable[[str], object]
     After = Callable[[str, ModuleType, int, int], object]
 
-#: Set to 1, an error of ours fails the import: for tests only.
+#: Variable for tests: with the value 1, an error of ours is raised in the job.
 RAISE = "MS_PROFILER_RAISE"
 
 
@@ -40,16 +40,16 @@ _searching = _local()
 def watch(
     name: str, before: "Before | None" = None, after: "After | None" = None, failed: "Before | None" = None
 ) -> None:
-    """Call back around every execution of a module, reloads included.
+    """Call functions around every execution of a module, also around reloads.
 
-    An error in a callback costs one line, never the import.
+    If one of these functions fails, one line is printed, and the import succeeds.
 
     Args:
-        name: full name of the module; a submodule does as well.
+        name: full name of the module, which may be a submodule.
         before: called with the name right before the module executes.
-        after: called with name, module, and when its execution began and ended (CLOCK_MONOTONIC_RAW, ns). Called at
-            once, with 0 and 0, when the module had been imported before the watch.
-        failed: called with the name when its execution ended with an exception.
+        after: called with the name, the module, and the begin and end of its execution (CLOCK_MONOTONIC_RAW, ns). If
+            the module was imported before this call, `after` is called at once, with 0 and 0.
+        failed: called with the name when the execution has ended with an exception.
     """
     _watches.setdefault(name, []).append(Watch(before, after, failed))
     if _finder not in sys.meta_path:
@@ -65,23 +65,23 @@ def unwatch(name: str) -> None:
 
 
 def clear() -> None:
-    """Forget all watches and leave `sys.meta_path`."""
+    """Forget all watches and remove our finder from `sys.meta_path`."""
     _watches.clear()
     if _finder in sys.meta_path:
         sys.meta_path.remove(_finder)
 
 
 def call(callback: "Callable[..., object]", *args: "Any") -> None:
-    """Call a callback of ours during an import of the job; its error costs one line."""
+    """Call a function of ours during an import of the job; if it fails, print one line."""
     try:
         callback(*args)
     except Exception as reason:
-        if os.environ.get(RAISE) == "1" or not _told(str(args[0]), reason):
+        if os.environ.get(RAISE) == "1" or not _reported(str(args[0]), reason):
             raise
 
 
-def _told(name: str, reason: Exception) -> bool:
-    """Print a line about an error of ours at an import; return False where the error is the job's."""
+def _reported(name: str, reason: Exception) -> bool:
+    """Print a line about an error of ours at an import; return False, without a line, if the error is the job's."""
     try:
         from ms_profiler import log
         from ms_profiler.job import guard
@@ -100,7 +100,7 @@ def now() -> int:
 
 
 def _like_importlib(code: "CodeType") -> "CodeType":
-    """Hide the frames of a function of ours from tracebacks, as those of importlib are hidden.
+    """Hide the frames of a function of ours from tracebacks, as CPython hides the frames of importlib.
 
     From the traceback of an exception, `import` removes consecutive frames of this file that end with a function of
     this name (remove_importlib_frames in CPython's Python/import.c). A job whose import fails then prints the same
@@ -110,15 +110,15 @@ def _like_importlib(code: "CodeType") -> "CodeType":
 
 
 class Finder:
-    """The finder that finds a watched module through the other finders, and watches its loader."""
+    """Find a watched module through the other finders, and watch its loader."""
 
     def find_spec(
         self, name: str, path: "Sequence[str] | None" = None, target: "ModuleType | None" = None
     ) -> "ModuleSpec | None":
-        """Return the spec that the other finders give for a watched module, None for any other module."""
+        """Return the spec of a watched module from the other finders; None for a module that is not watched."""
         if name not in _watches:
             return None
-        # another finder may itself ask all finders, us included, as wrapt's does
+        # another finder may call all finders, this one included, as wrapt's does
         if name in _searching.__dict__:
             return None
         _searching.__dict__[name] = True
@@ -140,15 +140,15 @@ _finder = Finder()
 
 
 def _watch_loader(name: str, spec: "ModuleSpec") -> None:
-    """Let the loader of one module call back once; a loader that cannot be changed stays unchanged.
+    """Make the loader of a module call our functions at the module's next execution, if the loader can be changed.
 
-    The method is set on the instance, so that the loader keeps its class, which importlib.resources, pkgutil and
-    inspect check. The loader of an archive serves all its modules, so the spec is compared.
+    The method is set on the instance, because importlib.resources, pkgutil and inspect check the loader's class. All
+    modules of an archive share a loader, so the replaced method first checks that the module has this spec.
     """
     loader = spec.loader
     execute = getattr(loader, "exec_module", None)
     attributes = getattr(loader, "__dict__", None)
-    if execute is None or not isinstance(attributes, dict):  # a namespace package; a class, for built-in modules
+    if execute is None or not isinstance(attributes, dict):  # a namespace package or a built-in module
         return
     previous = attributes.get("exec_module")
 

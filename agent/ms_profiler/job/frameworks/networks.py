@@ -1,7 +1,7 @@
 """Store the structure of networks once: their modules and the sizes of their parameters.
 
-Titles distinguish networks of one class that exist at the same time: `Net`, `Net#2`. Parameters are read between steps,
-after the first call, because a module may make or replace its parameters in this call.
+Titles distinguish networks of one class that exist at the same time: `Net`, `Net#2`. The parameters of a network are
+read between steps, after its first call, because a module may make or replace its parameters in its first call.
 """
 
 import os
@@ -15,10 +15,10 @@ from ms_profiler.store import layout
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
-#: limits, because a script may make a new network in each step: stored networks of a process, and numbered titles of a
-#: class
+#: largest number of stored networks of a process, and of numbered titles of a class: a script may make a new network in
+#: each step
 MOST: Final = 64
-#: elements and bytes of a parameter; None if only code of the script could tell
+#: returns the numbers of elements and bytes of a parameter; None if reading them would run code of the script
 Sizes = Callable[[Any], tuple[int, int] | None]
 
 
@@ -28,15 +28,15 @@ class Titles:
     def __init__(self) -> None:
         self._taken: dict[str, list[weakref.ref[Any]]] = {}
 
-    def of(self, root: Any, told_apart: bool) -> str:
+    def of(self, root: Any, numbered: bool) -> str:
         """Return the title of a network.
 
         Args:
             root: its outermost module.
-            told_apart: whether it may get a numbered title; otherwise its title is the class.
+            numbered: whether the title may have a number; otherwise it is the name of the class.
         """
         kind = trees.kind_name(root)
-        if not told_apart:
+        if not numbered:
             return kind
         taken = self._taken.setdefault(kind, [])
         alive = [held() for held in taken]
@@ -53,11 +53,11 @@ class Networks:
     """Store the structure of the networks of this process.
 
     Args:
-        host: the session whose store receives it.
-        table: the attribute that holds the modules in a module.
-        parameters: the attribute that holds its parameters.
-        sizes: returns elements and bytes of a parameter.
-        left_out: returns whether a class of modules is not part of networks, such as optimizers.
+        host: the session whose store receives the structure.
+        table: name of the attribute of a module that holds its inner modules.
+        parameters: name of the attribute of a module that holds its parameters.
+        sizes: returns the numbers of elements and bytes of a parameter.
+        left_out: returns whether modules of a class, for example optimizers, are left out of networks.
     """
 
     def __init__(
@@ -79,27 +79,31 @@ class Networks:
         return bool(self._own(root)) or any(True for _ in self._children(root))
 
     def called(self, title: str, root: Any) -> None:
-        """Note a network that has been called, to store it when the step is over."""
+        """Note a network that has been called, to store it at the next check between two steps."""
         if len(self._known) < MOST and self.has_parameters(root):
             entry = title, weakref.ref(root)
             self._known.append(entry)
             self._waiting.append(entry)
 
     def alive(self) -> Iterator[tuple[str, Any]]:
-        """Yield the outermost modules that were called and live, with their titles."""
+        """Yield the outermost modules that were called and still exist, with their titles."""
         for title, held in self._known:
             if (root := held()) is not None:
                 yield title, root
 
     def stepped(self, count: int) -> tuple[int, bool]:
-        """Store the networks that were called; return the step of the next check: steps 1, 2, 4 and so on."""
-        return max(2 * count, 1), self.keep()
+        """Store the networks that were called; return the step of the next check, and whether any was stored.
+
+        Args:
+            count: the number of steps so far; checks follow steps 1, 2, 4, 8 and so on.
+        """
+        return max(2 * count, 1), self.write_waiting()
 
     def end(self) -> None:
         """Store the networks that were called since the last check."""
-        self.keep()
+        self.write_waiting()
 
-    def keep(self) -> bool:
+    def write_waiting(self) -> bool:
         """Write the waiting networks, or all networks into a new store; return whether any were written."""
         if not self._known or self.host.home is None:
             return False
@@ -125,9 +129,11 @@ class Networks:
                 yield name, inner
 
     def _described(self, root: Any) -> dict[str, Any]:
-        """Return `parameters` (sizes of each, null where not known) and `modules` with their content, by number.
+        """Return the structure of a network as a JSON object.
 
-        A shared module or parameter is there once. A module has its class, its parameters, and its modules by name.
+        `parameters` lists the sizes of each parameter, null if unknown. `modules` lists the class of each module, the
+        indexes of its parameters, and the indexes of its inner modules by name. A parameter or module that several
+        modules share is listed once.
         """
         places, items = {id(root): 0}, [root]
         numbers: dict[int, int] = {}

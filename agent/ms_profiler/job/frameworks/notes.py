@@ -1,4 +1,4 @@
-"""Notes about the whole process, written into its store for every recording."""
+"""Notes that hold for the whole process, such as the ranks of its communication groups."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -8,12 +8,12 @@ from ms_profiler.store.format import Category, Kind
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
-#: Characters of a list of ranks; a longer one is written as ranges.
+#: Largest number of characters of a list of ranks; a longer list is written as ranges.
 RANKS_MOST = 4000
 
 
 class Notes:
-    """Write notes about the whole process; every recording gets all of them."""
+    """Write notes that hold for the whole process into the store, again for each recording that begins."""
 
     def __init__(self, host: "Host") -> None:
         self.host = host
@@ -22,7 +22,12 @@ class Notes:
         host.at_start(self._again)
 
     def add(self, text: str, number: int) -> None:
-        """Note `text`, unless it is known."""
+        """Write a note, unless a note with this text was written before.
+
+        Args:
+            text: the text.
+            number: the number that is stored with the text.
+        """
         if text not in self._known:
             self._known[text] = number
             self._record(text, number)
@@ -32,14 +37,14 @@ class Notes:
             self._record(text, number)
 
     def _record(self, text: str, number: int) -> None:
-        # not `instant`, which a paused recorder refuses: the note holds beyond the pause
+        # a paused recorder ignores `instant`, but accepts `record`: the note also applies to the time after the pause
         recorder = self.host.recorder
         now, label = recorder.now(), recorder.intern(text)
         recorder.record(Kind.INSTANT, Category.COMMUNICATION, 0, label, now, now, number)
 
 
 def ranges(ranks: Iterable[int]) -> str:
-    """Return ranks as text: "0,1,2", or "0-2" where that would be too long."""
+    """Return ranks as text: "0,1,2", or "0-2" if the first form has more than `RANKS_MOST` characters."""
     listed = list(ranks)
     text = ",".join(map(str, listed))
     if len(text) <= RANKS_MOST:

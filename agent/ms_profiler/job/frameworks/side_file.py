@@ -1,4 +1,4 @@
-"""Write a file beside the segments of a process, such as the tape of a backward pass."""
+"""Write a JSON file beside the segments of a process, for example the nodes of a backward pass."""
 
 import json
 import os
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def as_json(host: "Host", content: Any) -> str:
-    """Return the text of a file, without names of the job where the option `anonymize` asks for that.
+    """Return a JSON value as text, with names of the job replaced if the option `anonymize` is set.
 
     Args:
         host: the session.
@@ -20,15 +20,15 @@ def as_json(host: "Host", content: Any) -> str:
     return json.dumps(anonymous.content(content) if host.asks("anonymize") else content)
 
 
-def write(host: "Host", path: str, told: Any) -> None:
-    """Write a new file, and count it as disk space of the recording.
+def write(host: "Host", path: str, value: Any) -> None:
+    """Write a new file, and count its bytes towards `max_disk`.
 
     Args:
         host: the session.
         path: the path of the file, which does not exist; its folder is made.
-        told: the whole file, as a JSON value.
+        value: the content of the file, a JSON value.
     """
-    content = as_json(host, told).encode()
+    content = as_json(host, value).encode()
     os.makedirs(os.path.dirname(path), layout.DIRECTORY_MODE, exist_ok=True)
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, layout.FILE_MODE), "wb") as stream:
         stream.write(content)

@@ -1,4 +1,4 @@
-"""Store how a job is divided among its ranks, as its framework reports it (`parallel_strategy`)."""
+"""Store how a job is divided among its ranks, as its framework reports it, for the option `parallel_strategy`."""
 
 import os
 from collections.abc import Callable
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
 OPTION: Final = "parallel_strategy"
-#: largest number of items of a list
+#: largest number of items in a list of the description
 MOST: Final = 10_000
 
 
@@ -20,8 +20,8 @@ class Strategy:
     """Store the framework's description when it has changed: after the steps 1, 2, 4 and so on, and at the end.
 
     Args:
-        host: the session whose store receives it.
-        read: returns the description as JSON; empty if the job is not divided.
+        host: the session whose store receives the description.
+        read: returns the description as a JSON object; empty if the job is not divided.
     """
 
     def __init__(self, host: "Host", read: Callable[[], dict[str, Any]]) -> None:
@@ -31,13 +31,13 @@ class Strategy:
         host.at_end(self.end)
 
     def stepped(self, count: int) -> tuple[int, bool]:
-        """Store the strategy; return the step of the next check."""
+        """Store the description if it has changed; return the step of the next check, and whether it was stored."""
         if not self._host.asks(OPTION):
             return NEVER, False
         return max(2 * count, 1), self.store_if_changed()
 
     def end(self) -> None:
-        """Store the strategy at the end of a recording."""
+        """Store the description at the end of a recording if it has changed."""
         self.store_if_changed()
 
     def store_if_changed(self) -> bool:

@@ -1,7 +1,6 @@
-"""Read the types and attributes of a job's objects without running code of the script: no method that it may override
-is called.
+"""Read the types and attributes of a job's objects without calling methods that the script may override.
 
-`isinstance` asks an object for its `__class__`, which a script may define; `issubclass(type(x), ...)` does not.
+`isinstance(x, ...)` reads `x.__class__`, which a script may define as a property. `issubclass(type(x), ...)` does not.
 """
 
 from collections.abc import Iterator
@@ -13,7 +12,7 @@ _DICT = type.__dict__["__dict__"].__get__
 
 
 def attributes(item: Any) -> dict[str, Any]:
-    """Return the attributes that an object keeps in its dictionary."""
+    """Return the `__dict__` of an object; empty if it has none."""
     try:
         found = object.__getattribute__(item, "__dict__")
     except AttributeError:  # a class with __slots__ alone
@@ -22,7 +21,7 @@ def attributes(item: Any) -> dict[str, Any]:
 
 
 def children(item: Any, table: str) -> Iterator[tuple[str, Any]]:
-    """Return the children of a module or cell and their names.
+    """Yield name and module of each child of a module or cell.
 
     Args:
         item: the module or cell.
@@ -41,7 +40,7 @@ def held(item: Any, name: str, table: str) -> Any:
     Args:
         item: the module or cell.
         name: the name of the attribute.
-        table: the table, as for `children`.
+        table: as for `children`.
     """
     found = dict.get(attributes(item), name)
     return dict(children(item, table)).get(name) if found is None else found
@@ -70,17 +69,18 @@ def members(kind: type) -> dict[str, Any]:
 
 
 def member(kind: type, name: str) -> Any:
-    """Return the attribute that a class defines or inherits under a name, unbound; None if there is none."""
+    """Return an attribute that a class defines or inherits, not bound to an object; None if the class has none."""
     return next((members(base)[name] for base in mro(kind) if name in members(base)), None)
 
 
 def walk(root: Any, table: str) -> Iterator[tuple[str, Any]]:
-    """Yield a module or cell and all below it, each once and with its path ("" for the first), outer ones before inner
-    ones.
+    """Yield path and module of each module or cell of a tree: each module once, and before the modules in it.
+
+    The root comes first, with the path "".
 
     Args:
         root: the outermost module or cell.
-        table: the table, as for `children`.
+        table: as for `children`.
     """
     seen = {id(root)}
     waiting = [("", root)]

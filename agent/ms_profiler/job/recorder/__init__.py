@@ -6,7 +6,7 @@ __all__ = ["Recorder", "RecorderStats", "collector", "create"]
 
 
 def create(prefer_native: bool = True, anonymous: bool = False) -> tuple[Recorder, str]:
-    """Return a recorder, and why it is not the native one: one line, empty when it is.
+    """Return a recorder, and one line with the reason if it is not the native one; otherwise an empty text.
 
     Args:
         prefer_native: use the extension if it loads.
@@ -26,7 +26,7 @@ def create(prefer_native: bool = True, anonymous: bool = False) -> tuple[Recorde
 
 
 def collector() -> str:
-    """Return the path of the library that takes operators from PyTorch, the extension; empty where it does not load."""
+    """Return the path of the extension, to which PyTorch reports its operators; empty if it does not load."""
     try:
         from ms_profiler.job.recorder.native import PATH
     except ImportError:

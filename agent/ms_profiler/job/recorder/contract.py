@@ -1,4 +1,4 @@
-"""The interface of a recorder, which the native and the pure-Python one both implement, under the same tests."""
+"""The interface of a recorder, which the native and the pure-Python recorder implement; both pass the same tests."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from ms_profiler.job.recorder.tracing import Tracing
 from ms_profiler.options import Options
 from ms_profiler.store.device_format import Source
 
-#: in place of an errno: the records have taken `max_memory`
+#: value of `RecorderStats.failure`, in place of an errno, when the records in memory have reached `max_memory`
 NO_MEMORY: Final = -1
 
 
@@ -20,9 +20,9 @@ class RecorderStats:
     Attributes:
         records: events committed; strings, anchors and thread marks are not events.
         dropped: events and strings refused for any reason but a pause (no disk, no memory, nesting too deep).
-        dropped_limit: the number of these that were refused because `max_disk` was reached.
+        dropped_limit: the part of `dropped` that was refused because `max_disk` was reached.
         bytes: size on disk of all segments.
-        unnamed: times that a name was refused, because the process had too many names.
+        unnamed: number of times that a name was refused because the process had too many names.
         threads: the number of threads that recorded.
         failure: errno of the last segment that could not be made, or `NO_MEMORY`; 0 when none failed.
     """
@@ -42,10 +42,10 @@ class BlockCounts:
 
     Attributes:
         live: bytes of the blocks in use.
-        peak: largest number of these since the last call.
-        made: number of blocks.
-        freed: number of them that were released.
-        lost: number of blocks that were not noted for lack of memory, so that the bytes are wrong.
+        peak: largest value of `live` since the last call.
+        made: number of allocated blocks.
+        freed: number of released blocks.
+        lost: number of blocks that were not noted for lack of memory; if it is not 0, the bytes are wrong.
         intact: whether the allocator still reports its blocks; false when another tool has replaced our functions.
     """
 
@@ -60,9 +60,9 @@ class BlockCounts:
 class Recorder(Protocol):
     """Append events of the calling thread to a store folder.
 
-    Every method may be called from any thread, at any time, also before `open` and after `close`: then nothing is
-    recorded and nothing is raised. In a fork child nothing is recorded until the child calls `open` itself. Methods
-    that hooks call often take positional arguments only, so that hooks can call the native functions directly.
+    Every method may be called from any thread, at any time. Before `open` and after `close`, methods record nothing and
+    raise nothing; the same holds in a fork child until it calls `open` itself. The methods that
+    hooks call most take positional arguments only, so that hooks can call the native functions directly.
     """
 
     @property
@@ -81,68 +81,70 @@ class Recorder(Protocol):
         limit: int | None = None,
         memory: int | None = None,
     ) -> None:
-        """Start recording into the existing directory `folder`, after closing an open store; pauses and `fine` are
-        reset.
+        """Start recording into the existing directory `folder`, as after `pause(False)` and `fine(True)`.
+
+        If a store is open, it is closed first.
 
         Args:
             folder: the folder that receives the segments.
             first_slots: slots of a thread's first segment; later ones double up to 128 Ki slots (4 MiB).
-            account: path of the file in which all processes of a result count their disk space; empty for an account of
-                this process alone.
-            limit: bytes that they may take, where this process makes that file; None is no limit. Fine-grained
-                categories are refused from half of it on, everything but steps, anchors and strings from seven eighths.
-            memory: bytes of memory that the records of this process may take at a time; None is no limit. Fine-grained
-                categories are refused while three quarters of it are taken, all but anchors and strings while all is.
+            account: path of the account, the file in which all processes of a result count their disk space; empty for
+                an account of this process alone.
+            limit: bytes on disk that all these processes may take; None is no limit. It has an effect only in the
+                process that makes the account. Once half of the limit is taken, fine-grained categories are refused.
+                Once seven eighths are taken, everything but steps, anchors and strings is refused.
+            memory: bytes of memory that the records of this process may take at a time; None is no limit. While three
+                quarters of it are taken, fine-grained categories are refused. While all of it is taken, everything but
+                anchors and strings is refused.
 
         Raises:
             OSError: the first segment cannot be made; `EDQUOT` where the account has no room.
         """
 
     def spend(self, size: int, /) -> None:
-        """Add to the account bytes on disk that other code took; a negative number was released."""
+        """Count bytes on disk that other code has written; a negative number counts released bytes."""
 
     def set_aside(self, size: int, /) -> None:
-        """Reserve bytes of the limit for other code; a negative number returns them."""
+        """Reserve bytes of the limit for other code; a negative number ends the reservation of these bytes."""
 
     def room(self) -> int:
-        """Return the bytes left for fine-grained records; 0 while no store is open."""
+        """Return the bytes on disk that are left for fine-grained records; 0 while no store is open."""
 
     def close(self) -> None:
-        """End all open spans of the calling thread, write a last anchor, unmap, and stop recording."""
+        """Stop recording: end all open spans of the calling thread, write a last anchor, and unmap the files."""
 
     def take_ops(self) -> bool:
-        """Start recording operators that PyTorch reports; return whether it will report any."""
+        """Start recording operators that PyTorch reports through ITT; return whether it will report any."""
 
     def take_ranges(self) -> bool:
-        """Begin to record operators that PyTorch reports through NVTX; return whether it will report any."""
+        """Start recording operators that PyTorch reports through NVTX; return whether it will report any."""
 
     def annotate(self, text: str, /) -> None:
-        """Turn the operator that this thread began last into a region of the user, if it has this name."""
+        """Turn the operator that this thread began last into a region of the user, if the operator has this name."""
 
     def pause(self, paused: bool, /) -> None:
         """Refuse new spans, instants and counters while `paused`; `record` and `end` still work."""
 
     def intern(self, text: str, /) -> int:
-        """Return the id of `text`; 0 when it cannot be written, or when 65536 texts or 8 MB are stored.
+        """Return the id of `text`; 0 if the text cannot be written, or if 65536 texts or 8 MB of texts are stored.
 
-        An id is valid for the life of the process and in its fork children. A new store receives all known strings, and
-        later strings at their first use.
+        An id is valid for the life of the process and in its fork children. A new store receives all texts with an id
+        when it is opened, and other texts at their first use.
         """
 
     def intern_one_of(self, text: str, most: int, /) -> int:
-        """Return the id of a name that belongs to one of unlimited objects of the job; 0 for a new name beyond the
-        limit.
+        """Return the id of a name of which the job may make any number; 0 for a new name if `most` names are stored.
 
         Args:
-            text: the name.
-            most: largest number of names that this function interns.
+            text: the name, for example of an object of the job.
+            most: largest number of names that all calls of this function together store.
         """
 
     def thread_name(self, text: str, /) -> None:
-        """Name the calling thread in every later store; by default the thread has the system's name."""
+        """Name the calling thread in the open and every later store; without a call, it has the system's name."""
 
     def begin(self, name: int, category: int, arg: int = 0, /) -> int:
-        """Begin a span on this thread and return its token, 0 when nothing was recorded.
+        """Begin a span on this thread and return its token; 0 if the span is not recorded.
 
         Args:
             name: id from `intern`.
@@ -151,13 +153,13 @@ class Recorder(Protocol):
         """
 
     def end(self, token: int, flags: int = 0, /) -> None:
-        """End the span of `token` on this thread, and any that began after it and was not ended (`ABANDONED`).
+        """End the span of `token` on this thread, and all open spans that began after it, with the flag `ABANDONED`.
 
-        A token of 0, of another session, or already ended does nothing.
+        The call does nothing if the token is 0 or of another store, or if the span has ended already.
         """
 
     def instant(self, name: int, category: int, arg: int = 0, /) -> None:
-        """Record that something happened now."""
+        """Record an event without duration now."""
 
     def counter(self, name: int, value: float, /) -> None:
         """Record the value of a counter now."""
@@ -176,80 +178,82 @@ class Recorder(Protocol):
         forked: list[Any],
         outermost: int = 0,
     ) -> Callable[..., Any]:
-        """Return a replacement of a function that records its calls, with the extension without a Python frame.
+        """Return a replacement of a function, which records each call and calls the function.
+
+        The extension's replacement adds no Python frame to the call.
 
         Args:
             function: the function to call.
-            name: name of the spans, unless a parameter below decides.
-            category: category of the spans, also where `describe` fails.
-            before: called with the arguments before each call, in place of a span.
+            name: id of the name of the spans, if neither `labels` nor `describe` gives one.
+            category: category of the spans, also if `describe` fails.
+            before: called before each call with the call's arguments; the call then has no span.
             after: called after each call with the result of `before`, the result of the call, and the exception that
-                ended it; not called where `before` returned None.
-            labels: id of the first argument -> (name, category, argument of the span), or any other value if `before`
-                and `after` are to be called around the call.
-            describe: called with a first argument without a label; returns the label. Without `labels`, the label of
-                the first call holds for all calls.
-            failed: called with an exception of `before`, `after` or `describe`; raises the job's own exceptions.
-            forked: in a fork child that does not record yet, its session.
-            outermost: the kind of calls, 1 to 3, of which only the outermost on a thread count; inner ones are recorded
-                if they have a label. 0 for all calls.
+                ended the call; not called if `before` returned None.
+            labels: id of the first argument -> (name, category, argument of the span). With any other value, `before`
+                and `after` are called around the call, which has no span.
+            describe: called with a first argument that `labels` lacks; returns its label. Without `labels`, the label
+                of the first call holds for all calls.
+            failed: called with an exception of `before`, `after` or `describe`; raises the job's own exceptions again.
+            forked: a list, which contains the session in a fork child that does not record yet, and is empty otherwise.
+            outermost: kind of nested calls, 1 to 3; 0 if nesting does not matter. Among nested calls of one kind on a
+                thread, `before` and `after` are called only around the outermost call. Inner calls with a label have
+                spans.
         """
 
     def nest(self, kind: int, levels: int, /) -> int:
-        """Change this thread's depth of nested calls of a kind whose outermost call counts; return the new depth."""
+        """Add to this thread's depth of nested calls of a kind, see `wrap`, and return the new depth."""
 
     def record(self, kind: int, category: int, flags: int, name: int, start_ns: int, end_ns: int, arg: int, /) -> bool:
         """Record one complete slot with given times; return whether it was committed.
 
         Args:
-            kind: SPAN, INSTANT, COUNTER, STEP or OPERANDS; any other is not committed.
+            kind: SPAN, INSTANT, COUNTER, STEP or OPERANDS; a slot of another kind is not committed.
         """
 
     def fine(self, on: bool, /) -> None:
-        """Refuse fine-grained categories unless `on`: the step is not sampled, and nothing counts as lost."""
+        """Accept or refuse fine-grained categories; records refused for this reason do not count as dropped."""
 
     def now(self) -> int:
         """Return CLOCK_MONOTONIC_RAW in nanoseconds."""
 
     def anchor(self) -> None:
-        """Write a pair of CLOCK_MONOTONIC_RAW and CLOCK_REALTIME readings with its uncertainty."""
+        """Write an anchor: readings of CLOCK_MONOTONIC_RAW and CLOCK_REALTIME for one instant, with the uncertainty."""
 
     def answers(self, patience: float) -> bool:
-        """Return whether the file system of the store answers; also true where that cannot be found out.
+        """Return whether the file system of the store answers; True if the recorder cannot check it.
 
         Args:
-            patience: seconds.
+            patience: longest wait, in seconds.
         """
 
     def exit_wait(self, program: Detached, timeout: float, shows: bool, late: str, failed: str) -> None:
-        """Wait for a program before this process ends; called once, at exit.
+        """Wait for a program before this process ends, and write one line about it; called once, at exit.
 
-        A signal ends the wait but not the process, whose exit code is final.
+        A signal ends the wait. It does not change the exit code of the process, which is final.
 
         Args:
-            program: the program, whose one line of output says that it succeeded.
-            timeout: seconds after which the job stops waiting, as it does after a signal; the program then continues
-                alone.
-            shows: write that line to stderr, unless stderr is a pipe or socket, whose reader waits for the job's end.
-            late: written instead when the program has not ended by then.
-            failed: written instead when the program wrote no line.
+            program: the program, which writes one line on success.
+            timeout: longest wait, in seconds; the program continues afterwards.
+            shows: whether to write a line to stderr. No line is written to a pipe or socket, whose reader waits for
+                the job's end.
+            late: the line if the program has not ended in time.
+            failed: the line if the program ended without writing a line.
         """
 
-    def tell_exit_status(self, path: str, /) -> None:
-        """Write the exit status of this process to a new file at its very end, where it ends by `exit`.
+    def write_exit_status(self, path: str, /) -> None:
+        """Prepare a new file that receives the exit status of this process, if the process ends by `exit`.
 
         Args:
             path: the path of the file, see `store.exit_status`.
 
         Raises:
-            OSError: there is no memory.
+            OSError: memory is short.
         """
 
-    def put_off_signals(self, on: bool, /) -> None:
-        """Start or stop delaying signals of the job, so that none meets the process while ms-profiler does its last
-        work.
+    def delay_signals(self, on: bool, /) -> None:
+        """Start or stop delaying signals of the job, so that none interrupts the last work of ms-profiler.
 
-        A signal that arrives meanwhile is sent again after the end, with the same delay as it had from the begin.
+        A delayed signal is sent again after the stop: as long after the stop as it arrived after the start.
         """
 
     def sample_stacks(self, rate: float, /) -> str:
@@ -263,29 +267,29 @@ class Recorder(Protocol):
         """Stop sampling."""
 
     def read_host(self, rows: Sequence[tuple[str, str, str, int, bool, bool]], rate: float, /) -> str:
-        """Begin to read the system's counters at a rate; return why that is impossible, empty on success.
+        """Start reading the system's counters at a rate; return why that is impossible, empty on success.
 
         Args:
-            rows: name, path, key, number, own, seldom; see `native/metrics.h`; none ends it.
-            rate: samples per second, at most.
+            rows: (name, path, key, number, own, seldom) of each counter, see `native/metrics.h`; no rows end the
+                reading.
+            rate: largest number of samples per second.
         """
 
     def watch_blocks(self, library: str, least: int, /) -> str:
-        """Begin to count the memory blocks of a library's allocator; return why that is impossible, empty on success.
+        """Start counting the memory blocks of a library's allocator; return why that is impossible, empty on success.
 
         Args:
             library: the file name of the loaded library.
-            least: bytes from which on a block is recorded, not only counted.
+            least: smallest size of a block that is also recorded, in bytes.
         """
 
     def watch_no_blocks(self) -> None:
         """Stop counting blocks, and forget them."""
 
     def block_places(self, on: bool, /) -> bool:
-        """Start or stop recording the Python lines in which the calling thread allocates blocks; return whether that is
-        possible.
+        """Start or stop recording the Python lines in which the calling thread allocates blocks; return whether it can.
 
-        The thread notes its frames before its next bytecode, in 2 us a block.
+        After the allocation of a block, the thread notes its frames before its next bytecode, which takes 2 us.
         """
 
     def blocks(self) -> BlockCounts:
@@ -295,7 +299,7 @@ class Recorder(Protocol):
         """Start tracing calls of Python functions; return why that is impossible, empty on success.
 
         Args:
-            asked: the requested counters.
+            asked: the options of the recording; only the options named `stack_*` apply.
         """
 
     def trace_no_calls(self) -> None:
@@ -308,7 +312,7 @@ class Recorder(Protocol):
         """Return the time that the tracing of calls has taken so far, ns, estimated from the number of calls."""
 
     def stats(self) -> RecorderStats:
-        """Return the counts so far; after `close`, those of the store that was closed last."""
+        """Return the counts so far; after `close`, the counts of the store that was closed last."""
 
     def span_cost(self) -> float:
-        """Measure the nanoseconds of a pair of `begin` and `end`, without touching the store, in 5 ms."""
+        """Return the measured time of one `begin` and one `end`, ns; measuring takes 5 ms and writes no record."""

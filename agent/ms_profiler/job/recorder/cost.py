@@ -7,12 +7,12 @@ PAIRS = 200
 
 
 def pair_cost(begin: Callable[[int, int], int], end: Callable[[int], None], now: Callable[[], int]) -> float:
-    """Measure one pair of `begin` and `end`: the median over rounds, without the cost of the loop.
+    """Measure the time of one `begin` and one `end`: the median over five rounds, without the time of the loop.
 
     Args:
-        begin: begins a span in a store that nobody reads.
-        end: ends it.
-        now: a clock in nanoseconds.
+        begin: begins a span, in a store that nobody reads.
+        end: ends that span.
+        now: returns the time of a clock in nanoseconds.
 
     Returns:
         Nanoseconds per pair, at least 0.

@@ -1,8 +1,9 @@
-"""Trace calls of Python functions natively, as `"with_stack": true` asks.
+"""Trace calls of Python functions natively, for the option `"with_stack": true`.
 
-From CPython 3.12 on the interpreter reports calls through `sys.monitoring`, before through a profile function; both
-call the extension (`native/tracer.c`), and no Python code runs for a call. Beside a debugger, a measurement of coverage
-or another profiler, its results would contain our calls, and ours its calls: then stacks are sampled.
+From CPython 3.12 on, the interpreter reports calls through `sys.monitoring`. Earlier versions report them through a
+profile function. Both call the extension (`native/tracer.c`), and no Python code runs for a call. If a debugger, a
+coverage tool or another profiler runs, the other tool and ms-profiler would both record calls of each other. So
+ms-profiler then samples stacks instead.
 """
 
 import os
@@ -13,12 +14,13 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from ms_profiler.options import Options
 
-#: identifiers of `sys.monitoring` that belong to no kind of tool: a script's profiler finds its own one free
+#: identifiers of `sys.monitoring` that Python reserves for no kind of tool, so that a profiler of the script finds free
+#: the identifier that is reserved for profilers
 _FREE: Final = (4, 3)
 #: number of calls that are timed together to measure the cost of tracing, and number of measurements
 _CALLS: Final = 200
 _TIMES: Final = 5
-#: smallest time of tracing a call, ns, and the factor for writing its record
+#: smallest assumed time of tracing a call, ns; factor for the time of writing the call's record
 _LEAST_NS: Final = 50.0
 _WRITTEN: Final = 1.3
 #: our own files, which are not traced
@@ -36,7 +38,7 @@ def other_tool() -> str:
             return f"{what} ({getattr(found, '__module__', None) or type(found).__module__})"
     monitoring: Any = getattr(sys, "monitoring", None)
     if monitoring is not None:
-        for number in range(3):  # debugger, coverage, profiler
+        for number in range(3):  # the identifiers for a debugger, for coverage and for a profiler
             name = monitoring.get_tool(number)
             if name is not None:
                 return f"{name}"
@@ -44,7 +46,7 @@ def other_tool() -> str:
 
 
 class Interpreter:
-    """Switch the interpreter's reports of calls.
+    """Switch the interpreter's reports of calls on and off.
 
     Args:
         native: the extension.
@@ -97,8 +99,10 @@ class Interpreter:
         return float(self._native.calls_seen() * self._call_ns)
 
     def beside(self) -> str:
-        """Return the name of another tool that has started since; also start tracing on threads that the interpreter
-        does not cover itself.
+        """Return the name of another tool that has started since `begin`; if there is none, also trace new threads.
+
+        The name is empty if there is no other tool. Before CPython 3.12, each thread needs a profile function of its
+        own. Python sets it only in threads that `threading` starts; this method sets it in the others.
         """
         if tool := other_tool():
             return tool
@@ -107,12 +111,12 @@ class Interpreter:
         return ""
 
     def _timed(self) -> float:
-        """Return the time of a call that does nothing, ns: the smallest of some measurements, in 0.2 ms."""
+        """Return the time of a call that does nothing, ns: the smallest of five measurements, which take 0.2 ms."""
         content: dict[str, Any] = {}
-        # under the name of no file of ours, because calls in our files are left out
+        # the code gets a file name outside of our package, because calls in our files are not traced
         exec(compile("def nothing(): pass", "<ms-profiler>", "exec"), content)
         nothing, now, times = content["nothing"], self._native.now, list[float]()
-        self._native.scratch(True)  # so that these calls are in no result
+        self._native.scratch(True)  # these calls must not appear in the result
         try:
             for _ in range(_TIMES):
                 start = now()
@@ -124,11 +128,12 @@ class Interpreter:
         return min(times)
 
     def register(self, c_calls: bool) -> bool:
-        """Make `sys.monitoring` call the extension for calls, as soon as `switch` turns it on; return whether an
-        identifier was free.
+        """Register the extension with `sys.monitoring`; return whether an identifier was free.
+
+        Python reports calls only after `switch(True)`.
 
         Args:
-            c_calls: also for calls from Python to functions in C.
+            c_calls: whether calls of C functions from Python are reported, too.
         """
         monitoring, native = self._monitoring, self._native
         if self._number < 0:
@@ -151,7 +156,7 @@ class Interpreter:
         if c_calls:
             calls[of.CALL] = native.c_call_began
         self._events = sum(calls)
-        if c_calls:  # these two come with it
+        if c_calls:  # sys.monitoring reports these two events together with CALL, so `_events` must not have them
             calls |= {of.C_RETURN: native.c_call_returned, of.C_RAISE: native.c_call_raised}
         for event, call in calls.items():
             monitoring.register_callback(self._number, event, call)

@@ -1,8 +1,8 @@
-"""A file mapped into memory without its descriptor.
+"""Map a file into memory without a copy of its descriptor.
 
-Up to 3.12, Python's `mmap` keeps a copy of the descriptor, and closes that number when the mapping is deleted. A job
-may have closed all descriptors that it does not know; then the number may belong to a file of the job. So this module
-calls libc.
+Up to Python 3.12, the module `mmap` keeps a copy of the descriptor, and closes the copy when the mapping is deleted. A
+job may have closed all descriptors that it does not know, and may have opened a file under the number of the copy.
+`mmap` would close that file. So this module calls libc.
 """
 
 import ctypes
@@ -29,14 +29,14 @@ class Mapping:
 
     Args:
         descriptor: the descriptor of the file; may be closed afterwards.
-        size: bytes.
+        size: number of bytes to map.
         writable: whether writes reach the file.
 
     Attributes:
-        memory: the memory of the mapping; not to be used longer than this object.
+        memory: the memory of the mapping, valid as long as this object exists.
 
     Raises:
-        OSError: it cannot be mapped.
+        OSError: the file cannot be mapped.
     """
 
     def __init__(self, descriptor: int, size: int, writable: bool = True) -> None:
@@ -45,7 +45,7 @@ class Mapping:
         if writable:
             rights, kind = mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED
         else:
-            rights, kind = mmap.PROT_READ, mmap.MAP_PRIVATE  # which every file system can
+            rights, kind = mmap.PROT_READ, mmap.MAP_PRIVATE  # every file system supports this
         address = _LIBC.mmap(None, size, rights, kind, descriptor, 0)
         if address == _FAILED:
             error = ctypes.get_errno()
@@ -54,6 +54,6 @@ class Mapping:
         self.memory = memoryview((ctypes.c_ubyte * size).from_address(address)).cast("B")
 
     def __del__(self, munmap=_LIBC.munmap) -> None:  # type: ignore[no-untyped-def] # modules may be gone by then
-        """Unmap it."""
+        """Unmap the file."""
         if self._address is not None:
             munmap(self._address, self._size)

@@ -7,11 +7,12 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from ms_profiler import _native
+from ms_profiler.job import process
 from ms_profiler.job.detached import Detached
 from ms_profiler.job.recorder.contract import BlockCounts, RecorderStats
 from ms_profiler.job.recorder.cost import pair_cost
 from ms_profiler.job.recorder.interpreter import Interpreter
+from ms_profiler.job.recorder.python_wrapper import named_as
 from ms_profiler.job.recorder.tracing import Kinds, Outcome, TraceCounts
 from ms_profiler.options import Options
 from ms_profiler.store import anonymous
@@ -19,11 +20,15 @@ from ms_profiler.store.account import NO_LIMIT
 from ms_profiler.store.device_format import Source
 from ms_profiler.store.host_metrics import SAMPLE
 
-#: path of the extension without symbolic links: under another name it could be loaded a second time
+if process.free_threaded():  # pip can build the extension for such a Python; its tables of code objects rely on the GIL
+    raise ImportError("the extension relies on Python's GIL, and this Python is a free-threaded build")
+from ms_profiler import _native
+
+#: path of the extension without symbolic links: by another path, the extension could be loaded a second time
 PATH = os.path.realpath(_native.__file__)
 
 
-#: bytes of a reason
+#: size of the buffer for a reason, in bytes
 _ROOM = 256
 
 
@@ -43,15 +48,15 @@ def start_apart(command: Sequence[str], environment: Mapping[str, str], output: 
 
 
 @functools.cache
-def _rest_at_forks() -> None:
-    """Pause the helper thread at forks: Python 3.12 and later warn of `os.fork` beside other threads."""
+def _pause_at_forks() -> None:
+    """Pause the helper thread at forks, because Python 3.12 and later warn if `os.fork` runs beside other threads."""
     if sys.version_info >= (3, 12):
         os.register_at_fork(before=_native.lib.msp_helper_rest)
 
 
 @functools.cache
 def _interpreter() -> Interpreter:
-    """Return the object that switches the interpreter's reports of calls; a process has one."""
+    """Return the one object of this process that switches the interpreter's reports of calls."""
     return Interpreter(_native)
 
 
@@ -126,8 +131,8 @@ class NativeRecorder:
         """Make the recorder.
 
         Args:
-            written: copy to the files with write(2) even where shared mappings can be relied on; a kill then loses
-                the last 200 ms.
+            written: write the files with write(2) even on a file system where shared mappings are reliable; then a
+                kill of the job loses the records of the last 200 ms.
         """
         self._flags = _native.lib.MSP_OPEN_WRITTEN if written else 0
 
@@ -141,32 +146,30 @@ class NativeRecorder:
         describe: Callable[[Any], Any] | None = None,
         **settings: Any,
     ) -> Callable[..., Any]:
-        """See `Recorder.wrap`: without a frame, an entry in a traceback or a level of recursion."""
+        """See `Recorder.wrap`; the replacement adds no frame, traceback entry or level of recursion."""
         given = {"before": before, "after": after, "labels": labels, "describe": describe}
         settings |= {name: value for name, value in given.items() if value is not None}
-        return functools.update_wrapper(_native.Wrapper(function, **settings), function)
+        return named_as(_native.Wrapper(function, **settings), function)
 
     def tracing(self, source: Source) -> NativeTracing:
         """See `Recorder.tracing`."""
         return NativeTracing(source)
 
     def exit_wait(self, program: Detached, timeout: float, shows: bool, late: str, failed: str) -> None:
-        """See `Recorder.exit_wait`: the wait comes after everything else, for example after MindSpore's tear-down of
-        0.4 s.
-        """
+        """See `Recorder.exit_wait`; the wait is the last work of the process, after MindSpore's tear-down of 0.4 s."""
         texts = os.fsencode(late), os.fsencode(failed)
         error = _native.lib.msp_exit_wait(program.reader, program.pid, int(timeout * 1000), shows, *texts)
         if error:
             raise OSError(error, os.strerror(error))
 
-    def tell_exit_status(self, path: str, /) -> None:
-        """See `Recorder.tell_exit_status`."""
+    def write_exit_status(self, path: str, /) -> None:
+        """See `Recorder.write_exit_status`."""
         error = _native.lib.msp_exit_status(os.fsencode(path))
         if error:
             raise OSError(error, os.strerror(error))
 
-    def put_off_signals(self, on: bool, /) -> None:
-        """See `Recorder.put_off_signals`."""
+    def delay_signals(self, on: bool, /) -> None:
+        """See `Recorder.delay_signals`."""
         (_native.lib.msp_signals_hold if on else _native.lib.msp_signals_release)()
 
     def open(
@@ -179,7 +182,7 @@ class NativeRecorder:
         memory: int | None = None,
     ) -> None:
         """See `Recorder.open`."""
-        _rest_at_forks()
+        _pause_at_forks()
         disk, most = (NO_LIMIT if size is None else size for size in (limit, memory))
         error = _native.lib.msp_open(os.fsencode(folder), first_slots, os.fsencode(account), disk, most, self._flags)
         if error:
@@ -204,7 +207,7 @@ class NativeRecorder:
             raise OSError(error, os.strerror(error))
 
     def answers(self, patience: float) -> bool:
-        """See `Recorder.answers`: the helper thread asks."""
+        """See `Recorder.answers`; the helper thread makes the check."""
         return _native.lib.msp_helper_answers(int(patience * 1000))
 
     def sample_stacks(self, rate: float, /) -> str:
@@ -216,7 +219,7 @@ class NativeRecorder:
         if not isinstance(known, dict) or look is None:
             return f"{sys.implementation.name} {sys.version.split()[0]} does not show the stacks of threads"
         while threading.current_thread() is threading.main_thread() and not _native.find_pending():
-            pass  # a thousand times at most: each look finds another word that changed
+            pass  # the search takes several calls, with bytecodes run in between; it ends after 1000 calls at most
         return "" if _native.sample_stacks(rate, look, known) else "no thread for sampling can be started"
 
     def sample_no_stacks(self) -> None:
@@ -251,7 +254,7 @@ class NativeRecorder:
         if threading.current_thread() is not threading.main_thread():
             return False  # before Python 3.12 only the main thread runs calls that other threads request
         while on and not _native.find_pending():
-            pass  # as in `sample_stacks`
+            pass  # see `sample_stacks`
         return _native.block_places(on)
 
     def blocks(self) -> BlockCounts:
@@ -289,7 +292,7 @@ class NativeRecorder:
 
 
 class AnonymousRecorder(NativeRecorder):
-    """Record with the extension, names of the job replaced."""
+    """Record with the extension, and replace names of the job."""
 
     def __init__(self) -> None:
         super().__init__()

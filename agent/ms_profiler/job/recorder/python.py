@@ -1,7 +1,8 @@
-"""The recorder in pure Python: the same files under the same protocol, for machines where the extension does not load.
+"""The recorder in pure Python: the same files and methods, for machines where the extension does not load.
 
-An event takes some microseconds instead of a tenth of one. Signal handlers and finalizers may run between any two
-lines, on the thread that is recording: locks are re-entrant, and a slot is taken before it is filled.
+An event takes some microseconds; with the extension it takes a tenth of a microsecond. Signal handlers and finalizers
+may run between any two lines, on the thread that is recording. So locks are re-entrant, and a slot is reserved before
+it is filled.
 """
 
 import os
@@ -25,13 +26,13 @@ from ms_profiler.store.anonymous import label, word
 from ms_profiler.store.device_format import Source
 from ms_profiler.store.format import CATEGORY_FINE, Kind
 
-_INSTANT: Final = int(Kind.INSTANT)  # members of an enumeration cost a microsecond more
+_INSTANT: Final = int(Kind.INSTANT)  # the use of an enumeration's member would take a microsecond more
 _COUNTER: Final = int(Kind.COUNTER)
 _STEP: Final = int(Kind.STEP)
 _EVENTS: Final = frozenset({int(Kind.SPAN), _INSTANT, _COUNTER, _STEP, int(Kind.OPERANDS)})
 
 
-#: signals that end a process; it ends anyway
+#: signals that end the wait of `exit_wait`; they do not end the process, which is ending already
 _ENDING: Final = frozenset(
     {signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2}
 )
@@ -41,7 +42,7 @@ class PythonRecorder:
     """Record without the extension.
 
     Args:
-        written: copy to the files with write(2) even where shared mappings can be relied on.
+        written: write the files with write(2) even on a file system where shared mappings are reliable.
         anonymous: replace names of the job.
     """
 
@@ -50,7 +51,7 @@ class PythonRecorder:
     def __init__(self, *, written: bool = False, anonymous: bool = False) -> None:
         self._written = written
         self._anonymous = anonymous
-        self._lock = threading.RLock()  # open and close, one at a time
+        self._lock = threading.RLock()  # so that only one thread at a time opens or closes a store
         self._strings = Strings()
         self._store: PythonStore | None = None
         self._last: PythonStore | None = None
@@ -63,7 +64,8 @@ class PythonRecorder:
         if self._watches_forks:
             return
         self._watches_forks = True
-        forget = weakref.WeakMethod(self._after_fork)  # registered functions stay for the life of the process
+        # a weak reference, because Python never removes a registered function, which would keep this object alive
+        forget = weakref.WeakMethod(self._after_fork)
 
         def after_fork() -> None:
             method = forget()
@@ -77,7 +79,7 @@ class PythonRecorder:
         self._store = self._last = None
 
     def wrap(self, function: Callable[..., Any], **settings: Any) -> Callable[..., Any]:
-        """See `Recorder.wrap`: with a frame."""
+        """See `Recorder.wrap`; the replacement adds a Python frame."""
         return python_wrapper.wrap(self, function, **settings)
 
     def nest(self, kind: int, levels: int, /) -> int:
@@ -85,25 +87,25 @@ class PythonRecorder:
         return python_wrapper.nest(kind, levels)
 
     def tracing(self, source: Source) -> None:
-        """See `Recorder.tracing`: there is none, its callbacks come on threads that must not run Python."""
+        """See `Recorder.tracing`: impossible, because callbacks of a device run on threads that cannot run Python."""
 
     def take_ops(self) -> bool:
-        """See `Recorder.take_ops`: never, PyTorch reports to a library."""
+        """See `Recorder.take_ops`: impossible, because PyTorch reports only to functions of a shared library."""
         return False
 
     def take_ranges(self) -> bool:
-        """See `Recorder.take_ranges`: never, NVTX reports to a library."""
+        """See `Recorder.take_ranges`: impossible, because NVTX reports only to functions of a shared library."""
         return False
 
     def annotate(self, text: str, /) -> None:
         """See `Recorder.annotate`."""
 
     def answers(self, patience: float) -> bool:
-        """See `Recorder.answers`: a thread of Python's could not be left behind when the interpreter ends."""
+        """See `Recorder.answers`: not checked, because a Python thread that waits could block the interpreter's end."""
         return True
 
     def exit_wait(self, program: Detached, timeout: float, shows: bool, late: str, failed: str) -> None:
-        """See `Recorder.exit_wait`: this waits at once, because no code of ours runs later."""
+        """See `Recorder.exit_wait`: the wait begins at once, because no Python code of ours runs later."""
         before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
         try:
             line = program.wait(timeout, lambda: signal.sigpending() & _ENDING)
@@ -114,11 +116,11 @@ class PythonRecorder:
         if shows and not log.has_reader():
             log.write(late if line is None else line or failed)
 
-    def tell_exit_status(self, path: str, /) -> None:
-        """See `Recorder.tell_exit_status`: Python's functions at exit do not know the status."""
+    def write_exit_status(self, path: str, /) -> None:
+        """See `Recorder.write_exit_status`: impossible, because Python passes no status to functions at exit."""
 
-    def put_off_signals(self, on: bool, /) -> None:
-        """See `Recorder.put_off_signals`: Python does not know when a signal arrived, so no signal is delayed."""
+    def delay_signals(self, on: bool, /) -> None:
+        """See `Recorder.delay_signals`: Python does not know when a signal arrived, so no signal is delayed."""
 
     def open(
         self,
@@ -166,7 +168,7 @@ class PythonRecorder:
             self._local.writer = None
 
     def _writer(self) -> PythonWriter | None:
-        """Return the calling thread's writer for the open session."""
+        """Return the calling thread's writer for the open store; None if no store is open."""
         store = self._store
         if store is None:
             return None
@@ -181,7 +183,10 @@ class PythonRecorder:
         return called or ("thread" if self._anonymous else "")
 
     def _admitted(self, category: int) -> PythonWriter | None:
-        """Return the calling thread's writer if the budgets admit an event of `category`; count it if not."""
+        """Return the calling thread's writer if an event of `category` is to be recorded; otherwise None.
+
+        An event for which no disk space is left counts as dropped.
+        """
         writer = self._writer()
         if writer is None:
             return None
@@ -279,18 +284,18 @@ class PythonRecorder:
             store.anchor()
 
     def sample_stacks(self, rate: float, /) -> str:
-        """See `Recorder.sample_stacks`: a thread of Python's would take 5 ms of the job for each sample."""
+        """See `Recorder.sample_stacks`: impossible, because a Python thread would delay the job by 5 ms a sample."""
         return "only the extension samples stacks, and it does not load here"
 
     def sample_no_stacks(self) -> None:
         """See `Recorder.sample_no_stacks`."""
 
     def read_host(self, rows: Sequence[tuple[str, str, str, int, bool, bool]], rate: float, /) -> str:
-        """See `Recorder.read_host`: a thread of Python's would wait for the GIL at each file."""
+        """See `Recorder.read_host`: impossible, because a Python thread would wait for the GIL at each file."""
         return "only the extension reads them, and it does not load here"
 
     def watch_blocks(self, library: str, least: int, /) -> str:
-        """See `Recorder.watch_blocks`: a library's table of imports cannot refer to functions of Python."""
+        """See `Recorder.watch_blocks`: impossible, because a shared library cannot import Python functions."""
         return "only the extension counts blocks of memory, and it does not load here"
 
     def watch_no_blocks(self) -> None:
@@ -305,7 +310,7 @@ class PythonRecorder:
         return BlockCounts(0, 0, 0, 0, 0, False)
 
     def trace_calls(self, asked: Options, /) -> str:
-        """See `Recorder.trace_calls`: in Python each call would take some microseconds more."""
+        """See `Recorder.trace_calls`: not done, because each call would take some microseconds more."""
         return "only the extension traces calls, and it does not load here"
 
     def trace_no_calls(self) -> None:

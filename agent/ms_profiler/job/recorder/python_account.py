@@ -1,7 +1,7 @@
-"""Keep the account of a result in the pure-Python recorder; `native/account.c` is the other writer of such files.
+"""Count the disk space of a result in the pure-Python recorder; `native/account.c` does it for the native recorder.
 
-Python has no atomic addition to memory, so each change reads and writes the file. It takes the file's lock if that is
-free at once.
+Python has no atomic addition to memory, so each change reads and writes the file. It takes the file's lock if the lock
+is free, and does not wait for it.
 """
 
 import errno
@@ -16,11 +16,11 @@ from ms_profiler.store.file_limit import limited
 
 
 class PythonAccount:
-    """Join an account, or make it.
+    """The account of a result: the file in which all of its processes count their disk space; made if it is missing.
 
     Args:
         path: the path of its file; empty for an account of this process alone.
-        limit: bytes that may be taken, where this process makes it; None is no limit.
+        limit: bytes that may be taken, if this process makes the account; None is no limit.
     """
 
     def __init__(self, path: str, limit: int | None) -> None:
@@ -54,13 +54,19 @@ class PythonAccount:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
-                pass  # another process has the lock, or there are no locks here: a segment may be overlooked
+                pass  # without the lock, a change by another process at the same time may be lost
             yield descriptor
         finally:
             os.close(descriptor)
 
     def change(self, size: int = 0, limit: int = 0, refused: int = 0) -> None:
-        """Add to the counts, and read the sums of all processes."""
+        """Add to the counts, and read the sums of all processes.
+
+        Args:
+            size: bytes on disk that were taken; negative if they were released.
+            limit: bytes to add to the limit.
+            refused: number of processes that found no room.
+        """
         if not self._path:
             self._add(size, limit, refused)
             return
@@ -70,7 +76,7 @@ class PythonAccount:
                 self._add(size, limit, refused)
                 if size or limit or refused:
                     os.pwrite(descriptor, self.now.packed(), 0)
-        except OSError:  # a file system that refuses this file refuses segments, too
+        except OSError:  # count in memory only: a file system that refuses this file refuses segments, too
             self._add(size, limit, refused)
 
     def _add(self, size: int, limit: int, refused: int) -> None:
@@ -79,7 +85,7 @@ class PythonAccount:
         self.now = Account(most, max(self.now.taken + size, 0), self.now.refused + refused)
 
     def take(self, size: int, worth: int) -> bool:
-        """Take bytes, if that leaves the account below the ceiling of their priority."""
+        """Take bytes, unless the sum would exceed the ceiling of their priority; return whether they were taken."""
         self.change()
         if self.now.taken + size > self.now.ceilings[worth]:
             return False
@@ -87,5 +93,5 @@ class PythonAccount:
         return True
 
     def left(self, worth: int) -> int:
-        """Return the bytes that are left for this priority."""
+        """Return the bytes that are left below the ceiling of a priority."""
         return max(self.now.ceilings[worth] - self.now.taken, 0)

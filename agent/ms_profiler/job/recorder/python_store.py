@@ -1,4 +1,4 @@
-"""The segments of one session of the pure-Python recorder: budget, left-overs, control stream."""
+"""The open store of the pure-Python recorder: its segments, their disk space, and the control stream."""
 
 import errno
 import os
@@ -17,21 +17,21 @@ from ms_profiler.store.format import SEGMENT_CONTROL, SLOT_SIZE, STRING_MAX, Kin
 
 SLOTS_LEAST: Final = 8
 SLOTS_MOST: Final = 131072
-#: The longest string and its head, with an anchor beside it.
+#: Smallest number of slots of a control segment: room for the longest string with its head, and for an anchor.
 CONTROL_SLOTS_LEAST: Final = 258
-#: Fewest slots that are left to the next thread: its name and a few events.
+#: Smallest number of free slots for which another thread reuses a segment: room for its name and a few events.
 LEFT_OVER_LEAST: Final = 4
-#: A folder and the process's record.
+#: Bytes on disk of a process's folder and of `process_info.json` in it.
 PROCESS_BYTES: Final = 12288
-#: Part of the account that one segment may take.
+#: One segment takes at most this fraction (1 / SHARE) of the limit.
 SHARE: Final = 16
-#: Slots of a segment where memory is short: a page.
+#: Smallest number of slots of a segment when memory is short: a page.
 SHORT_LEAST: Final = 128
-#: A full disk is asked again once a second.
+#: Time between two attempts to make a segment on a full disk, ns.
 RETRY_NS: Final = 1_000_000_000
-#: Time whose records a kill may lose if the store cannot be mapped.
+#: Time between two copies of memory to files that cannot be mapped, ns; a kill may lose the records of this time.
 FLUSH_NS: Final = 200_000_000
-#: A job that makes a new name for every event must not fill its memory through us.
+#: Limits for the bytes and the number of names, because a job may make a new name for every event.
 STRING_BYTES_MOST: Final = 8 << 20
 STRINGS_MOST: Final = 65536
 
@@ -48,7 +48,7 @@ class Worth(IntEnum):
 
 
 class Strings:
-    """Ids of texts by their UTF-8, good for the life of the process and in its fork children."""
+    """The id of each text in UTF-8; an id is valid for the life of the process and in its fork children."""
 
     def __init__(self) -> None:
         self.ids: dict[bytes, int] = {}
@@ -56,17 +56,16 @@ class Strings:
         self._numbers = count(1)
 
     def add(self, text: bytes, most: int | None = None) -> int:
-        """Return the id of a text, a new one if necessary; 0 if there is no room for more. The caller holds the store's
-        lock.
+        """Return the id of a text, which may be new; 0 if a limit is reached. The caller holds the store's lock.
 
         Args:
             text: the text in UTF-8.
-            most: largest number of names of this kind.
+            most: largest number of names of the job's objects; None if the text is a name of ours.
         """
         known = self.ids.get(text)
         if known is not None:
             return known
-        # an eighth is for our own names
+        # the last eighth of each limit is reserved for our own names
         share = 8 if most is None else 7
         if (
             (most is not None and self.counted >= most)
@@ -81,7 +80,7 @@ class Strings:
 
 
 def utf8(text: str) -> bytes:
-    """Return `text` as a store holds it: halves of surrogate pairs replaced, cut at the start of a character."""
+    """Return a text in UTF-8 for the store: without surrogates, and cut between two characters if it is too long."""
     data = text.encode("utf-8", "replace")
     if len(data) > STRING_MAX:
         data = data[:STRING_MAX].decode("utf-8", "ignore").encode("utf-8")
@@ -89,7 +88,7 @@ def utf8(text: str) -> bytes:
 
 
 class PythonStore:
-    """The open session.
+    """The open store.
 
     Args:
         folder: the absolute path of the folder for the segments.
@@ -97,14 +96,14 @@ class PythonStore:
         account: see `Recorder.open`.
         limit: see `Recorder.open`.
         memory: see `Recorder.open`.
-        written: do not map files, also where that can be relied on.
+        written: do not map files, even on a file system where mappings are reliable.
         strings: the strings of the process.
 
     Attributes:
         lock: protects everything but the slots of a thread's own segment.
-        fine_limit: whether fine-grained events are over their budget.
-        all_limit: whether all events but steps are over their budget.
-        closed: whether the session is over; segments that threads still hold will not be read.
+        fine_limit: whether fine-grained events have used up their disk space.
+        all_limit: whether all events but steps have used up their disk space.
+        closed: whether the store was closed. Threads may still write records then; no reader reads these.
 
     Raises:
         OSError: the first segment cannot be made.
@@ -133,13 +132,13 @@ class PythonStore:
             self._most_slots *= 2
         self._mapped = not written and mappable(folder)
         self._strings = strings
-        self._refused = strings.refused  # before this session
-        self._in_store: dict[int, object] = {}  # id -> session that wrote it
+        self._refused = strings.refused  # number of names refused before this store was opened
+        self._in_store: dict[int, object] = {}  # id of a text -> unique object of the call that writes it
         self._next_index = self._retry_ns = 0
         self._live: list[SegmentFile] = []
         self._left_over: list[SegmentFile] = []
         self._retired = self._marks = 0  # slots in released segments; slots that name threads
-        self._numbers = count(1)  # of threads
+        self._numbers = count(1)  # numbers for threads
         self._flushed_ns = now_ns()
         first = None
         if self.account.take(PROCESS_BYTES, Worth.COARSE):
@@ -162,9 +161,7 @@ class PythonStore:
         return self._make(granted, SEGMENT_CONTROL) if granted else None
 
     def _charge(self, slots: int, least: int, worth: Worth) -> int:
-        """Charge a segment to the account: of `slots` slots, halved as often as necessary; return 0 if there is no
-        room.
-        """
+        """Halve the slots of a new segment until the account has room for it; return their number, 0 if no room."""
         while not self.account.take(size_of(slots), worth):
             if slots // 2 < least:
                 return 0
@@ -174,7 +171,7 @@ class PythonStore:
         return slots
 
     def _fit(self, slots: int, worth: Worth) -> int:
-        """Halve a segment until it fits into the memory that is left; return 0 where not even a page does."""
+        """Halve the size of a new segment until it fits into the memory left; return its slots, 0 if no page fits."""
         most = self._memory - (self._memory // 4 if worth == Worth.FINE else 0)
         taken = sum(segment.size for segment in self._live)
         while taken + size_of(slots) > most:
@@ -185,7 +182,7 @@ class PythonStore:
         return slots
 
     def _make(self, slots: int, flags: int) -> SegmentFile | None:
-        """Make a segment; without disk space, note the errno and return None. All calls but the first hold the lock."""
+        """Make a segment; if that fails, note the errno and return None. Only the first call is without the lock."""
         index, self._next_index = self._next_index, self._next_index + 1
         try:
             path = os.path.join(self.folder, layout.segment_name(index))
@@ -211,7 +208,7 @@ class PythonStore:
         Args:
             slots: the number of slots to reserve.
             worth: the priority of the event that needs it.
-            first: whether the thread has no segment yet, so that any left-over one will do.
+            first: whether the thread has no segment yet. It then gets any segment that another thread has left over.
         """
         with self.lock:
             if self._left_over and (first or self._left_over[-1].capacity - self._left_over[-1].used >= slots):
@@ -235,7 +232,7 @@ class PythonStore:
         return made
 
     def leave_over(self, segment: SegmentFile) -> None:
-        """Leave the rest of a segment to the next new thread, or release it when little is left."""
+        """Leave the free slots of a segment to the next new thread, or release the segment if few slots are free."""
         if segment.capacity - segment.used < LEFT_OVER_LEAST:
             self.retire(segment)
             return
@@ -258,7 +255,7 @@ class PythonStore:
         return number
 
     def mark(self) -> None:
-        """Count a slot that is no event."""
+        """Count a slot that holds no event, for example a thread's name."""
         with self.lock:
             self._marks += 1
 
@@ -281,7 +278,7 @@ class PythonStore:
     # -- the control stream
 
     def intern(self, text: bytes, most: int | None = None) -> int:
-        """Return the id of a text, written to the store; 0 when it cannot be."""
+        """Return the id of a text, and write the text to the store; 0 if it cannot be written."""
         known = self._strings.ids.get(text)
         if known is not None and known in self._in_store:
             return known
@@ -304,7 +301,7 @@ class PythonStore:
     def _write_string(self, known: int, text: bytes) -> bool:
         mine = object()
         if self._in_store.setdefault(known, mine) is not mine:
-            return True  # a signal handler was faster
+            return True  # a signal handler has written it meanwhile
         extra = -(-len(text) // SLOT_SIZE)
         place = self._reserve(1 + extra)
         if place is None:
@@ -329,7 +326,7 @@ class PythonStore:
         return segment, slot
 
     def anchor(self) -> None:
-        """Write the narrowest of some pairs of clock readings."""
+        """Write an anchor: of five pairs of clock readings, the pair with the smallest uncertainty."""
         half_width, raw, real = min(_clock_pair() for _ in range(5))
         with self.lock:
             place = self._reserve(1)
@@ -337,7 +334,7 @@ class PythonStore:
                 place[0].commit(place[1], raw, real, half_width, 0, _ANCHOR)
 
     def _trim(self, segments: list[SegmentFile]) -> None:
-        """Cut the unused end off the files of segments that no thread writes to any more. The caller holds the lock."""
+        """Cut off the unused ends of segment files to which no thread writes any more. The caller holds the lock."""
         for segment in segments:
             saved = segment.trim()
             self.bytes -= saved
@@ -346,7 +343,7 @@ class PythonStore:
     # -- where files are not mapped
 
     def _copy(self, segments: list[SegmentFile]) -> None:
-        """Copy segments to their files, no event before the strings that it names. The caller holds the lock."""
+        """Copy segments to their files: strings first, then events, which refer to them. The caller holds the lock."""
         if self._first.mapped:
             return
         pending = [(segment, segment.pending()) for segment in segments if not segment.control]
@@ -358,10 +355,10 @@ class PythonStore:
                 self.failure = error.errno or errno.EIO
 
     def flush(self, now: int) -> None:
-        """Copy all segments to their files if that was not done lately.
+        """Copy all segments to their files if the last copy is older than `FLUSH_NS`.
 
         Args:
-            now: CLOCK_MONOTONIC_RAW.
+            now: the current time, CLOCK_MONOTONIC_RAW ns.
         """
         if self._first.mapped or now - self._flushed_ns < FLUSH_NS:
             return
@@ -370,7 +367,7 @@ class PythonStore:
             self._copy(list(self._live))
 
     def close(self) -> None:
-        """Write everything that is pending; segments in use by other threads stay until these release them."""
+        """Write all content that the files lack. A segment in use by another thread stays until it is released."""
         self.anchor()
         with self.lock:
             self.closed = True

@@ -1,4 +1,4 @@
-"""The extension's `Wrapper` as a plain function, which costs a Python frame a call."""
+"""The same wrapper as the extension's `Wrapper`, in Python; it adds a Python frame to each call."""
 
 import functools
 import threading
@@ -15,7 +15,7 @@ RAISED = int(Flag.RAISED)
 
 class _Depths(threading.local):
     def __init__(self) -> None:
-        #: how deep the thread is in calls of which only the outermost counts, by kind
+        #: kind of nested calls -> depth of this thread
         self.of = [0] * 4
 
 
@@ -28,16 +28,31 @@ def nest(kind: int, levels: int) -> int:
     return _depths.of[kind]
 
 
-_name = type.__dict__["__name__"].__get__  # a metaclass of the script may override the look-up
+# these read `__name__` and `__flags__` of a class directly, because a metaclass of the script may override the look-up
+_name, _flags = (type.__dict__[name].__get__ for name in ("__name__", "__flags__"))
+#: Py_TPFLAGS_HEAPTYPE: a class that was made at run time
+_MADE = 1 << 9
 
 
 def flags_of(reason: BaseException) -> int:
-    """Return the flags of a span that an exception ended; not all exceptions are failures.
+    """Return the flags of a span that ended with an exception: RAISED, or 0 if the exception is no failure.
 
-    The end of an iteration is no failure, and neither is the exception by which PyTorch stops a complete recomputation.
+    The end of an iteration is no failure. PyTorch's exception that stops a recomputation early is no failure either.
     """
     stops = issubclass(type(reason), StopIteration) or _name(type(reason)) == "_StopRecomputationError"
     return 0 if stops else RAISED
+
+
+def named_as(wrapper: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a wrapper the names and attributes of the wrapped function, and return it.
+
+    If the function is an object of a class that a script may have made, the wrapper gets no names and attributes,
+    because reading them might call a `__getattr__` of the script.
+    """
+    kind = type(function)
+    if _flags(kind) & _MADE and kind is not type(wrapper):
+        return wrapper
+    return functools.update_wrapper(wrapper, function)
 
 
 def wrap(
@@ -95,14 +110,13 @@ def wrap(
         recorder.end(token)
         return result
 
-    def tell(state: Any, result: Any, reason: BaseException | None) -> None:
+    def call_after(state: Any, result: Any, reason: BaseException | None) -> None:
         if state is not None and after is not None:
             try:
                 after(state, result, reason)
             except BaseException as error:  # noqa: BLE001 - as above
                 failed(error)
 
-    @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         inner = bool(outermost and _depths.of[outermost])
         if inner and labels is None:
@@ -118,9 +132,9 @@ def wrap(
         try:
             result = run(args, kwargs)
         except BaseException as reason:
-            tell(state, None, reason)
+            call_after(state, None, reason)
             raise
-        tell(state, result, None)
+        call_after(state, result, None)
         return result
 
-    return call
+    return named_as(call, function)

@@ -15,14 +15,15 @@ _DEPTH_BITS: Final = 9
 _OPEN: Final = int(Kind.OPEN)
 _SPAN: Final = int(Kind.SPAN)
 _THREAD: Final = bytes((Kind.THREAD, 0, 0, 0))
-#: ns without an event, and ns since the last look, after which a thread looks whether it ran: as in native/writer.h
+#: At an event, a thread reads its processor time if its last event is at least QUIET ns old, or its last reading is at
+#: least LOOK ns old. native/writer.h does the same.
 QUIET: Final = 250_000
 LOOK: Final = 5_000_000
 _PROCESSOR: Final = int(Kind.PROCESSOR)
 
 
 class OpenSpan(NamedTuple):
-    """A span on the stack; `serial` distinguishes it from earlier spans at the same depth."""
+    """A span that has not ended; `serial` distinguishes it from earlier spans at the same depth of nesting."""
 
     segment: SegmentFile
     slot: int
@@ -31,13 +32,13 @@ class OpenSpan(NamedTuple):
 
 
 class PythonWriter:
-    """Write the events of the thread that makes it into a store.
+    """Write the events of one thread into a store.
 
-    It lives in thread-local storage, so that it is deleted when the thread ends.
+    The object is in thread-local storage, so that Python deletes it when the thread ends.
 
     Args:
-        store: the open session.
-        label: name of the thread; empty: ask the system.
+        store: the open store.
+        label: name of the thread; empty for the system's name.
     """
 
     def __init__(self, store: PythonStore, label: str) -> None:
@@ -49,12 +50,12 @@ class PythonWriter:
         self._segment: SegmentFile | None = None
         self._open: list[OpenSpan] = []
         self._event_ns = 0  # time of the last event
-        self._due_ns = 0  # to look at the latest
-        self._looked_ns = 0
-        self._serial = threading.get_ident() * 0x9E3779B1 >> 4  # tokens of another thread are strangers here
+        self._due_ns = 0  # an event at this time or later reads the processor time
+        self._looked_ns = 0  # time of the last reading of the processor time
+        self._serial = threading.get_ident() * 0x9E3779B1 >> 4  # differs by thread, so tokens do, too
 
     def __del__(self) -> None:
-        """Close the open spans of the ended thread; in a fork child the files are the parent's."""
+        """End the open spans of the ended thread; do nothing in a fork child, where the files are the parent's."""
         if self._segment is None or os.getpid() != self._process or self.store.closed:
             return
         now = now_ns()
@@ -95,17 +96,17 @@ class PythonWriter:
         if segment is None:
             return None
         self._wanted *= 2
-        self._introduce(segment)  # first: a signal handler may record between any two lines
+        self._introduce(segment)  # before other records: a signal handler may record between any two lines
         full, self._segment = self._segment, segment
         if full is not None:
             self._settle(full)
         return segment
 
     def rename(self, label: str) -> None:
-        """Write the name of this thread for its later records.
+        """Write a new name of this thread, which its later records have.
 
         Args:
-            label: its name; empty: ask the system.
+            label: the name; empty for the system's name.
         """
         self._label = label
         if self._segment is not None:
@@ -124,7 +125,7 @@ class PythonWriter:
         segment.commit(slot, now_ns(), tid, self._number, name, _THREAD)
 
     def _settle(self, segment: SegmentFile) -> None:
-        """Release a full segment when the last span in it has ended."""
+        """Release a full segment, unless the innermost open span is in it."""
         if not self._open or self._open[-1].segment is not segment:
             self.store.retire(segment)
 
@@ -156,28 +157,28 @@ class PythonWriter:
         self.store.flush(now)
 
     def stepped(self, now: int) -> None:
-        """Sample the processor time of this thread at the end of a step, unless that was done just before.
+        """Record the processor time of this thread at the end of a step, unless it was read less than `QUIET` ns ago.
 
         Args:
-            now: ns.
+            now: the current time, ns.
         """
         before, self._event_ns = self._event_ns, now
         if now - self._looked_ns >= QUIET:
             self._look(now, before)
 
     def _passed(self, now: int) -> None:
-        """Note an event of this thread; if the last one was long ago, sample the thread's processor time."""
+        """Note an event of this thread; record the thread's processor time if it is due."""
         before, self._event_ns = self._event_ns, now
         if now - before >= QUIET or now >= self._due_ns:
             self._look(now, before)
 
     def _look(self, now: int, before: int) -> None:
-        """Write the processor time of the thread so far; only the extension also reads its waits for a processor."""
+        """Record the processor time of the thread so far; the extension also records its waits for a processor."""
         self._due_ns, self._looked_ns = now + LOOK, now
         if not self.store.all_limit:
             ran = time.clock_gettime_ns(time.CLOCK_THREAD_CPUTIME_ID)
             if self.append(_PROCESSOR, 0, 0, NOT_READ, now, before or now, ran, Worth.COARSE) is not None:
-                self.store.mark()  # it is no record of the job's
+                self.store.mark()  # this record is no event of the job
 
     def end_all(self) -> None:
         """End all open spans."""
@@ -195,7 +196,7 @@ class PythonWriter:
 def _system_name(tid: int) -> bytes:
     try:
         with open(f"/proc/self/task/{tid}/comm", "rb") as stream:
-            # the system cuts a name anywhere
+            # the system may have cut the name inside a character
             return stream.read().rstrip(b"\n").decode("utf-8", "ignore").encode("utf-8")
     except OSError:
         return b""

@@ -1,4 +1,4 @@
-"""One segment file of the pure-Python recorder; `native/segment.c` is the other writer of such files."""
+"""One segment file of the pure-Python recorder; `native/segment.c` writes the same files for the native recorder."""
 
 import errno
 import os
@@ -16,9 +16,9 @@ from ms_profiler.store.format import FORMAT_VERSION, HEADER, HEADER_SIZE, MAGIC,
 if TYPE_CHECKING:
     from ms_profiler.job.recorder.mapping import Mapping
 
-#: Local file systems that write in place: only there a mapping can be relied on never to raise SIGBUS.
+#: Local file systems that write in place. On other file systems, a write to a mapping may raise SIGBUS.
 MAPPABLE: Final = frozenset({"ext2", "ext3", "ext4", "xfs", "tmpfs", "overlay", "f2fs"})
-#: errno with which a file says that it cannot be mapped shared, as opposed to memory being short.
+#: Errors of mmap for a file that cannot be mapped with MAP_SHARED; other errors mean that memory is short.
 REFUSES_MAPPING: Final = frozenset({errno.ENODEV, errno.EINVAL, errno.EACCES, errno.EPERM, errno.EOPNOTSUPP})
 
 _BODY: Final = struct.Struct("=QQQI")  # a slot without its last word
@@ -47,31 +47,31 @@ def mappable(folder: str) -> bool:
 
 
 class SegmentFile:
-    """A segment: made, reserved on disk, mapped, filled slot by slot.
+    """A segment file, which is filled slot by slot. The constructor makes it, reserves its disk blocks and maps it.
 
     Args:
         path: the path of the file, which must not exist; "" keeps the segment in memory.
         index: number of the segment in its process.
         capacity: the number of slots.
         flags: `SEGMENT_CONTROL` or 0.
-        mapped: map the file; otherwise, and where mapping is refused, `flush` copies memory to it.
+        mapped: whether to map the file; if it is not mapped, or mapping fails, `flush` copies memory to the file.
 
     Attributes:
-        control: it is part of the control stream.
-        mapped: whether committed records are in the file.
+        control: whether the segment is part of the control stream.
+        mapped: whether committed records are in the file at once, because memory is the file's mapping.
 
     Raises:
-        OSError: there is no disk space for it; nothing is left behind.
+        OSError: the file cannot be made, for example on a full disk; no file is left behind.
     """
 
     def __init__(self, path: str, index: int, capacity: int, flags: int, mapped: bool) -> None:
         self.path = path
         self.capacity = capacity
         self.size = size_of(capacity)
-        self._free = iter(range(capacity))  # one call takes from it whole, whatever runs in between
+        self._free = iter(range(capacity))  # free slots; `next` is atomic, so no slot is given out twice
         self.control = bool(flags & SEGMENT_CONTROL)
         self._flushed = HEADER_SIZE  # bytes of memory that are in the file
-        self._changed: list[int] = []  # slots that ended since they were copied
+        self._changed: list[int] = []  # slots that have changed since they were copied to the file
         self._mapping = self._make_file(mapped) if path else None
         self.memory = self._mapping.memory if self._mapping else memoryview(bytearray(self.size))
         self.mapped = self._mapping is not None or not path
@@ -92,8 +92,9 @@ class SegmentFile:
             os.close(descriptor)
 
     def _reserve(self, descriptor: int) -> None:
-        """Give the file its size and reserve its disk blocks: on a full disk, a hole in a mapped file would cause
-        SIGBUS later.
+        """Give the file its size, and reserve its disk blocks.
+
+        Without the reservation, a write to the mapping would cause SIGBUS when the disk is full.
         """
         with limited():
             try:
@@ -118,12 +119,12 @@ class SegmentFile:
         return next(self._free, -1)
 
     def take_row(self, count: int) -> int:
-        """Return the first of `count` consecutive slots, -1 when fewer are left; the rest then stays unused."""
+        """Return the first of `count` consecutive slots; -1 if fewer slots are left; these then stay unused."""
         slots = list(islice(self._free, count))
         return slots[0] if len(slots) == count else -1
 
     def commit(self, slot: int, start_ns: int, end_ns: int, arg: int, name: int, last: bytes) -> None:
-        """Fill a slot and publish it.
+        """Fill a slot; its last word, which is written last, makes it valid for readers.
 
         Args:
             slot: from `take`.
@@ -138,13 +139,19 @@ class SegmentFile:
             _BODY.pack_into(self.memory, offset, start_ns, end_ns, arg, name)
             self.memory[offset + _LAST_WORD : offset + SLOT_SIZE] = last
             return
-        # in one piece: `flush` may run on another thread
+        # a single assignment, because `flush` may run on another thread
         self.memory[offset : offset + SLOT_SIZE] = _BODY.pack(start_ns, end_ns, arg, name) + last
         if offset < self._flushed:
             self._changed.append(slot)
 
     def end(self, slot: int, end_ns: int, last: bytes) -> None:
-        """Turn an open slot into a span."""
+        """Turn the slot of an open span into a span with an end.
+
+        Args:
+            slot: the slot that `commit` filled.
+            end_ns: end of the span.
+            last: kind, category, flags, extra.
+        """
         offset = HEADER_SIZE + slot * SLOT_SIZE
         if self.mapped:
             _U64.pack_into(self.memory, offset + _END, end_ns)
@@ -156,7 +163,7 @@ class SegmentFile:
             self._changed.append(slot)
 
     def payload(self, slot: int, data: bytes) -> None:
-        """Fill the slots behind the head of a string."""
+        """Fill the slots after the head of a string with its text."""
         offset = HEADER_SIZE + slot * SLOT_SIZE
         self.memory[offset : offset + len(data)] = data
 
@@ -176,21 +183,21 @@ class SegmentFile:
         return self.size - size
 
     def count_drops(self, dropped: int, limit: int) -> None:
-        """Set the counts of the header."""
+        """Write the counts of dropped events to the header."""
         _U64.pack_into(self.memory, _DROPPED, dropped)
         _U64.pack_into(self.memory, _DROPPED_LIMIT, limit)
 
     def count_unnamed(self, unnamed: int) -> None:
-        """Set the count of names that were refused."""
+        """Write the count of refused names to the header."""
         _U64.pack_into(self.memory, _UNNAMED, unnamed)
 
     def pending(self) -> list[tuple[int, bytes]]:
-        """Return copies of the content that the file lacks, each with its offset; nothing when the file is mapped."""
+        """Return the parts of the content that the file lacks, as (offset, copy); nothing if the file is mapped."""
         if self.mapped:
             return []
         changed, self._changed = self._changed, []
         begin, end = self._flushed, HEADER_SIZE + self.used * SLOT_SIZE
-        self._flushed = end  # first: slots that are committed from here on count as changed
+        self._flushed = end  # before the copy, so that slots committed from now on count as changed
         parts = [(0, bytes(self.memory[:HEADER_SIZE])), (begin, bytes(self.memory[begin:end]))]
         for slot in changed:
             offset = HEADER_SIZE + slot * SLOT_SIZE
@@ -198,10 +205,10 @@ class SegmentFile:
         return parts
 
     def flush(self, parts: list[tuple[int, bytes]]) -> None:
-        """Copy to the file.
+        """Copy content to the file.
 
         Args:
-            parts: from `pending`; all that could not be copied is pending again.
+            parts: the result of `pending`. After an error, `pending` returns the whole content again.
 
         Raises:
             OSError: the file cannot be written.
@@ -222,7 +229,7 @@ class SegmentFile:
 
 
 def _map(descriptor: int, size: int) -> "Mapping | None":
-    """Map a file; return None where the system refuses that for a reason other than a lack of memory."""
+    """Map a file; return None if its file system cannot map it, and raise OSError if memory is short."""
     try:
         from ms_profiler.job.recorder.mapping import Mapping
     except ImportError:  # an interpreter without ctypes

@@ -1,4 +1,4 @@
-"""The tracing interface of a device, as the extension offers it."""
+"""The extension's interface to a vendor's library that traces a device."""
 
 from dataclasses import dataclass
 from enum import IntEnum, IntFlag
@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 class Outcome(IntEnum):
-    """Result of a call; see `native/devices/tracing.h`."""
+    """Result of a call of a tracing interface; `native/devices/tracing.h` describes each value."""
 
     DONE = 0
     IDLE = 1
@@ -17,7 +17,7 @@ class Outcome(IntEnum):
 
 
 class Kinds(IntFlag):
-    """Kinds of records; see `native/devices/tracing.h`."""
+    """Kinds of device records that can be requested; `native/devices/tracing.h` describes each value."""
 
     NOTHING = 0
     BASIC = 1
@@ -31,14 +31,14 @@ class TraceCounts:
     """Counts of a device's records in this process so far.
 
     Attributes:
-        records: the number of written records.
-        refused: not written, because of a budget or the disk.
-        unknown: records of a kind that was not requested.
-        unfinished: had no end yet when they had to be read.
-        unreadable: buffers with an invalid end.
-        lost: thrown away, because too many waited to be read.
-        dropped: dropped by the interface itself, by its own count.
-        stopped: how often recording was stopped because too many buffers did not come back.
+        records: number of written records.
+        refused: number of records that were not written, because of a budget or the disk.
+        unknown: number of records of a kind that was not requested.
+        unfinished: number of records that still had no end when they had to be read.
+        unreadable: number of buffers with an invalid end.
+        lost: number of records that were deleted because too many waited to be read.
+        dropped: number of records that the interface itself dropped, as it reports.
+        stopped: how often recording was stopped because the interface did not return its buffers.
         uncertainty_ns: the uncertainty of the times; 0 if the interface uses our clock.
         version: the version of the interface, as it reports it.
     """
@@ -56,28 +56,30 @@ class TraceCounts:
 
 
 class Tracing(Protocol):
-    """Attach the tracing interface of a device, record, and detach it; other threads run meanwhile."""
+    """Attach the tracing interface of a device, record, and detach it; other threads run during each call."""
 
     def ready(self) -> bool:
-        """Return whether the job has the device's driver in use in this process; loads nothing."""
+        """Return whether the job already uses the device's driver in this process; the check loads no library."""
 
     def attach(self, library: str) -> tuple[Outcome, str]:
         """Attach the interface without recording; return the outcome and its reason.
 
         Args:
-            library: path, or a name for the loader.
+            library: path of the vendor's library, or a name that the system's loader finds.
         """
 
     def record(self, kinds: Kinds) -> tuple[Outcome, str]:
-        """Record these kinds from now on, or none; return the outcome, and its reason or the kinds that are left
-        out.
+        """Record these kinds from now on; `NOTHING` stops recording.
+
+        Returns:
+            The outcome, and a text: the reason of a failure, or after success the kinds that the interface refuses.
         """
 
     def flush(self) -> Outcome:
         """Write all finished records to the store."""
 
     def detach(self) -> Outcome:
-        """Write everything, and detach the interface."""
+        """Write all records to the store, and detach the interface."""
 
     def counts(self) -> TraceCounts:
         """Return the counts so far."""

@@ -1,4 +1,7 @@
-"""Sample the process itself, for every framework. The samplers begin and end with the hooks of the first framework."""
+"""Sample the process itself, in the same way for every framework.
+
+The samplers begin and end with the hooks of the first framework.
+"""
 
 from typing import TYPE_CHECKING
 

@@ -1,17 +1,17 @@
-"""Read the control group of this process and the groups around it, whose limits apply to it as well, see cgroups(7)."""
+"""Read the limits of this process's control group and of its parent groups, which apply, too; see cgroups(7)."""
 
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-#: number of bytes from which on version 1 of control groups means that there is no limit
+#: if a group has no limit, version 1 of control groups reports at least this number of bytes as the limit
 NO_LIMIT: Final = 1 << 60
 
 
 @dataclass(frozen=True)
 class Group:
-    """A folder of a controller.
+    """A control group: a folder in the file system of a controller.
 
     Attributes:
         folder: the path of the folder.
@@ -22,7 +22,7 @@ class Group:
     unified: bool
 
     def read(self, name: str) -> str:
-        """Return the content of one of the group's files; empty where the file is missing."""
+        """Return the content of one of the group's files; empty if the file is missing."""
         try:
             with open(f"{self.folder}/{name}", encoding="utf-8", errors="replace") as stream:
                 return stream.read(4096)
@@ -31,7 +31,7 @@ class Group:
 
 
 def quota(group: Group) -> int:
-    """Return the number of processors that a group may use, in thousandths; 0 where it has no limit."""
+    """Return the number of processors that a group may use, times 1000; 0 if it has no limit."""
     if group.unified:
         words = group.read("cpu.max").split()
     else:
@@ -41,13 +41,13 @@ def quota(group: Group) -> int:
 
 
 def memory_limit(group: Group) -> int:
-    """Return the number of bytes that a group may use; 0 where it has no limit."""
+    """Return the number of bytes of memory that a group may use; 0 if it has no limit."""
     text = group.read("memory.max" if group.unified else "memory.limit_in_bytes").strip()
     return int(text) if text.isdecimal() and int(text) < NO_LIMIT else 0
 
 
 def groups(controller: str, root: str) -> Iterator[Group]:
-    """Yield the group of this process, then the groups around it; nothing where the system shows no groups.
+    """Yield the group of this process, then its parent groups; nothing if the system has no groups.
 
     Args:
         controller: "cpu" or "memory".
@@ -75,8 +75,8 @@ def groups(controller: str, root: str) -> Iterator[Group]:
 
 
 def _upwards(folder: str, top: str, controller: str, unified: bool) -> Iterator[Group]:
-    tells = {"cpu": "cpu.stat", "memory": "memory.current" if unified else "memory.usage_in_bytes"}[controller]
+    present = {"cpu": "cpu.stat", "memory": "memory.current" if unified else "memory.usage_in_bytes"}[controller]
     while len(folder) >= len(top):
-        if os.path.exists(f"{folder}/{tells}"):
+        if os.path.exists(f"{folder}/{present}"):
             yield Group(folder, unified)
         folder = os.path.dirname(folder)

@@ -1,4 +1,4 @@
-"""Record the device memory that a framework's allocator holds, at the end of steps, as the framework reports it."""
+"""Record, at the end of steps, how much device memory a framework's allocator holds; the framework reports it."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
 OPTION: Final = "profile_memory"
-#: smallest time between two checks, ns, and largest number of steps between them: a look takes some 20 us a device
+#: smallest time between two readings, ns, and largest number of steps between them; a reading takes 20 us a device
 PAUSE: Final = 5_000_000
 MOST: Final = 1024
 
@@ -37,7 +37,7 @@ class DeviceTensors:
 
     Args:
         host: the session that records.
-        read: returns the memory of each device that the process uses; it resets nothing.
+        read: returns the memory of each device that the process uses, and does not reset the framework's peaks.
     """
 
     def __init__(self, host: "Host", read: Callable[[], list[Held]]) -> None:
@@ -45,7 +45,7 @@ class DeviceTensors:
         self._pace = Pace(PAUSE, most=MOST)
 
     def stepped(self, count: int) -> tuple[int, bool]:
-        """Record the memory between two steps."""
+        """Record the memory between two steps; see `host.Host.at_step` for argument and result."""
         host = self._host
         if not host.asks(OPTION):
             return NEVER, False
@@ -59,7 +59,7 @@ class DeviceTensors:
 
 
 def watch(host: "Host", read: Callable[[], list[Held]]) -> None:
-    """Record the memory while the session records.
+    """Record the memory of tensors on devices while the session records.
 
     Args:
         host: the session.

@@ -1,8 +1,8 @@
-"""Record Python's garbage collections, during which all threads of the interpreter stand still.
+"""Record Python's garbage collections, during which no other thread of the interpreter runs Python code.
 
-The interpreter reports each collection through `gc.callbacks`. Young generations are collected thousands of times, in
-microseconds: only long collections of these are recorded. The spans have no phase, so the interrupted work keeps its
-own.
+The interpreter reports each collection through `gc.callbacks`. A job has thousands of collections of young generations,
+which take microseconds each; only the long ones are recorded. The spans have no phase, so their time counts as time of
+the interrupted work.
 """
 
 import gc
@@ -14,9 +14,9 @@ from ms_profiler.store.names import COLLECTION
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
-#: the oldest generation, of which every collection is recorded
+#: number of the oldest generation; all of its collections are recorded
 OLDEST: Final = 2
-#: ns from which on a collection of another generation is recorded
+#: smallest duration of a recorded collection of another generation, ns
 LONG: Final = 1_000_000
 
 
@@ -35,16 +35,16 @@ class Collections:
         self._since = 0
 
     def start(self) -> None:
-        """Register the callback of garbage collections."""
-        if self._heard not in gc.callbacks:
-            gc.callbacks.append(self._heard)
+        """Register a function that Python calls at the begin and end of each garbage collection."""
+        if self._callback not in gc.callbacks:
+            gc.callbacks.append(self._callback)
 
     def stop(self) -> None:
-        """Remove the callback."""
-        if self._heard in gc.callbacks:
-            gc.callbacks.remove(self._heard)
+        """Remove the function that `start` registered."""
+        if self._callback in gc.callbacks:
+            gc.callbacks.remove(self._callback)
 
-    def _heard(self, phase: str, info: dict[str, Any]) -> None:
+    def _callback(self, phase: str, info: dict[str, Any]) -> None:
         try:
             self._note(phase, info)
         except Exception as reason:  # noqa: BLE001 - Python would print it on the job's stderr
@@ -62,7 +62,7 @@ class Collections:
 
 
 def watch(host: "Host") -> None:
-    """Record collections for as long as the session records."""
+    """Record garbage collections while the session records."""
     collections = Collections(host)
     host.at_start(collections.start)
     host.at_end(collections.stop)

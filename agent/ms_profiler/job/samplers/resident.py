@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 #: smallest time between two samples, in ns
 PAUSE: Final = 10_000_000
-#: largest number of steps between two samples: 1,024 steps of 10 us take 10 ms
+#: largest number of steps between two samples: at 10 us a step, 1,024 steps take `PAUSE`
 MOST: Final = 1024
 
 
@@ -38,8 +38,7 @@ class Resident:
         self._on = False
 
     def stepped(self, count: int) -> tuple[int, bool]:
-        """Record one sample; return the step of the next sample, and False because a sample takes no noticeable
-        time."""
+        """Record one sample; return the step of the next sample, and False: a sample takes no noticeable time."""
         if not self._samples():
             return count + 1, False
         self._sample()
@@ -49,7 +48,7 @@ class Resident:
     def _sample_early(self) -> None:
         """Sample at a step boundary while no source of steps is chosen, because `stepped` is not called then."""
         if self._samples():
-            with self._host.guard("looking at memory"):
+            with self._host.guard("reading the memory of the process"):
                 self._sample()
 
     def _samples(self) -> bool:

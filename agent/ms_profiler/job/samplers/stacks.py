@@ -1,6 +1,7 @@
-"""Record Python stacks as the option `with_stack` requests: true traces all calls, "sample" samples at a rate.
+"""Record Python stacks as the option `with_stack` requests: `true` traces all calls, `"sample"` samples stacks.
 
-`data_process` samples the job's child processes, too: their stacks name the function that makes a batch late.
+The option `data_process` samples the stacks of the job's child processes, too. These stacks name the function that
+makes a batch late.
 """
 
 import os
@@ -26,10 +27,10 @@ class Stacks:
         self._host = host
         self._samples = False
         self._traces = False
-        self._taken, self._count = 0.0, 0  # time taken in ns, and number of steps, at the last look
+        self._taken, self._count = 0.0, 0  # time that tracing had taken, ns, and number of steps, at the last check
         if sys.version_info >= (3, 12):  # Python 3.12 and later warn of a fork beside other threads
             guard = host.guard("a fork")
-            os.register_at_fork(before=guard.around(self._rest), after_in_parent=guard.around(self._go_on))
+            os.register_at_fork(before=guard.around(self._pause), after_in_parent=guard.around(self._resume))
 
     def start(self) -> None:
         """Begin to trace or to sample."""
@@ -72,10 +73,9 @@ class Stacks:
             self._host.recorder.sample_no_stacks()
 
     def stepped(self, count: int) -> tuple[int, bool]:
-        """Report the share of a step that tracing calls takes; change to sampling where another tool uses the tracing
-        interface."""
+        """Report the time that tracing takes in a step; sample stacks instead if another tool traces calls."""
         if not self._traces:
-            return NEVER, False  # at its begin, a recording calls each source once
+            return NEVER, False  # when a recording begins, the session calls each source once, whatever it returned
         recorder = self._host.recorder
         if tool := recorder.traces_beside():
             self.stop()
@@ -90,11 +90,11 @@ class Stacks:
         self._count = count
         return count + 1, False
 
-    def _rest(self) -> None:
+    def _pause(self) -> None:
         if self._samples:
             self._host.recorder.sample_no_stacks()
 
-    def _go_on(self) -> None:
+    def _resume(self) -> None:
         if self._samples:
             self._sample()
 

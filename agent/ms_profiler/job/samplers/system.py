@@ -1,6 +1,6 @@
 """Read the system's counters of the process and its machine, at a fixed rate, while the session records.
 
-The extension's helper thread reads the files, because a Python thread would take the GIL for each of them.
+The extension's helper thread reads the system's files. A Python thread would have to take the GIL for each file.
 """
 
 import os
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 root: str = "/"
 #: largest number of processors, disks, and network cards that are recorded one by one
 DEVICES: Final = 64
-#: the choice of `host_sys` that has no numbers of its own
+#: value of `host_sys` that requests system calls; ms-profiler does not record them
 SYSTEM_CALLS: Final = "osrt"
 
 
 class Row(NamedTuple):
-    """The place of a number in a file, see `native/metrics.h`."""
+    """The place of a counter in a file of the system; `native/metrics.h` describes the fields."""
 
     name: str
     path: str
@@ -97,7 +97,7 @@ def _machine(switches: bool) -> Iterator[Row]:
 
 
 def _groups() -> Iterator[Row]:
-    """Yield the numbers of the groups with the tightest limits, or else of the process' own group."""
+    """Yield the rows of the control groups with the tightest limits; without a limit, of the process's own group."""
     around = list(control_groups.groups("cpu", root))
     tight = sorted((limit, at) for at, group in enumerate(around) if (limit := control_groups.quota(group)))
     if around:

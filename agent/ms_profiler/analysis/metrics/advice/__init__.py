@@ -1,8 +1,10 @@
 """Give advice, the most expensive cause first. Each advice states its numbers.
 
-A cause is reported by its share of the steps (see `bounds.parts`). Waits are reported from a fixed share on. Launching
-operators, and other work of the host, are reported where they take far longer than computing, because then the host
-bounds the step. Advice is ranked by share; a fast memory leak comes first, because it ends the job.
+Most causes are reported if their share of the time of the steps reaches a threshold (`bounds.parts` divides the time of
+a step). Launching operators, and other work of the host, are reported if they take far longer than computing, because
+then the host limits the speed of the steps.
+
+Advice is ranked by share. Advice about a fast memory leak comes first, because the leak ends the job.
 """
 
 from typing import Final
@@ -20,11 +22,11 @@ _CAUSES: Final = (
 
 
 def ranked(found: Diagnosis, facts: Facts) -> list[Advice]:
-    """Return the advice, ranked.
+    """Return the advice for a run, by falling share; advice marked `first` comes before all other advice.
 
     Args:
         found: the diagnosis of the run.
         facts: further facts of the run.
     """
-    told = [item for cause in _CAUSES for item in cause(found, facts)]
-    return sorted(told, key=lambda item: (not item.first, -item.share))
+    advice = [item for cause in _CAUSES for item in cause(found, facts)]
+    return sorted(advice, key=lambda item: (not item.first, -item.share))

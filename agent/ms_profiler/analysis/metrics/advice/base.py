@@ -1,4 +1,4 @@
-"""An advice, the facts that advice is made from, and the format of numbers."""
+"""Types for advice and for the facts behind it, thresholds, and the formats of numbers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from ms_profiler.analysis.metrics import bounds, critical_path
 from ms_profiler.analysis.metrics.diagnosis import Diagnosis
 from ms_profiler.analysis.metrics.pipelines import Pipeline
 
-#: part of the steps from which on a wait is reported
+#: a part of a step is reported if it takes at least this share of the steps' time
 WORTH: Final = {
     bounds.DATA: 0.2,
     bounds.SYNC: 0.2,
@@ -21,31 +21,31 @@ WORTH: Final = {
     bounds.LAUNCH: 0.2,
     bounds.HOST: 0.25,
 }
-#: waits that a busy machine lengthens
+#: waits that become longer when other programs keep the machine busy
 SPIKES: Final = (bounds.DATA, bounds.COMMUNICATION, bounds.BLOCKED)
-#: part of the steps from which on repeated compiling, a slow link, or garbage collections are reported
+#: smallest part of the steps' time for which repeated compiling, a slow link, or garbage collections are reported
 SOME: Final = 0.1
 
 
 @dataclass(frozen=True)
 class Facts:
-    """Facts of a run that advice uses beside the diagnosis.
+    """Facts of a run that advice uses in addition to the diagnosis.
 
     Attributes:
-        numbers: the numbers of the steps, by row.
+        numbers: the number of each step, by row of the table of steps.
         lane: name of the stepping thread.
-        framework: "mindspore", "torch".
-        statistics: the statistics of the steady steps.
+        framework: "mindspore" or "torch".
+        statistics: statistics of the durations of the steady steps.
         compiled: steps (rows) that compiled something.
         recorded: the number of recorded steps.
-        recorded_ns: the time of the recorded steps.
-        types: the types of `kernels.by_type`.
+        recorded_ns: the total time of the recorded steps, in ns.
+        types: the result of `kernels.by_type`.
         pipelines: dataset pipelines, the most important one first.
         threads: number of threads that compute an operator; 0 if unknown.
         processors: number of processors that the job may use; 0 if unknown.
-        functions: Python functions that take most of the host's own part; empty if unknown.
-        stacks: whether Python functions were recorded, or cannot be.
-        makers: a sentence about the processes that make the batches, and the slow function; empty if unknown.
+        functions: text with the Python functions that take most of the `host` part of the steps; empty if unknown.
+        stacks: True if Python functions were recorded, or if this run could not record them.
+        makers: text about the processes that make the batches and their slowest function; empty if unknown.
         leak: the code that allocated the growing memory; empty if tensors do not grow, or their blocks were not
             recorded.
     """
@@ -69,17 +69,18 @@ class Facts:
 
 @dataclass(frozen=True)
 class Advice:
-    """One thing worth trying.
+    """An advice: a cause of lost time, its evidence, and the change to try.
 
     Attributes:
-        cause: name of the cause, for programs.
+        cause: name of the cause, for programs that read the advice.
         what: the subject, in a word or two.
-        share: part of the steps that it takes; for causes that are no time, part of the whole that it belongs to.
+        share: the part of the steps' time that the cause takes; for the growth of memory, its ratio to the memory
+            before it, at most 1; for fallbacks, the part of the kernels' time.
         evidence: the numbers that support the advice.
         action: the change to try.
-        step: number of the step that shows it best; None if there is none.
-        lane: thread or stream that shows it; empty if there is none.
-        first: whether it comes first, even before advice with a larger share.
+        step: number of the step that shows the cause best; None if there is none.
+        lane: thread or stream that shows the cause; empty if there is none.
+        first: whether the advice comes before advice with a larger share.
     """
 
     cause: str
@@ -93,17 +94,17 @@ class Advice:
 
 
 def worst_step(found: Diagnosis, facts: Facts, part: str) -> int | None:
-    """Return the number of the step in which a part takes longest."""
+    """Return the number of the step in which a part takes longest; None if no step has this part."""
     rows = found.parts.filter(pl.col("part") == part).sort("duration_ns", "step", descending=[True, False])
     return None if rows.is_empty() else facts.numbers[rows["step"][0]]
 
 
 def worth(found: Diagnosis, part: str) -> bool:
-    """Return whether a part takes enough of the time, not counting the stepping thread's waits for a processor.
+    """Return whether a part takes enough of the steps' time for advice; waiting for a processor does not count.
 
-    While the worker that makes data waits for a processor, the data is not slow. While other ranks wait for processors,
-    as this one does, the exchanges that wait for these ranks are not slow. On a busy machine, single steps wait long
-    whatever the job does.
+    A worker that makes data may wait for a processor, although the input pipeline is fast enough. If this rank waits
+    for processors, other ranks may wait for them, too, and delay the exchanges. On a busy machine, a few steps wait
+    long whatever the job does, so the tenth of the steps with the longest waits is left out.
     """
     share = found.shares.get(part, 0.0)
     if found.crowd.busy and part in SPIKES:
@@ -115,7 +116,7 @@ def worth(found: Diagnosis, part: str) -> bool:
 
 
 def _usual(parts: pl.DataFrame, part: str) -> float:
-    """Return the share of a part, without the tenth of the steps in which it is largest."""
+    """Return the share of a part in the steps' time, leaving out the tenth of the steps in which it takes longest."""
     own = pl.col("duration_ns").filter(pl.col("part") == part).sum()
     steps = parts.group_by("step").agg(own.alias("own"), pl.col("duration_ns").sum().alias("whole")).sort("own", "step")
     usual = steps.head(steps.height - steps.height // 10)
@@ -123,24 +124,24 @@ def _usual(parts: pl.DataFrame, part: str) -> float:
 
 
 def samples(facts: Facts) -> str:
-    """Return advice on recording the functions of the script; empty where they were recorded or cannot be."""
+    """Return a hint at the option that records the script's functions; empty if they were or cannot be recorded."""
     return "" if facts.stacks else ' The option "with_stack": "sample" tells which function it is.'
 
 
 def percent(share: float) -> str:
-    """Return a share as a percentage."""
+    """Return a share (0 to 1) as text in percent."""
     return f"{share * 100:.1f} %"
 
 
 def length(nanoseconds: float) -> str:
-    """Return a time with its unit."""
+    """Return a time in ns as text in us, ms or s."""
     if nanoseconds < 1e6:
         return f"{nanoseconds / 1e3:.1f} us"
     return f"{nanoseconds / 1e6:.1f} ms" if nanoseconds < 1e9 else f"{nanoseconds / 1e9:.2f} s"
 
 
 def size(count: float) -> str:
-    """Return bytes as people read them."""
+    """Return a number of bytes as text in B, KB, MB or GB (steps of 1024)."""
     for unit in ("B", "KB", "MB"):
         if count < 1024:
             return f"{count:.1f} {unit}"

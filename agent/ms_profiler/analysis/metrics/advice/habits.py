@@ -9,13 +9,14 @@ from ms_profiler.analysis.metrics import bounds
 from ms_profiler.analysis.metrics.advice.base import SOME, Advice, Facts, length, percent, size, worst_step
 from ms_profiler.analysis.metrics.diagnosis import Diagnosis
 
-#: compiling in more steps than these is no warm-up any more
+#: if at most this number of steps compiled something, compiling counts as warm-up
 WARM_UP_STEPS: Final = 2
-#: number of collections from which on they are reported
+#: smallest number of garbage collections that is reported
 PAUSES: Final = 3
-#: growth, relative to the memory at first, from which on this advice comes before all others
+#: advice about growing memory comes before all other advice if memory grew by at least this part of its initial size
 LEAK: Final = 0.1
-#: ratio of the 95th percentile to the median from which on steps are uneven, and the steps needed to tell
+#: steps are uneven if the ratio of their 95th percentile to their median exceeds `UNEVEN`; at least `UNEVEN_STEPS`
+#: steps are needed for this test
 UNEVEN: Final = 2.0
 UNEVEN_STEPS: Final = 20
 #: longest text of a cause or a name, in characters
@@ -31,7 +32,7 @@ def compiling(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
         return
     first = sum(time for step, time in found.compile_ns.items() if step not in again)
     repeated = sum(found.compile_ns.get(step, 0) for step in again)
-    # compiled once, a graph is used for as long as the job runs
+    # the time of first compilations is left out: the job uses each compiled graph until it ends
     share = repeated / max(facts.recorded_ns - first, 1)
     if share < SOME:
         return
@@ -70,7 +71,7 @@ def memory(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
         f"memory growth: {whose} {size(leak.per_step)} more after each step; from step {leak.first} to step "
         f"{leak.last} it grew by {size(leak.total)}, to {size(leak.held)}{facts.leak}",
         "Look for objects that outlive their step: lists of losses or outputs (keep numbers, or detach), caches, "
-        "graphs that are held for a backward pass that never comes.",
+        "graphs that are kept for a backward pass that never runs.",
         leak.last,
         first=relative >= LEAK,
     )
@@ -87,7 +88,7 @@ def pauses(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
         share,
         f"{pauses.count} collections by Python take {percent(share)} of the steady steps; the longest took "
         f"{length(pauses.longest_ns)}",
-        "Call gc.freeze() once the model is built, collect between epochs alone (gc.disable, gc.collect), and make "
+        "Call gc.freeze() once the model is built, collect only between epochs (gc.disable, gc.collect), and make "
         "fewer objects in the loop.",
         facts.numbers[pauses.step],
         facts.lane,
@@ -95,8 +96,9 @@ def pauses(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
 
 
 def uneven(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
-    """Yield the part that slow steps spend more time on than others; nothing if it is computing or launching, because
-    then the machine was busy.
+    """Yield advice about uneven steps: the part of a step on which slow steps spend more time than the others.
+
+    Yield nothing if this part is computing or launching, because then the machine was busy.
     """
     median, tail = facts.statistics["median_ms"], facts.statistics["p95_ms"]
     if facts.statistics["count"] < UNEVEN_STEPS or not median or tail <= UNEVEN * median or found.crowd.busy:

@@ -8,7 +8,7 @@ from ms_profiler.analysis.metrics.advice.base import Advice, Facts, percent, siz
 from ms_profiler.analysis.metrics.diagnosis import Diagnosis
 from ms_profiler.analysis.metrics.strain import Strain
 
-#: name of the cause, for programs
+#: cause in the machine -> name of the cause, for programs that read the advice
 _CAUSES: Final = {strain.BUSY: "busy-machine", strain.THROTTLED: "throttled", strain.SWAPPING: "swapping"}
 
 
@@ -45,7 +45,7 @@ def _busy(item: Strain, facts: Facts) -> tuple[str, str]:
     )
     if item.stolen >= strain.OTHERS:
         evidence += f"; other virtual machines took {item.stolen:.2f}"
-    return evidence, "Find these processes (top), move them, or give the job processors of its own (taskset, a cpuset)."
+    return evidence, "Find these processes (top), move them, or reserve processors for the job (taskset, a cpuset)."
 
 
 def _throttled(item: Strain, facts: Facts) -> tuple[str, str]:

@@ -18,11 +18,12 @@ from ms_profiler.analysis.metrics.advice.base import (
 from ms_profiler.analysis.metrics.diagnosis import Diagnosis
 from ms_profiler.analysis.metrics.phases import OTHER
 
-#: with more computing threads than processors: part of the steps in which the stepping thread waits for a processor
+#: advice about too few processors: the smallest part of the steps' time in which the stepping thread waits for a
+#: processor
 CROWDED: Final = 0.2
-#: part of the time of exchanges in which they wait for other ranks
+#: advice about a late rank: the smallest part of the exchanges' time that is waiting for other ranks
 LATE: Final = 0.8
-#: part of the time of exchanges that small ones have to take together
+#: advice about small packets: the smallest part of the exchanges' time that the small exchanges take together
 SMALL_SHARE: Final = 0.5
 
 
@@ -74,7 +75,7 @@ def waits(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
 
 
 def blocked(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
-    """Yield advice about other waits of the stepping thread: asleep or blocked."""
+    """Yield advice about time in which the stepping thread is asleep or blocked, outside of all recorded waits."""
     share = found.shares[bounds.BLOCKED]
     if not worth(found, bounds.BLOCKED):
         return
@@ -90,7 +91,7 @@ def blocked(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
         f"host waits: in {percent(share)} of the steady steps {facts.lane} is asleep or blocked and nothing computes"
         f"{', ' + place if where or module else ''}",
         "Look in the trace at the gaps there: a sleep, a lock, a file, a socket or another process that the script "
-        f"waits for. Take it out of the loop, or let another thread do it ahead.{samples(facts)}",
+        f"waits for. Move this wait out of the loop, or to another thread that runs ahead.{samples(facts)}",
         worst_step(found, facts, bounds.BLOCKED),
         facts.lane,
     )
@@ -121,7 +122,7 @@ def copies(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
 def crowded(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
     """Yield advice about too few processors for the computing threads."""
     share = found.crowd.queued
-    # a machine that is busy with others says nothing about the job
+    # if there are no more computing threads than processors, other programs cause the waits
     if share < CROWDED or not facts.threads > facts.processors > 0:
         return
     yield Advice(
@@ -138,8 +139,9 @@ def crowded(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
 
 
 def _data(found: Diagnosis, facts: Facts) -> tuple[str, str]:
-    """Return evidence and action for waits for data; from a pipeline's queues, if their samples show the slow
-    operator.
+    """Return the evidence and the action of advice about waits for data.
+
+    If samples of a pipeline's queues show its slow operator, both are about this operator.
     """
     evidence = ""
     if not found.waits.is_empty():
@@ -166,12 +168,12 @@ def exchanges(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
             f"{link.operation} in {link.group} reaches {size(link.bandwidth)}/s, in {link.best_group} "
             f"{size(link.best)}/s",
             "Look at the links between the ranks of that group: placement, cables, network; move heavy exchanges to "
-            "faster ones.",
+            "faster links.",
             facts.numbers[link.step],
             link.group,
         )
     if found.late is not None and found.late.share >= LATE:
-        return  # the time of small exchanges is waiting for the late rank, too
+        return  # small exchanges take long, too, because they wait for the late rank
     small = found.packets
     if small is None or not worth(found, bounds.COMMUNICATION) or small.time_share < SMALL_SHARE:
         return
@@ -180,7 +182,7 @@ def exchanges(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
         "small packets",
         share * small.time_share,
         f"{small.small} of {small.count} exchanges have less than {size(small.half_bytes)}: most of their time is "
-        f"latency ({length(small.latency_ns)}); they take {percent(small.time_share)} of the time of exchanges for "
-        f"{percent(small.bytes_share)} of the bytes",
+        f"latency ({length(small.latency_ns)}); they take {percent(small.time_share)} of the time of exchanges and "
+        f"move {percent(small.bytes_share)} of the bytes",
         "Exchange more at once: larger gradient buckets, fused all-reduce.",
     )

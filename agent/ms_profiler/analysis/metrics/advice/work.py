@@ -1,4 +1,4 @@
-"""Advice about avoidable work of a step: reads, launches, casts, an optimizer."""
+"""Advice about avoidable work of a step: reads of values, launches, casts, the optimizer, slow kernels."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -10,31 +10,32 @@ from ms_profiler.analysis.metrics.advice.base import WORTH, Advice, Facts, lengt
 from ms_profiler.analysis.metrics.diagnosis import Diagnosis
 from ms_profiler.analysis.metrics.reads import READ
 
-#: action for time of the host whose code is unknown
+#: action if the host's own code takes long and the functions of that code are unknown
 LOOK: Final = (
     "Look in the trace at the work of the script between operators, and move it out of the loop or to a thread."
 )
-#: part of the steps from which on an optimizer takes too long; part of that for launches from which on it is called
-#: unfused
+#: an optimizer is reported if it takes at least the part `OPTIMIZING` of the steps' time; it is called unfused if
+#: launching takes at least the part `UNFUSED` of the optimizer's time
 OPTIMIZING: Final = 0.4
 UNFUSED: Final = 0.5
-#: part of the steps that casting has to take
+#: casts are reported if they take at least this part of the steps' time
 CASTING: Final = 0.15
-#: part of launching that has to lie between reads, so that the reads are the cause
+#: reads of values are the cause of long launching if at least this part of the launching time lies between reads
 READING: Final = 0.4
 FETCH: Final = (
     "Fetch values (item, tolist, asnumpy, bool or print of a tensor) less often, many at once: each makes the host "
     "wait for everything that was queued, and keeps operators from being queued or compiled together."
 )
-#: number of operators, or kernels, a step that counts as many
+#: a step with at least this number of operators or kernels has many of them
 MANY: Final = 200
-#: ratio of launching to computing from which on launching is the cause; recording adds to launching, too
+#: launching is the cause if it takes at least this many times as long as computing; the factor is large because
+#: recording lengthens launching
 FAR_LONGER: Final = 2.0
-#: kernels keep up with the host if they begin within this part of a step after their launch
+#: kernels keep up with the host if their delay after the launch is at most this part of a step
 CLOSE: Final = 0.25
-#: part of the kernels' time on the processors of an NPU
+#: kernels on the AI CPU of an NPU are reported if they take at least this part of the time of all kernels
 AI_CPU_SHARE: Final = 0.01
-#: core type of kernels that run on the processors of an NPU
+#: core type of kernels that run on the slow processors of an NPU instead of its AI Cores
 AI_CPU: Final = "AI_CPU"
 
 
@@ -43,7 +44,7 @@ def reads(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
     share = found.shares[bounds.SYNC]
     steps = max(found.parts["step"].n_unique(), 1)
     per_step = found.reads.height / steps
-    # the work of the device meanwhile is unknown: one read a step may wait for work that has to be done anyway
+    # the work of an unrecorded device is unknown: one read per step may wait for work that the step needs anyway
     if not worth(found, bounds.SYNC) or found.reads.is_empty() or (found.accelerator and per_step <= 1):
         return
     counts = found.reads.group_by("name").len().sort("len", "name", descending=[True, False])
@@ -75,22 +76,24 @@ def host(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
     launch, host = shares[bounds.LAUNCH], shares[bounds.HOST] + shares[bounds.UNKNOWN]
     worth_host = WORTH[bounds.LAUNCH] * (1 - shares[bounds.RUNNABLE] - found.delayed.lost)
     least = max(FAR_LONGER * computing, worth_host)
-    # where threads share a processor, some launches take as long as other work of the host
+    # half is enough: where threads share a processor, some launches take so long that they count as other work of the
+    # host
     many = launched.per_step >= MANY and launch >= host / 2
     share, due = launch, launch + host >= least
     takes = f"launching them takes {percent(launch)} of the steady steps, computing takes {percent(computing)}"
     if not due and launched.behind is not None and launched.behind <= CLOSE and not worth(found, bounds.SYNC):
-        # if kernels keep up with a host that waits for none of them, their own duration does not matter
+        # if kernels start soon after their launch and the host does not wait for them, the critical path shows the
+        # cause; the total time of the kernels does not matter
         path = critical_path.shares(found.path)
         computed = path.get(bounds.COMPUTING, 0.0)
         share = sum(path.get(part, 0.0) for part in (bounds.LAUNCH, bounds.HOST, bounds.UNKNOWN))
-        takes = f"on the critical path, the host that queues them has {percent(share)}, computing {percent(computed)}"
+        takes = f"on the critical path, the host takes {percent(share)}, computing takes {percent(computed)}"
         due = share >= max(FAR_LONGER * computed, worth_host)
     if many and due and share >= worth_host and found.optimizing.share < OPTIMIZING:
         cause = "launch-bound"
         action = (
-            "Make fewer and larger operators: batch or vectorise the loop that calls them, use fused ones, or compile "
-            "the model (torch.compile, mindspore.jit)."
+            "Make fewer and larger operators: batch or vectorise the loop that calls them, use fused operators, or "
+            "compile the model (torch.compile, mindspore.jit)."
         )
         if found.reading >= READING:
             cause, action = "sync-bound", FETCH
@@ -98,7 +101,7 @@ def host(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
             takes += f"; {count:,.1f} of them a step fetch a value (aten::item), with almost no operator between"
         worst = worst_step(found, facts, bounds.LAUNCH)
         yield Advice(cause, bounds.LAUNCH, share, f"{cause}: {numbers}; {takes}", action, worst, facts.lane)
-    # the script's own work could be moved elsewhere, however long computing takes
+    # the script's own work is reported however long computing takes, because it can be moved to another thread
     if not (many and due) and (host >= least or worth(found, bounds.HOST)):
         yield Advice(
             "host-bound",
@@ -131,7 +134,7 @@ def optimizer(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
         "mindspore.mint.optim or a compiled one."
         if many
         else "The optimizer touches every parameter in each step: use it once for several batches (accumulate "
-        "gradients), make batches larger, or take one with less state, or a fused one.",
+        "gradients), make batches larger, or use a fused optimizer or an optimizer with less state.",
         worst_step(found, facts, bounds.LAUNCH if many else bounds.COMPUTING),
         facts.lane,
     )
@@ -147,8 +150,8 @@ def casts(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
         "casts",
         own.share,
         f"changing data types ({own.name}, {own.per_step:,.1f} a step) takes {percent(own.share)} of the steady steps",
-        "Keep parameters and inputs in the type they are computed in: convert once, before the loop; on a processor "
-        "without instructions for it bfloat16 only costs.",
+        "Keep parameters and inputs in the type in which they are computed: convert once, before the loop. On a "
+        "processor without instructions for bfloat16, this type only costs time.",
         worst_step(found, facts, bounds.COMPUTING),
         facts.lane,
     )

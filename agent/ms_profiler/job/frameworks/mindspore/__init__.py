@@ -1,2 +1,4 @@
-"""MindSpore: one file per concern. Importing the package imports none of them, because helper processes import it,
-too."""
+"""The hooks of MindSpore, one file for each concern.
+
+This package imports none of these files, because helper processes import the package, too.
+"""

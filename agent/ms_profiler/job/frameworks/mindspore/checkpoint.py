@@ -1,6 +1,6 @@
-"""Saving and loading checkpoints, and other files of weights and graphs.
+"""Record the saving and loading of checkpoints, and of other files with weights or graphs.
 
-`_exec_save` writes the file: inside `save_checkpoint`, on another thread, or in a child process.
+MindSpore's `_exec_save` writes the file: inside `save_checkpoint`, on another thread, or in a child process.
 """
 
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
 SERIALIZATION = "mindspore.train.serialization"
-#: (module, function): other modules hold up to ten copies of each by value
+#: (module, function); up to ten other modules import each function by its name, so these copies are replaced, too
 FUNCTIONS = (
     (SERIALIZATION, "save_checkpoint"),
     (SERIALIZATION, "_exec_save"),
@@ -37,7 +37,7 @@ METHODS = (
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare the targets of checkpoints."""
+    """Declare the functions to wrap that save and load files, or wait for another thread that does."""
 
     def recorded(name: str) -> base.Closure:
         return base.recorded(host, name, Category.CHECKPOINT)

@@ -1,10 +1,10 @@
-"""Collectives and messages between ranks, with their group and bytes.
+"""Record collectives and messages between ranks, with their group and bytes.
 
-MindSpore offers them as primitives, `ops.AllReduce` and so on, and as functions in `communication.comm_func`,
-`ops.communication` and `mint.distributed`. Each function calls a primitive, which is recorded as `AllReduce@group`. The
-functions themselves are not replaced, because a graph may capture them, and a function of ours would change the graph.
-The bytes of the input follow from shape and type; no value is read. The times are those of the host, which in most
-cases only queues the work. For exchanges of compiled graphs see `exchanges`.
+MindSpore offers them as primitives, for example `ops.AllReduce`, and as functions in `communication.comm_func`,
+`ops.communication` and `mint.distributed`. Each function calls a primitive, whose call is recorded as
+`AllReduce@group`. The functions themselves are not replaced: MindSpore may compile them into a graph, and a function of
+ours would change the graph. The bytes of the input follow from its shape and type; no value is read. The times are
+those of the host, which in most cases only queues the work. `exchanges` records the exchanges of compiled graphs.
 """
 
 import inspect
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
 PRIMITIVES = "mindspore.ops.operations.comm_ops"
-#: the primitives behind the functions are generated, named InnerComm* and DistComm*
+#: module with the generated primitives, which the functions call; their names begin with one of `PREFIXES`
 GENERATED = "mindspore.ops.auto_generate.gen_ops_prim"
 PREFIXES = ("InnerComm", "DistComm")
 HANDLES = ("mindspore.communication.comm_func", "mindspore.ops.function.comm_func")
 
-#: begin of a primitive's name, without the prefixes above -> kind of exchange; the first match counts
+#: first letters of a primitive's name, without a prefix of `PREFIXES` -> kind of exchange; the first match counts
 KINDS = {
     "AllReduce": "AllReduce",
     "AllGather": "AllGather",
@@ -48,7 +48,7 @@ KINDS = {
     "BatchI": "BatchSendReceive",
     "Barrier": "Barrier",
 }
-#: names of the input parameter, in order of preference; other parameters receive results
+#: possible names of the parameter with the input, in order of preference; other parameters receive results
 INPUTS = ("input", "input_list", "scatter_list")
 
 
@@ -68,10 +68,10 @@ class Collectives:
         self._notes = ranks.notes(host)
 
     def primitive(self, kind: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        """Return a function that replaces `__call__` of a primitive of this kind.
+        """Return a decorator for `__call__` of the primitives of this kind.
 
-        In generated primitives, the group is a parameter. In the others it is an attribute, and the input is the first
-        parameter.
+        In generated primitives, the group is a parameter. In other primitives, it is an attribute, and the input is the
+        first parameter.
         """
         host, recorder, labelled = self.host, self.host.recorder, self._label
 
@@ -107,7 +107,7 @@ class Collectives:
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare the targets of communication."""
+    """Declare the primitives that exchange data and the waits for them, as functions to wrap."""
     collectives = Collectives(host)
     found = []
     for module, generated in ((PRIMITIVES, False), (GENERATED, True)):

@@ -1,9 +1,10 @@
 """Store a description of each compiled graph, from which the analysis finds the module of a kernel.
 
-The names of kernels are not enough, because equal cells get the scope of the first of them. MindSpore's description of
-the graph has the nodes, their inputs and the names of parameters, in 300 bytes an operator. MindSpore's C++ code writes
-it in 20 to 70 us a node. It is stored without its constants, because these are values. A line with the cells of the
-network precedes it, because a description names parameters but not their cells.
+The names of kernels are not enough, because the kernels of equal cells all have the scope of the first of these cells.
+MindSpore's description of the graph has the nodes, their inputs and the names of parameters, in 300 bytes an operator.
+MindSpore's C++ code takes 20 to 70 us a node to write it. ms-profiler stores the description without its constants,
+because these are values. A line with the cells of the network precedes it, because the description names parameters but
+not their cells.
 """
 
 import json
@@ -28,7 +29,7 @@ class Graphs:
     """Store the descriptions of compiled graphs.
 
     Args:
-        host: the session that has the store.
+        host: the session whose store receives them.
     """
 
     def __init__(self, host: "Host") -> None:
@@ -39,7 +40,7 @@ class Graphs:
         self._count = self._bytes = 0
 
     def compiled(self, executor: Any, subject: Any, phase: str) -> None:
-        """Keep the description of a graph that has just been compiled.
+        """Store the description of a graph that has just been compiled.
 
         Args:
             executor: MindSpore's executor of graphs.
@@ -53,10 +54,10 @@ class Graphs:
         description = describe(phase, "anf_ir", False)
         exchanges.note(self.host, description)
         if self.host.wants("CPU"):
-            self._keep(self.host.home.folder, subject, description)
+            self._write(self.host.home.folder, subject, description)
         recorder.record(Kind.SPAN, Category.PROFILER, 0, self._label, begun, recorder.now(), 0)
 
-    def _keep(self, folder: str, subject: Any, description: bytes) -> None:
+    def _write(self, folder: str, subject: Any, description: bytes) -> None:
         if self.host.asks("anonymize"):
             self.host.not_collected("owners of kernels", "MindSpore's descriptions of graphs are full of names")
             return
@@ -82,8 +83,8 @@ def _is_cell(subject: Any) -> bool:
 
 
 def _cells(subject: Any) -> Iterator[tuple[str, str, list[str]]]:
-    """Yield path, class and names of own parameters of each cell inside a cell, except for optimizers."""
-    if not _is_cell(subject):  # a function
+    """Yield path, class and names of the own parameters of a cell and of each cell in it, except optimizers."""
+    if not _is_cell(subject):  # a function has no cells
         return
     skipped: tuple[str, ...] = ()
     for path, cell in trees.walk(subject, modules.TABLE):

@@ -1,7 +1,7 @@
-"""Waits for a batch, in Model loops and in custom loops, and other work of the host for a dataset.
+"""Record the waits for a batch, in loops of `Model` and of the script, and other work of the host for a dataset.
 
-Both kinds of loaders are wrapped: the iterators of `mindspore.dataset`, and `DataLoader`, whose workers are separate
-processes and record their fetches.
+Both kinds of loaders are wrapped: the iterators of `mindspore.dataset`, and `DataLoader`. The workers of a `DataLoader`
+are separate processes, which record how they fetch batches.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -17,17 +17,17 @@ DATASETS = "mindspore.dataset.engine.datasets"
 FETCHERS = "mindspore.dataset.dataloader._utils.fetch"
 
 
-#: whether this thread is waiting for a batch
+#: whether this thread waits for a batch
 fetching = Inside()
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare the targets of datasets."""
+    """Declare the functions of datasets and loaders to wrap."""
     recorder, steps = host.recorder, host.steps
     begin, end, now, inside = recorder.begin, recorder.end, recorder.now, fetching
 
     def describe(iterator: Any) -> tuple[int, int, int]:
-        # the second iterates over a copy, and has the original under another name
+        # an `Iterator` uses a copy of the dataset, in its attribute `dataset`; the other attribute has the original
         held = trees.attributes(iterator)
         dataset = held.get("_Iterator__ori_dataset", held.get("dataset"))
         kind = trees.kind_name(iterator if dataset is None else dataset)
@@ -37,7 +37,7 @@ def targets(host: "Host") -> list[Target]:
     known = labels.known
 
     def before(iterator: Any) -> list[int] | None:
-        if inside.value:  # a loader that reads from another loader counts as one wait
+        if inside.value:  # if a loader reads from another loader, both waits count as one
             return None
         steps.batch_began(now())
         token = begin(*(known.get(id(iterator)) or labels.add(iterator)))

@@ -1,10 +1,10 @@
-"""The exchanges of a compiled graph with other ranks: operation, group and bytes.
+"""Note the exchanges of a compiled graph with other ranks: operation, group and bytes.
 
-A kernel stream has only the names and shapes of their kernels. MindSpore's description of the compiled graph
-(`Cell.get_func_graph_proto`, 300 bytes an operator, no tensor values) names each collective and its kernel. It is read
-once a compilation, and only in jobs of several processes.
+The records of kernels have only names and shapes, and no groups. MindSpore's description of the compiled graph
+(`Cell.get_func_graph_proto`, 300 bytes an operator, no tensor values) names each collective and its kernel. ms-profiler
+reads it once for each compilation, and only in jobs of several processes.
 
-Format: `store.anf_ir`.
+`store.anf_ir` describes the format.
 """
 
 import math
@@ -40,8 +40,8 @@ class Exchange(NamedTuple):
         kernel: full name of its kernel.
         kind: kind of exchange, see `communication.KINDS`.
         group: name of the group of ranks.
-        shapes: dimensions of its inputs, "4,8;8".
-        size: bytes of its inputs, 0 where a dimension is unknown.
+        shapes: dimensions of its inputs, for example "4,8;8" for two inputs.
+        size: bytes of its inputs; 0 if a dimension is unknown.
     """
 
     kernel: str
@@ -56,7 +56,7 @@ def note(host: "Host", description: bytes) -> None:
 
     Args:
         host: the session that records the notes.
-        description: a `ModelProto`.
+        description: MindSpore's description of the graph, a `ModelProto`.
     """
     if host.identity.world_size <= 1:
         return
@@ -71,10 +71,10 @@ def exchanges(description: bytes) -> list[Exchange]:
     """Return the collectives of a graph.
 
     Args:
-        description: a `ModelProto`.
+        description: MindSpore's description of the graph, a `ModelProto`.
 
     Raises:
-        ValueError: the description is no `ModelProto`.
+        ValueError: the description is not a `ModelProto`.
     """
     if not any(kind.encode() in description for kind in communication.KINDS):
         return []

@@ -1,7 +1,8 @@
-"""Graph mode and @jit: compilations, the reasons of recompilations, and runs.
+"""Record compilations, their reasons if they repeat, and runs of graphs, in graph mode and with @jit.
 
-Both executors call `_check_recompile` when they found no compiled graph and are about to make one: there the compile
-span begins. It ends with the executor's `compile`. A call that finds its graph records no compile span.
+MindSpore has one executor for cells and one for functions. Both call `_check_recompile` when they find no compiled
+graph and are about to compile one. The compile span begins there and ends with the executor's `compile`. If the
+executor finds a compiled graph, no compile span is recorded.
 """
 
 import sys
@@ -27,11 +28,11 @@ class Running:
     """A compilation that has not ended.
 
     Attributes:
-        key: the cell or executor whose `compile` runs.
+        key: the cell that is compiled, or the executor of the function that is compiled.
         subject: the cell or function.
-        executor: the executor of a function; None for a cell.
+        executor: the executor of the function; None for a cell.
         token: token of the compile span.
-        now: the arguments that it is compiled for.
+        now: the arguments of this compilation.
     """
 
     key: Any
@@ -55,7 +56,7 @@ class Compilation:
         self._running = _Compiling()
         self._history = History()
         self._graphs = compiled.Graphs(host)
-        #: class -> its object that was compiled last
+        #: class -> the object of this class that was compiled last
         self._latest: base.Labels[weakref.ref[Any]] = base.Labels(weakref.ref)
 
     def cell(self, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -67,7 +68,7 @@ class Compilation:
         return base.around(self.host, "noting the end of a compilation", before, self._ends)(original)
 
     def function(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the replacement of `_JitExecutor.compile`, which every call calls."""
+        """Return the replacement of `_JitExecutor.compile`, which every call of a @jit function calls."""
 
         def before(executor: Any, *_: Any, **__: Any) -> tuple[Any, Any]:
             return executor, executor
@@ -75,12 +76,12 @@ class Compilation:
         return base.around(self.host, "noting the end of a compilation", before, self._ends)(original)
 
     def _ends(self, call: tuple[Any, Any], result: Any, reason: BaseException | None) -> None:
-        """Note that `compile` of a cell or executor ended on this thread, whether or not it compiled something.
+        """Note that `compile` of an executor ended on this thread, whether or not it compiled a graph.
 
         Args:
-            call: the executor whose `compile` ended, and the compiled cell or executor.
-            result: MindSpore's name for the graph, and for a cell whether it was compiled.
-            reason: the exception that ended it.
+            call: the executor whose `compile` ended, and the key of the compilation, see `Running`.
+            result: MindSpore's name for the graph; for a cell, a tuple of this name and whether it was compiled.
+            reason: the exception that ended `compile`, or None.
         """
         waiting = self._running.waiting
         if not waiting:
@@ -88,7 +89,7 @@ class Compilation:
         executor, key = call
         if not any(running.key is key for running in waiting):
             return
-        while waiting[-1].key is not key:  # its end was not reported
+        while waiting[-1].key is not key:  # the end of an inner compilation was not reported
             self.host.recorder.end(waiting.pop().token, RAISED)
         running, flags = waiting.pop(), 0 if reason is None else RAISED
         if not flags:
@@ -106,7 +107,7 @@ class Compilation:
             return args
 
         def after(args: tuple[Any, ...], result: Any, reason: BaseException | None) -> None:
-            # the instance: a function's executor is not among the arguments
+            # the executor that called `_check_recompile`: it is not an argument, but `self` in the caller's frame
             caller = sys._getframe(1).f_locals.get("self")
             if reason is None and caller is not None:
                 obj, arguments, named, full_name = args[:4]
@@ -118,7 +119,7 @@ class Compilation:
     def _starts(self, obj: Any, executor: Any, arguments: tuple[Any, ...], full_name: str) -> None:
         subject = obj if executor is None else executor.fn
         held = trees.attributes(obj)
-        # a cell's arguments have these names without the underscore
+        # the attributes behind a cell's properties `phase` and `create_time`, which a script may override
         phase = held.get("_phase", "") if "_create_time" in held else ""
         gradient = executor is not None and f".{_first_line(subject)}.grad" in full_name
         now = signature(arguments, phase if type(phase) is str else "", gradient)
@@ -132,7 +133,7 @@ class Compilation:
         owner = subject if executor is None else executor.obj
         which, replaces = executor and executor._create_time, True
         if owner is not None:
-            # several objects of a class are usual; a new object for each call is not
+            # Several objects of a class are usual. A new object that replaces the last one is a reason for compiling.
             which = (which, trees.attributes(owner).get("_create_time", 0), id(owner))
             latest = self._latest.known.get(id(type(owner)))
             replaces = latest is not None and latest() is None
@@ -169,7 +170,10 @@ def _inner(function: Any) -> Any:
 
 
 def _definition(subject: Any) -> tuple[Any, int]:
-    """Return a key that identifies the code of a cell or function: a class or code object, and the part of it."""
+    """Return a key for the code of a cell or function: its class or code object, and the id of the user's function.
+
+    The id is 0 unless the function is a wrapper of MindSpore's.
+    """
     function = _code_owner(subject)
     if type(function) is not FunctionType:
         return type(subject), 0
@@ -191,8 +195,9 @@ def _parameters(function: Any) -> tuple[str, ...]:
 
 
 def title(subject: Any) -> str:
-    """Return the class of a cell, or the name of a function, and the user's function if MindSpore made the function for
-    it.
+    """Return the class of a cell, or the name of a function.
+
+    The name of a function that MindSpore made ends with the user's function: "after_grad of forward".
     """
     function = _code_owner(subject)
     if type(function) is not FunctionType:
@@ -204,9 +209,9 @@ def title(subject: Any) -> str:
 
 
 def _run(host: "Host") -> base.Closure:
-    """Return a function that replaces `_JitExecutor.__call__`, which compiles if necessary, and runs.
+    """Return a decorator for `_JitExecutor.__call__`, which compiles a function if necessary, and runs its graph.
 
-    For a cell in graph mode, `Cell.__call__` does the same, see `modules`.
+    For a cell in graph mode, `Cell.__call__` does this, see `modules`.
     """
     recorder = host.recorder
     end, now = recorder.end, recorder.now
@@ -234,7 +239,7 @@ def _run(host: "Host") -> base.Closure:
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare the targets of graphs."""
+    """Declare the functions to wrap that compile graphs or run them."""
     compilation = Compilation(host)
     module = loaded("mindspore.graph.api", "mindspore.common.api")
     return [

@@ -1,10 +1,11 @@
-"""Record the kernels that MindSpore runs on CPU with its own C++ recorder; in graph mode no other source sees them.
+"""Record the kernels that MindSpore runs on a CPU, with MindSpore's own C++ recorder of kernels.
 
-The recorder keeps 470 bytes a kernel in memory until it is stopped. In pynative mode it also keeps the inputs of steps:
-twice the batch of each step in a convolutional net, 32 MB in 40 steps. So it is stopped and started again every
-`op_flush` kernels, and when the process holds `KERNEL_WINDOW_MOST` more than at the start of the window. That happens
-between two steps, on the stepping thread, after all queued work has run. When it was stopped on another thread, it lost
-records, and once it ended the job. At each stop it writes a few files, which the store keeps unchanged.
+In graph mode, no other source sees these kernels. MindSpore's recorder keeps 470 bytes a kernel in memory until it is
+stopped. In pynative mode it also keeps the inputs of steps: in a convolutional net, twice the batch of each step, or
+32 MB in 40 steps. So ms-profiler stops and restarts it every `op_flush` kernels, and when the process holds
+`KERNEL_WINDOW_MOST` bytes more than at the last start. It does this between two steps, on the stepping thread, after
+all queued work has run. In tests that stopped the recorder on another thread, it lost records, and once it ended the
+job. At each stop the recorder writes a few files, which the store keeps unchanged.
 """
 
 import os
@@ -24,20 +25,19 @@ if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
 OWN_PROFILER = "mindspore.profiler.platform.cpu_profiler"
-#: begin of the name of the file that has a line for each type of kernel, with the number of kernels in its second
-#: column;
-#: the rank follows
+#: first part of the name of a file, before the rank. The file has a line for each type of kernel, with the number of
+#: kernels of this type in the second column.
 TYPES = "cpu_op_type_info_"
-#: approximate ns between two checks of the process' memory, and the largest number of steps between them
+#: approximate time between two checks of the process's memory, ns, and the largest number of steps between them
 LOOK_NS, LOOK_STEPS = 5_000_000, 64
-#: Time that MindSpore's recorder takes for a kernel: 0.2 ms in a step of 21 kernels.
+#: Time that MindSpore's recorder takes for a kernel, ns: 0.2 ms in a step of 21 kernels.
 KERNEL_NS = 9_000
-#: Steps of the first window: the number of kernels of a step is not known before.
+#: Number of steps in the first window, which shows how many kernels a step has.
 FIRST_STEPS = 1
 
 
 class KernelStream:
-    """Collect kernels window by window.
+    """Collect kernels in windows: in each, MindSpore's recorder runs for some steps, then writes its files.
 
     Args:
         host: the session.
@@ -47,21 +47,19 @@ class KernelStream:
     def __init__(self, host: "Host", recorder: Any) -> None:
         self.host = host
         self._recorder = recorder
-        self._folder = ""  # folder of the process, in the store that receives the window
+        self._folder = ""  # folder of the process in the store that receives the window's files
         self._windows = 0
         self._running = ""
         self._interruptions = 0
-        self._steps = FIRST_STEPS  # a window
+        self._steps = FIRST_STEPS  # number of steps of a window
         self._began = 0  # number of steps before the window
-        self._held = 0  # bytes, at the start of the window
-        self._pace = Pace(LOOK_NS, most=LOOK_STEPS, slack=4)  # pace of the checks of the memory
-        self._spent = False  # the share of `max_disk` in that store has been used
-        self._memory = ""  # the newest file of allocator records
+        self._held = 0  # bytes that the process held at the start of the window
+        self._pace = Pace(LOOK_NS, most=LOOK_STEPS, slack=4)  # number of steps between two checks of the memory
+        self._spent = False  # whether kernels have used up their share of `max_disk` in this store
+        self._memory = ""  # path of the newest file of allocator records
 
     def start(self) -> None:
-        """Begin a window, unless a window or the script's own profiler is running, or the share of disk space is used
-        up.
-        """
+        """Begin a window, unless a window or the script's own profiler runs, or the share of disk space is used up."""
         host, home = self.host, self.host.home
         if self._running or self._interruptions or home is None or not host.wants("CPU") or not self._wanted:
             return
@@ -85,10 +83,10 @@ class KernelStream:
         self._running = folder
         self._held = self._holds()
         self._began = host.steps.count
-        host.steps.next_look = 0  # while no window ran, no call between steps was due
+        host.steps.next_look = 0  # call `stepped` after the next step: while no window ran, no call was due
 
     def stop(self) -> None:
-        """End the window: MindSpore writes its files."""
+        """End the window, if one runs: stop MindSpore's recorder, which then writes its files."""
         if not self._running:
             return
         recorder = self.host.recorder
@@ -96,14 +94,14 @@ class KernelStream:
         self._wait()
         self._recorder.stop()
         folder, self._running = self._running, ""
-        kernels = self._take(folder)
+        kernels = self._finish_files(folder)
         recorder.record(*self._mark(KERNEL_WINDOW_END))
         name = recorder.intern(KERNEL_DRAIN)
         recorder.record(Kind.SPAN, Category.PROFILER, 0, name, begun, recorder.now(), kernels)
         self._windows += 1
 
     def stepped(self, count: int) -> tuple[int, bool]:
-        """Begin, end or empty a window between two steps, according to the schedule and the number of kernels."""
+        """Begin or end a window between two steps, as the schedule, the number of kernels and the memory require."""
         was = self._running
         scheduled = self.host.steps.schedule is not None
         wanted = self._wanted
@@ -119,11 +117,11 @@ class KernelStream:
 
     @property
     def _wanted(self) -> bool:
-        """Return whether the kernels of the current step are recorded, by the schedule and within the budget."""
+        """Return whether to record the kernels of the current step: the schedule and the budget both allow it."""
         return self.host.steps.recording and self.host.steps.marks.sampled
 
     def _crowded(self) -> bool:
-        """Return whether the process holds much more memory than at the start of the window; checked now and then."""
+        """Return whether the process holds much more memory than at the window's start; False between two checks."""
         if not self._running:
             return False
         now = self.host.recorder.now()
@@ -133,7 +131,7 @@ class KernelStream:
         return self._holds() - self._held > KERNEL_WINDOW_MOST
 
     def _holds(self) -> int:
-        """Return the bytes that the process holds, 0 if the system does not report them."""
+        """Return the bytes of memory that the process holds; 0 if the system does not report them."""
         try:
             return statm.held()
         except OSError:
@@ -142,7 +140,7 @@ class KernelStream:
     def yield_to(
         self, wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        """Wrap the start of the script's own profiler, which uses the same recorder."""
+        """End the window before the script's own profiler starts, because both use the same recorder."""
         with self.host.guard("stopping the kernel recorder for the script's own profiler"):
             self.stop()
             self._interruptions += 1
@@ -152,7 +150,7 @@ class KernelStream:
         return wrapped(*args, **kwargs)
 
     def resume(self, wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Wrap the stop of the script's own profiler."""
+        """Begin a window after the script's own profiler has stopped."""
         result = wrapped(*args, **kwargs)
         with self.host.guard("resuming after the script's own profiler"):
             self._interruptions = max(self._interruptions - 1, 0)
@@ -166,7 +164,7 @@ class KernelStream:
 
     @staticmethod
     def _wait() -> None:
-        """Wait for all queued work, without the hook that records waits: this wait is not the job's."""
+        """Wait for all queued work, without the hook that records waits, because this is not a wait of the job."""
         executor = sys.modules[loaded("mindspore.graph.api", "mindspore.common.api")]._pynative_executor
         getattr(executor, "_executor", executor).sync()
 
@@ -175,9 +173,11 @@ class KernelStream:
         now = recorder.now()
         return Kind.INSTANT, Category.PROFILER, 0, recorder.intern(name), now, now, self._windows
 
-    def _take(self, folder: str) -> int:
-        """Move MindSpore's files into the store, and set the length of the next window by the kernels in this one;
-        return their number.
+    def _finish_files(self, folder: str) -> int:
+        """Count the bytes and kernels of a window's files, and set the length of the next window.
+
+        Returns:
+            The number of kernels.
         """
         size = kernels = 0
         for name in os.listdir(folder):
@@ -185,7 +185,7 @@ class KernelStream:
             os.chmod(path, layout.FILE_MODE)
             size += os.stat(path).st_size
             if name.startswith(layout.MEMORY_PREFIX):
-                # the file has all kernels since the first window, because MindSpore's recorder never forgets them
+                # the newest file has all records since the first window, so it replaces the file before it
                 if self._memory:
                     size -= os.stat(self._memory).st_size
                     os.unlink(self._memory)
@@ -211,7 +211,7 @@ class KernelStream:
 
 
 def targets(host: "Host") -> list[Target]:
-    """Start the stream, and declare the script's profilers that interrupt it."""
+    """Register the kernel stream with the session; return targets in the script's own profiler, which interrupts it."""
     from ms_profiler.job.frameworks.mindspore import takeover
 
     if not host.owner or takeover.left_running:

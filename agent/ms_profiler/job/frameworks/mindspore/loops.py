@@ -1,4 +1,4 @@
-"""Model.train, fit, eval, predict, and the steps of their loops."""
+"""Record the calls of `Model.train`, `fit`, `eval` and `predict`, and report the steps of their loops."""
 
 import sys
 from collections.abc import Callable
@@ -19,7 +19,7 @@ LOOPS = ("train", "fit", "eval", "predict", "build")
 class Loops:
     """Follow which loop of `Model` runs, and report its steps.
 
-    An evaluation inside or after training is no step of the training. In a job that only evaluates, the batches of the
+    The batches of an evaluation inside or after training are no steps. In a job that only evaluates, the batches of the
     evaluation are the steps.
     """
 
@@ -28,7 +28,7 @@ class Loops:
         self.running: list[str] = []
 
     def run(self, kind: str) -> base.Closure:
-        """Return a function that replaces a public method of `Model`."""
+        """Return a decorator for a public method of `Model`."""
         host, recorder = self.host, self.host.recorder
         name = recorder.intern(f"Model.{kind}")
         category = Category.EVALUATION if kind == "eval" else Category.RUN
@@ -50,7 +50,7 @@ class Loops:
         return make
 
     def step_ended(self, kind: str, source: StepSource) -> base.Closure:
-        """Return a function that replaces the caller of the callbacks at the end of a step, where the step ends."""
+        """Return a decorator for the method that runs the callbacks of a step; the step ends after the callbacks."""
         steps, now = self.host.steps, self.host.recorder.now
 
         def before(*_: Any, **__: Any) -> bool | None:
@@ -63,7 +63,7 @@ class Loops:
         return base.around(self.host, "marking a step", before, after)
 
     def nested(self) -> base.Closure:
-        """Return a function that replaces the evaluation that `fit` runs between epochs."""
+        """Return a decorator for the evaluation that `fit` runs between epochs."""
         host, recorder, steps = self.host, self.host.recorder, self.host.steps
         name = recorder.intern("Model.fit evaluation")
 
@@ -78,7 +78,7 @@ class Loops:
         return base.around(host, "following Model", before, after)
 
     def sinks(self) -> base.Closure:
-        """Return a function that replaces the loop in which a device takes many batches at a time."""
+        """Return a decorator for the loop of a data sink, in which a device takes many batches at a time."""
 
         def before(*_: Any, **__: Any) -> None:
             self.host.not_collected(
@@ -88,14 +88,18 @@ class Loops:
         return base.around(self.host, "noting a data sink", before)
 
     def _note_sinking(self, method: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Note in the run's record that the script's request for data sinking has no effect."""
-        import inspect  # MindSpore has imported it
+        """Note in the run's record that data sinking has no effect, if the script requests it on a CPU."""
+        import inspect  # costs nothing, because MindSpore has imported it
 
-        if "dataset_sink_mode" not in inspect.signature(method).parameters:
+        signature = inspect.signature(method)
+        if "dataset_sink_mode" not in signature.parameters:
             return
-        asked = inspect.signature(method).bind(*args, **kwargs).arguments.get("dataset_sink_mode", False)
+        try:
+            asked = signature.bind(*args, **kwargs).arguments.get("dataset_sink_mode", False)
+        except TypeError:
+            return  # MindSpore refuses the arguments, too
         if asked and sys.modules[MODULE].context.get_context("device_target") == "CPU":
-            self.host.not_collected("data sinking", "the script asks for it, but on a CPU MindSpore trains without")
+            self.host.not_collected("data sinking", "the script asks for it, but on a CPU MindSpore trains without it")
 
     def _enter(self, kind: str) -> None:
         loop = "eval" if kind == "eval" else "train" if kind in ("train", "fit") else kind
@@ -118,7 +122,7 @@ class Loops:
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare the targets in the Model loops."""
+    """Declare the functions to wrap in the loops of `Model`."""
     loops = Loops(host)
     trained = loops.step_ended("train", StepSource.FRAMEWORK_LOOP)
     evaluated = loops.step_ended("eval", StepSource.EVALUATION_LOOP)

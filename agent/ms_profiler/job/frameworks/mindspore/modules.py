@@ -1,7 +1,7 @@
-"""Cell.__call__: a span for each call of a cell.
+"""Record each call of a cell (`Cell.__call__`) as a span.
 
-In graph mode only the outermost call passes here, because the inner cells were compiled. The wrapper has `__wrapped__`,
-and MindSpore's parser never sees it, because it reads `construct`.
+In graph mode, Python calls only the outermost cell, because the inner cells were compiled. The replacement of
+`Cell.__call__` does not disturb MindSpore's parser, which reads `construct`.
 """
 
 import sys
@@ -21,35 +21,38 @@ from ms_profiler.store.names import EVALUATING
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
-#: Meaning of the end of a call for the steps.
+#: Role of a cell: the effect that a call of the cell has on the steps.
 NOTHING, OPTIMIZER, TRAINS, NETWORK = range(4)
 #: span of a call: id of the name, category, id of the class's name
 Span = tuple[int, int, int]
-#: the span and the meaning of the end of a call; the span alone where the end means nothing
+#: the span and the role of a cell; a cell with the role NOTHING usually has the span alone as its label
 Label = tuple[Span, int]
-#: state of a call: cell, role, whether its thread trained before, forward pass, span and label of the cell, autograd's
-#: number
+#: state of a call: id of the cell, role, value of `training` before the call, token of the forward span, token of the
+#: cell's span, the cell's span, number of autograd's newest node
 Call = tuple[int, int, bool, int, int, Span, int | None]
-#: copies of members of an enumeration, whose look-up takes 2 us where caches are cold
+#: copies of members of enumerations: looking a member up takes 2 us with cold caches
 MODULE, FORWARD, NO_GRADIENTS = int(Category.MODULE), int(Category.FORWARD), int(Flag.NO_GRADIENTS)
 OPTIMIZER_CYCLE, TRAIN_CELL = StepSource.OPTIMIZER_CYCLE, StepSource.TRAIN_CELL
-#: the attribute that holds the cells in a cell
+#: name of the attribute of a cell that holds the cells in it
 TABLE = "_cells"
-#: the attribute that holds the parameters of a cell
+#: name of the attribute of a cell that holds its parameters
 PARAMETERS = "_params"
-#: module that defines the classes of parameters, unless the script defines its own
+#: modules outside of MindSpore that define base classes of MindSpore's parameters
 _MADE_BY = ("abc", "builtins", "pybind11_builtins")
 #: ends of the paths of cells that MindSpore puts around a recomputed cell, and around its method
 AGAIN, WRAPPED = "._recompute_cell", ".wrap_cell"
-#: Names of cell classes whose time is communication.
+#: Names of the classes of cells whose time counts as communication.
 REDUCERS = ("DistributedGradReducer", "PipelineGradReducer")
 
-#: whether this thread is inside of a call that means something for the steps, or of a gradient
+#: whether this thread is inside a call with a role, or inside a gradient function
 training = Inside()
 
 
 def sizes(parameter: Any) -> tuple[int, int] | None:
-    """Return elements and bytes of a parameter, or None if only code of the script could tell."""
+    """Return the numbers of elements and bytes of a parameter; None if the script defines its class.
+
+    Code of the script must not run here.
+    """
     for kind in type(parameter).__mro__:
         if kind.__module__ not in _MADE_BY and kind.__module__.partition(".")[0] != "mindspore":
             return None
@@ -62,30 +65,30 @@ def sizes(parameter: Any) -> tuple[int, int] | None:
 
 
 class Modules:
-    """Name cells by their place in the outermost cell, and assign a phase to their time."""
+    """Name each cell by its place in the outermost cell, and choose the category of its spans."""
 
     def __init__(self, host: "Host") -> None:
         self.host = host
         self.labels: Labels[Label | Span] = Labels(self._describe)
         self._forward, self._evaluates = host.recorder.intern("forward"), host.recorder.intern(EVALUATING)
-        self._trained = False  # in training mode: cells are not in it unless the script says so
+        self._trained = False  # whether a called cell was in training mode, which only the script switches on
         self._unnamed = host.recorder.intern(base.UNNAMED)
-        # each attribute that a step looks up takes half a microsecond where caches are cold
+        # each attribute that a step looks up takes half a microsecond with cold caches
         self._steps, self._now, self._end = host.steps, host.recorder.now, host.recorder.end
         self.graph_mode = False
         self.networks = Networks(host, TABLE, PARAMETERS, sizes, lambda kind: issubclass(kind, optimizer_types()))
         self._titles = Titles()
-        self._paths: dict[Span, str] = {}  # of cells
+        self._paths: dict[Span, str] = {}  # span -> path of the cell
         self._watched = False
         self._absorbed: Labels[bool] = Labels(lambda cell: True)
 
     def _describe(self, cell: Any) -> Label | Span:
-        """Name `cell` and every cell below it; a cell that moves keeps its first name."""
+        """Return the label of a cell, and label every cell in it; a cell that moves keeps its first name."""
         again = self._again(cell)
         root = again or self._titles.of(cell, self.networks.has_parameters(cell))
         span, role = self._label(cell, root)
         if role != OPTIMIZER and not again:
-            # kernels of a graph do not name their outermost cell, except where a second cell of its class exists
+            # a kernel of a graph names its outermost cell only if a second cell of this class exists
             self.networks.called("" if self.graph_mode and "#" not in root else root, cell)
         if role == NOTHING and not again:
             role = NETWORK
@@ -101,7 +104,7 @@ class Modules:
         return (span, role) if role or self._watched else span
 
     def _again(self, cell: Any) -> str:
-        """Return the path of a cell that MindSpore made around a known one to compute it again; "" for others."""
+        """Return the path of a cell that MindSpore made to recompute another cell; "" for any other cell."""
         if trees.kind_name(cell) != recompute.CELLS[0]:
             return ""
         net = trees.held(cell, "net", TABLE)
@@ -113,9 +116,11 @@ class Modules:
         return f"{path}{AGAIN}" if path else ""
 
     def _absorb(self, optimizer: Any) -> None:
-        """Exclude optimizers that are inside another optimizer, as in LARS, from the steps."""
+        """Count an optimizer, but not the optimizers inside it (LARS has one), whose calls end no steps."""
+        self.host.steps.optimizer_made(optimizer)  # no hook has seen it if it is a copy, or was made before the hooks
         for _, inner in trees.children(optimizer, TABLE):
             if issubclass(type(inner), optimizer_types()):
+                self.host.steps.optimizer_made(inner)
                 self.labels.put(inner, self._label(inner, trees.kind_name(inner))[0])
                 if id(inner) not in self._absorbed.known:
                     self._absorbed.add(inner)
@@ -126,17 +131,17 @@ class Modules:
         recorder, labels = self.host.recorder, self.labels
         category, role = self._meaning(cell, kind)
         shown = name.removesuffix(WRAPPED).removesuffix(AGAIN) if kind in recompute.CELLS else name
-        known = name if kind == recompute.CELLS[0] else shown  # identifies the node of the recomputation
+        known = name if kind == recompute.CELLS[0] else shown  # the path of the recomputation's node
         title, named = labels.name(recorder, kind) or self._unnamed, labels.name(recorder, shown)
         span = (named or title, int(category), title)
         self._paths[span] = known if named else kind
         return span, role
 
     def watch(self, on: bool) -> None:
-        """Report every call of a cell to `began` and `ended`, or only some.
+        """Choose the calls of cells that are reported to `began` and `ended`.
 
         Args:
-            on: report every call; otherwise only the calls that have a meaning for the steps.
+            on: whether to report every call; if false, only calls of cells with a role are reported.
         """
         known, self._watched = self.labels.known, on
         for key, label in list(known.items()):
@@ -154,7 +159,7 @@ class Modules:
             return Category.GRAPH, role
         if kind in REDUCERS:
             return Category.COMMUNICATION, role
-        # a training cell is no forward pass: its time outside of its parts belongs to the loop
+        # a training cell is not a forward pass: its time outside of the cells in it belongs to the loop
         return (Category.OTHER if role == TRAINS else Category.MODULE), role
 
     def call(self, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -177,7 +182,7 @@ class Modules:
         return 0, MODULE, 0
 
     def began(self, cell: Any, *_: Any, **__: Any) -> Call:
-        """Begin a call whose end has a meaning for the steps.
+        """Begin the spans of a call, and report its begin to the steps.
 
         A call of a network outside of training cells and gradients is an evaluation or similar.
         """
@@ -185,9 +190,9 @@ class Modules:
         label: Any = self.labels.known.get(key) or self._named(cell)
         span, role = label if len(label) == 2 else (label, NOTHING)
         if recompute.running():
-            role = NOTHING if role == NETWORK else role  # a backward pass calls it again
+            role = NOTHING if role == NETWORK else role  # this call is a recomputation in a backward pass
         elif role == NOTHING and not training.value:
-            role = NETWORK  # a part of a training cell may also be called separately
+            role = NETWORK  # the script calls a cell in a training cell separately
         trained, training.value = training.value, True
         around = 0
         if role == NETWORK:
@@ -197,7 +202,8 @@ class Modules:
         if role == NETWORK or not self._trained:
             mode = trees.attributes(cell).get("training")
             self._trained |= mode is True
-            # a compiled call has no inner modules; the analysis may leave out modules of a long run
+            # the analysis may leave out the modules of a long run, so a span of the whole forward pass is recorded
+            # around them. A call of a compiled graph has no modules.
             if role == NETWORK and not trained and span[1] == MODULE:
                 name = self._evaluates if self._trained and mode is False else self._forward
                 around = base.begin(self.host.recorder, name, FORWARD)
@@ -206,7 +212,7 @@ class Modules:
         return key, role, trained, around, token, span, number
 
     def ended(self, call: Call, result: Any, reason: BaseException | None) -> None:
-        """End a call."""
+        """End the spans of a call, and report its end to the steps."""
         key, role, trained, around, token, span, number = call
         if looking.tape is not None:
             looking.tape.cell_ended(key, self._paths.get(span, ""), number)
@@ -222,12 +228,12 @@ class Modules:
             self._steps.turn_ended(OPTIMIZER_CYCLE if role == OPTIMIZER else TRAIN_CELL, key, self._now())
 
     def mode_set(self, state: Any, result: Any, reason: BaseException | None) -> None:
-        """Follow the execution mode, on which the phase of a cell's time depends."""
+        """Read the execution mode after the script has set it: the phase of a cell's time depends on it."""
         if reason is None:
             self.read_mode()
 
     def read_mode(self) -> None:
-        """Take over the execution mode that is set now."""
+        """Read whether MindSpore is in graph mode; if this has changed, forget all labels."""
         context = sys.modules["mindspore.context"]
         graph_mode = context._get_mode() == context.GRAPH_MODE
         if graph_mode != self.graph_mode:
@@ -236,7 +242,7 @@ class Modules:
 
 
 def optimizer_types() -> tuple[type, ...]:
-    """Return MindSpore's two families of optimizers, as far as they are loaded."""
+    """Return the base classes of MindSpore's two families of optimizers, as far as they are loaded."""
     found = []
     for module in ("mindspore.nn.optim.optimizer", "mindspore.experimental.optim.optimizer"):
         kind = getattr(sys.modules.get(module), "Optimizer", None)
@@ -246,7 +252,7 @@ def optimizer_types() -> tuple[type, ...]:
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare the targets of modules."""
+    """Declare `Cell.__call__` and the functions that set the mode, as functions to wrap."""
     modules = Modules(host)
     modules.read_mode()
     host.at_step(modules.networks.stepped)
@@ -256,7 +262,7 @@ def targets(host: "Host") -> list[Target]:
     sets = base.around(host, "following the mode", lambda *_, **__: True, modules.mode_set)
     return [
         Target("mindspore.nn.cell", "Cell.__call__", closure=modules.call),
-        # the first calls the second, but through a table that was filled before the hooks were applied
+        # both are wrapped, because set_context calls the original set_mode, from a table that is older than the hooks
         Target("mindspore.context", "set_context", closure=sets, copies=True),
         Target("mindspore.context", "_Context.set_mode", closure=sets),
     ]

@@ -1,7 +1,7 @@
-"""The script's own markers: `mindspore.profiler.mstx`, which MindSpore itself only shows on an NPU.
+"""Record the script's own markers from `mindspore.profiler.mstx`, which MindSpore itself shows only on an NPU.
 
-MindSpore calls the same functions from its own code, around waits for data and checkpoints. Those calls are not
-recorded, because hooks of ours record the same intervals.
+MindSpore calls the same functions from its own code, around waits for data and checkpoints. These calls are not
+recorded, because other hooks of ours record the same intervals.
 """
 
 import sys
@@ -20,11 +20,13 @@ DEFAULT_DOMAIN = "default"
 
 
 class RangeId(int):
-    """The number that `range_start` returned, with the data for the range's end; without an NPU the number is always 0.
+    """The number that `range_start` returns, with our data about the range.
+
+    Without an NPU, MindSpore's number is always 0, so it does not identify the range.
 
     Attributes:
         name: id of the range's text.
-        start_ns: begin; 0 after the end.
+        start_ns: begin of the range; 0 after the range has ended.
     """
 
     name = 0
@@ -32,18 +34,18 @@ class RangeId(int):
 
 
 def _own_call() -> bool:
-    """Return whether MindSpore's own code set the marker."""
+    """Return whether MindSpore's own code called the marker function."""
     return str(sys._getframe(2).f_globals.get("__name__", "")).startswith("mindspore.")
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare the targets of markers."""
+    """Declare the three functions of `mstx` that make markers, as functions to wrap."""
     recorder, fetching = host.recorder, data.fetching
 
     def text(message: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
         domain = args[2] if len(args) > 2 else kwargs.get("domain", DEFAULT_DOMAIN)
         if not (issubclass(type(message), str) and issubclass(type(domain), str)):
-            return 0  # MindSpore refuses such an object as well, and making its text would run code of the script
+            return 0  # MindSpore refuses such an object, too; to turn it into a text would run code of the script
         words, where = str.__str__(message), str.__str__(domain)
         return recorder.intern(words if where == DEFAULT_DOMAIN else f"{where}: {words}")
 

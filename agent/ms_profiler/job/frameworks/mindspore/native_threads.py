@@ -1,13 +1,13 @@
-"""Find out from Linux whether the threads of a native library in this process are at work."""
+"""Find out from /proc whether the threads of a native library in this process are at work."""
 
 import os
 import time
 from typing import Final
 
-#: Seconds between two checks whether a thread is at work, and longest wait until it is not.
+#: Seconds between two checks of the threads, and longest wait until they sleep.
 LOOK: Final = 0.02
 PATIENCE: Final = 1.0
-#: Nanoseconds of processor time that idle threads may use between two checks; work takes millions.
+#: Nanoseconds of processor time that threads without work may use between two checks; work takes many times as much.
 IDLE: Final = 1_000_000
 
 
@@ -17,9 +17,10 @@ def numbers() -> list[str]:
 
 
 class NativeThreads:
-    """Return whether some threads sleep.
+    """Check whether some threads sleep because they have no work.
 
-    One check is not enough: a thread that waits for the interpreter's lock, which the caller holds, sleeps too.
+    One check is not enough: a thread with work also sleeps while it waits for the interpreter's lock, which the caller
+    of this check holds.
 
     Args:
         ids: thread ids; threads that have ended count as sleeping.
@@ -27,7 +28,7 @@ class NativeThreads:
 
     def __init__(self, ids: list[str]) -> None:
         self.ids = ids
-        # time at which all slept, and the processor time that they had used, in ns
+        # time of the last check at which all slept, and the processor time that they had used, in ns
         self._seen: tuple[float, int] | None = None
 
     def forget(self) -> None:
@@ -35,8 +36,7 @@ class NativeThreads:
         self._seen = None
 
     def still(self) -> bool:
-        """Return whether the threads sleep in this check and slept in the one before; other threads could run in
-        between."""
+        """Return whether the threads sleep, slept at the last check, and did no work between the two checks."""
         now = time.monotonic()
         if self._seen is not None and now - self._seen[0] < LOOK:
             return False
@@ -51,7 +51,7 @@ class NativeThreads:
         return before is not None and used - before[1] < IDLE
 
     def settle(self) -> bool:
-        """Wait until the threads sleep; return whether they do."""
+        """Wait until `still` returns True, at most `PATIENCE` seconds; return whether the threads sleep."""
         deadline = time.monotonic() + PATIENCE
         while not self.still():
             if time.monotonic() > deadline:

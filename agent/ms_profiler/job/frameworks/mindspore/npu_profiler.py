@@ -1,4 +1,4 @@
-"""Release our interfaces before the constructor of MindSpore's own NPU profiler prepares the device."""
+"""Release our tracing interfaces before the constructor of MindSpore's own NPU profiler prepares the device."""
 
 from typing import TYPE_CHECKING
 
@@ -12,5 +12,5 @@ MODULE = "mindspore.profiler.platform.npu_profiler"
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare the targets of that profiler."""
+    """Declare the functions that begin and end MindSpore's NPU profiler."""
     return lending.targets(host, MODULE, "NpuProfiler.__init__", "NpuProfiler.finalize")

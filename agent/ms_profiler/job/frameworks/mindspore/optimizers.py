@@ -1,4 +1,4 @@
-"""Count the optimizers that the job makes: a step ends after a full cycle of their calls."""
+"""Count the optimizers that the job makes, because a step ends after a full cycle of calls of all optimizers."""
 
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare the constructors of both families; their calls are calls of a cell, see `modules`."""
+    """Declare the constructors of MindSpore's two families of optimizers; `modules` records the optimizers' calls."""
     closure = base.following(host, "counting optimizers", host.steps.optimizer_made)
     return [
         Target("mindspore.nn.optim.optimizer", "Optimizer.__init__", closure=closure),

@@ -1,8 +1,8 @@
 """Detect gradients that the script computes itself: by hooks, by a `bprop` of a cell, or by a custom function.
 
-In a backward pass, kernels of such code cannot be distinguished from those of autograd. So after the first such
-gradient, backward passes are recorded under another name. The wrapped functions run when a hook is registered, or once
-for each call of a cell with a `bprop`.
+In a backward pass, the kernels of such code cannot be distinguished from the kernels of autograd. So after the first
+such gradient, backward passes are recorded under another name. The wrapped functions run when a hook is registered, or
+once for each call of a cell with a `bprop`.
 """
 
 import sys
@@ -17,13 +17,13 @@ from ms_profiler.store.format import Category
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
-#: name of a backward pass, by whether code of the script takes part in it
+#: names of a backward pass: without and with gradients that code of the script computes
 NAMES = ("backward", "backward with the script's gradients")
 FUNCTIONS = "mindspore.common._grad_function"
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare the targets of backward passes, and the functions that register code of the script for them."""
+    """Declare the functions to wrap: those that run backward passes, or register code of the script for them."""
     recorder = host.recorder
     passes = [recorder.intern(name) for name in NAMES]
     function = getattr(sys.modules.get(FUNCTIONS), "_Function", int)
@@ -32,7 +32,7 @@ def targets(host: "Host") -> list[Target]:
 
     def note(*args: Any, **_: Any) -> None:
         nonlocal own
-        # the first form is for a method
+        # MindSpore's recomputation also has a `bprop`, which is not code of the script
         own = own or not (len(args) > 1 and type(args[1]).__module__ == recompute.MODULE)
 
     def began(*args: Any, **_: Any) -> list[int]:

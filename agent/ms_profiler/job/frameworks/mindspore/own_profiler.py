@@ -1,7 +1,8 @@
 """Replace MindSpore's own profiler classes by ours, so that our session records for a script that uses them.
 
-Two profilers in one process lose both recordings. A script that calls MindSpore's classes gets ours, which record in
-the session of the variable and make a separate result. On an NPU that only MindSpore can record, nothing is replaced.
+Two profilers in one process would lose both recordings. A script that uses MindSpore's classes gets our classes
+instead. These record in the one session of this process and make a separate result. On an NPU that only MindSpore's
+profiler can record, no class is replaced.
 """
 
 import sys
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
 PROFILER = "mindspore.profiler.profiler"
-#: module, name in it, name of our class; other modules import each by name
+#: (module, name in the module, name of our replacement); other modules import these names, so copies are replaced, too
 NAMES = (
     (PROFILER, "Profile", "_ForgivingProfile"),
     ("mindspore.profiler", "profile", "_ForgivingProfile"),
@@ -33,7 +34,7 @@ def targets(host: "Host") -> list[Target]:
 
     def instead(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         def replace(_: Callable[..., Any]) -> Callable[..., Any]:
-            # by name: the package resolves it to a module of `api`, which knows the session and so all hooks
+            # found by its name in the package: to import `api` here would be circular, because `api` imports the hooks
             replacement: Callable[..., Any] = getattr(sys.modules["ms_profiler"], name)
             return replacement
 

@@ -1,13 +1,12 @@
-"""Sample the operators inside dataset pipelines, their queues and processor time, by MindSpore's own C++ dataset
-profiler.
+"""Sample the operators of dataset pipelines, their queues and processor time, with MindSpore's C++ dataset profiler.
 
-That profiler watches the first pipeline that is built after its set-up. Its thread takes 50 ms of a processor for each
-sample, by default every second, and holds 300 bytes a batch until it is saved. So it runs in windows with growing
-pauses, see `sampling_plan`. Its files go into the store unchanged.
+MindSpore's dataset profiler watches the first pipeline that is built after the profiler's set-up. Its thread takes
+50 ms of a processor for each sample, by default every second, and holds 300 bytes a batch until the samples are saved.
+So it runs in windows with growing pauses, see `sampling_plan`. The store keeps its files unchanged.
 
-The profiler would print a warning for every pipeline after the first. So it is on only while one pipeline is built and
-while that pipeline exists. It is never set up again before the pipeline has ended, because its thread would read freed
-memory.
+The dataset profiler would print a warning for every pipeline after the first. So it is on only while one pipeline is
+built and while that pipeline exists. It is never set up again before the pipeline has ended, because its thread would
+then read freed memory.
 """
 
 import atexit
@@ -32,11 +31,11 @@ if TYPE_CHECKING:
 
 ENGINE: Final = "mindspore._c_dataengine"
 ITERATORS: Final = "mindspore.dataset.engine.iterators"
-#: Windows of a run: three files each.
+#: Largest number of windows of a run; each window makes three files.
 WINDOWS: Final = 200
 #: Seconds that a pipeline waits while another thread builds one.
 PATIENCE: Final = 1.0
-#: Files that the profiler reads for each sample. If it cannot read one, it ends the pipeline with an error.
+#: Files that the dataset profiler reads for each sample. If it cannot read one, it ends the pipeline with an error.
 SOURCES: Final = ("/proc/stat", "/proc/meminfo", "/proc/self/stat", "/proc/self/smaps")
 
 SUBJECT: Final = "operators of dataset pipelines"
@@ -48,16 +47,16 @@ class State(Enum):
     OFF = "no pipeline is watched"
     ON = "samples are taken"
     HALTED = "stopped; its samples are not saved yet"
-    PARKED = "stopped, nothing to save"
+    PARKED = "stopped; it has no samples to save"
 
 
 class PipelineStream:
-    """Collect samples of one pipeline at a time, window by window.
+    """Collect samples of one pipeline at a time, in windows.
 
     Args:
         host: the session.
         manager: MindSpore's dataset profiler.
-        set_up: its method `init`, without our hook.
+        set_up: the method `init` of the dataset profiler, without our hook.
     """
 
     def __init__(self, host: "Host", manager: Any, set_up: Callable[[Any], None]) -> None:
@@ -68,11 +67,11 @@ class PipelineStream:
         self._built = threading.Condition(self._lock)
         self._state = State.OFF
         self._watched: Any = 0  # id of the iterator of the watched pipeline; 0: none
-        self._batches: Callable[[], int] = lambda: 0  # batches that it has given so far
-        self._threads = NativeThreads([])  # time at which its creation started
+        self._batches: Callable[[], int] = lambda: 0  # returns the number of batches of the watched pipeline
+        self._threads = NativeThreads([])  # threads of the watched pipeline
         self._builder: int | None = None  # thread that is building a pipeline to be watched
-        self._disturbed = False  # another pipeline was built meanwhile
-        self._others = 0  # number of pipelines that are being built without being watched
+        self._disturbed = False  # whether another pipeline was built at the same time as the watched one
+        self._others = 0  # number of pipelines that are being built now and will not be watched
         self._given_up = ""
         self._folder = ""  # folder of the process in the store to which the window is written
         self._windows = 0
@@ -87,7 +86,7 @@ class PipelineStream:
     # -- hooks
 
     def create(self, wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Wrap the creation of an iterator, which builds a pipeline."""
+        """Create an iterator, which builds a pipeline, and watch that pipeline if possible."""
         armed, before = False, set[str]()
         with self.host.guard("watching a dataset pipeline"):
             armed = self._arm(args[0] if args else kwargs.get("dataset"))
@@ -97,7 +96,7 @@ class PipelineStream:
         try:
             result = wrapped(*args, **kwargs)
         except BaseException:
-            # parts of the pipeline may live on in the traceback, so the profiler must not be set up again
+            # the traceback may keep parts of the pipeline alive, so the dataset profiler must not be set up again
             with self.host.guard("leaving a dataset pipeline"):
                 self._abandon("a pipeline could not be built")
             raise
@@ -106,7 +105,7 @@ class PipelineStream:
         return result
 
     def _beside(self, wrapped: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Build a pipeline that is not watched: the profiler stays off until it is complete."""
+        """Build a pipeline that is not watched; until it is complete, no window begins."""
         if self.host.forked:
             return wrapped(*args, **kwargs)
         with self._lock:
@@ -118,13 +117,12 @@ class PipelineStream:
                 self._others -= 1
 
     def close(self, wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Wrap the functions that end or replace the pipeline of an iterator, after which all its threads are
-        joined."""
+        """Run a function that ends or replaces an iterator's pipeline and joins its threads; then save the samples."""
         watched = self._watched == id(instance) and not self.host.forked
         if watched:
             with self.host.guard("leaving a dataset pipeline"), self._lock:
                 self._halt()
-                self._watched = -1  # the pipeline must not be watched again, and no other one is watched yet
+                self._watched = -1  # from now on this pipeline must not be watched, and no other pipeline yet
         result = wrapped(*args, **kwargs)
         if watched:
             with self.host.guard("saving the samples of a dataset pipeline"), self._lock:
@@ -135,13 +133,13 @@ class PipelineStream:
         return result
 
     def yield_to(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the replacement of `init` of the dataset profiler, for other users of it."""
+        """Return the replacement of the dataset profiler's `init`; the script's calls of it end our own sampling."""
 
         def init(manager: Any) -> Any:
             watched = self._watched
             with self.host.guard("stopping for the script's own dataset profiler"):
                 self._give_up("the script uses MindSpore's dataset profiler itself")
-            # while a pipeline is watched, the profiler is set up, and cannot be set up again while that pipeline lives
+            # while a pipeline is watched, the dataset profiler is set up already, and a second set-up would do harm
             return None if watched else original(manager)
 
         return keep_signature(original, init)
@@ -149,13 +147,13 @@ class PipelineStream:
     # -- sources of the session
 
     def begin(self) -> None:
-        """Continue with the watched pipeline, if any."""
+        """Begin another window for the watched pipeline, if there is one."""
         with self._lock:
             if self._state is State.PARKED and self._wanted() and self._threads.settle():
                 self._restart()
 
     def end(self) -> None:
-        """Save the samples, whether or not the pipeline continues."""
+        """End the window and save its samples, also if the pipeline continues."""
         with self._lock:
             self._halt()
             if self._state is State.HALTED:
@@ -186,9 +184,9 @@ class PipelineStream:
     # -- one pipeline
 
     def _arm(self, dataset: Any) -> bool:
-        """Set the profiler up for the pipeline that is built next; return whether this was possible."""
+        """Set the dataset profiler up for the pipeline that is built next; return whether this was possible."""
         if self.host.forked:
-            if self._state is State.ON:  # the child has a copy of the profiler, but no sampling thread
+            if self._state is State.ON:  # a fork child has a copy of the dataset profiler, but not its thread
                 self._state = State.PARKED
                 self._manager.stop()
             return False
@@ -199,15 +197,15 @@ class PipelineStream:
             own = threading.get_ident()
             self._built.wait_for(lambda: self._builder in (None, own), PATIENCE)
             if self._builder is not None:
-                # a pipeline is built inside or beside another one, and either of them could become the watched one
+                # two pipelines are being built at the same time, so the dataset profiler might watch either of them
                 if not self._disturbed:
                     self._disturbed = True
                     self._manager.stop()
                 return False
             if self._watched:
-                self._halt()  # the profiler would warn of a second pipeline; the next step continues with the first one
+                self._halt()  # or the profiler would warn of a second pipeline; the next step resumes the first one
                 if self._wanted():
-                    why = "MindSpore's dataset profiler watches one"
+                    why = "MindSpore's dataset profiler watches one pipeline at a time"
                     self._not_collected(f"{SUBJECT} that are built while another one lives", why)
                 return False
             if self._others or not self._wanted() or not self._possible():
@@ -222,7 +220,7 @@ class PipelineStream:
             return True
 
     def _watch(self, iterator: Any, threads: list[str]) -> None:
-        """Note that the profiler watches the pipeline of this iterator, if it was set up for it."""
+        """Note that the dataset profiler watches the pipeline of this iterator, which has threads with these ids."""
         with self._lock:
             self._watched, self._threads = id(iterator), NativeThreads(threads)
             self._batches = _counter(iterator)
@@ -241,7 +239,7 @@ class PipelineStream:
             self.host.steps.next_look = 0
 
     def _abandon(self, why: str) -> None:
-        """Abandon the pipeline that is being built, and watch no other: its living parts are unknown."""
+        """Give up the pipeline that is being built and all later pipelines, because parts of it may still exist."""
         with self._lock:
             if not self._disturbed:
                 self._manager.stop()
@@ -266,7 +264,7 @@ class PipelineStream:
             self._begin_window()
 
     def _halt(self) -> None:
-        """End the window; a sample in progress is completed."""
+        """End the window; the dataset profiler completes a sample that it has begun."""
         if self._state is not State.ON:
             return
         self._manager.stop()
@@ -297,7 +295,7 @@ class PipelineStream:
             self._not_collected(f"{SUBJECT} in their last window", "a sample of it was still being taken")
 
     def _give_up(self, why: str) -> None:
-        """Watch no pipeline any more."""
+        """Save the samples, and watch no pipeline from now on."""
         with self._lock:
             self._halt()
             if self._state is State.HALTED:
@@ -307,8 +305,8 @@ class PipelineStream:
             self._given_up = why
 
     def _exit(self) -> None:
-        """Release the pipeline at exit, while the functions that an iterator's end calls still exist."""
-        with self.host.guard("leaving a dataset pipeline"), Late(self.host.recorder.put_off_signals):
+        """Save the samples at exit, before Python removes the functions that the end of an iterator calls."""
+        with self.host.guard("leaving a dataset pipeline"), Late(self.host.recorder.delay_signals):
             if not self.host.forked:
                 self.end()
         self._watched, self._given_up = 0, self._given_up or "the process ends"
@@ -316,7 +314,7 @@ class PipelineStream:
     # -- conditions
 
     def _wanted(self) -> bool:
-        """Return whether a recording asks for pipelines and there is room for more samples."""
+        """Return whether a recording requests pipelines and the limits allow more samples."""
         host = self.host
         if self._given_up or not host.owner or not host.steps.recording:
             return False
@@ -329,7 +327,7 @@ class PipelineStream:
         return True
 
     def _possible(self) -> bool:
-        """Return whether the next pipeline can be watched without doing harm."""
+        """Return whether the next pipeline can be watched without harm to the job."""
         config = sys.modules["mindspore.dataset.core.config"]
         if config.get_enable_autotune():
             self._not_collected(SUBJECT, "AutoTune of datasets is on, and uses the same profiler")
@@ -354,7 +352,7 @@ class PipelineStream:
 
     def _number(self, dataset: Any) -> int:
         """Return the number of a dataset, which is the same for every iterator over it."""
-        while trees.kind_name(dataset) == "ProjectDataset":  # made anew for each iterator over some columns
+        while trees.kind_name(dataset) == "ProjectDataset":  # an iterator over some columns makes a new one
             (dataset,) = trees.attributes(dataset)["children"]
         number = self._pipelines.known.get(id(dataset))
         return self._pipelines.add(dataset) if number is None else number

@@ -60,16 +60,16 @@ class MindSpore(base.Plugin):
 
     @property
     def left_running(self) -> str:
-        """Return why MindSpore's own profiler was left running."""
+        """Return why ms-profiler let MindSpore's own profiler run; empty if it does not run."""
         return f"MindSpore's own profiler keeps running: {takeover.left_running}" if takeover.left_running else ""
 
     @property
     def forwarded_options(self) -> tuple[str, ...]:
-        """Return the options passed on to MindSpore's own profiler, because it was left running."""
+        """Return the names of the options that MindSpore's own profiler serves while it is left running."""
         return takeover.FORWARDED if takeover.left_running else ()
 
     def describe(self) -> dict[str, str]:
-        """Return mode and device, which a script sets after the import."""
+        """Return the mode and the device of MindSpore, which a script sets after the import."""
         context = sys.modules.get("mindspore.context")
         if context is None:
             return {}

@@ -1,4 +1,4 @@
-"""Primitive dispatch in pynative mode: the operators that the host runs, in the host's order and with its times.
+"""Record the operators that Python code dispatches in pynative mode, in the host's order and with its times.
 
 MindSpore 2.10 dispatches an operator from Python in three ways:
 
@@ -6,10 +6,11 @@ MindSpore 2.10 dispatches an operator from Python in three ways:
 - the `pyboost` functions of generated primitives;
 - the inner primitives behind functions such as `ops.softmax`.
 
-Calls that go directly to C++ are invisible: methods and operators of tensors (`x + y`, `x.view()`), the functions of
-`mint` that choose among C++ overloads, and the whole backward pass. So is code that `@jit` or graph mode compiled, the
-optimizers of `nn` included. Methods and `mint` functions could be replaced, but `@jit(capture_mode="bytecode")`
-captures them: with replacements a gradient was no longer compiled, and its last bits changed.
+Operators that are called directly in C++ are not recorded here: methods and operators of tensors (`x + y`,
+`x.view()`), the functions of `mint` that choose among C++ overloads, and the whole backward pass. Code that `@jit` or
+graph mode compiled, which includes the optimizers of `nn`, is not recorded here either. Methods and `mint` functions
+could be replaced, but `@jit(capture_mode="bytecode")` captures them. In a test with replacements, a gradient was no
+longer compiled, and its last bits changed.
 
 A training step of ResNet-18 dispatches 101 operators in its forward pass and loss, 75 of them through Python. A step of
 a two-layer Transformer with `nn.MultiheadAttention` dispatches 153, 91 of them through Python. The kernels of all
@@ -42,7 +43,7 @@ OP = int(Category.OP)
 
 
 class Dispatch:
-    """Record each operator that Python dispatches as a span named by its primitive."""
+    """Record each operator that Python dispatches, as a span with the name of its primitive."""
 
     def __init__(self, host: "Host") -> None:
         self.host = host
@@ -65,9 +66,9 @@ class Dispatch:
         return base.around(self.host, "recording an operator", before, after)(original)
 
     def pyboost(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the replacement of a function that runs one operator: `pyboost_relu(primitive, arguments)`.
+        """Return the replacement of a function that runs one operator, such as `pyboost_relu(primitive, arguments)`.
 
-        The first primitive it is called with names it.
+        The name of the operator comes from the primitive of the first call.
         """
         recorder, failed = self.host.recorder, self.host.guard("naming an operator")
 
@@ -78,13 +79,18 @@ class Dispatch:
 
 
 def _names(module: str, meant: Callable[[str, Any], bool]) -> list[str]:
-    """Return the names in a module whose values are to be wrapped."""
+    """Return the names in a module that are to be wrapped.
+
+    Args:
+        module: name of the module; if it is not loaded, there are no names.
+        meant: returns whether to wrap a name with its value.
+    """
     loaded = sys.modules.get(module)
     return [name for name, value in vars(loaded).items() if meant(name, value)] if loaded else []
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare the targets of operators: `_run_op`, and some 650 others, which the run's record sums up by module."""
+    """Declare the functions to wrap: `_run_op`, and some 650 others, which the run's record groups by module."""
     dispatch = Dispatch(host)
     found = [Target(DISPATCH, "_run_op", closure=dispatch.run_op, copies=True)]
     for module in PYBOOST:

@@ -1,9 +1,8 @@
-"""Pynative mode: forward and backward, as the gradient functions run them.
+"""Record the forward and backward passes that MindSpore's gradient functions run in pynative mode.
 
-`grad`, `value_and_grad`, `vjp`, `jvp` and `GradOperation`, under all their names, end in the same two functions; there
-is no `Tensor.backward` in MindSpore. In graph mode and under `@jit` the gradient is part of the compiled graph. On a
-CPU, MindSpore decides whether a call returns when its work is queued or when the work is done. The times are those of
-the host.
+`grad`, `value_and_grad`, `vjp`, `jvp` and `GradOperation`, under all their names, call the same two functions. There is
+no `Tensor.backward` in MindSpore. In graph mode and with `@jit`, the gradient is part of the compiled graph. The times
+are those of the host: on a CPU, MindSpore decides whether a call returns when its work is queued or when it is done.
 """
 
 import sys
@@ -21,9 +20,9 @@ if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
 GRADIENTS = "mindspore.ops.composite.base"
-#: Functions of the forward pass by version, the innermost first: where the first exists, the second calls it.
+#: Functions that run the forward pass, depending on the version. If both exist, the second calls the first.
 FORWARDS = ("_pynative_func_grad_forward", "_pynative_forward_run")
-#: The forward pass in versions in which it is a method of both classes; its first argument is the function, too.
+#: Classes that have the second function as a method, in some versions of MindSpore.
 CLASSES = ("GradOperation", "_Grad")
 
 
@@ -32,7 +31,7 @@ def _inner(before: Callable[..., Any], instance: Any, *args: Any, **kwargs: Any)
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare the targets of gradients."""
+    """Declare the functions to wrap that run forward and backward passes, and recomputations."""
     steps, recorder = host.steps, host.recorder
     name, again = recorder.intern("forward"), recorder.intern("recompute forward")
 
@@ -43,7 +42,7 @@ def targets(host: "Host") -> list[Target]:
             return base.begin(recorder, again, Category.BACKWARD), None, False
         with host.guard("noting the begin of a step"):
             at = recorder.now()
-            steps.began(at)
+            steps.began(at, forward=True)
             steps.call_began(at)
         trained, modules.training.value = modules.training.value, True
         if looking.tape is not None and not trained:
@@ -65,7 +64,7 @@ def targets(host: "Host") -> list[Target]:
     paths = [function] if function else methods or [FORWARDS[0]]
 
     def forward(path: str) -> base.Closure:
-        # the first argument of a method is not the function
+        # a method gets `self` before the function
         method = "." in path
         return base.around(host, "recording a forward pass", partial(_inner, before) if method else before, after)
 

@@ -1,7 +1,7 @@
-"""The rank that MindSpore gave this process in a distributed job, and the ranks of each group.
+"""Note the rank that MindSpore gave this process in a distributed job, and the ranks of each group.
 
-The environment may lack the rank: msrun on several nodes without --node_rank leaves it to the job's `init()`. Rank and
-groups are noted in the store at once, for every recording, so that they survive a kill.
+The environment may lack the rank: if msrun runs on several nodes without --node_rank, the job's `init()` assigns it.
+Rank and groups are written into the store at once, for every recording, so that they survive a kill.
 """
 
 import sys
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
 MANAGEMENT = "mindspore.communication.management"
-#: keys of the parallel context
+#: keys of MindSpore's parallel context that are stored
 CONTEXT = (
     *("parallel_mode", "search_mode", "auto_parallel_search_mode", "device_num", "global_rank", "pipeline_stages"),
     *("gradients_mean", "gradient_fp32_sync", "parameter_broadcast", "full_batch", "dataset_strategy"),
@@ -34,7 +34,7 @@ class Ranks(Notes):
         self._ranked = False
 
     def group(self, name: str) -> None:
-        """Note which ranks are in a group, in their order, unless MindSpore cannot tell."""
+        """Note the ranks of a group, in the group's order; do nothing if MindSpore does not know the group."""
         if name in self._groups:
             return
         try:
@@ -45,7 +45,7 @@ class Ranks(Notes):
         self.add(f"group {name} ranks {ranges(ranks)}", len(ranks))
 
     def rank(self) -> bool:
-        """Note the rank of this process; return whether it has one yet."""
+        """Note the rank of this process; return whether the process has a rank by now."""
         management = sys.modules.get(MANAGEMENT)
         if not self._ranked and management is not None and management.GlobalComm.INITED:
             rank = int(management.get_rank())
@@ -54,9 +54,7 @@ class Ranks(Notes):
         return self._ranked
 
     def layout(self) -> None:
-        """Note every group that was made, and how the job is divided among its ranks, as far as MindSpore's context
-        says.
-        """
+        """Note the ranks of every group, the parallel mode, and the number of pipeline stages."""
         if not self.rank():
             return
         helper = sys.modules.get("mindspore.communication._comm_helper")
@@ -67,7 +65,7 @@ class Ranks(Notes):
         self.add(f"parallel mode {context('parallel_mode')} in {stages} stages", stages)
 
     def strategy(self) -> dict[str, Any]:
-        """Return the parallel context as JSON; empty if the job has one rank."""
+        """Return MindSpore's parallel context as a JSON object; empty if the process has no rank."""
         context = sys.modules.get("mindspore.context")
         if context is None or not self.rank():
             return {}
@@ -85,7 +83,7 @@ _notes: Ranks | None = None
 
 
 def notes(host: "Host") -> Ranks:
-    """Return the notes of the session, of which a process has one."""
+    """Return the session's notes about ranks: one object for all hooks of this process."""
     global _notes
     if _notes is None or _notes.host is not host:
         _notes = Ranks(host)
@@ -93,11 +91,11 @@ def notes(host: "Host") -> Ranks:
 
 
 def targets(host: "Host") -> list[Target]:
-    """Look for the rank between steps until there is one, and at the end; nothing is wrapped."""
+    """Register the checks for the rank, between steps until there is one, and at the end; return no targets."""
     found = notes(host)
 
     def stepped(count: int) -> tuple[int, bool]:
-        # a job that never calls `init` is checked at growing intervals
+        # the intervals grow, because a job may never call `init`
         return NEVER if found.rank() else 2 * count + 1, False
 
     host.at_step(stepped)

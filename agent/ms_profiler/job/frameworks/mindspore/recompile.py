@@ -1,7 +1,7 @@
-"""Find out why a graph is compiled again: the differences from the last compilation of the same function or cell.
+"""Find out why a graph is compiled again: how its arguments differ from the last compilation of the same code.
 
-For tensors, shape and type are compared, never a value. For Python values, the reason says only that they changed. The
-values stay in memory only, strings as hashes.
+Of tensors, the shapes and types are compared, never the values. Of Python values, the reason says only that they have
+changed. These values stay in memory and are not recorded; for strings, only hashes are kept.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,7 +16,7 @@ from ms_profiler.job.frameworks.mindspore import tensors
 ELEMENTS, LEVELS = 32, 3
 #: Largest number of differences that a reason lists.
 SHOWN = 3
-#: Largest number of objects of one function or class that are remembered.
+#: Largest number of objects of one function or class whose compilations are remembered.
 OBJECTS = 64
 
 
@@ -25,10 +25,10 @@ class Item:
     """The properties of one argument that decide whether a graph has to be compiled again.
 
     Attributes:
-        kind: name of its type.
-        shape: the shape of a tensor; None for anything else.
-        value: distinguishes it from others of its kind: the dtype of a tensor, a Python value, an identity.
-        parts: elements of a sequence or values of a dictionary.
+        kind: name of the argument's type.
+        shape: the shape of a tensor; None for any other argument.
+        value: distinguishes arguments of one type: dtype and name of a tensor, a Python value, a hash, or an id.
+        parts: the elements of a sequence or the values of a dictionary.
     """
 
     kind: str
@@ -44,7 +44,7 @@ class Signature:
     Attributes:
         arguments: the arguments in order.
         phase: mode of the cell, "train" or "predict"; empty for a function.
-        gradient: whether it was compiled with its gradient.
+        gradient: whether the function was compiled together with its gradient.
     """
 
     arguments: tuple[Item, ...]
@@ -57,9 +57,9 @@ class Compiled:
     """The compilations of one function or class.
 
     Attributes:
-        count: the number of its compilations.
-        last: object -> arguments of its last compilation; the object identifies one of several functions or cells made
-            by the same code.
+        count: the number of compilations.
+        last: key of an object -> arguments of its last compilation; the key identifies one of several functions or
+            cells with the same code.
     """
 
     count: int = 0
@@ -67,13 +67,13 @@ class Compiled:
 
 
 def item(argument: Any, level: int = 0) -> Item:
-    """Describe one argument."""
+    """Return the description of one argument; `level` is its depth inside sequences."""
     kind, name = type(argument), trees.kind_name(argument)
     if tensors.is_tensor(argument):
         # a parameter is compiled into the graph by its name
         return Item(name, tensors.shape(argument), (str(tensors.read(argument, tensors.TYPE)), tensors.name(argument)))
     if issubclass(kind, (list, tuple, dict)):
-        # a class of the script may override these methods; its versions are not called
+        # a class of the script may override methods of list, tuple and dict, so the base class's methods are called
         keys, values = None, _elements(argument)
         if issubclass(kind, dict):
             keys = hash(tuple(key if type(key) is str else id(key) for key in dict.keys(argument)))
@@ -91,7 +91,7 @@ def _elements(argument: Any) -> list[Any]:
 
 
 def signature(arguments: Iterable[Any], phase: str = "", gradient: bool = False) -> Signature:
-    """Describe the arguments of a compilation that is about to begin."""
+    """Return the description of a compilation that is about to begin, see `Signature`."""
     return Signature(tuple(item(argument) for argument in arguments), phase, gradient)
 
 
@@ -141,25 +141,27 @@ def _holds_tensor(one: Item) -> bool:
 
 
 class History:
-    """Remember compilations, and say why one happens again."""
+    """Remember compilations, and find the reason of a repeated one."""
 
     def __init__(self) -> None:
-        #: class or code -> inner function -> its compilations
+        #: class or code -> id of the user's function, or 0 -> the compilations
         self._known: Labels[dict[int, Compiled]] = Labels(lambda definition: {})
 
     def compiled(
         self, definition: Any, inner: int, which: Any, now: Signature, names: Sequence[str] = (), replaces: bool = True
     ) -> tuple[str, int]:
-        """Note a compilation; return why it happened again (empty the first time), and the number of compilations so
-        far.
+        """Note a compilation; return the reason if the code was compiled before, and the number of compilations so far.
 
         Args:
             definition: the class or code that is compiled; it is not kept alive.
-            inner: the function that it was made for, where MindSpore makes several objects of the same code.
-            which: a hashable key that distinguishes the object from others of the same code.
+            inner: id of the user's function, if MindSpore's wrappers of several functions have the same code; else 0.
+            which: a hashable key that distinguishes the object from other objects with the same code.
             now: the arguments of this compilation.
             names: the names of the parameters.
-            replaces: whether the object takes the place of an earlier one, rather than being an additional one.
+            replaces: whether the object replaces an earlier object, which no longer exists.
+
+        Returns:
+            The reason, empty for the first compilation of an object; and the number of compilations.
         """
         known = (self._known.known.get(id(definition)) or self._known.add(definition)).setdefault(inner, Compiled())
         known.count += 1

@@ -1,6 +1,6 @@
-"""Recomputation in pynative mode: the part of a backward pass that runs a block of the forward pass again.
+"""Record recomputation in pynative mode: the part of a backward pass that runs a block of the forward pass again.
 
-In graph mode it is compiled into the graph, where its kernels carry "recompute" in their scope.
+In graph mode, recomputation is compiled into the graph. The scope of its kernels contains "recompute".
 """
 
 import sys
@@ -34,7 +34,7 @@ def running() -> bool:
 
 
 def _name(block: Any) -> str:
-    """Return the name of the recomputed class or function, through the wrappers that MindSpore puts around it."""
+    """Return the name of the recomputed class or function, which MindSpore has put into up to four wrappers."""
     for _ in range(4):
         if type(block) is MethodType:
             block = block.__self__
@@ -50,7 +50,7 @@ def _name(block: Any) -> str:
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare the targets of recomputation, with and without reentrance."""
+    """Declare the functions to wrap for both kinds of recomputation in MindSpore, with and without `use_reentrant`."""
     recorder = host.recorder
 
     def begin(block: Any) -> int:
@@ -71,13 +71,13 @@ def targets(host: "Host") -> list[Target]:
         return begin(trees.held(instance, "net", "_cells"))
 
     def handle(instance: Any, *args: Any, **kwargs: Any) -> int | None:
-        # called for each tensor that is wanted; only the first call computes
+        # MindSpore calls this for each tensor that the backward pass needs; only the first call recomputes the block
         if instance.is_recomputed.get(args[0] if args else kwargs.get("recompute_key")):
             return None
         return begin(instance.recompute_fn)
 
     def state(original: Callable[..., Any]) -> Callable[..., Any]:
-        # the computing function is a closure that is made anew for each block, and only its state refers to it
+        # the function that recomputes a block is a new closure for each block, and only the state object refers to it
         def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807 - stands in for the method
             if args:
                 args = around(lambda *_, block=args[0], **__: begin(block))(args[0]), *args[1:]

@@ -1,4 +1,4 @@
-"""Read the device memory that MindSpore's memory pool holds, from `mindspore.runtime`; on a CPU it reports none."""
+"""Read from `mindspore.runtime` the device memory that MindSpore's memory pool holds; on a CPU it reports none."""
 
 import sys
 from typing import TYPE_CHECKING, Any
@@ -14,18 +14,18 @@ MODULE = "mindspore.runtime"
 
 
 def held() -> list[Held]:
-    """Return the memory of the device that the process uses; empty where MindSpore tells nothing."""
-    told: dict[str, Any] = getattr(sys.modules.get(MODULE), "memory_stats", dict)()
-    if not told:
+    """Return the memory of the device that the process uses; empty if MindSpore reports none."""
+    stats: dict[str, Any] = getattr(sys.modules.get(MODULE), "memory_stats", dict)()
+    if not stats:
         return []
     context = sys.modules["mindspore.context"].get_context
     device = f"{context('device_target')} {context('device_id')}"
     keys = "total_allocated_memory", "max_allocated_memory", "total_reserved_memory"
-    return [Held(device, *(int(told.get(key, 0)) for key in keys))]
+    return [Held(device, *(int(stats.get(key, 0)) for key in keys))]
 
 
 def targets(host: "Host") -> list[Target]:
-    """Read the memory between steps; return no targets, because nothing is wrapped."""
+    """Register the reading of the memory between steps; return no targets, because nothing is wrapped."""
     if hasattr(sys.modules.get(MODULE), "memory_stats"):
         device_tensors.watch(host, held)
     return []

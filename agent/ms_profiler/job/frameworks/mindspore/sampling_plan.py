@@ -1,12 +1,12 @@
-"""Plan the windows of samples: each is short, and they become rarer in long runs."""
+"""Plan the windows in which MindSpore's dataset profiler takes samples: they are short, and the pauses grow."""
 
 import time
 from typing import Final
 
-#: Seconds of recording before a pause, and the first pause; each later one is twice as long.
+#: Seconds of recording before a pause, and seconds of the first pause; each pause is twice as long as the one before.
 WINDOW: Final = 20.0
 PAUSE: Final = 2.0
-#: Batches after which a window ends before its time: MindSpore keeps 300 bytes for each.
+#: Largest number of batches in a window, because MindSpore keeps 300 bytes for each batch.
 BATCHES: Final = 20_000
 
 
@@ -18,24 +18,24 @@ class SamplingPlan:
         self._began = (0.0, 0)  # begin of the window, and number of batches before it
         self._spent = 0.0  # seconds recorded since the last pause
         self._resume = 0.0
-        self._called = (0.0, 0)  # time and number of steps at the last look
+        self._called = (0.0, 0)  # time and number of steps at the last call of `next_look`
 
     @property
     def paused(self) -> bool:
-        """Return whether a pause is running, in which no window begins."""
+        """Return whether this is a pause, in which no window begins."""
         return time.monotonic() < self._resume
 
     def begin(self, batches: int) -> None:
-        """Note the begin of a window, with the number of batches so far."""
+        """Note the begin of a window; `batches` is the number of batches so far."""
         self._began = (time.monotonic(), batches)
 
     def over(self, batches: int) -> bool:
-        """Return whether the window has lasted long enough, given the number of batches so far."""
+        """Return whether the window has lasted long enough; `batches` is the number of batches so far."""
         since, before = self._began
         return time.monotonic() - since >= WINDOW or batches - before >= BATCHES
 
     def end(self) -> None:
-        """Note the end of a window, after which a pause may be due."""
+        """Note the end of a window, and begin a pause if `WINDOW` seconds were recorded since the last pause."""
         now = time.monotonic()
         self._spent += now - self._began[0]
         if self._spent >= WINDOW:
@@ -44,11 +44,11 @@ class SamplingPlan:
             self.pause *= 2
 
     def restart(self) -> None:
-        """Forget how fast steps were."""
+        """Forget the measured rate of steps, because another pipeline begins."""
         self._called = (0.0, 0)
 
     def next_look(self, steps: int) -> int:
-        """Return the number of the step about one second from now, given the number of steps so far."""
+        """Return the number of the step that comes in about one second; `steps` is the number of steps so far."""
         now = time.monotonic()
         then, before = self._called
         self._called = (now, steps)

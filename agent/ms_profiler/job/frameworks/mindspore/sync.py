@@ -1,6 +1,6 @@
-"""Waits of the host for results: reads of tensors, and waits for the device.
+"""Record the waits of the host for results: reads of tensors, and waits for the device.
 
-One read may call another; only the outermost is recorded.
+A read may call another read. Only the outermost one is recorded.
 """
 
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 TENSOR = "mindspore.common.tensor"
 #: methods of a tensor that need its value on the host
 READS = ("asnumpy", "item", "tolist", "__float__", "__int__", "__bool__", "__index__", "__repr__")
-#: (module, function or method, name of the span, copies)
+#: (module, function or method, name of the span, `Target.copies`)
 WAITS = (
     ("mindspore.runtime.stream", "synchronize", "runtime.synchronize", True),
     ("mindspore.runtime.stream", "Stream.synchronize", "Stream.synchronize", False),
@@ -27,7 +27,7 @@ WAITS = (
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare the targets of reads of tensors and of waits."""
+    """Declare the functions that read tensors or wait for the device as targets."""
     executor = loaded("mindspore.graph.api", "mindspore.common.api")
 
     def named(name: str) -> base.Closure:

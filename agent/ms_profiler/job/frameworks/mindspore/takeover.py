@@ -1,9 +1,10 @@
 """Keep MindSpore's own profiler from starting beside ours.
 
 `import mindspore` reads MS_PROFILER_OPTIONS itself, in the last line of `mindspore.profiler.envprofiler`, and starts
-its profiler. Two profilers in one process would lose both recordings. Besides, a value like `[1]` ends the interpreter,
-and in a spawn child MindSpore's profiler starts an endless chain of processes. So the variable is removed from the
-environment while that module executes, and restored afterwards: the script and the job's children see it unchanged.
+MindSpore's profiler. Two profilers in one process would lose both recordings. Besides, a value like `[1]` would end the
+interpreter, and in a spawn child MindSpore's profiler would start an endless chain of processes. So ms-profiler removes
+the variable from the environment while that module executes, and restores it afterwards. The script and the job's
+children see it unchanged.
 """
 
 import json
@@ -18,37 +19,37 @@ from ms_profiler.job.frameworks import import_hook
 MODULE = "mindspore.profiler.envprofiler"
 #: Seconds that the test of an NPU interface may take.
 PATIENCE = 30
-#: options that only MindSpore's own profiler uses, where it is left running
+#: options that only MindSpore's own profiler uses, if it is left running
 FORWARDED = (
     *("profiler_level", "aic_metrics", "with_stack", "parallel_strategy", "l2_cache", "hbm_ddr", "pcie", "sys_io"),
     *("sys_interconnection", "host_sys", "mstx"),
 )
 
-#: Why MindSpore's own profiler was left running; empty when it was not.
+#: Why ms-profiler lets MindSpore's own profiler run; empty if it does not run.
 left_running = ""
 
 _value: str | None = None
 
 
-def install(counts: bool) -> None:
+def install(profiled: bool) -> None:
     """Watch for the module that starts MindSpore's profiler; called when the import of MindSpore begins.
 
     Args:
-        counts: whether this process is to be profiled, and not a helper of a job that is.
+        profiled: whether this process may be profiled; helper processes of a job may not.
     """
 
     def hide(_name: str) -> None:
         global left_running, _value
         left_running = ""
-        # removed first: if the rest fails, neither profiler starts, which harms the job least
+        # removed first: if one of the next lines fails, neither profiler starts, which harms the job least
         _value = os.environ.pop(origin.VARIABLE, None)
         if _value is None:
             return
-        left_running, shown = _decide(options.parse(_value), _value, counts)
+        left_running, shown = _decide(options.parse(_value), _value, profiled)
         if left_running:
             os.environ[origin.VARIABLE] = shown
 
-    import_hook.unwatch(MODULE)  # an earlier import may have failed, or a reload may follow
+    import_hook.unwatch(MODULE)  # end an earlier watch: an import of MindSpore may have failed, or this is a reload
     import_hook.watch(MODULE, before=hide, after=_restore, failed=_restore)
 
 
@@ -59,12 +60,12 @@ def _restore(_name: str, *_: object) -> None:
         _value = None
 
 
-def _decide(parsed: options.Parsed, value: str, counts: bool) -> tuple[str, str]:
-    """Return why MindSpore's profiler is left running, and the value of the variable for it."""
+def _decide(parsed: options.Parsed, value: str, profiled: bool) -> tuple[str, str]:
+    """Return why MindSpore's profiler is left running, and the variable's value for it; two empty texts if not."""
     if not parsed.takeover:
         return "takeover is false", value
     chosen = parsed.options
-    if chosen is None or not counts or "--multiprocessing-fork" in sys.orig_argv:
+    if chosen is None or not profiled or "--multiprocessing-fork" in sys.orig_argv:
         return "", ""
     identity = process.identity(os.environ)
     if not identity.selected(chosen.ranks):
@@ -75,15 +76,15 @@ def _decide(parsed: options.Parsed, value: str, counts: bool) -> tuple[str, str]
 
 
 def _for_mindspore(chosen: options.Options) -> str:
-    """Return the resolved options as JSON: MindSpore's profiler rejects spellings that we accept."""
+    """Return the resolved options as JSON, because MindSpore's profiler rejects some spellings that we accept."""
     values = chosen.as_dict()
-    values["with_stack"] = chosen.with_stack is True  # samples are ours
+    values["with_stack"] = chosen.with_stack is True  # MindSpore's profiler takes no samples
     values["export_type"] = [form for form in chosen.export_type if form != "kineto"] or ["text"]
     return json.dumps(values)
 
 
 def unusable(chosen: options.Options) -> str:
-    """Return why no interface of ours can record the NPU with these options; empty where one can.
+    """Return why none of our interfaces can record the NPU with these options; empty if one can.
 
     Each interface is tried in a separate process, because a vendor's library may crash the process that loads it, and
     this process may be a job that uses no NPU.
@@ -91,7 +92,7 @@ def unusable(chosen: options.Options) -> str:
     Args:
         chosen: the options of the run.
     """
-    from ms_profiler.job.devices.devices import INTERFACES  # only where there is an NPU
+    from ms_profiler.job.devices.devices import INTERFACES  # imported only where there is an NPU
     from ms_profiler.job.devices.survey import find
 
     for interface in INTERFACES:

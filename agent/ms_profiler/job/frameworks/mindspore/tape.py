@@ -1,6 +1,7 @@
-"""Read autograd's nodes in pynative mode; the analysis knows which kernels a node launches.
+"""Read autograd's nodes in pynative mode, from which the analysis finds the kernels that each node launches.
 
-To learn the number of the newest node, this module makes a view of a tensor of its own. No kernel runs for a view.
+MindSpore does not report the number of the newest node. So this module makes a view of a private tensor and reads the
+number of the view's node. No kernel runs for a view.
 """
 
 import sys
@@ -14,12 +15,12 @@ from ms_profiler.job.frameworks.mindspore import tensors
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
-#: levels of nested tuples in a function's result
+#: number of levels of nested tuples that are searched for tensors in a function's result
 DEPTH = 3
 
 
 class Tape(autograd.Tape):
-    """Read autograd's graph between a forward and its backward pass.
+    """Read autograd's graph after a forward pass and before its backward pass.
 
     Args:
         host: the session whose store receives the nodes.
@@ -32,21 +33,21 @@ class Tape(autograd.Tape):
         self.forget()
 
     def forget(self) -> None:
-        """Forget calls and nodes."""
+        """Forget the noted calls of cells and the nodes."""
         super().forget()
         self._open = False
         self._root = self._depth = 0
         self._nodes: dict[int, Node] = {}
 
     def useful(self) -> bool:
-        """Return whether kernels are recorded: on a CPU, in pynative mode."""
+        """Return whether kernels are recorded now and MindSpore runs on a CPU in pynative mode."""
         context = sys.modules["mindspore.context"]
         if context._get_mode() == context.GRAPH_MODE or context.get_context("device_target") != "CPU":
             return False
         return super().useful()
 
     def began(self, function: Any) -> None:
-        """Begin a forward pass."""
+        """Note that the forward pass of a function or cell begins."""
         self.forget()
         with self.host.guard("reading autograd's numbers"):
             if self._probe is None:
@@ -55,7 +56,7 @@ class Tape(autograd.Tape):
             self._root, self._open = id(function), True
 
     def number(self) -> int | None:
-        """Return the number of the newest node; None while gradients are off or nothing is read."""
+        """Return autograd's number of the newest node; None while gradients are off or no graph is read."""
         if self._open:
             with self.host.guard("reading autograd's numbers"):
                 node = self._probe.view(1)._grad_node
@@ -63,17 +64,17 @@ class Tape(autograd.Tape):
         return None
 
     def cell_began(self) -> int | None:
-        """Return the number of the newest node at the begin of a cell."""
+        """Note that a call of a cell begins, and return autograd's number of the newest node, see `number`."""
         self._depth += 1
         return self.number()
 
     def cell_ended(self, cell: int, name: str, begin: int | None) -> None:
-        """Note a call of a cell.
+        """Note that a call of a cell ended.
 
         Args:
-            cell: its id.
-            name: its path.
-            begin: the result of `cell_began`.
+            cell: id of the cell.
+            name: path of the cell.
+            begin: the result of `cell_began` for this call.
         """
         self._depth -= 1
         end = self.number()
@@ -83,7 +84,7 @@ class Tape(autograd.Tape):
             self.calls.append((-1, LEAF, name))
 
     def ended(self, result: Any) -> None:
-        """Read the graph behind the result of a forward pass."""
+        """Read the graph that leads to the result of a forward pass."""
         if self._open:
             self._open = False
             with self.host.guard("reading autograd's graph"):
@@ -93,16 +94,16 @@ class Tape(autograd.Tape):
         """Store the nodes that a backward pass runs.
 
         Args:
-            gradient: MindSpore's operation, which says of which inputs it computes gradients.
-            weights: the parameters, a single one, or None.
+            gradient: MindSpore's gradient operation; its attributes tell whether inputs or parameters get gradients.
+            weights: the parameters that get gradients: a sequence, one parameter, or None.
         """
         if not self._nodes:
             return
-        with self.host.guard("keeping autograd's graph"):
+        with self.host.guard("storing autograd's graph"):
             asked = list(weights) if issubclass(type(weights), (tuple, list)) else [weights]
             known = {node._unique_id() for each in asked if (node := _node(each)) is not None}
             inputs = gradient.get_all or not gradient.get_by_list or getattr(gradient, "get_by_position", False)
-            self.keep(autograd.run(self._nodes, lambda key: inputs or key in known))
+            self.write_nodes(autograd.run(self._nodes, lambda key: inputs or key in known))
         self._nodes = {}
 
 
@@ -115,12 +116,12 @@ def _roots(result: Any, depth: int) -> list[Any]:
 
 
 def _node(tensor: Any) -> Any:
-    """Return the node that made a tensor; None if no node made it or it is no tensor."""
+    """Return the node of autograd's graph that made a tensor; None if there is no such node, or for other objects."""
     return tensors.read(tensor, "_grad_node") if tensors.is_tensor(tensor) else None
 
 
 def supported(host: "Host") -> bool:
-    """Return whether kernels are recorded here and this version of MindSpore shows its nodes.
+    """Return whether this process records kernels and this version of MindSpore gives access to autograd's nodes.
 
     Args:
         host: the session of the process.

@@ -1,23 +1,21 @@
-"""Sizes and types of tensors, without running code of the script's subclasses."""
+"""Read the sizes and types of MindSpore's tensors, without running code of the script's subclasses."""
 
 import math
 from typing import Any
 
 from ms_profiler.job.frameworks import trees
 
-#: properties that MindSpore's C++ base class of all tensors defines; subclasses, those of the script included, may
-#: override
-#: them
+#: properties that MindSpore's C++ base class of all tensors defines; a subclass of the script may override them
 SHAPE, TYPE, ITEM = "_shape", "dtype", "_itemsize"
 
 
 def is_tensor(value: Any) -> bool:
-    """Return whether this is a tensor of MindSpore, subclasses included."""
+    """Return whether a value is a tensor of MindSpore, or of a subclass."""
     return trees.member(type(value), "asnumpy") is not None and _lowest(value, TYPE) is not None
 
 
 def read(tensor: Any, name: str) -> Any:
-    """Return a property of a tensor as MindSpore's C++ defines it; None if there is none of that name."""
+    """Return the value of a property that MindSpore's C++ code defines for a tensor; None if it defines none."""
     found = _lowest(tensor, name)
     return None if found is None else found.__get__(tensor)
 
@@ -28,7 +26,7 @@ def shape(tensor: Any) -> tuple[int, ...]:
 
 
 def size(value: Any) -> int:
-    """Return the bytes of a tensor, or of the tensors in a sequence, without waiting for them; 0 if unknown."""
+    """Return the bytes of a tensor, or of all tensors in a sequence, without waiting for their values; 0 if unknown."""
     kind = type(value)
     if issubclass(kind, list):
         return sum(map(size, list.__iter__(value)))
@@ -46,6 +44,6 @@ def name(parameter: Any) -> str | None:
 
 
 def _lowest(value: Any, name: str) -> Any:
-    """Return the property as the lowest base class that has it defines it."""
+    """Return the definition of a property in the last class of the method resolution order that has it, or None."""
     found = [trees.members(base)[name] for base in trees.mro(type(value)) if name in trees.members(base)]
     return found[-1] if found and hasattr(type(found[-1]), "__get__") else None

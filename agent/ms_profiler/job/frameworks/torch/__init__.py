@@ -1,1 +1,1 @@
-"""The hooks of PyTorch 2, one file per concern."""
+"""The hooks of PyTorch 2, one file for each concern."""

@@ -1,9 +1,8 @@
-"""Record the memory of tensors on a processor: the blocks that PyTorch's allocator takes from the C library and
-returns.
+"""Record the memory of tensors on the host: the blocks that PyTorch's allocator takes from the C library and returns.
 
-PyTorch's own memory events exist in Kineto's recordings only, and Kineto cannot run together with the stream of
-operators. So the extension replaces two imports of the library that contains the allocator (`native/blocks.c`). It
-counts all blocks, and records larger ones one by one. This module reads the counts between steps.
+PyTorch's own memory events exist only in Kineto's recordings, and Kineto cannot run together with the stream of
+operators. So the extension replaces two functions that the allocator's library imports (`native/blocks.c`). It counts
+all blocks, and records each larger block. This module reads the counts between steps.
 """
 
 import struct
@@ -20,25 +19,25 @@ if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
 OPTION: Final = "profile_memory"
-#: the data that a result without it lacks
+#: name of these data in notes about missing data
 WHAT: Final = "memory of tensors"
 #: library that contains `c10::alloc_cpu`
 LIBRARY: Final = "libc10.so"
-#: bytes from which on a block is recorded one by one: smaller ones are counted only
+#: smallest size of a block that gets its own record, in bytes; smaller blocks are only counted
 LEAST: Final = 1024
 #: smallest time between two readings of the counts, ns, and largest number of steps between them
 PAUSE: Final = 1_000_000
 MOST: Final = 1024
-#: number of the first step in which the lines are recorded that take blocks, and the factor to the next one
+#: number of the first step in which the source lines that take blocks are recorded; factor to the next such step
 FIRST, FACTOR = 2, 2
-#: copy of a member of an enumeration, whose look-up takes 2 us where caches are cold
+#: copy of a member of an enumeration: looking it up takes 2 us with cold caches
 COUNTER: Final = int(Kind.COUNTER)
 
 
 class Allocator:
     """Count the memory of tensors from the first recording that requests it to the end of the process.
 
-    The counting continues between recordings, so that a later one knows the blocks in use when it begins.
+    The counting continues between recordings, so that a later recording knows the blocks in use at its begin.
 
     Args:
         host: the session that records.
@@ -53,7 +52,7 @@ class Allocator:
         self._names = host.recorder.intern(TENSORS_PEAK), host.recorder.intern(TENSORS)
 
     def start(self) -> None:
-        """Begin to count."""
+        """Begin to count blocks if a recording requests it."""
         host = self._host
         if self._on or host.forked or not (host.asks(OPTION) and host.wants("CPU")):
             return
@@ -66,7 +65,7 @@ class Allocator:
         """Record the memory in use at the end of a recording."""
         if self._on and not self._host.forked:
             self._host.recorder.block_places(False)
-            self._tell(self._host.recorder.now())
+            self._record(self._host.recorder.now())
 
     def stepped(self, count: int) -> tuple[int, bool]:
         """Record the peak of the memory in use since the last call, and the memory in use now."""
@@ -74,7 +73,7 @@ class Allocator:
         if not self._on or not host.asks(OPTION):
             return NEVER, False
         if host.steps.recording:
-            self._tell(host.steps.ended_ns or host.recorder.now())
+            self._record(host.steps.ended_ns or host.recorder.now())
         if not self._on:
             return NEVER, False
         self._pace.looked(host.recorder.now())
@@ -83,8 +82,10 @@ class Allocator:
         return count + self._pace.steps, False
 
     def _place(self, count: int) -> bool:
-        """Record the lines that take blocks in the steps 2, 4, 8 and so on, or stop that; return whether they are
-        recorded in the next step.
+        """Record source lines that take blocks in the steps 2, 4, 8 and so on, and not in other steps.
+
+        Returns:
+            Whether the lines are recorded in the next step.
         """
         if self._placing:
             self._placing = False
@@ -94,7 +95,12 @@ class Allocator:
             self._placing = self._host.recorder.block_places(True)
         return self._placing
 
-    def _tell(self, at_ns: int) -> None:
+    def _record(self, at_ns: int) -> None:
+        """Record the counts; stop counting if they are wrong.
+
+        Args:
+            at_ns: end of the step, by the recorder's clock, ns.
+        """
         recorder = self._host.recorder
         found = recorder.blocks()
         if not found.intact or found.lost:
@@ -104,7 +110,7 @@ class Allocator:
             why = f"{found.lost} blocks could not be noted" if found.lost else "another tool has replaced its imports"
             self._host.not_collected(f"{WHAT} from step {self._host.steps.number} on", f"{LIBRARY}: {why}")
             return
-        # the times are the last ones of the step
+        # the two records get the last two nanoseconds of the step, so that they belong to it
         for before, (name, value) in zip((2, 1), zip(self._names, (found.peak, found.live), strict=True), strict=True):
             bits = struct.unpack("=Q", struct.pack("=d", value))[0]
             recorder.record(COUNTER, Category.OTHER, 0, name, at_ns - before, at_ns - before, bits)

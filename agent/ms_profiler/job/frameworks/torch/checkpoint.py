@@ -1,6 +1,7 @@
-"""Record saving and loading: files of `torch.save` and `torch.load`, and checkpoints of many ranks.
+"""Record how long files are saved and loaded: with `torch.save`, `torch.load`, or as checkpoints of many ranks.
 
-The functions that write and read the file are replaced, because the public functions warn in the name of their caller.
+The internal functions that write and read the file are replaced. The public functions issue warnings for the line of
+their caller, and a frame of ours would change that line.
 """
 
 from typing import TYPE_CHECKING
@@ -23,9 +24,11 @@ FILES = (
     (SERIALIZATION, "_load", "torch.load"),
     (SERIALIZATION, "_legacy_load", "torch.load"),
 )
-#: opening an existing file waits for its unwritten data; closing it writes the rest
+#: method that closes the file, which writes the rest of it. Opening an existing file waits for its unwritten data, so
+#: `FILES` has a span for it.
 CLOSING = "_open_zipfile_writer_file.__exit__"
-#: functions in modules that few jobs import: the work of each rank for `save`, `async_save` and `load`
+#: (module, function, name of the span): functions that do the work of one rank in `save`, `async_save` and `load`; few
+#: jobs import their modules
 SAVING = ((SAVER, "_save_state_dict", "distributed checkpoint: save"),)
 LOADING = ((LOADER, "_load_state_dict", "distributed checkpoint: load"),)
 
@@ -38,16 +41,16 @@ def _targets(host: "Host", functions: tuple[tuple[str, str, str], ...]) -> list[
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare the targets that write and read files."""
+    """Declare the functions to wrap that write and read files."""
     closing = base.recorded(host, "torch.save, closing", Category.CHECKPOINT)
     return [*_targets(host, FILES), Target(SERIALIZATION, CLOSING, closure=closing)]
 
 
 def saving(host: "Host") -> list[Target]:
-    """Declare the targets that save checkpoints of many ranks."""
+    """Declare the functions to wrap that save checkpoints of many ranks."""
     return _targets(host, SAVING)
 
 
 def loading(host: "Host") -> list[Target]:
-    """Declare the targets that load checkpoints of many ranks."""
+    """Declare the functions to wrap that load checkpoints of many ranks."""
     return _targets(host, LOADING)

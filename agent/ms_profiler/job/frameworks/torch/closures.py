@@ -1,27 +1,24 @@
-"""Hide our functions from Dynamo: replacements of PyTorch's functions vanish from its traces, and all others are
-skipped.
+"""Keep our functions out of Dynamo's traces.
 
-Dynamo traces an object of the extension as the function that it wraps. It skips the frame of a Python function of ours
-and traces the functions that it calls. Inside a compiled region `is_dynamo_compiling` is a constant, so code that
-depends on it disappears; outside it is a call that returns False (40 ns).
+If an object of the extension replaces a function of PyTorch, Dynamo traces the replaced function. If a Python function
+of ours replaces it, Dynamo skips our frame and traces the functions that our function calls. In a compiled region,
+`is_dynamo_compiling` is a constant, so code that depends on it disappears. Outside of compiled regions, it is a call
+that returns False (40 ns).
 """
 
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from types import CodeType, FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ms_profiler.job.frameworks.base import keep_signature
-
-if TYPE_CHECKING:
-    pass
 
 Closure = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 def traced() -> Callable[[], bool]:
-    """Return PyTorch's function that says whether Dynamo is tracing its caller."""
+    """Return PyTorch's function that returns whether Dynamo is tracing its caller."""
     compiler = sys.modules["torch.compiler"]
     # PyTorch 2.2 and older have only `is_compiling`
     found: Callable[[], bool] = getattr(compiler, "is_dynamo_compiling", None) or compiler.is_compiling
@@ -29,7 +26,7 @@ def traced() -> Callable[[], bool]:
 
 
 def unseen(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Exclude a function of ours from Dynamo's tracing, but not the functions that it calls."""
+    """Exclude a function of ours, but not the functions that it calls, from Dynamo's tracing; return the function."""
     _exclude(function.__code__, "DEFAULT")
     return function
 
@@ -43,12 +40,12 @@ def hide() -> None:
                     _exclude(code, "SKIP")
 
 
-#: code of ours that calls code of the job
+#: code of our functions that call code of the job
 _unseen: set[CodeType] = set()
 
 
 def _exclude(code: CodeType, called: str) -> None:
-    """Exclude code from Dynamo's tracing through its evaluation of frames, which works without importing Dynamo.
+    """Exclude code from Dynamo's tracing by a function of PyTorch's C++ code, for which Dynamo need not be imported.
 
     Args:
         code: the code to exclude.
@@ -83,5 +80,5 @@ def _nested(code: CodeType) -> Iterator[CodeType]:
 
 
 def replace(original: Callable[..., Any], replacement: Callable[..., Any]) -> Callable[..., Any]:
-    """Make `replacement` pass for `original`, and have Dynamo leave its frame alone."""
+    """Copy the metadata of `original` to `replacement`, and exclude `replacement` from Dynamo's tracing."""
     return keep_signature(original, unseen(replacement))

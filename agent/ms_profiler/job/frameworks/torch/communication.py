@@ -1,11 +1,14 @@
-"""Collectives and messages between ranks, with their group and bytes.
+"""Record collectives and messages between ranks, with their group and bytes.
 
-They are functions of `torch.distributed`, which many modules import by name; functions for objects call those for
-tensors. Dynamo has a table of replacements for them, in which our functions take the place of the originals. The bytes
-of the input follow from shape and type; no value is read. The times are those of the host, which for NCCL only queues
-the work. DTensor and compiled graphs call operators instead (`functional`). C++ code sends the gradients of
-DistributedDataParallel. gloo reports such exchanges among the operators, from its own threads (native/operators.h);
-CUPTI reports NCCL's kernels. Neither reports group or bytes; `replicas` finds those of DistributedDataParallel.
+The hooks wrap functions of `torch.distributed`, which many modules import by name. The functions that exchange objects
+call the functions that exchange tensors. Dynamo has a table of replacements for PyTorch's functions; our functions are
+added to it. The bytes of the input follow from its shape and type; no value is read. The times are those of the host,
+which for NCCL only queues the work.
+
+Some exchanges do not call these functions. DTensor and compiled graphs call operators instead, see `functional`. C++
+code sends the gradients of DistributedDataParallel. For such exchanges, gloo reports operators from its own threads
+(native/operators.h), and CUPTI reports NCCL's kernels. Neither reports group or bytes; `replicas` finds them for
+DistributedDataParallel.
 """
 
 import inspect
@@ -15,18 +18,19 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ms_profiler.job.frameworks import base
-from ms_profiler.job.frameworks.base import RAISED, Inside, Target
-from ms_profiler.job.frameworks.torch import functional, ranks, tensors
+from ms_profiler.job.frameworks.base import RAISED, Target
+from ms_profiler.job.frameworks.torch import ranks, tensors
+from ms_profiler.job.frameworks.torch.functional import exchanging
 from ms_profiler.job.frameworks.torch.ranks import DISTRIBUTED
 from ms_profiler.store.format import Category
-from ms_profiler.store.names import COMMUNICATION_WAIT, MESSAGE_WAIT
+from ms_profiler.store.names import COMMUNICATION_WAIT, MESSAGE_WAIT, PEER, PEER_IN_GROUP
 
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
 COMMUNICATION = "torch.distributed"
 FUNCTIONAL = "torch.distributed._functional_collectives"
-#: function -> kind of exchange, parameter that is the input
+#: function -> (kind of exchange, name of the parameter with the input)
 KINDS = {
     "all_reduce": ("AllReduce", "tensor"),
     "all_reduce_coalesced": ("AllReduce", "tensors"),
@@ -50,72 +54,119 @@ KINDS = {
     "barrier": ("Barrier", ""),
     "monitored_barrier": ("Barrier", ""),
 }
-#: functions that queue a message; the returned object waits for it
+#: functions that queue a message and return an object, with which the script waits for the message
 QUEUED = ("isend", "irecv")
-#: functions that only call another exchange, in the versions that have the latter
+#: function -> names of the parameters with the other rank of a message: by its number in the job, and in the group
+PEERS = {
+    "send": ("dst", "group_dst"),
+    "isend": ("dst", "group_dst"),
+    "recv": ("src", "group_src"),
+    "irecv": ("src", "group_src"),
+}
+_WORD = 2**32
+#: function -> the function that it calls to exchange, in the versions that have the second function
 CALLERS = {"all_gather_into_tensor": "all_gather_single", "reduce_scatter_tensor": "reduce_scatter_single"}
 
 
+class OfClass:
+    """Replace a method of a C++ class for objects of C++ classes, but not for objects of Python's subclasses.
+
+    For an object of a Python subclass, pybind11 would take our replacement for an override. Its C++ code would call the
+    replacement, which calls the C++ code, without end.
+
+    Args:
+        kind: the class.
+        original: the method.
+        replacement: the replacement of the method.
+    """
+
+    def __init__(self, kind: type, original: Any, replacement: Any) -> None:
+        self._kind, self._original, self._replacement = kind, original, replacement
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        if instance is None:
+            return self._replacement
+        of_c = type(instance) is self._kind or type(instance).__module__ == self._kind.__module__
+        return (self._replacement if of_c else self._original).__get__(instance, owner)
+
+
 class Collectives:
-    """Record collectives (only the outermost where one calls another), and the members of each group once."""
+    """Record collectives, of nested ones only the outermost, and note the members of each group once."""
 
     def __init__(self, host: "Host") -> None:
         self.host = host
         self._groups = ranks.groups(host)
-        #: whether the thread is in an exchange that is recorded already
-        self.inside = Inside()
-        #: queued messages -> id of the name of a wait for it
+        #: queued message -> id of the name of the wait for it
         self._waits: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 
-    def function(self, kind: str, given: str, queued: bool) -> base.Closure:
-        """Return a function that replaces an exchange.
+    def function(self, kind: str, given: str, name: str) -> base.Closure:
+        """Return a decorator for a function that exchanges data.
 
         Args:
-            kind: its kind.
-            given: the name of the parameter that is its input.
-            queued: whether it returns a queued message.
+            kind: the kind of exchange.
+            given: the name of the parameter with the input.
+            name: the name of the function.
         """
-        host, named, inside, waits = self.host, self._groups.name, self.inside, self._waits
+        queued, others = name in QUEUED, PEERS.get(name, ())
+        host, named, inside, waits = self.host, self._groups.name, exchanging, self._waits
         recorder, category = host.recorder, int(Category.COMMUNICATION)
 
         def make(original: Callable[..., Any]) -> Callable[..., Any]:
+            labels = [recorder.intern(label) for label in (PEER, PEER_IN_GROUP)] if others else []
             places = {name: index for index, name in enumerate(inspect.signature(original).parameters)}
 
             def argument(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
                 place = places.get(name, -1)
                 return args[place] if 0 <= place < len(args) else kwargs.get(name)
 
+            def note(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
+                """Record the other rank of a message and the tag; return the tag if the call names no rank, else -1."""
+                tag = argument("tag", args, kwargs) or 0
+                if type(tag) is not int or not 0 <= tag < _WORD:
+                    return -1
+                for label, other in zip(labels, others, strict=True):
+                    peer = argument(other, args, kwargs)
+                    if type(peer) is int and 0 <= peer < _WORD:
+                        recorder.instant(label, category, peer * _WORD + tag)
+                        return -1
+                return tag
+
             def before(*args: Any, **kwargs: Any) -> list[int] | None:
                 if inside.value:
                     return None
-                token = wait = 0
+                token, wait, tag = 0, 0, -1
                 with host.guard("naming a collective"):
                     group = named(argument("group", args, kwargs))
                     if group:
                         label = recorder.intern(f"{kind}@{group}")
                         token = recorder.begin(label, category, tensors.size(argument(given, args, kwargs)))
                         wait = recorder.intern(f"{MESSAGE_WAIT}{kind}@{group}") if queued else 0
+                        tag = note(args, kwargs) if others else -1
                 inside.value = True
-                return [token, wait]
+                return [token, wait, tag]
 
             def after(tokens: list[int], result: Any, reason: BaseException | None) -> None:
                 inside.value = False
+                if tokens[2] >= 0 and type(result) is int and result >= 0:  # `recv` returns the rank of the sender
+                    recorder.instant(labels[0], category, result * _WORD + tokens[2])
                 recorder.end(tokens[0], 0 if reason is None else RAISED)
                 if tokens[1] and result is not None:
                     waits[result] = tokens[1]
 
             replacement = base.around(host, "recording a collective", before, after)(original)
             with host.guard("telling Dynamo about a collective"):
-                _pass_for(original, replacement)
+                _register_with_dynamo(original, replacement)
             return replacement
 
         return make
 
     def coalesced(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the replacement of the broadcast of parameters or buffers, which sends them joined in one tensor a
-        type; a function in C++: `(group, tensors, bytes of a tensor, source)`."""
+        """Return the replacement of `_broadcast_coalesced`, which broadcasts parameters or buffers together.
+
+        The original is a C++ function with the arguments `(group, tensors, largest bytes of a joined tensor, source)`.
+        """
         named, recorder, category = self._groups.name, self.host.recorder, int(Category.COMMUNICATION)
-        inside = self.inside
+        inside = exchanging
 
         def before(group: Any = None, values: Any = (), *_: Any, **kwargs: Any) -> list[int] | None:
             if inside.value:
@@ -136,8 +187,7 @@ class Collectives:
         return base.around(self.host, "recording a broadcast", before, after)(original)
 
     def begun(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the replacement of the function that makes the group of all ranks: after it this process has a
-        rank."""
+        """Return the replacement of the function that makes the group of all ranks and so gives this process a rank."""
 
         def before(*_: Any, **__: Any) -> bool:
             return True
@@ -147,12 +197,14 @@ class Collectives:
                 module = sys.modules[DISTRIBUTED]
                 self.host.become(module.get_rank(), module.get_world_size())
                 self._groups.name(None)
+                for call in list(ranks.when_joined):
+                    call()
 
         return base.around(self.host, "learning the rank", before, after)(original)
 
-    def wait(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the replacement of the wait for a collective that was queued, a method of a class in C++."""
-        inside, recorder, waits = self.inside, self.host.recorder, self._waits
+    def wait(self, original: Callable[..., Any]) -> Any:
+        """Return the replacement of `Work.wait`, a method of a C++ class, which waits for a queued collective."""
+        inside, recorder, waits = exchanging, self.host.recorder, self._waits
         usual = recorder.intern(COMMUNICATION_WAIT)
 
         def before(work: Any, *_: Any, **__: Any) -> list[int] | None:
@@ -163,10 +215,17 @@ class Collectives:
         def after(tokens: list[int], result: Any, reason: BaseException | None) -> None:
             recorder.end(tokens[0], 0 if reason is None else RAISED)
 
-        return base.around(self.host, "recording a wait for a collective", before, after)(original)
+        replacement = base.around(self.host, "recording a wait for a collective", before, after)(original)
+        return OfClass(sys.modules[DISTRIBUTED].Work, original, replacement)
 
 
-def _pass_for(original: Any, replacement: Any) -> None:
+def _is_new() -> bool:
+    """Return whether PyTorch's modules are just being imported, so that the script has none of their functions yet."""
+    specs = (getattr(sys.modules.get(name), "__spec__", None) for name in ("torch", DISTRIBUTED))
+    return any(getattr(spec, "_initializing", False) for spec in specs)
+
+
+def _register_with_dynamo(original: Any, replacement: Any) -> None:
     """Make Dynamo treat our replacement as the original, if Dynamo made its table before the hooks were applied."""
     table = getattr(sys.modules.get(FUNCTIONAL), "traceable_collective_remaps", {})
     if original in table:
@@ -174,20 +233,19 @@ def _pass_for(original: Any, replacement: Any) -> None:
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare the targets of communication."""
+    """Declare the functions to wrap that exchange data, wait for exchanges, or make the group of all ranks."""
     there = vars(sys.modules[DISTRIBUTED])
     collectives = Collectives(host)
-    operators: list[Target] = []
-    with host.guard("hooks of operators that exchange data"):
-        operators = functional.targets(host, collectives.inside)
+    # PyTorch compares the functions `QUEUED` by identity with a function that the script gives it. After PyTorch's
+    # import, the script may have the original functions.
+    left_out = () if _is_new() else QUEUED
     return [
         *(
-            Target(DISTRIBUTED, name, closure=collectives.function(kind, given, name in QUEUED), copies=True)
+            Target(DISTRIBUTED, name, closure=collectives.function(kind, given, name), copies=True)
             for name, (kind, given) in KINDS.items()
-            if name in there and CALLERS.get(name) not in there
+            if name in there and CALLERS.get(name) not in there and name not in left_out
         ),
         Target(COMMUNICATION, "_broadcast_coalesced", closure=collectives.coalesced),
         Target(DISTRIBUTED, "init_process_group", closure=collectives.begun, copies=True),
         Target(DISTRIBUTED, "Work.wait", closure=collectives.wait),
-        *operators,
     ]

@@ -1,7 +1,7 @@
-"""torch.compile: compilations, the reasons of recompilations, and runs of compiled graphs.
+"""Record the compilations of `torch.compile`, the reasons of recompilations, and runs of compiled graphs.
 
-Dynamo compiles a function of the script in `_compile`, or parts of it where it breaks the graph; the backward pass of
-a graph is compiled when it first runs. These modules are imported with the first use of `torch.compile`.
+Dynamo compiles a function of the script in `_compile`, or only parts of the function if it breaks the graph. The
+backward pass of a graph is compiled when it first runs. The first use of `torch.compile` imports these modules.
 """
 
 import re
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
 FRAMES = "torch._dynamo.convert_frame"
-#: functions that return why no earlier compilation fits; the second is the name up to PyTorch 2.5
+#: names of the function that returns why no earlier compilation fits; up to PyTorch 2.5 it has the second name
 CAUSES = ("get_and_maybe_log_recompilation_reasons", "get_and_maybe_log_recompilation_reason")
 GRAPHS = "torch._dynamo.output_graph"
 CALLBACKS = "torch._dynamo.callback"
-#: pattern of Dynamo's name for the global through which the script's function calls a graph
+#: first part of the name of the global variable through which the script's function calls a graph
 GRAPH = "__compiled_fn"
 #: Longest text of a cause, in characters.
 CAUSE_MOST = 200
@@ -38,9 +38,9 @@ _CHECKED = re.compile(r"___(?P<check>\w+)\((?P<what>[^,()]*).*")
 
 class _Compiling(threading.local):
     def __init__(self) -> None:
-        #: names of the functions that are being compiled, with the reasons of recompilations, innermost last
+        #: [name, reason of the recompilation] of each function that is being compiled, innermost last
         self.running: list[list[str]] = []
-        #: span of a compilation outside of Dynamo
+        #: token of the span of a compilation that is not Dynamo's
         self.token = 0
 
 
@@ -52,7 +52,7 @@ class Compilation:
 
     def __init__(self, host: "Host") -> None:
         self.host = host
-        #: name of a function, its code -> how often it was compiled
+        #: (name of a function, its code) -> number of compilations
         self._counts: dict[tuple[str, CodeType], int] = {}
 
     def function(self, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -88,7 +88,10 @@ class Compilation:
             recorder.instant(recorder.intern(f"recompile {name}: {why}"), Category.COMPILE, count)
 
     def causes(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the replacement of the function that returns why no earlier compilation fits, the latest first."""
+        """Return the replacement of the function that returns why no earlier compilation fits.
+
+        That function returns one reason for each earlier compilation; the first reason is noted.
+        """
         compiling, guard = _compiling, self.host.guard
 
         def reasons(*args: Any, **kwargs: Any) -> Any:
@@ -101,9 +104,10 @@ class Compilation:
         return closures.replace(original, reasons)
 
     def starts(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the replacement of the callback at the begin of a compilation; Dynamo's own is in `_compile`.
+        """Return the replacement of the callback at the begin of a compilation; it records all but Dynamo's.
 
-        Up to PyTorch 2.7 the callback gets no name: then the compilation is called a graph.
+        Up to PyTorch 2.7, the callback does not get the name of the compilation. The name of the span is then
+        "compile graph".
         """
         recorder, guard, compiling = self.host.recorder, self.host.guard, _compiling
 
@@ -117,7 +121,7 @@ class Compilation:
         return closures.replace(original, run_start_callbacks)
 
     def ends(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the replacement of the callback at the end of all compilations."""
+        """Return the replacement of the callback at the end of a compilation."""
         recorder, compiling = self.host.recorder, _compiling
 
         def run_end_callbacks(handler: Any, *args: Any) -> Any:
@@ -128,7 +132,7 @@ class Compilation:
         return closures.replace(original, run_end_callbacks)
 
     def graphs(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the replacement of the function that names a compiled graph among the script's globals."""
+        """Return the replacement of the function that stores a compiled graph in the script's global variables."""
         guard, compiling = self.host.guard, _compiling
 
         def install_global_unsafe(output: Any, name: str, value: Any) -> Any:
@@ -144,11 +148,12 @@ class Compilation:
 
 
 def title(code: CodeType, variables: dict[str, Any]) -> str:
-    """Name code of the script.
+    """Return the name of a function or module that Dynamo compiles.
 
     Args:
-        code: the code of a function; a module of PyTorch's own is called by a function that Dynamo makes for it.
-        variables: the variables of the call that is being compiled.
+        code: the code of the function. For a module of PyTorch itself, it is the code of a function `inner`, which
+            Dynamo makes and which calls the module.
+        variables: the local variables of the call that is being compiled.
     """
     name: str = getattr(code, "co_qualname", code.co_name)  # `co_qualname` exists from Python 3.11 on
     if code.co_name == "inner" and code.co_filename.endswith("external_utils.py"):
@@ -160,10 +165,11 @@ def title(code: CodeType, variables: dict[str, Any]) -> str:
 def cause(text: str) -> str:
     """Return Dynamo's text about a failed guard, without values and lines of the script.
 
-    Sizes and types of tensors stay; for anything else the text says only that the value changed.
+    Sizes and types of tensors remain in the text. For any other object, the text says only that the value changed.
 
     Args:
-        text: "0/0: tensor 'x' size mismatch at index 0. expected 2, actual 3", "0/1: flag == True  # source".
+        text: Dynamo's text, for example "0/0: tensor 'x' size mismatch at index 0. expected 2, actual 3" or
+            "0/1: flag == True  # source".
     """
     line = text.partition("\n")[0].partition("  #")[0]
     line = re.sub(r"^\d+/\d+(_\d+)?: ", "", line).partition(". Guard failed")[0].strip()
@@ -176,7 +182,7 @@ def cause(text: str) -> str:
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare the targets of compilations; Dynamo is imported by now, so hide our functions from it."""
+    """Declare the functions of Dynamo to wrap, and hide our functions from Dynamo, which is imported by now."""
     closures.hide()
     compilation = Compilation(host)
     causes = next((name for name in CAUSES if name in vars(sys.modules[FRAMES])), CAUSES[0])
@@ -188,7 +194,7 @@ def targets(host: "Host") -> list[Target]:
 
 
 def callbacks(host: "Host") -> list[Target]:
-    """Declare the targets of compilations other than Dynamo's, in a module that may be imported later."""
+    """Declare the callbacks to wrap that report compilations, in a module that may be imported later than Dynamo."""
     compilation = Compilation(host)
     return [
         Target(CALLBACKS, "CompilationCallbackHandler.run_start_callbacks", closure=compilation.starts),

@@ -1,6 +1,4 @@
-"""Detect that PyTorch begins to use CUDA in this process, from when on kernels can be recorded, and read its
-allocator's memory.
-"""
+"""Attach the tracing of GPUs at PyTorch's first use of CUDA in this process; read the memory of PyTorch's allocator."""
 
 import sys
 from typing import TYPE_CHECKING
@@ -19,10 +17,9 @@ ACTIVITY = "GPU"
 
 
 class Uses:
-    """Try to attach the device where the job begins to use it, until that succeeds or cannot succeed.
+    """Try to attach the tracing interface when the job begins to use the GPU, until that succeeds or cannot succeed.
 
-    PyTorch calls the wrapped function at every call of `torch.cuda`: while the device is not attached, calls 1, 2, 4, 8
-    and so on try.
+    PyTorch calls the wrapped function at every use of `torch.cuda`. An attempt is made after calls 1, 2, 4 and so on.
     """
 
     def __init__(self, host: "Host") -> None:
@@ -30,12 +27,12 @@ class Uses:
         self._calls, self._due = 0, 1
 
     def began(self) -> bool | None:
-        """Return whether to try to attach the device after this call."""
+        """Return True to try to attach the interface after this call, None otherwise."""
         self._calls += 1
         return True if self._calls >= self._due and self._devices.waits(ACTIVITY) else None
 
     def ended(self, state: bool, result: None, reason: BaseException | None) -> None:
-        """Try to attach the device."""
+        """Try to attach the interface."""
         if reason is None:
             self._due = 2 * self._calls
             self._devices.look(ACTIVITY)
@@ -48,8 +45,8 @@ def held() -> list[Held]:
         return []
     found = []
     for number in range(cuda.device_count()):
-        told = cuda.memory_stats_as_nested_dict(number)
-        allocated, reserved = (told.get(f"{what}_bytes", {}).get("all", {}) for what in ("allocated", "reserved"))
+        stats = cuda.memory_stats_as_nested_dict(number)
+        allocated, reserved = (stats.get(f"{what}_bytes", {}).get("all", {}) for what in ("allocated", "reserved"))
         if reserved.get("peak"):
             sizes = allocated.get("current", 0), allocated.get("peak", 0), reserved.get("current", 0)
             found.append(Held(f"{ACTIVITY} {number}", *map(int, sizes)))
@@ -57,7 +54,7 @@ def held() -> list[Held]:
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare the function that every use of CUDA calls first, before the first kernel and before any context."""
+    """Declare the function that PyTorch calls at every use of CUDA, first before any CUDA context or kernel exists."""
     uses = Uses(host)
     device_tensors.watch(host, held)
     initialised = base.around(host, "tracing a device", uses.began, uses.ended)

@@ -1,4 +1,4 @@
-"""CUDA graphs: their capture, which is a compilation, and their replays."""
+"""Record the capture of CUDA graphs, which counts as a compilation, and their replays."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ class Captures:
     def __init__(self, host: "Host") -> None:
         self._recorder = host.recorder
         self._label = host.recorder.intern("capture CUDA graph")
-        #: id of the graph -> its span; a capture begins and ends on one thread
+        #: id of the graph -> token of its span; a capture begins and ends on one thread
         self._tokens: dict[int, int] = {}
         self.begins = base.around(host, "recording a capture", self._begin, self._begun)
         self.ends = base.around(host, "recording a capture", self._same, self._end)
@@ -38,7 +38,7 @@ class Captures:
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare the targets of CUDA graphs."""
+    """Declare the methods of `CUDAGraph` to wrap."""
     captures = Captures(host)
     return [
         Target(MODULE, "CUDAGraph.capture_begin", closure=captures.begins),

@@ -1,7 +1,8 @@
-"""Waits for a batch, and the work of the loader's workers.
+"""Record the waits for a batch, and the work of the loader's workers.
 
-The iterators' `_next_data` waits; its caller `__next__` warns in the name of its own caller, so it is not wrapped.
-Workers are separate processes and record their fetches; the collation within a fetch is a separate span.
+An iterator of a loader waits in its method `_next_data`, which is wrapped. Its method `__next__`, which calls
+`_next_data`, is not wrapped, because it issues warnings for the line of its caller. Workers are separate processes,
+which record how they fetch batches. The collation of a batch is a separate span inside the fetch.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ FETCH = "torch.utils.data._utils.fetch"
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare the targets of data loaders."""
+    """Declare the functions of data loaders and their workers to wrap."""
     recorder, steps, category = host.recorder, host.steps, int(Category.DATA)
     begin, end, now = recorder.begin, recorder.end, recorder.now
 

@@ -1,9 +1,14 @@
-"""Exchanges through operators: those of DTensor, of functional collectives and of compiled graphs.
+"""Record exchanges that operators make: in DTensor, in functional collectives and in compiled graphs.
 
-They call `torch.ops._c10d_functional`, whose C++ code queues the exchange and does not call `torch.distributed`. An
-operator is an object that Dynamo, FX and the dispatcher compare, so it stays. It keeps the function that enters C++ in
-`_op`, and we replace that one. A tracer calls it too, with tensors without data or below a dispatch mode: such a call
-exchanges nothing. A mode of the script, such as a counter of exchanges, calls the operator again without the mode.
+These call operators of `torch.ops._c10d_functional`, whose C++ code queues the exchange and does not call
+`torch.distributed`. Dynamo, FX and the dispatcher compare operators by identity, so an operator itself is not replaced.
+Only the function in its attribute `_op`, which enters C++, is replaced. A tracer calls this function, too, with tensors
+that have no data, or inside a dispatch mode. Such a call exchanges nothing and is not recorded. A dispatch mode of the
+script, for example a counter of exchanges, calls the operator again outside of the mode; this call is recorded.
+
+Looking the operators up takes 2 ms. So the hooks are applied when this process has joined a process group, because no
+operator exchanges anything before that. They are applied again after the import of a module that may register more
+operators.
 """
 
 import sys
@@ -19,7 +24,7 @@ from ms_profiler.store.names import COMMUNICATION_WAIT
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
-#: operator -> kind of exchange; the first argument is the input, the last positional one the group
+#: operator -> kind of exchange; the operator's first argument is the input, the last positional argument is the group
 KINDS = {
     "all_reduce": "AllReduce",
     "all_reduce_": "AllReduce",
@@ -37,9 +42,17 @@ KINDS = {
     "broadcast_": "Broadcast",
 }
 WAIT = "wait_tensor"
-#: the second is that of versions whose gradients of these operators are in C++
+#: namespaces of the operators; the second exists in versions that have the gradients of these operators in C++
 NAMESPACES = ("_c10d_functional", "_c10d_functional_autograd", "_dtensor")
-#: replacements that TorchScript knows by their address, which no other object may have later
+#: modules that register operators; the last one exists until PyTorch 2.4
+REGISTERING = (
+    "torch.distributed._functional_collectives",
+    "torch.distributed.tensor._collective_utils",
+    "torch.distributed._tensor._collective_utils",
+)
+#: whether this thread is in an exchange that is recorded already
+exchanging = Inside()
+#: our replacements, which must stay alive, because TorchScript identifies them by their address
 _known: list[Any] = []
 
 
@@ -48,26 +61,24 @@ class Operators:
 
     Args:
         host: the session.
-        inside: whether the thread is in an exchange that is recorded already.
         modes: returns the number of dispatch modes of the thread.
-        level: returns the level of the transform that the thread is in, None in none.
+        level: returns the level of the thread's functorch transform; None outside of transforms.
     """
 
-    def __init__(self, host: "Host", inside: Inside, modes: Callable[[], int], level: Callable[[], int | None]) -> None:
+    def __init__(self, host: "Host", modes: Callable[[], int], level: Callable[[], int | None]) -> None:
         self.host = host
-        self._inside = inside
         self._modes = modes
         self._level = level
         self._groups = ranks.groups(host)
 
     def exchange(self, kind: str, name: str) -> base.Closure:
-        """Return a function that replaces the entry of an operator that exchanges data.
+        """Return a decorator for the function of an operator that exchanges data.
 
         Args:
             kind: the kind of exchange.
             name: the name of the operator for TorchScript.
         """
-        recorder, category, inside = self.host.recorder, int(Category.COMMUNICATION), self._inside
+        recorder, category, inside = self.host.recorder, int(Category.COMMUNICATION), exchanging
 
         def before(*args: Any, **kwargs: Any) -> int | None:
             if inside.value or not args or not self._real(args[0]):
@@ -87,7 +98,11 @@ class Operators:
         return self._entry(base.around(self.host, "recording an exchange of an operator", before, after), name)
 
     def wait(self, name: str) -> base.Closure:
-        """Return a function that replaces the entry of the operator that waits for an exchange."""
+        """Return a decorator for the function of the operator that waits for an exchange.
+
+        Args:
+            name: the name of the operator for TorchScript.
+        """
         recorder = self.host.recorder
         usual = recorder.intern(COMMUNICATION_WAIT)
 
@@ -102,7 +117,7 @@ class Operators:
         return self._entry(base.around(self.host, "recording a wait of an operator", before, after), name)
 
     def _real(self, value: Any) -> bool:
-        """Return whether a call with this input reaches the ranks: its tensors have data, and nothing intercepts it."""
+        """Return whether a call with this input exchanges data: its tensors have data, and no mode intercepts it."""
         if self._modes() or self._level() is not None:
             return False
         values = value if isinstance(value, (list, tuple)) else (value,)
@@ -110,9 +125,11 @@ class Operators:
 
     def _entry(self, replace: base.Closure, name: str) -> base.Closure:
         def make(original: Callable[..., Any]) -> Callable[..., Any]:
+            if any(original is known for known in _known):
+                return original  # the hooks are applied again, and this operator has our replacement already
             replacement = replace(original)
             if hash(replacement) != hash(original):
-                return original  # without the extension: it would change the hash of the operator
+                return original  # the Python recorder's replacement would change the hash of the operator
             with self.host.guard("telling TorchScript about an operator"):
                 sys.modules["torch.jit._builtins"]._register_builtin(replacement, name)
                 _known.append(replacement)
@@ -121,19 +138,21 @@ class Operators:
         return make
 
 
-def targets(host: "Host", inside: Inside) -> list[Target]:
-    """Declare the operators that exchange data, in the versions that have them and that tell of modes and transforms.
+def targets(host: "Host") -> list[Target]:
+    """Declare the functions of the operators that exchange data.
+
+    There are no targets before this process has joined a process group, and none if this version of PyTorch does not
+    report dispatch modes and transforms.
 
     Args:
         host: the session.
-        inside: whether the thread is in an exchange that is recorded already.
     """
     core = sys.modules["torch"]._C
     modes = getattr(core, "_len_torch_dispatch_stack", None)
     level = getattr(core._functorch, "maybe_current_level", None)
-    if modes is None or level is None:
+    if modes is None or level is None or not ranks.joined():
         return []
-    operators = Operators(host, inside, modes, level)
+    operators = Operators(host, modes, level)
     found = []
     for space in NAMESPACES:
         there = getattr(sys.modules["torch"].ops, space)

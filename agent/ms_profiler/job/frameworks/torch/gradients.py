@@ -1,10 +1,12 @@
-"""Backward passes: `Tensor.backward`, `autograd.backward` and `autograd.grad` all end in one function.
+"""Record backward passes: `Tensor.backward`, `autograd.backward` and `autograd.grad` all call one function.
 
-That function is replaced: Dynamo recognises the others by identity, and they warn in the name of their caller.
-A compilation traces a backward pass with it; that time belongs to the compilation.
+Only that function is replaced. The other three are not, because Dynamo recognises them by identity, and they issue
+warnings for the line of their caller. A compilation calls the function to trace a backward pass; this call has no span,
+because its time belongs to the compilation.
 """
 
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ms_profiler.job.frameworks import base
@@ -18,9 +20,12 @@ if TYPE_CHECKING:
 GRAPH = "torch.autograd.graph"
 BACKWARD = int(Category.BACKWARD)
 
+#: functions to call on the thread of a backward pass at its end
+listeners: list[Callable[[], None]] = []
+
 
 def targets(host: "Host") -> list[Target]:
-    """Declare the target of backward passes."""
+    """Declare the function to wrap that runs every backward pass."""
     compiling = sys.modules["torch.compiler"].is_compiling
     steps, recorder = host.steps, host.recorder
     backward, gradient = recorder.intern("backward"), recorder.intern("autograd.grad")
@@ -36,6 +41,8 @@ def targets(host: "Host") -> list[Target]:
 
     def after(tokens: list[int], result: Any, reason: BaseException | None) -> None:
         recorder.end(tokens[0], 0 if reason is None else base.flags_of(reason))
+        for listener in listeners:
+            listener()
 
     runs = base.around(host, "recording a backward pass", before, after)
     return [Target(GRAPH, "_engine_run_backward", closure=runs, copies=True)]

@@ -1,9 +1,9 @@
 """Connect PyTorch to our collector of the ITT interface, while PyTorch is imported.
 
-On x86 PyTorch holds a copy of Intel's ITT library. It looks for a collector once: the static constructors of
-libtorch_cpu check whether INTEL_LIBITTNOTIFY64 names one, and the first call of ITT loads it. So the variable names our
-extension while `import torch` executes, and is removed before any line of the script runs. If another tool, for example
-VTune, has set it, it stays unchanged.
+On x86, PyTorch contains a copy of Intel's ITT library, which looks for a collector once. The static constructors of
+libtorch_cpu check whether the environment variable INTEL_LIBITTNOTIFY64 names a collector. The first call of ITT loads
+it. So the variable names our extension while `import torch` executes, and is removed before any line of the script
+runs. If another tool, for example VTune, has set the variable, it stays unchanged.
 """
 
 import os
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 
 VARIABLE = "INTEL_LIBITTNOTIFY64"
 
-_path = ""  # value that we give the variable
+_path = ""  # value to which `install` sets the variable
 _reason = ""  # why the variable was not set
 
 
-def install(counts: bool) -> None:
+def install(profiled: bool) -> None:
     """Name our extension as the collector while PyTorch is imported; called when that import begins.
 
     Args:
-        counts: whether this process is to be profiled, and not a helper of a job that is.
+        profiled: whether this process may be profiled; helper processes of a job may not.
     """
     global _path, _reason
-    _path = recorder.collector() if counts else ""
+    _path = recorder.collector() if profiled else ""
     _reason = ""
     if VARIABLE in os.environ:
         _reason = f"{VARIABLE} names another collector"
@@ -41,7 +41,7 @@ def install(counts: bool) -> None:
 
 
 def restore() -> None:
-    """Leave the variable as it was; called when that import has ended, well or not."""
+    """Remove the variable if `install` has set it; called when the import has ended, with or without an error."""
     global _path
     if _path and os.environ.get(VARIABLE) == _path:
         del os.environ[VARIABLE]
@@ -49,10 +49,10 @@ def restore() -> None:
 
 
 def connect(to: "Recorder") -> str:
-    """Have PyTorch load the collector; return why it does not, empty when it did.
+    """Make PyTorch load our collector; return the reason if it does not, empty on success.
 
     Args:
-        to: the recorder that collects.
+        to: the recorder that receives the operators.
     """
     if to.take_ops():
         return ""

@@ -1,4 +1,4 @@
-"""Start and stop Kineto as a profiler for all threads, which any thread may stop, without its output."""
+"""Start and stop Kineto as a profiler of all threads, without its console output; any thread may stop it."""
 
 import sys
 from typing import Any
@@ -8,7 +8,7 @@ from ms_profiler.job.frameworks.torch.silence import silently
 
 
 class Kineto:
-    """A handle that starts and stops Kineto.
+    """Start and stop Kineto.
 
     Raises:
         TypeError: the Kineto of this PyTorch records one thread only.
@@ -20,7 +20,7 @@ class Kineto:
         self._disable, self._enabled = core._disable_profiler, core._profiler_enabled
         self._activities = {profiler.ProfilerActivity.CPU}
         everywhere = profiler._ExperimentalConfig(profile_all_threads=True)
-        flags = (False, False, False, False)  # memory, stacks, flops, modules
+        flags = (False, False, False, False)  # whether to record memory, stacks, flops, modules
         self._configs = {
             shapes: profiler.ProfilerConfig(profiler.ProfilerState.KINETO, shapes, *flags, everywhere)
             for shapes in (False, True)
@@ -32,10 +32,10 @@ class Kineto:
         return bool(self._enabled())
 
     def prepare(self, shapes: bool) -> None:
-        """Prepare Kineto, which takes a while.
+        """Prepare Kineto; this takes much longer than the start itself.
 
         Args:
-            shapes: record the shapes of operators' inputs.
+            shapes: whether to record the shapes of operators' inputs.
         """
         silently(lambda: self._prepare(self._configs[shapes], self._activities))
 
@@ -43,7 +43,7 @@ class Kineto:
         """Start Kineto, which has been prepared.
 
         Args:
-            shapes: record the shapes of operators' inputs, as in `prepare`.
+            shapes: the same value as for `prepare`.
         """
         silently(lambda: self._enable(self._configs[shapes], self._activities))
 

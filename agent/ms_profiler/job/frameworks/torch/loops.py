@@ -1,6 +1,6 @@
-"""The loops of Lightning, transformers and stable-baselines3: ends of steps, evaluations and rollouts.
+"""Record the loops of Lightning, transformers and stable-baselines3: ends of steps, evaluations and rollouts.
 
-A script's own loop with Accelerate needs no hook here: its optimizers call those of PyTorch.
+A script's own loop with Accelerate needs no hook here, because Accelerate's optimizers call PyTorch's optimizers.
 """
 
 from collections.abc import Callable
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 
 TRAINER = "transformers.trainer"
 CALLBACKS = "transformers.trainer_callback"
-#: copy of a member of an enumeration, whose look-up takes 2 us where caches are cold
+#: copy of a member of an enumeration: looking it up takes 2 us with cold caches
 FRAMEWORK_LOOP = StepSource.FRAMEWORK_LOOP
 
 
 class Loops:
-    """Follow which loop runs, and report its steps; an evaluation inside training is no step of the training."""
+    """Follow which loop runs, and report its steps; the batches of an evaluation inside training are no steps."""
 
     def __init__(self, host: "Host") -> None:
         self.host = host
         self.running = 0
 
     def trains(self, name: str) -> base.Closure:
-        """Return a function that replaces a whole training loop."""
+        """Return a decorator for a whole training loop."""
         steps = self.host.steps
 
         def began() -> None:
@@ -42,18 +42,19 @@ class Loops:
         return self._around(name, Category.RUN, lambda: True, began, ended)
 
     def evaluates(self, name: str) -> base.Closure:
-        """Return a function that replaces an evaluation, inside training or separate.
+        """Return a decorator for an evaluation, inside training or separate.
 
-        In a job that only evaluates, its batches or calls are steps.
+        In a job that only evaluates, the batches or the calls of the network are the steps.
         """
         steps = self.host.steps
         applies = lambda: bool(self.running or steps.trains)  # noqa: E731
         return self._around(name, Category.EVALUATION, applies, steps.suspend, steps.resume)
 
     def collects(self, name: str) -> base.Closure:
-        """Return a function that replaces a rollout, which plays in an environment to collect training data.
+        """Return a decorator for a rollout, which plays in an environment to collect training data.
 
-        Training follows, though it may begin with a call of a target network, without gradients.
+        The next step begins at the end of the rollout, because training may begin with a call of a target network,
+        which by itself begins no step.
         """
         steps, now = self.host.steps, self.host.recorder.now
 
@@ -71,24 +72,24 @@ class Loops:
         began: Callable[[], None],
         ended: Callable[[], None],
     ) -> base.Closure:
-        """Return a function that replaces a loop.
+        """Return a decorator for a loop.
 
         Args:
-            name: the name of its span.
-            category: the category of its span.
-            applies: whether `Steps` is to be notified of a call that begins now.
-            began: the function called at the begin of such a call.
-            ended: the function called at the end of such a call, also after an exception.
+            name: the name of the span of a call.
+            category: the category of the span.
+            applies: called at the begin of a call; returns whether to call the next two functions.
+            began: called at the begin of the call, to notify `Steps`.
+            ended: called at the end of the call, also after an exception, to notify `Steps`.
         """
         host = self.host
         recorder, label = host.recorder, host.recorder.intern(name)
 
         def before(*_: Any, **__: Any) -> tuple[int, bool]:
-            told = applies()
+            notify = applies()
             token = recorder.begin(label, category)
-            if told:
+            if notify:
                 began()
-            return token, told
+            return token, notify
 
         def after(call: tuple[int, bool], result: Any, reason: BaseException | None) -> None:
             recorder.end(call[0], 0 if reason is None else RAISED)
@@ -98,10 +99,10 @@ class Loops:
         return base.around(host, "following a loop", before, after)
 
     def step_ended(self, counts: Callable[[Any], bool]) -> base.Closure:
-        """Return a function that replaces the last function of a step.
+        """Return a decorator for the last function of a step.
 
         Args:
-            counts: returns whether a call ended a step, given its instance.
+            counts: called with the instance of the method; returns whether the call ended a step.
         """
         steps, now = self.host.steps, self.host.recorder.now
 
@@ -113,7 +114,7 @@ class Loops:
 
 
 def trainer(host: "Host") -> list[Target]:
-    """Declare the targets in the Trainer of transformers, which ends a step after the optimizer's step."""
+    """Declare the functions to wrap in the Trainer of transformers, which ends a step after the optimizer's step."""
     loops = Loops(host)
     return [
         Target(TRAINER, "Trainer._inner_training_loop", closure=loops.trains("Trainer.train")),
@@ -123,13 +124,13 @@ def trainer(host: "Host") -> list[Target]:
 
 
 def _collecting(module: str, host: "Host") -> list[Target]:
-    """Declare the targets in one family of algorithms of stable-baselines3."""
+    """Declare the function to wrap in one family of algorithms of stable-baselines3."""
     collects = Loops(host).collects("collect_rollouts")
     return [Target(module, f"{ROLLOUTS[module]}.collect_rollouts", closure=collects)]
 
 
 def _evaluating(host: "Host") -> list[Target]:
-    """Declare the target in stable-baselines3 that evaluates a policy."""
+    """Declare the function to wrap in stable-baselines3 that evaluates a policy."""
     return [Target(POLICY, "evaluate_policy", closure=Loops(host).evaluates("evaluate_policy"))]
 
 
@@ -137,7 +138,7 @@ def _lightning(package: str) -> Callable[["Host"], list[Target]]:
     module = f"{package}.loops"
 
     def targets(host: "Host") -> list[Target]:
-        """Declare the targets in the loops of Lightning; a batch that only accumulates gradients is no step."""
+        """Declare the functions to wrap in Lightning's loops; a batch that only accumulates gradients is no step."""
         loops = Loops(host)
         ended = loops.step_ended(lambda loop: not loop._should_accumulate())
         return [
@@ -156,7 +157,7 @@ ROLLOUTS = {
 }
 POLICY = "stable_baselines3.common.evaluation"
 
-#: module with which a loop is complete -> its concern
+#: module after whose import the hooks of a loop can be applied -> the function that declares these hooks
 LATER = {
     TRAINER: trainer,
     POLICY: _evaluating,

@@ -1,8 +1,8 @@
-"""Module.__call__: a span for each call of a module.
+"""Record each call of a module (`Module.__call__`) as a span.
 
-The outermost call of a thread is a forward pass. In a compiled region only the outermost call passes here. Dynamo calls
-`forward` directly where it finds the `Module.__call__` that existed when Dynamo was imported. That is mostly ours,
-because the first use of `torch.compile` imports Dynamo.
+The outermost call of a thread is a forward pass. In a compiled region, only the outermost call passes through our
+replacement. For inner calls, Dynamo calls `forward` directly if it finds the `Module.__call__` that existed when Dynamo
+was imported. Mostly this is our replacement, because the first use of `torch.compile` imports Dynamo.
 """
 
 import functools
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
 MODULE = "torch.nn.modules.module"
-#: (name id, category, id of the class's name)
+#: span of a call: id of the name, category, id of the class's name
 Span = tuple[int, int, int]
-#: the span; in a step in which autograd's graph is read, span and path
+#: the label of a module: its span; in a step in which autograd's graph is read, its span and its path
 Label = Span | tuple[Span, str]
 #: modules that only wrap another module: class -> attribute of the wrapped module
 AROUND = {
@@ -41,13 +41,13 @@ AROUND = {
 }
 #: the wrapper module that exchanges the gradients of its module once a step
 REPLICATED = "DistributedDataParallel"
-#: the attribute that holds the modules in a module
+#: name of the attribute of a module that holds the modules in it
 TABLE = "_modules"
-#: the attribute that holds the parameters of a module
+#: name of the attribute of a module that holds its parameters
 PARAMETERS = "_parameters"
-#: copies of members of an enumeration, whose look-up takes 2 us where caches are cold
+#: copies of members of enumerations: looking a member up takes 2 us with cold caches
 FORWARD, MODULE_CATEGORY, NO_GRADIENTS = int(Category.FORWARD), int(Category.MODULE), int(Flag.NO_GRADIENTS)
-#: parts of a path that wrapper modules add
+#: parts of a path that come from wrapper modules, and are left out of paths
 BETWEEN = frozenset(AROUND.values()) - {"module"}
 
 
@@ -63,19 +63,20 @@ def contained(module: Any) -> Any:
 
 
 def sizes(parameter: Any) -> tuple[int, int] | None:
-    """Return elements and bytes of a parameter; None for a tensor of another class, which may be only a part of a
-    parameter.
+    """Return the numbers of elements and bytes of a parameter; None if its class is not PyTorch's own.
+
+    A tensor of another class may be only a part of the parameter.
     """
     torch = sys.modules["torch"]
     if type(parameter) not in (torch.nn.Parameter, torch.Tensor):
         return None
-    with torch._C.DisableTorchFunction():  # a mode of the script's would see the calls
+    with torch._C.DisableTorchFunction():  # otherwise PyTorch would call a mode of the script
         count = parameter.numel()
         return count, count * parameter.element_size()
 
 
 def paths(root: Any, title: str) -> Iterator[tuple[str, Any]]:
-    """Yield every module in this one, and its path from the title of the outermost one on."""
+    """Yield path and module for a module and each module in it; the paths begin with a title."""
     for path, inner in trees.walk(root, TABLE):
         parts = [part for part in path.split(".") if part and part not in BETWEEN]
         yield ".".join([title, *parts]), inner
@@ -94,7 +95,7 @@ def gradients(module: Any) -> int:
 
 
 class Modules:
-    """Name modules by their place in the outermost one; a module that moves keeps its first name."""
+    """Name each module by its place in the outermost module; a module that moves keeps its first name."""
 
     def __init__(self, host: "Host") -> None:
         self.host = host
@@ -102,14 +103,14 @@ class Modules:
         self.networks = Networks(host, TABLE, PARAMETERS, sizes)
         self._titles = Titles()
         self._forward, self._evaluates = host.recorder.intern("forward"), host.recorder.intern(EVALUATING)
-        self._paths: dict[int, str] = {}  # paths of modules, by the name of their spans
+        self._paths: dict[int, str] = {}  # id of the name of a module's spans -> path of the module
         self._unnamed = host.recorder.intern(base.UNNAMED)
         self._trains = sys.modules["torch"].is_grad_enabled
         self._notes = Notes(host)
         self.replicas = Replicas(host, self._notes)
 
     def everything(self) -> Iterator[tuple[str, Any]]:
-        """Yield the paths of all modules of the networks that were called, and the modules."""
+        """Yield path and module of each module in the networks that the job has called."""
         for title, root in self.networks.alive():
             yield from paths(root, title)
 
@@ -133,10 +134,10 @@ class Modules:
         return label if looking.tape is None else (label, self._paths[label[0]])
 
     def watch(self, on: bool) -> None:
-        """Report every call of a module to `began` and `ended`, or only some.
+        """Choose the calls of modules that are reported to `began` and `ended`.
 
         Args:
-            on: report every call; otherwise only the outermost ones.
+            on: whether to report every call; if false, only the outermost calls are reported.
         """
         known = self.labels.known
         for key, label in list(known.items()):
@@ -159,33 +160,33 @@ class Modules:
             outermost=base.MODULES,
         )
         with self.host.guard("telling Dynamo about Module.__call__"):
-            _pass_for(original, replacement)
+            _register_with_dynamo(original, replacement)
         return replacement
 
     def began(self, module: Any, *_: Any, **__: Any) -> tuple[int, int, int, int, int, str]:
-        """Begin an outermost call: record it as a forward pass, and report it to `Steps` as a call of a network.
+        """Begin the spans of a call; report an outermost call, which is a forward pass, to `Steps`.
 
-        A call without gradients is an evaluation, which begins no step.
+        An outermost call without gradients is an evaluation, which begins no step of training.
         """
         steps, recorder, key, flags = self.host.steps, self.host.recorder, id(module), NO_GRADIENTS
         if recorder.nest(base.MODULES, 0):
             number = 0 if looking.tape is None else looking.tape.number()
-            span, path = self._spelled(module)
+            span, path = self._span_and_path(module)
             return 0, 0, 0, base.begin(recorder, *span), number, path
         at, name = recorder.now(), self._forward
         if self._trains():
             flags = 0
-            steps.began(at)
+            steps.began(at, forward=True)
         elif trees.attributes(module).get("training") is False:
             name = self._evaluates
         steps.call_began(at)
-        # a step may have begun with this call, and with it the reading of autograd's graph
+        # this call may have begun a step, in which the reading of autograd's graph begins
         number = 0 if looking.tape is None else looking.tape.number()
         around = base.begin(recorder, name, FORWARD)
-        span, path = self._spelled(module)
+        span, path = self._span_and_path(module)
         return key, flags, around, recorder.begin(*span), number, path
 
-    def _spelled(self, module: Any) -> tuple[Span, str]:
+    def _span_and_path(self, module: Any) -> tuple[Span, str]:
         label: Label | None = self.labels.known.get(id(module))
         if label is None:
             label = 0, MODULE_CATEGORY, 0
@@ -194,19 +195,19 @@ class Modules:
         return label if len(label) == 2 else (label, "")
 
     def ended(self, call: tuple[int, int, int, int, int, str], result: Any, reason: BaseException | None) -> None:
-        """End an outermost call."""
+        """End the spans of a call; report the end of an outermost call to `Steps`."""
         key, flags, around, token, number, path = call
         recorder, raised = self.host.recorder, flags_of(reason) if reason is not None else 0
         recorder.end(token, raised)
         if looking.tape is not None and path:
             looking.tape.called(path, number)
-        if not key:  # a call inside of another one, which has no meaning for the steps
+        if not key:  # a call inside another call is not reported to `Steps`
             return
         recorder.end(around, raised | flags)
         self.host.steps.call_ended(key, recorder.now())
 
 
-def _pass_for(original: Any, replacement: Any) -> None:
+def _register_with_dynamo(original: Any, replacement: Any) -> None:
     """Make Dynamo treat our replacement as `Module.__call__`, if Dynamo was imported before the hooks were applied."""
     for name in ("torch._dynamo.utils", "torch._dynamo.variables.nn_module"):
         module = sys.modules.get(name)
@@ -215,7 +216,7 @@ def _pass_for(original: Any, replacement: Any) -> None:
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare the targets of modules."""
+    """Declare `Module.__call__` as the function to wrap, and register functions that read networks between steps."""
     modules = Modules(host)
     host.at_step(modules.networks.stepped)
     host.at_end(modules.networks.end)
@@ -226,5 +227,5 @@ def targets(host: "Host") -> list[Target]:
     call = functools.cache(modules.call)
     if supported():
         host.at_step(Tape(host, modules.watch).stepped)
-    # one function under two names; it is pickled by the second
+    # in PyTorch, both names have the same function; pickle uses the second name
     return [Target(MODULE, f"Module.{name}", closure=call) for name in ("__call__", "_wrapped_call_impl")]

@@ -1,4 +1,4 @@
-"""Release our interfaces while torch_npu's own profiler runs; the module of that profiler depends on the version."""
+"""Release our tracing interfaces while torch_npu's own profiler runs, whose module depends on the version."""
 
 import sys
 from typing import TYPE_CHECKING
@@ -9,7 +9,7 @@ from ms_profiler.job.frameworks.base import Target
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
-#: module -> its class
+#: module of torch_npu's profiler -> name of the profiler's class in it
 CLASSES = {
     "torch_npu.profiler._profiler_interface": "_ProfInterface",
     "torch_npu.profiler.profiler_interface": "ProfInterface",
@@ -17,7 +17,7 @@ CLASSES = {
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare the targets in the modules that are loaded."""
+    """Declare the functions that begin and end torch_npu's profiler, in the modules that are loaded."""
     return [
         target
         for module, name in CLASSES.items()

@@ -1,8 +1,9 @@
 """Connect PyTorch to our injection library of NVTX, in builds for CUDA without ITT, for example on aarch64.
 
-Each library with a copy of NVTX loads the injection at its first call. So the variable names our extension while
-PyTorch pushes one range of ours, and is removed before any line of the script runs. If another tool, for example Nsight
-Systems, has set it, it stays unchanged.
+Each library with a copy of NVTX loads the injection library at its first call of NVTX, from the path in the environment
+variable NVTX_INJECTION64_PATH. So the variable names our extension while PyTorch pushes one range of ours, and is
+removed before any line of the script runs. If another tool, for example Nsight Systems, has set the variable, it stays
+unchanged.
 """
 
 import os
@@ -19,10 +20,10 @@ VARIABLE = "NVTX_INJECTION64_PATH"
 
 
 def connect(to: "Recorder") -> str:
-    """Let PyTorch load the injection; return why it did not, empty when it did.
+    """Make PyTorch load our injection library; return the reason if it does not, empty on success.
 
     Args:
-        to: the recorder of the pushed ranges.
+        to: the recorder that receives the pushed ranges.
     """
     if to.take_ranges():
         return ""
@@ -45,18 +46,18 @@ def connect(to: "Recorder") -> str:
 
 
 def config(shapes: bool) -> Any:
-    """Return the configuration by which PyTorch pushes a range for each operator.
+    """Return the configuration of a profiler that pushes an NVTX range for each operator.
 
     Args:
         shapes: whether the names of ranges contain the shapes.
     """
     profiler = sys.modules["torch._C._profiler"]
-    flags = (shapes, False, False, False, False)  # shapes, memory, stacks, flops, modules
+    flags = (shapes, False, False, False, False)  # whether to record shapes, memory, stacks, flops, modules
     return profiler.ProfilerConfig(profiler.ProfilerState.NVTX, *flags, profiler._ExperimentalConfig())
 
 
 def _push() -> None:
-    """Have PyTorch push a range, unless the thread has a profiler."""
+    """Make PyTorch push an NVTX range, unless the thread has a profiler."""
     core, profiler = sys.modules[CORE], sys.modules["torch._C._profiler"]
     if core._profiler_enabled():
         return

@@ -1,4 +1,4 @@
-"""The arguments of operators that Kineto reports, in the form of the store."""
+"""Make the arguments of operators' spans from Kineto's events: the tie to the gradient, and the shapes of inputs."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -9,16 +9,17 @@ if TYPE_CHECKING:
 
 #: the option that requests shapes
 OPTION = "record_shapes"
-KEPT = {"cpu_op": Category.OP, "user_annotation": Category.MARKER}
-#: largest number of string ids for which an argument has room beside the tie
+#: kind of an event of Kineto -> category of its record
+CATEGORIES = {"cpu_op": Category.OP, "user_annotation": Category.MARKER}
+#: the id of a text has to be smaller than this, to have room in an argument beside the tie
 _MOST = 1 << 64 - OP_TIE_BITS
 
 
 def category(event: Any) -> Category | None:
-    """Return the kind of an event of Kineto; None where it is neither an operator nor a region of the user."""
+    """Return the category of an event of Kineto; None if it is neither an operator nor a region of the user."""
     if hasattr(event, "activity_type"):
-        return KEPT.get(event.activity_type())
-    # PyTorch 2.7 and older do not report the kind; other events have no thread number
+        return CATEGORIES.get(event.activity_type())
+    # PyTorch 2.7 and older do not report the kind; only operators and regions of the user have a thread number
     if not event.start_thread_id():
         return None
     return Category.MARKER if event.is_user_annotation() else Category.OP
@@ -45,7 +46,7 @@ class Operands:
         return _tie(event) | (self._shape_id(event.shapes()) << OP_TIE_BITS if self._shapes else 0)
 
     def _shape_id(self, shapes: list[list[int]]) -> int:
-        """Return the id of the text; 0 without any input, or where the text is too long for a string of the store."""
+        """Return the id of the shapes as text; 0 if there is no input, or the text is too long for the store."""
         if not shapes:
             return 0
         text = text_of(shapes)
@@ -54,16 +55,19 @@ class Operands:
 
 
 def text_of(shapes: list[list[int]]) -> str:
-    """Return shapes as the store holds them: "4,8;8;;".
+    """Return shapes in the text form of the store, for example "4,8;8;;" for four inputs.
 
     Args:
-        shapes: the dimensions of each input; none for an input that is no tensor, or has no dimension.
+        shapes: the dimensions of each input; empty for an input that is not a tensor, or has no dimension.
     """
     return "".join(",".join(map(str, dimensions)) + ";" for dimensions in shapes)
 
 
 def _tie(event: Any) -> int:
-    """Return the number that an operator shares with its gradient, and which of the two it is; 0 without one."""
+    """Return the tie of an operator to its gradient; 0 if autograd gave it no number.
+
+    The operator and its gradient have the same number. The tie is this number plus 1, then one bit: 1 for the gradient.
+    """
     number = int(event.sequence_nr())
     if not 0 <= number < (1 << OP_TIE_BITS - 1) - 1:
         return 0

@@ -1,25 +1,28 @@
-"""PyTorch's operators, which PyTorch's C++ hook reports on every thread to the collector in our extension.
+"""Record PyTorch's operators, which a C++ hook of PyTorch reports on every thread to the collector in our extension.
 
-The hook is that of `torch.autograd.profiler.emit_itt`, or of `emit_nvtx` where there is no ITT (see `nvtx`): a callback
-of each thread, which the threads of a backward pass and a fork child inherit. Only the thread itself can switch its
-callback on (40 to 240 us the first time, 2 us later) and off. While it is on, an operator takes 0.2 us more, and
-recording it takes 0.1 us. New threads begin with the callback. Older threads switch it on or off where their next
-region begins; PyTorch marks each step of an optimizer and each batch as a region. ITT reports names only, but no shapes
-(see `shapes`) and no numbers that tie an operator to its gradient. The end of an operator does not name the operator. A
-region compiled by TorchScript begins inside a call of `__enter__` and ends after it. So the two ends are exchanged: the
-region ends when the call does, and the call when the region does.
+The hook is that of `torch.autograd.profiler.emit_itt`, or of `emit_nvtx` if PyTorch has no ITT, see `nvtx`. It is a
+callback of each thread; the threads of a backward pass and a fork child inherit it. Only the thread itself can switch
+its callback on (40 to 240 us the first time, 2 us later) and off. While it is on, an operator takes 0.2 us more, and
+recording the operator takes 0.1 us. New threads begin with the callback. Older threads switch it on or off at the begin
+of their next region; PyTorch marks each step of an optimizer and each batch as a region.
+
+ITT reports names, but neither shapes (see `shapes`) nor numbers that tie an operator to its gradient. The end of an
+operator does not name the operator. A region compiled by TorchScript begins inside a call of `__enter__` and ends after
+this call. In the records, the two ends are exchanged: the region ends when the call ends, and the call when the region
+ends.
 """
 
 import os
 import sys
 import threading
+import weakref
 from _thread import get_ident
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ms_profiler.job.frameworks import base, trees
 from ms_profiler.job.frameworks.base import Target
-from ms_profiler.job.frameworks.torch import closures, itt, nvtx, windows
+from ms_profiler.job.frameworks.torch import closures, gradients, itt, nvtx, windows
 from ms_profiler.job.frameworks.torch.operands import OPTION
 from ms_profiler.job.frameworks.torch.profiler_slot import CORE, ProfilerSlot
 from ms_profiler.job.frameworks.torch.ranks import DISTRIBUTED
@@ -29,10 +32,10 @@ from ms_profiler.job.sources import NEVER
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
-#: Steps between two checks whether operators are still recorded.
+#: Number of steps between two checks whether the disk space still allows operators.
 LOOK = 16
 PROFILER = "torch.autograd.profiler"
-#: The environment variable that lets Kineto begin to record for all threads at any moment, unknown to PyTorch.
+#: The environment variable that lets Kineto begin to record for all threads at any moment, without PyTorch's knowledge.
 DAEMON = "KINETO_USE_DAEMON"
 
 #: source of operators in this process: "ITT", "NVTX", "Kineto", or "" for none
@@ -40,10 +43,10 @@ source = ""
 
 
 class Switch:
-    """Switch the hook of the calling thread on and off, as PyTorch lets Python do it.
+    """Switch the hook of the calling thread on and off, by PyTorch's functions for Python.
 
     Args:
-        slot: the slot that knows the running profilers of the script.
+        slot: knows the running profilers of the script.
     """
 
     def __init__(self, slot: ProfilerSlot) -> None:
@@ -51,12 +54,16 @@ class Switch:
         core, profiler = sys.modules[CORE], sys.modules["torch._C._profiler"]
         self._enable, self._disable = core._enable_profiler, core._disable_profiler
         self._enabled = core._profiler_enabled
-        flags = (False, False, False, False, False)  # shapes and other arguments, which the ITT hook does not report
+        flags = (False, False, False, False, False)  # no shapes or other data, which the ITT hook does not report
         self.config = profiler.ProfilerConfig(profiler.ProfilerState.ITT, *flags, profiler._ExperimentalConfig())
         self.kind = profiler.ActiveProfilerType.ITT
-        #: function called before the hook is switched off, because PyTorch would stop our profiler for all threads
-        #: instead
+        #: called before the hook is switched off, to stop Kineto if we use it: PyTorch would stop Kineto, not the hook
         self.before_off: Callable[[], None] = lambda: None
+
+    @property
+    def held(self) -> bool:
+        """Return whether our hook occupies the profiler slot of the calling thread."""
+        return self._slot.ours(self.kind)
 
     def on(self) -> bool:
         """Switch the hook on, unless the thread has another profiler that began earlier; return whether it is on."""
@@ -77,8 +84,8 @@ class Switch:
     def off(self) -> bool:
         """Switch the hook off; return whether it is off.
 
-        While a profiler for all threads runs, PyTorch would stop that profiler instead. If the thread ends meanwhile,
-        PyTorch warns of a hook that is still on.
+        The hook stays on while a profiler for all threads runs, because PyTorch would stop that profiler instead. If
+        the thread ends during this time, PyTorch warns of a hook that is still on.
         """
         if self._slot.everywhere:
             return False
@@ -88,33 +95,47 @@ class Switch:
 
 
 class Hook:
-    """The hook of one thread, switched off when the thread ends: PyTorch warns of a hook that is still on.
+    """The hook of one thread, which is switched off when the thread ends: PyTorch warns of a hook that is still on.
 
     Args:
-        switch: the switch of the hook.
+        switch: switches the hook of the calling thread.
     """
 
-    __slots__ = ("_switch", "_thread", "on")
+    __slots__ = ("_kept", "_switch", "_thread", "on")
 
     def __init__(self, switch: Switch) -> None:
         self._switch = switch
         self._thread = get_ident()
+        self._kept = False  # whether PyTorch's callback stays for good, see `lend`
         self.on = False
 
     def turn(self, on: bool) -> None:
         """Switch the hook on or off, if that is possible now."""
         if on:
-            self.on = self._switch.on()
-        else:
+            self.on = self._kept or self._switch.held or self._switch.on()
+        elif self._switch.held:
             self.on = not self._switch.off()
+        else:
+            self.on = False
+
+    def lend(self, in_backward: bool) -> None:
+        """Switch the hook off for a profiler of the script, also when PyTorch has restored the hook behind our back.
+
+        Args:
+            in_backward: whether the thread executes a backward pass. After the current node, PyTorch restores the hook,
+                but the hook no longer knows its callback. So this callback stays until the thread ends.
+        """
+        if self._switch.held:
+            self.turn(False)
+            self._kept = self._kept or in_backward
 
     def __del__(self, get_ident: Callable[[], int] = get_ident) -> None:
-        """Switch the hook off on the thread that ends.
+        """Switch the hook off if its own thread calls this, because the thread ends.
 
-        Python also drops thread-local objects of running threads, in a fork child and at exit: then another thread
-        calls this.
+        In a fork child and at exit, Python deletes the thread-local objects of all threads. Then another thread calls
+        this function, and the hook stays as it is.
         """
-        if self.on and self._thread == get_ident():
+        if self.on and not self._kept and self._thread == get_ident():
             self._switch.off()
 
 
@@ -123,7 +144,7 @@ class OpStream:
 
     Args:
         host: the session.
-        instead: why NVTX reports operators in place of ITT; empty where ITT does.
+        instead: why NVTX reports operators in place of ITT; empty if ITT reports them.
     """
 
     def __init__(self, host: "Host", instead: str = "") -> None:
@@ -136,8 +157,8 @@ class OpStream:
         #: whether operators are to be recorded now
         self.wanted = False
         self._spent = False
-        self._left_out = False  # operators are not recorded, but only because this step is not sampled
-        self._flagged = False  # the script's profilers raise PyTorch's flag
+        self._left_out = False  # whether operators are not recorded only because this step is not sampled
+        self._flagged = False  # whether the script's profilers have set PyTorch's flag
         self._set_flag = getattr(sys.modules[PROFILER], "_set_is_profiler_enabled", None)
         self._local = threading.local()
 
@@ -151,23 +172,23 @@ class OpStream:
         return hook
 
     def follow(self) -> None:
-        """Switch the calling thread's hook on or off as needed now; never raise."""
+        """Switch the calling thread's hook on or off, as `wanted` says; never raise."""
         hook = self.hook
-        if hook.on is not self.wanted and not self.slot.lent:
-            with self.host.guard("following operators"):
-                hook.turn(self.wanted)
-                if self.wanted and not hook.on:
-                    self.host.not_collected(
-                        "operators of a thread",
-                        "another profiler ran there, and PyTorch allows one on a thread",
-                    )
+        # at the end of a node of a backward pass, PyTorch takes the change back
+        if hook.on is self.wanted or self.slot.lent or self.slot.in_backward or (self.wanted and self.slot.referred):
+            return
+        with self.host.guard("following operators"):
+            hook.turn(self.wanted)
+            if self.wanted and not hook.on:
+                self.host.not_collected(
+                    "operators of a thread",
+                    "another profiler ran there, and PyTorch allows one on a thread",
+                )
 
     def release(self) -> None:
-        """See `Collector`. Kineto ends first: PyTorch's stop function would stop a profiler for all threads instead."""
+        """See `Collector`. Kineto stops first, because PyTorch would stop Kineto instead of the hook."""
         self.shapes.end()
-        hook = self.hook
-        if hook.on:
-            hook.turn(False)
+        self.hook.lend(self.slot.in_backward)
 
     def release_kineto(self) -> None:
         """See `Collector`."""
@@ -179,7 +200,7 @@ class OpStream:
 
     def is_ours(self, kind: Any) -> bool:
         """See `Collector`."""
-        return self.hook.on and bool(kind == self._switch.kind)
+        return bool(kind == self._switch.kind) and self._switch.held
 
     def start(self) -> None:
         """Begin to record."""
@@ -194,12 +215,12 @@ class OpStream:
         self._want(False)
 
     def forked(self) -> None:
-        """Record in a fork child whose parent left out a step: the steps of the parent are not the child's."""
+        """Record in a fork child even if its parent does not sample the current step: the child samples no steps."""
         if self._left_out:
             self._want(True)
 
     def stepped(self, count: int) -> tuple[int, bool]:
-        """Follow the schedule, the steps that are sampled, and the disk, between two steps."""
+        """Start or stop recording between two steps, as the schedule, the sampling of steps and `max_disk` require."""
         host = self.host
         if self.wanted and host.recorder.stats().dropped_limit:
             self._spent = True
@@ -223,7 +244,7 @@ class OpStream:
         self.follow()
 
     def flag(self, original: Callable[[bool], None]) -> Callable[[bool], None]:
-        """Return the replacement of the function that sets PyTorch's flag for compiled code to report its parts."""
+        """Return the replacement of the function that sets PyTorch's flag whether compiled code reports its parts."""
 
         def _set_is_profiler_enabled(enable: bool) -> None:
             stream._flagged = enable
@@ -248,24 +269,42 @@ class OpStream:
     def region(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Return the replacement of `record_function.__enter__`, where a region of the user begins.
 
-        PyTorch marks steps and resets of optimizers, and batches. Threads older than the session switch their hook
-        there.
+        PyTorch itself marks steps and resets of optimizers, and batches, as such regions. Threads that are older than
+        the session switch their hook on or off here.
         """
         annotate = self.host.recorder.annotate
 
         def before(region: Any) -> Any:
             self.follow()
-            return region if self.wanted else None
+            return region if self.wanted or self.slot.lent else None
 
         def after(region: Any, result: Any, reason: BaseException | None) -> None:
+            if self.slot.lent:
+                _keep(region, self.slot.regions)
+            if self.shapes.running:
+                _keep(region, self.shapes.regions)
             name = trees.attributes(region).get("name")
-            if reason is None and type(name) is str:
+            if reason is None and self.wanted and type(name) is str:
                 annotate(name)
 
         return base.around(self.host, "marking a region", before, after)(original)
 
+    def region_end(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the replacement of `record_function.__exit__`, where a region of the user ends."""
+
+        def before(region: Any, *_: Any) -> Any:
+            return self.slot.regions.get(id(region)) or self.shapes.regions.get(id(region))
+
+        def after(held: Any, result: Any, reason: BaseException | None) -> None:
+            key = id(held())
+            self.shapes.regions.pop(key, None)
+            if self.slot.regions.pop(key, None) is not None:
+                self.follow()
+
+        return base.around(self.host, "ending a region", before, after)(original)
+
     def pushed(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the replacement of `torch.profiler.itt.range_push`, which marks a region of the user, too."""
+        """Return the replacement of `torch.profiler.itt.range_push`, which also begins a region of the user."""
         annotate = self.host.recorder.annotate
 
         def range_push(msg: str) -> Any:
@@ -278,8 +317,14 @@ class OpStream:
         return closures.replace(original, range_push)
 
 
+def _keep(region: Any, regions: dict[int, weakref.ref[Any]]) -> None:
+    """Add an open region to a table, until the region is deleted."""
+    key = id(region)
+    regions[key] = weakref.ref(region, lambda _: regions.pop(key, None))
+
+
 def targets(host: "Host") -> list[Target]:
-    """Start the stream, and declare the regions and profilers that it follows."""
+    """Choose the source of operators, register its recording with the session, and declare the targets for it."""
     global source
     source = ""
     if os.environ.get(DAEMON):
@@ -301,10 +346,12 @@ def targets(host: "Host") -> list[Target]:
         host.at_end(stream.shapes.stop)
         os.register_at_fork(before=host.guard("a fork").around(stream.shapes.end))
     host.at_end(stream.stop)
+    gradients.listeners[:] = [stream.follow]  # hooks of a backward pass may end steps
     os.register_at_fork(after_in_child=host.guard("a fork").around(stream.forked))
     return [
         Target("threading", "Thread._bootstrap_inner", closure=stream.thread),
         Target(PROFILER, "record_function.__enter__", closure=stream.region),
+        Target(PROFILER, "record_function.__exit__", closure=stream.region_end),
         Target("torch.profiler.itt", "range_push", closure=stream.pushed),
         Target(PROFILER, "_set_is_profiler_enabled", closure=stream.flag),
         *stream.slot.targets(),

@@ -1,11 +1,12 @@
 """Record the optimizers' steps, resets of gradients, and changes of learning rates.
 
-Steps are recorded by PyTorch's hooks for all optimizers. These also cover optimizers that were made, or wrapped by a
-scheduler, before the profiler started. A step may run another one inside, for example in a wrapper of an optimizer: the
-outermost counts.
+PyTorch's global hooks for optimizers report the steps. These hooks also cover optimizers that were made, or wrapped by
+a scheduler, before the profiler started. The step of an optimizer may run the step of another optimizer inside, for
+example if it is a wrapper. Then only the outermost step counts.
 
-A scheduler's `step` warns in the name of its caller, so it is not replaced. In every version, and in every scheduler
-except the one that reads a metric, the computation runs inside one context manager, which begins and ends the span.
+A scheduler's `step` issues warnings for the line of its caller, so it is not replaced. In every version, a scheduler
+computes inside one context manager, whose begin and end are those of the span. The only exception is ReduceLROnPlateau,
+which reads a metric; its own method is wrapped.
 """
 
 import sys
@@ -26,18 +27,18 @@ if TYPE_CHECKING:
 OPTIMIZER = "torch.optim.optimizer"
 SCHEDULERS = "torch.optim.lr_scheduler"
 SCALER = "torch.amp.grad_scaler"
-#: makes the state of an optimizer by a step without gradients, to load a checkpoint of many ranks into it
+#: module that loads checkpoints of many ranks; before, it makes the state of an optimizer by a step without gradients
 STATES = "torch.distributed.checkpoint.state_dict"
 OPTIMIZER_CATEGORY = int(Category.OPTIMIZER)
-#: handles of the registered hooks
+#: PyTorch's handles of our hooks, by which they can be removed
 handles: list[Any] = []
-#: optimizers that have made a step, by id
+#: id -> optimizer, for each optimizer that has made a step
 seen: dict[int, weakref.ref[Any]] = {}
 
 
 class _Running(threading.local):
     def __init__(self) -> None:
-        #: (id of the frame that runs a step, its span, id of the optimizer), innermost last
+        #: (id of the frame that runs a step, token of the step's span, id of the optimizer), innermost last
         self.steps: list[tuple[int, int, int]] = []
         #: number of steps that ended
         self.ended = 0
@@ -57,12 +58,12 @@ class Optimizers:
         self._absorbed: base.Labels[bool] = base.Labels(lambda optimizer: True)
 
     def before(self, hooks: Any) -> Any:
-        """Register the callback at the begin of a step; `hooks` keep their identity."""
+        """Register our callback at the begin of a step, and return PyTorch's table of hooks unchanged."""
         self._hook("register_optimizer_step_pre_hook", "begin", self._begins)
         return hooks
 
     def after(self, hooks: Any) -> Any:
-        """Register the callback at the end of a step; `hooks` keep their identity."""
+        """Register our callback at the end of a step, and return PyTorch's table of hooks unchanged."""
         self._hook("register_optimizer_step_post_hook", "end", self._ends)
         return hooks
 
@@ -102,20 +103,31 @@ class Optimizers:
         if not running:
             if (held := seen.get(which)) is None or held() is not optimizer:
                 seen[which] = weakref.ref(optimizer)
-            self.stepped(which)
+            self.stepped(which, optimizer)
         elif which not in self._absorbed.known and all(around != which for _, _, around in running):
             self._absorbed.add(optimizer)
+            self.host.steps.optimizer_made(optimizer)
             self.host.steps.optimizer_absorbed()
 
-    def stepped(self, which: int) -> None:
-        """Note that the optimizer of that id has made a step."""
+    def stepped(self, which: int, optimizer: Any = None) -> None:
+        """Note that an optimizer has made a step.
+
+        Args:
+            which: the id of the optimizer.
+            optimizer: the optimizer; None if only its id is known.
+        """
         self._running.ended += 1
         if _preparing.value:
-            return  # nothing is trained
-        self.host.steps.turn_ended(StepSource.OPTIMIZER_CYCLE, which, self.host.recorder.now())
+            return  # the step only initialises the optimizer's state
+        self.host.steps.turn_ended(StepSource.OPTIMIZER_CYCLE, which, self.host.recorder.now(), optimizer)
 
     def _drop_failed(self, running: list[tuple[int, int, int]], frame: FrameType) -> None:
-        """Forget steps that an exception ended: no hook reports them, and their frames are not around this one."""
+        """End the spans of steps that an exception ended, for which PyTorch calls no hook.
+
+        Args:
+            running: the steps that have begun.
+            frame: the frame that begins another step; a step whose frame is not among its callers has ended.
+        """
         around, outer = set(), frame.f_back
         while outer is not None:
             around.add(id(outer))
@@ -128,9 +140,9 @@ class Optimizers:
         return base.following(self.host, "counting optimizers", self.host.steps.optimizer_made)(original)
 
     def scaled(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the replacement of the function that steps unless gradients of a scaled loss are not finite.
+        """Return the replacement of the function that makes a step if the gradients of a scaled loss are finite.
 
-        Without finite gradients the job has made a step all the same, in which no parameter changed.
+        If they are not finite, PyTorch skips the optimizer's step. It counts as a step all the same.
         """
         host, running = self.host, self._running
         skipped = host.recorder.intern("optimizer step skipped: gradients are not finite")
@@ -153,7 +165,7 @@ class Rates:
     def __init__(self, host: "Host") -> None:
         self._recorder = host.recorder
         self._label = host.recorder.intern("learning rate")
-        #: id of the context -> its span
+        #: id of the context manager -> token of its span
         self._tokens: dict[int, int] = {}
         self.begins = base.around(host, "recording a learning rate", self._begin)
         self.ends = base.around(host, "recording a learning rate", self._end)
@@ -166,7 +178,7 @@ class Rates:
 
 
 def preparing(host: "Host") -> list[Target]:
-    """Declare the target that initialises an optimizer's state by a step, which is no step of the job."""
+    """Declare the function that initialises an optimizer's state by a step, which does not count as a step."""
 
     def before(*_: Any, **__: Any) -> bool:
         _preparing.value = True
@@ -180,13 +192,13 @@ def preparing(host: "Host") -> list[Target]:
 
 
 def release() -> None:
-    """Take the hooks out of PyTorch."""
+    """Remove our callbacks from PyTorch."""
     while handles:
         handles.pop().remove()
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare the targets of optimizers, schedulers and scaled losses."""
+    """Declare the functions of optimizers, schedulers and loss scalers to wrap."""
     optimizers, rates = Optimizers(host), Rates(host)
 
     def recorded(module: str, path: str, name: str) -> Target:

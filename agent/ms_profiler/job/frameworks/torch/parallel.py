@@ -1,4 +1,4 @@
-"""The device meshes and process groups of a job."""
+"""Describe the device meshes and process groups of a job, for the option `parallel_strategy`."""
 
 import sys
 import weakref
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
 MESHES = "torch.distributed.device_mesh"
-#: device meshes that were made and live
+#: device meshes that were made and may still exist
 _meshes: list[weakref.ref[Any]] = []
 
 
 def read() -> dict[str, Any]:
-    """Return groups and meshes; empty if the job has no process group."""
+    """Return the process groups and device meshes as a JSON object; empty if the job has no process group."""
     distributed = sys.modules.get(DISTRIBUTED)
     if distributed is None or not distributed.is_initialized():
         return {}
     found = {"groups": _groups(distributed), "meshes": _of_meshes()}
-    return {name: told for name, told in found.items() if told}
+    return {name: entries for name, entries in found.items() if entries}
 
 
 def _groups(distributed: Any) -> list[dict[str, Any]]:
@@ -50,14 +50,14 @@ def _of_meshes() -> list[dict[str, Any]]:
     for held in _meshes:
         if (mesh := held()) is None:
             continue
-        told = {"device": str(mesh.device_type), "dimensions": _dimensions(mesh), "shape": list(mesh.mesh.shape)}
-        if (entry := {**told, "ranks": mesh.mesh.tolist()}) not in found:
+        entry = {"device": str(mesh.device_type), "dimensions": _dimensions(mesh), "shape": list(mesh.mesh.shape)}
+        if (entry := {**entry, "ranks": mesh.mesh.tolist()}) not in found:
             found.append(entry)
     return found
 
 
 def _name_whole(host: "Host", mesh: Any) -> None:
-    """Note the purpose of the group of all ranks, which a mesh of one dimension uses and does not describe."""
+    """Note the purpose of the group of all ranks if a mesh of one dimension uses it; PyTorch does not describe it."""
     distributed = sys.modules[DISTRIBUTED]
     names, size = mesh.mesh_dim_names, mesh.mesh.numel()
     if names and len(names) == 1 and distributed.is_initialized() and size == distributed.get_world_size():
@@ -66,7 +66,7 @@ def _name_whole(host: "Host", mesh: Any) -> None:
 
 
 def meshes(host: "Host") -> list[Target]:
-    """Declare the target that notes device meshes."""
+    """Declare the constructor of device meshes, to note each mesh."""
 
     def note(mesh: Any) -> None:
         if len(_meshes) < MOST:

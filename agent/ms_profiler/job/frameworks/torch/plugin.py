@@ -2,6 +2,7 @@
 
 import os
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ms_profiler.job.frameworks import base, import_hook
@@ -13,6 +14,7 @@ from ms_profiler.job.frameworks.torch import (
     cuda,
     cuda_graphs,
     data,
+    functional,
     gradients,
     loops,
     modules,
@@ -20,6 +22,7 @@ from ms_profiler.job.frameworks.torch import (
     ops,
     optimizers,
     parallel,
+    ranks,
     recompute,
     sync,
 )
@@ -28,7 +31,7 @@ from ms_profiler.job.frameworks.torch.ranks import DISTRIBUTED
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
-#: concerns of modules that `import torch` loads
+#: concerns whose modules `import torch` loads
 CONCERNS = (
     allocator.targets,
     ops.targets,
@@ -41,7 +44,7 @@ CONCERNS = (
     cuda_graphs.targets,
     cuda.targets,
 )
-#: modules that may be imported later: the last module of a concern -> the concern
+#: module that may be imported later -> the concern that needs it; of several modules, the one that is imported last
 LATER = {
     DISTRIBUTED: communication.targets,
     checkpoint.SAVER: checkpoint.saving,
@@ -51,6 +54,7 @@ LATER = {
     optimizers.STATES: optimizers.preparing,
     parallel.MESHES: parallel.meshes,
     recompute.MODULE: recompute.targets,
+    **dict.fromkeys(functional.REGISTERING, functional.targets),
     **dict.fromkeys(npu_profiler.CLASSES, npu_profiler.targets),
     **loops.LATER,
 }
@@ -65,22 +69,26 @@ class PyTorch(base.Plugin):
     def apply(self, host: "Host") -> None:
         """Wrap every target that exists now, and the others after their import; never raise."""
         super().apply(host)
+        exchanges = partial(self.add, host, functional.targets)
+        ranks.when_joined.append(exchanges)
         for name, concern in LATER.items():
 
             def imported(*_: Any, concern: Any = concern) -> None:
                 self.add(host, concern)
 
             import_hook.watch(name, after=imported)
+        exchanges()  # the process may have joined a group before the hooks were applied
 
     def undo(self) -> None:
         """Restore every original function, and stop waiting for imports."""
         for name in LATER:
             import_hook.unwatch(name)
+        ranks.when_joined.clear()
         optimizers.release()
         super().undo()
 
     def describe(self) -> dict[str, str]:
-        """Return device, mode, number of threads, and the source of operators."""
+        """Return device and mode; on a CPU also the numbers of threads and processors; and the source of operators."""
         torch = sys.modules["torch"]
         device = "CPU"
         if torch.cuda.is_initialized():

@@ -1,9 +1,10 @@
 """Note the rank of this process in a distributed job, and the ranks of each group.
 
-Both are noted in the store at once, for every recording, so that they survive a kill.
+Rank and groups are written into the store at once, for every recording, so that they survive a kill.
 """
 
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ms_profiler.job.frameworks.notes import Notes, ranges
@@ -12,12 +13,21 @@ if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
 DISTRIBUTED = "torch.distributed.distributed_c10d"
-#: PyTorch's description of a group without a purpose
-UNTOLD = ("", "undefined", "default_pg")
+#: descriptions of groups for which neither the script nor a device mesh has set a description
+NO_PURPOSE = ("", "undefined", "default_pg")
+#: functions to call when this process has joined the group of all ranks
+when_joined: list[Callable[[], None]] = []
+
+
+def joined() -> bool:
+    """Return whether this process is in the group of all ranks."""
+    # the function is missing while its module is being imported
+    told = getattr(sys.modules.get(DISTRIBUTED), "is_initialized", None)
+    return told is not None and bool(told())
 
 
 class Groups:
-    """Name process groups, and note each when it is first used."""
+    """Find the names of process groups, and note the ranks of each group at its first use."""
 
     def __init__(self, host: "Host") -> None:
         self.host = host
@@ -26,7 +36,7 @@ class Groups:
         self._module: Any = sys.modules[DISTRIBUTED]
 
     def name(self, group: Any) -> str:
-        """Return the name of a group, the same on every rank in it; empty where this rank is in none.
+        """Return the name of a group, which is the same on all of its ranks; empty if the job has no groups.
 
         Args:
             group: the group, or its name; None means the group of all ranks.
@@ -39,26 +49,33 @@ class Groups:
                 return group
             group = module._resolve_process_group(group)
         group = module._get_default_group() if group is None else group
-        name = str(getattr(group, "group_name", ""))
+        name = self._text(group, "group_name") or str(module._world.pg_names.get(group, ""))
         if name and name not in self._known:
             self._known.add(name)
-            ranks = module.get_process_group_ranks(group)  # older versions do not take None
+            ranks = module.get_process_group_ranks(group)  # older versions of PyTorch do not accept None here
             self._notes.add(f"rank {module.get_rank()} of {module.get_world_size()}", module.get_rank())
             self._notes.add(f"group {name} ranks {ranges(ranks)}", len(ranks))
-            self.purpose(name, str(getattr(group, "group_desc", "")))
+            self.purpose(name, self._text(group, "group_desc"))
         return name
 
-    def purpose(self, name: str, told: str) -> None:
-        """Note the purpose of a group, as the script or a device mesh names it, if it has one."""
-        if told not in UNTOLD:
-            self._notes.add(f"group {name} for {told}", 0)
+    def _text(self, group: Any, attribute: str) -> str:
+        """Return an attribute of a group; empty if PyTorch did not set it, as in a group that Python implements."""
+        try:
+            return str(getattr(group, attribute, ""))
+        except RuntimeError:
+            return ""
+
+    def purpose(self, name: str, description: str) -> None:
+        """Note the purpose of a group, if its description, set by the script or by a device mesh, names one."""
+        if description not in NO_PURPOSE:
+            self._notes.add(f"group {name} for {description}", 0)
 
 
 _last: Groups | None = None
 
 
 def groups(host: "Host") -> Groups:
-    """Return the groups of a session, so that each is noted once, whichever caller uses it first."""
+    """Return the `Groups` of a session, which all callers share, so that each group is noted once."""
     global _last
     if _last is None or _last.host is not host:
         _last = Groups(host)

@@ -1,8 +1,8 @@
 """Record activation checkpointing: the part of a backward pass that runs a block of the forward pass again.
 
-With `use_reentrant=True`, `CheckpointFunction.backward` recomputes and then runs a nested backward pass, which has its
-own span. With `use_reentrant=False`, PyTorch makes a function for each block that recomputes it. A compiled region
-calls neither: there recomputation is part of the compiled backward pass.
+With `use_reentrant=True`, `CheckpointFunction.backward` recomputes the block and then runs a nested backward pass,
+which has its own span. With `use_reentrant=False`, PyTorch makes a function for each block, which recomputes the block.
+A compiled region calls neither of them: recomputation is then part of the compiled backward pass.
 """
 
 import functools
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
 MODULE = "torch.utils.checkpoint"
-#: classes of objects with a name
+#: types of functions, which have a `__qualname__`
 FUNCTIONS = (FunctionType, BuiltinFunctionType)
 
 
 def _name(block: Any) -> str:
-    """Return the name of a recomputed class or function, through bound methods and partial functions."""
+    """Return the name of the recomputed class or function, also if it is in a bound method or partial function."""
     for _ in range(4):
         if type(block) is MethodType:
             block = block.__self__
@@ -35,7 +35,7 @@ def _name(block: Any) -> str:
 
 
 def _block(recompute: Any) -> Any:
-    """Return the script's function from the closure that PyTorch made to recompute it."""
+    """Return the script's function that a closure of PyTorch recomputes; the closure itself if it is not found."""
     for name, cell in zip(recompute.__code__.co_freevars, recompute.__closure__ or (), strict=True):
         if name == "fn":
             return cell.cell_contents
@@ -68,7 +68,7 @@ class Recomputation:
         return base.around(self.host, "recording a recomputation", before, self._ended)(original)
 
     def frame(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the replacement of the class that holds the function that recomputes a block."""
+        """Return the replacement of `_CheckpointFrame.__init__`; a frame has the function that recomputes its block."""
 
         def after(frame: Any, result: Any, reason: BaseException | None) -> None:
             held = trees.attributes(frame)
@@ -88,7 +88,7 @@ class Recomputation:
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare the targets of recomputation, with and without reentrance."""
+    """Declare the functions to wrap for recomputation with `use_reentrant=True` and with `use_reentrant=False`."""
     recomputation = Recomputation(host)
     return [
         Target(MODULE, "CheckpointFunction.backward", closure=recomputation.reentrant),

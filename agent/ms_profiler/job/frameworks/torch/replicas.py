@@ -1,9 +1,10 @@
-"""Read the buckets in which DistributedDataParallel exchanges gradients from its own logger.
+"""Read the sizes of the buckets in which DistributedDataParallel exchanges gradients, from its own logger.
 
-Its C++ code joins gradients into buckets and exchanges each with one all-reduce, in the order of the buckets. After the
-first such backward pass it makes the buckets once more, in the order in which gradients became ready. The logger's data
-have the bytes: https://github.com/pytorch/pytorch/blob/main/torch/csrc/distributed/c10d/logger.cpp. Reading them copies
-a small table and changes nothing.
+DistributedDataParallel joins gradients into buckets in C++ and exchanges each bucket with one all-reduce, in the order
+of the buckets. After the first such backward pass it makes the buckets once more, in the order in which gradients
+became ready. The logger's data have the bytes of each bucket:
+https://github.com/pytorch/pytorch/blob/main/torch/csrc/distributed/c10d/logger.cpp. Reading them copies a small table
+and changes nothing.
 """
 
 import itertools
@@ -19,13 +20,13 @@ from ms_profiler.store.names import BUCKETS
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
-#: steps at the begin of which each is looked at, and steps between two checks for new modules later
+#: number of steps at the begin with a check after each step; number of steps between two later checks for new modules
 EARLY, LOOK = 8, 16
-#: iterations after which buckets are not made again
+#: number of iterations after which buckets are not made again
 SETTLED = 3
-#: characters of a list of buckets; a longer one is not noted
+#: largest number of characters of a list of buckets; a longer list is not noted
 MOST = 2000
-#: bytes of an element of the all-reduce that tells which parameters were used
+#: bytes of an element of the all-reduce by which ranks exchange the set of used parameters
 ELEMENT = 4
 
 
@@ -44,7 +45,7 @@ class Replicas:
         self._all: list[tuple[str, weakref.ref[Any]]] = []
 
     def seen(self, title: str, module: Any) -> None:
-        """Begin to watch a module that is called for the first time."""
+        """Begin to watch a DistributedDataParallel that is called for the first time."""
         entry = title, weakref.ref(module)
         self._open.append(entry)
         self._all.append(entry)
@@ -57,17 +58,17 @@ class Replicas:
         return count + (1 if self._open or count < EARLY else LOOK), False
 
     def end(self) -> None:
-        """Note changes since the last call, such as a hook that the script registered late."""
+        """Note changes since the last check, for example a communication hook that the script registered late."""
         for entry in self._all:
             self._settled(*entry)
 
     def _settled(self, title: str, held: "weakref.ref[Any]") -> bool:
         """Note the buckets of a module; return whether they are final."""
         module = held()
-        told = self._read(module)
-        if told is None:
+        data = self._read(module)
+        if data is None:
             return True
-        numbers, texts = told
+        numbers, texts = data
         rebuilt = bool(numbers.get("has_rebuilt_buckets"))
         sizes = _listed(str(texts.get("rebuilt_bucket_sizes" if rebuilt else "bucket_sizes", "")))
         iteration = int(numbers.get("iteration", 0))
@@ -83,7 +84,7 @@ class Replicas:
         return rebuilt or iteration >= SETTLED
 
     def _read(self, module: Any) -> tuple[dict[str, int], dict[str, str]] | None:
-        """Return the numbers and the texts of the logger's data; None where there is no logger."""
+        """Return the numbers and the texts of the logger's data; None if the module has no logger."""
         logger = trees.attributes(module).get("logger")
         read = getattr(logger, "_get_ddp_logging_data", None)
         if read is None:
@@ -93,7 +94,7 @@ class Replicas:
 
 
 def _listed(sizes: str) -> str:
-    """Return sizes as text, equal ones that follow each other as SIZE*NUMBER; empty where that is too long."""
+    """Return a list of sizes with each run of equal sizes as SIZE*NUMBER; empty if the text would be too long."""
     parts = [part.strip() for part in sizes.split(",")]
     if not all(part.isdecimal() for part in parts):
         return ""

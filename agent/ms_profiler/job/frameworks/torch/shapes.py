@@ -1,18 +1,21 @@
-"""Shapes of operators that ITT reports: Kineto runs beside the ITT hook in a few steps.
+"""Record the shapes of operators in a few steps, in which Kineto runs beside the ITT hook.
 
-ITT reports names only. For `STEPS` steps, after `FIRST` steps in which caches and compilers warm up, Kineto records
-shapes. It runs for all threads, as in `windows`. PyTorch permits such a profiler beside the profiler of each thread, if
-the thread that starts it has no profiler at that moment. So the ITT hook is off while Kineto starts, and on again
-before anything runs. The operators are still those of ITT; Kineto adds their arguments, in the order in which a thread
-began the operators. So no operator is doubled or cut, whenever Kineto has to stop. Kineto stops before a profiler of
-the script starts, before a fork, and before a thread ends, because PyTorch switches off the thread's hook only after
-Kineto.
+ITT reports only the names of operators. For `STEPS` steps, after `FIRST` steps in which caches and compilers warm up,
+Kineto records shapes. It runs for all threads, as in `windows`. PyTorch permits such a profiler beside the profiler of
+each thread, if the thread that starts it has no profiler at that moment. So the ITT hook is off while Kineto starts,
+and on again before any operator runs.
 
-An operator takes 1 to 2 us more in these steps. Kineto keeps 1 KB of it in memory until it stops, so longer steps than
-`MOST` records are left out.
+The spans of operators still come from ITT. Kineto's records only add their arguments, in the order in which a thread
+began the operators. So no operator is recorded twice or cut when Kineto has to stop. Kineto stops before a profiler of
+the script starts and before a fork. It also stops before a thread ends, because PyTorch would otherwise stop Kineto
+instead of the thread's hook.
+
+In these steps, an operator takes 1 to 2 us more, and Kineto keeps 1 KB for each operator in memory until it stops. So
+steps with more than `MOST` records are left out.
 """
 
 import time
+import weakref
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ms_profiler.job.frameworks.torch.kineto import Kineto
@@ -24,13 +27,13 @@ if TYPE_CHECKING:
     from ms_profiler.job.frameworks.torch.profiler_slot import ProfilerSlot
     from ms_profiler.job.host import Host
 
-#: Steps before the first recorded one, number of recorded steps, and attempts if something cuts the recording.
+#: Number of steps before the first recorded step, number of recorded steps, and largest number of attempts.
 FIRST = 2
 STEPS = 3
 TRIES = 6
-#: Largest number of records in a step, of any kind, whose operators can be held in memory: 100 MB.
+#: Largest number of records of a step, of any kind, with which Kineto runs; it then takes up to 100 MB of memory.
 MOST = 30_000
-#: Pairs of clock readings of which the closest is taken.
+#: Number of times that both clocks are read; the quickest reading is used.
 READINGS = 5
 
 _ITT = "PyTorch's ITT hook, which reports operators, reports names only"
@@ -51,7 +54,7 @@ class Operators(Protocol):
     """The stream of operators.
 
     Attributes:
-        slot: knows the script's own profilers that run.
+        slot: PyTorch's profiler slot, with the running profilers of the script.
         wanted: whether operators are to be recorded now.
     """
 
@@ -81,15 +84,18 @@ class Shapes:
         try:
             self._kineto = Kineto()
         except TypeError:
-            self._why = f"{_ITT}, and the Kineto of this PyTorch records one thread, instead of ITT"
+            self._why = f"{_ITT}, and the Kineto of this PyTorch records only one thread, and not beside ITT"
         #: whether Kineto runs for us
         self.running = False
+        #: id of each open region of the script that began while Kineto ran for us -> the region; as with the regions
+        #: of `ProfilerSlot`, PyTorch may take a later recording of ours for the one in which the region began
+        self.regions: dict[int, weakref.ref[Any]] = {}
         self._began = 0  # number of steps before the recording
         self._windows = 0
         self._before = (0, 0)
-        self._left = 0  # steps
+        self._left = 0  # number of steps still to record
         self._tries = 0
-        self._records = -1  # records up to the last boundary, if it was checked
+        self._records = -1  # number of records at the last step boundary; -1 if unknown
 
     def start(self) -> None:
         """Note in the run's record which steps have shapes, and why not all steps have them."""
@@ -101,19 +107,19 @@ class Shapes:
             return
         self._left, self._tries, self._records = STEPS, TRIES, -1
         host.not_collected(
-            f"shapes of operators, except in {STEPS} steps from step {FIRST} on, or from the first recorded one after",
-            f"{_ITT}; Kineto, which knows shapes, holds operators in memory and costs more for each",
+            f"shapes of operators, except in {STEPS} steps, from step {FIRST} or the first recorded step after it on",
+            f"{_ITT}; Kineto, which knows shapes, holds operators in memory and costs more for each operator",
         )
 
     def stop(self) -> None:
-        """Stop recording."""
+        """Stop recording shapes, and note in the run's record if no step has shapes."""
         self.end()
         if self._left == STEPS:
-            self._host.not_collected("shapes of operators", f"no recorded step began after {FIRST} others")
+            self._host.not_collected("shapes of operators", f"no step after the first {FIRST} was recorded")
         self._left = 0
 
     def stepped(self, count: int) -> tuple[int, bool]:
-        """Begin or end between two steps."""
+        """Start or stop Kineto between two steps."""
         if not self._left:
             return NEVER, False
         size = self._size()
@@ -125,11 +131,14 @@ class Shapes:
             return (count + 1 if self._left else NEVER), True
         # before the first recorded step of a schedule, the size of a step is unknown
         unknown = size < 0 and self._host.steps.schedule is None
-        if count < FIRST or not self._stream.wanted or self._stream.slot.lent or unknown:
+        slot = self._stream.slot
+        # in a backward pass, the hook cannot be switched off
+        busy = not slot.free or slot.in_backward or bool(self.regions)
+        if count < FIRST or not self._stream.wanted or busy or unknown:
             return count + 1, False
-        why = "" if self._tries else "threads that ended, forks or other profilers cut each step that was to have them"
+        why = "" if self._tries else "the end of a thread, a fork or another profiler ended each attempt to record them"
         if size > MOST:
-            why = f"a step has {size} records, of which {MOST} can be held"
+            why = f"a step has {size} records, of which {MOST} can be held in memory"
         if why:
             self._left = 0
             self._host.not_collected(f"shapes of operators from step {count} on", why)
@@ -139,7 +148,7 @@ class Shapes:
         return count + 1, True
 
     def _size(self) -> int:
-        """Return the number of records in the last step, -1 if unknown."""
+        """Return the number of records of the last step; -1 if unknown."""
         if not self._stream.wanted:
             self._records = -1
             return -1
@@ -147,7 +156,7 @@ class Shapes:
         return self._records - before if before >= 0 else -1
 
     def _begin(self, count: int) -> None:
-        """Start Kineto, if the thread can be without a profiler for a moment."""
+        """Start Kineto, unless another profiler of the thread prevents it."""
         assert self._kineto is not None
         if self._stream.hook.on:
             self._stream.hook.turn(False)
@@ -171,10 +180,10 @@ class Shapes:
         result = self._kineto.disable()
         if not host.forked:
             with host.guard("recording shapes"):
-                self._keep(result.events(), begun)
+                self._record(result.events(), begun)
 
     def _clocks(self) -> tuple[int, int]:
-        """Return the time by our clock and by the wall clock."""
+        """Return one instant by our clock and by the wall clock, both in ns."""
         now, found = self._host.recorder.now, []
         for _ in range(READINGS):
             before, wall, after = now(), time.time_ns(), now()
@@ -182,19 +191,19 @@ class Shapes:
         _, own, wall = min(found)
         return own, wall
 
-    def _keep(self, events: list[Any], begun: int) -> None:
-        """Write the arguments of operators.
+    def _record(self, events: list[Any], begun: int) -> None:
+        """Record the arguments of operators.
 
         Args:
             events: events of Kineto, with wall-clock times.
-            begun: begin of the stop, by our clock.
+            begun: time at which the stop of Kineto began, by our clock, ns.
         """
         recorder = self._host.recorder
         (first, first_wall), (last, last_wall) = self._before, self._clocks()
         rate = (last - first) / max(last_wall - first_wall, 1)
         self._windows += 1
         window = self._windows << 32
-        operands, names, told = Operands(recorder, True), dict[str, int](), 0
+        operands, names, recorded = Operands(recorder, True), dict[str, int](), 0
         for event in sorted(events, key=lambda event: int(event.start_ns())):
             kind = category(event)
             if kind is None:
@@ -204,6 +213,6 @@ class Shapes:
             start = first + round((event.start_ns() - first_wall) * rate)
             arg = operands.argument(event) if kind == Category.OP else 0
             recorder.record(Kind.OPERANDS, kind, 0, name, start, window | event.device_resource_id(), arg)
-            told += 1
+            recorded += 1
         name = recorder.intern("shape window")
-        recorder.record(Kind.SPAN, Category.PROFILER, 0, name, begun, recorder.now(), told)
+        recorder.record(Kind.SPAN, Category.PROFILER, 0, name, begun, recorder.now(), recorded)

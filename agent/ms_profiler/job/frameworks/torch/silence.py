@@ -1,7 +1,8 @@
 """Suppress Kineto's lines about its start and stop when ms-profiler starts and stops it.
 
-Kineto prints a line on stderr each time. Its settings can suppress this line only together with more severe ones. So we
-change its log level, a variable of the library, and restore it at once. The script's own profilers still print.
+Kineto prints a line on stderr at each start and stop. Its settings can suppress these lines only together with more
+severe ones. So we change Kineto's log level, a variable of the library, and restore it at once. Kineto still prints the
+lines when the script's own profilers start and stop.
 """
 
 import ctypes
@@ -10,7 +11,7 @@ import sys
 from collections.abc import Callable
 from typing import TypeVar
 
-#: mangled name of `libkineto::Logger::severityLevel_`, and a value above every severity
+#: mangled name of the variable `libkineto::Logger::severityLevel_`, and a level above the severity of every line
 _LEVEL = "_ZN9libkineto6Logger14severityLevel_E"
 _NOTHING = 99
 
@@ -18,7 +19,9 @@ Result = TypeVar("Result")
 
 
 def silently(call: Callable[[], Result]) -> Result:
-    """Call a function during which Kineto is silent; where the variable is not found, Kineto prints.
+    """Call a function while Kineto's lines are suppressed, and return its result.
+
+    If the variable with the log level is not found, Kineto prints its lines.
 
     Args:
         call: the function.
@@ -30,7 +33,7 @@ def silently(call: Callable[[], Result]) -> Result:
     try:
         return call()
     finally:
-        # Kineto sets the level itself at its first use
+        # at its first use, Kineto itself sets the level, which must stay then
         if level.value == _NOTHING:
             level.value = before
 

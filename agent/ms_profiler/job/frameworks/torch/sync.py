@@ -1,7 +1,7 @@
-"""Waits of the host for an accelerator: reads of tensors, copies between devices, and explicit waits.
+"""Record the waits of the host for an accelerator: reads of tensors, copies between devices, and explicit waits.
 
-A build of PyTorch for CPU only never waits here, so nothing is replaced: a read takes half a microsecond there,
-and would take twice as long.
+In a build of PyTorch for CPU only, the host has no accelerator to wait for, so no function is replaced. A read takes
+half a microsecond there, and a hook would double this time.
 """
 
 import sys
@@ -20,7 +20,7 @@ TENSOR = "torch"
 READS = ("item", "tolist", "__bool__", "__int__", "__float__", "__index__")
 #: methods that may copy a tensor to another device
 COPIES = ("to", "cpu", "cuda")
-#: (module, function or method, name of the span, whether it copies)
+#: (module, function or method, name of the span, `Target.copies`)
 WAITS = (
     ("torch.cuda", "synchronize", "cuda.synchronize", True),
     ("torch.cuda.streams", "Stream.synchronize", "Stream.synchronize", False),
@@ -30,10 +30,10 @@ WAITS = (
 
 
 def copies(host: "Host") -> base.Closure:
-    """Return a function that replaces a method whose result may lie on another device.
+    """Return a decorator for a method whose result may lie on another device.
 
-    A span is recorded only for a copy to another device: a copy to the host is a wait, a copy from the host a transfer
-    with its bytes.
+    A span is recorded only if the call copies to another device. A copy to the host counts as a wait, and a copy from
+    the host as a transfer of data. The argument of the span is the number of copied bytes.
     """
     recorder = host.recorder
     now, record = recorder.now, recorder.record
@@ -64,7 +64,7 @@ def accelerated() -> bool:
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare the targets of reads of tensors and of waits."""
+    """Declare the functions that read tensors or wait for the device as targets."""
     if not accelerated():
         return []
 

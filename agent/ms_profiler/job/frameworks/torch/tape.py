@@ -1,5 +1,6 @@
-"""Read autograd's nodes before some backward passes: where several passes share operators, the order of operators is
-ambiguous.
+"""Read autograd's nodes before some backward passes, to find the module of each operator of a backward pass.
+
+The order of these operators alone does not identify their modules.
 """
 
 import sys
@@ -28,19 +29,19 @@ class Tape(autograd.Tape):
         self._since = 0
 
     def begin(self) -> None:
-        """Begin the reading; the modules of earlier nodes are not known."""
+        """Note the number of the next node; the modules of nodes before it are not known."""
         self._since = self.number()
 
     def number(self) -> int:
-        """Return the number of the next node."""
+        """Return the number that autograd will give the next node."""
         return int(self._number())
 
     def called(self, name: str, begin: int) -> None:
-        """Note a call of a module.
+        """Note that a call of a module ended.
 
         Args:
-            name: its path.
-            begin: number when it began.
+            name: path of the module.
+            begin: the result of `number` at the begin of the call.
         """
         end = self.number()
         if begin < self._since:  # the call began before the reading of the graph
@@ -52,18 +53,18 @@ class Tape(autograd.Tape):
         """Store the nodes that a backward pass runs.
 
         Args:
-            roots: tensors that it begins with.
-            inputs: the tensors whose gradients are requested; if empty, the gradients of all leaves are.
+            roots: the tensors with which the backward pass begins.
+            inputs: the tensors whose gradients are requested; empty for all leaves.
         """
         with self.host.guard("reading autograd's graph"):
             nodes = [node for each in roots if (node := tensors.read(each, "grad_fn")) is not None]
             if len(nodes) == len(roots) and not inputs:
                 made = autograd.run(autograd.read(nodes, id, self._parts), lambda _: True)
                 self._late |= bool(made) and made[0][0] < self._since
-                self.keep([] if made and made[0][0] < self._since else made)
+                self.write_nodes([] if made and made[0][0] < self._since else made)
 
     def _parts(self, node: Any) -> autograd.Parts:
-        """Return the data of a node; the class of a node of a script's function may define names of its own."""
+        """Return the data of a node, without calling methods that a script's autograd function may override."""
         own = self._function
         if issubclass(type(node), own):
             return own._sequence_nr(node), own.name(node), own.next_functions.__get__(node)
@@ -72,5 +73,5 @@ class Tape(autograd.Tape):
 
 def supported() -> bool:
     """Return whether this version of PyTorch reports the number of the next node."""
-    told = hasattr(sys.modules.get("torch.autograd"), "_get_sequence_nr")
-    return told and hasattr(getattr(sys.modules.get("torch._C"), "_FunctionBase", None), "_sequence_nr")
+    numbered = hasattr(sys.modules.get("torch.autograd"), "_get_sequence_nr")
+    return numbered and hasattr(getattr(sys.modules.get("torch._C"), "_FunctionBase", None), "_sequence_nr")

@@ -1,7 +1,7 @@
 """Note the addresses of parameters, their gradients and the states of optimizers, after some steps.
 
-A block of memory does not know its tensor. The address of a tensor that exists longer than a step identifies its block.
-Activations do not exist that long and need no address: their blocks are allocated during a forward pass.
+The records of memory blocks do not name tensors. If a tensor exists longer than a step, its address identifies its
+block. Activations exist for less than a step and need no address: their blocks are allocated during a forward pass.
 """
 
 import os
@@ -19,11 +19,11 @@ from ms_profiler.store.names import GRADIENT, PARAMETER, STATE
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
-#: number of the first step after which addresses are noted, and the factor to the next one
+#: number of the first step after which addresses are noted; factor to the next such step
 FIRST, FACTOR = 1, 4
-#: largest number of tensors of a look: reading an address takes 0.2 us
+#: largest number of parameters whose addresses are read after a step; reading an address takes 0.2 us
 MOST: Final = 50_000
-#: kind of a tensor, path of its module, its address
+#: kind of a tensor, path of its module, address of its content
 Place = tuple[str, str, int]
 
 
@@ -31,9 +31,9 @@ class Places:
     """Note addresses of tensors.
 
     Args:
-        host: the session whose store receives them.
-        modules: yields the paths of modules, and the modules.
-        parameters: the attribute that holds the parameters of a module.
+        host: the session whose store receives the addresses.
+        modules: yields path and module of each module.
+        parameters: name of the attribute that holds the parameters of a module.
     """
 
     def __init__(self, host: "Host", modules: Callable[[], Iterator[tuple[str, Any]]], parameters: str) -> None:
@@ -42,14 +42,14 @@ class Places:
         self._next = FIRST
 
     def stepped(self, count: int) -> tuple[int, bool]:
-        """Note the addresses after the steps 1, 4, 16 and so on; return the step of the next check."""
+        """Note the addresses after the steps 1, 4, 16 and so on; see `host.Host.at_step` for argument and result."""
         host = self._host
         if not (host.asks(OPTION) and host.wants("CPU")) or host.home is None:
             return NEVER, False
         if count < self._next or not host.steps.recording:
             return max(self._next, count + 1), False
         self._next = max(count, FIRST) * FACTOR
-        self._keep(host.home.folder, list(self._found()))
+        self._write(host.home.folder, list(self._found()))
         return self._next, True
 
     def _found(self) -> Iterator[Place]:
@@ -69,23 +69,25 @@ class Places:
                 for value in list(dict.values(state)) if isinstance(state, dict) else []:
                     yield STATE, paths.get(id(parameter), ""), _address(value)
 
-    def _keep(self, folder: str, found: list[Place]) -> None:
+    def _write(self, folder: str, found: list[Place]) -> None:
         found = [place for place in found if place[2]]
         if not found or not os.path.isdir(folder):
             return
         names = {path: number for number, path in enumerate(dict.fromkeys(path for _, path, _ in found))}
         rows = [(kind, names[path], address) for kind, path, address in found]
-        told = {"time_ns": self._host.recorder.now(), "paths": list(names), "tensors": rows}
-        side_file.write(self._host, layout.place_path(folder, len(layout.places(folder))), told)
+        content = {"time_ns": self._host.recorder.now(), "paths": list(names), "tensors": rows}
+        side_file.write(self._host, layout.place_path(folder, len(layout.places(folder))), content)
 
 
 def _address(tensor: Any) -> int:
-    """Return the address of a tensor's content; 0 where it has none, or where only code of the script could tell."""
+    """Return the address of a tensor's content; 0 if it has no content, or if its class is not PyTorch's own."""
     torch = sys.modules["torch"]
     if type(tensor) not in (torch.nn.Parameter, torch.Tensor):
         return 0
-    with torch._C.DisableTorchFunction():  # a mode of the script's would see the call
+    with torch._C.DisableTorchFunction():  # otherwise PyTorch would call a mode of the script
         try:
-            return int(torch._C.TensorBase.data_ptr(tensor))
+            # `data_ptr` would copy the content of a tensor that shares it with another tensor until one is written
+            read = getattr(torch._C, "_data_address", torch._C.TensorBase.data_ptr)
+            return int(read(tensor))
         except RuntimeError:  # a tensor without a storage
             return 0

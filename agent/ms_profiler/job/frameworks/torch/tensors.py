@@ -1,5 +1,6 @@
-"""Sizes and places of tensors, without running code of subclasses, which may override every property and count
-reads.
+"""Read properties of PyTorch's tensors without running code of subclasses.
+
+A subclass of the script may override every property, or count how often it is read.
 """
 
 import sys
@@ -11,8 +12,9 @@ _NOTHING = "__torch_dispatch__"
 
 
 def read(tensor: Any, name: str) -> Any:
-    """Return a property of a tensor as PyTorch defines it; None if the object is no tensor or its class overrides the
-    property.
+    """Return a property of a tensor as PyTorch defines it.
+
+    The result is None if the object is not a tensor, or if its class overrides `__torch_dispatch__`.
 
     Args:
         tensor: any object.
@@ -23,16 +25,15 @@ def read(tensor: Any, name: str) -> Any:
     if not issubclass(kind, own):
         return None
     property_ = trees.member(torch._C.TensorBase, name)
-    if kind is own or kind is torch.nn.Parameter:
-        return property_.__get__(tensor)
-    if trees.member(kind, _NOTHING) is not trees.member(own, _NOTHING):
+    known = kind is own or kind is torch.nn.Parameter
+    if not known and trees.member(kind, _NOTHING) is not trees.member(own, _NOTHING):
         return None
-    with torch._C.DisableTorchFunctionSubclass():
+    with torch._C.DisableTorchFunction():  # otherwise PyTorch would call a mode of the script
         return property_.__get__(tensor)
 
 
 def size(value: Any) -> int:
-    """Return the bytes of a tensor, or of the tensors in a sequence, without waiting for them; 0 if unknown."""
+    """Return the bytes of a tensor, or of all tensors in a sequence, without waiting for their values; 0 if unknown."""
     kind = type(value)
     if issubclass(kind, list):
         return sum(map(size, list.__iter__(value)))

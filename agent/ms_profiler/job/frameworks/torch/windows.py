@@ -1,10 +1,11 @@
-"""PyTorch's operators where its ITT hook cannot report them: Kineto records a few steps.
+"""Record PyTorch's operators of a few steps with Kineto, where neither ITT nor NVTX can report them.
 
 Kineto holds its records in memory until it is stopped, and adds 0.7 us and more to an operator. So it runs for `STEPS`
 steps, after `FIRST` steps in which caches and compilers warm up, from one step boundary to another. It runs for all
-threads, because any thread can stop such a profiler: before the script starts its own, and before a fork, because the
-child would continue recording into its memory. The operators of the stepping thread are stored, with the numbers by
-which autograd ties an operator to its gradient and, with `record_shapes`, the shapes of their inputs.
+threads, because any thread can stop such a profiler. It has to stop before the script starts its own profiler, and
+before a fork, because the child would continue to record into its memory. Only the operators of the stepping thread are
+stored: with the number that autograd gives both an operator and its gradient, and, if `record_shapes` is set, with the
+shapes of their inputs.
 """
 
 import os
@@ -22,24 +23,24 @@ from ms_profiler.store.format import Category, Kind
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
-#: Steps before the first recorded one, and number of recorded steps.
+#: Number of steps before the first recorded step, and number of recorded steps.
 FIRST = 2
 STEPS = 3
 
 
 class Windows:
-    """Record a few steps with Kineto.
+    """Record the operators of a few steps with Kineto.
 
     Args:
-        host: the session, whose steps count.
-        why: the reason why the ITT hook cannot report operators.
+        host: the session.
+        why: the reason why neither ITT nor NVTX can report operators.
     """
 
     def __init__(self, host: "Host", why: str) -> None:
         self.host = host
         self.slot = ProfilerSlot(host, self)
         self._why = why
-        self._thread = 0  # number of the stepping thread
+        self._thread = 0  # the system's id of the stepping thread
         self._began = -1  # number of steps before the window; -1 while no window is open
         self._done = False
         self._kineto = Kineto()
@@ -50,8 +51,8 @@ class Windows:
         self._done = False
         if self.host.wants("CPU"):
             self.host.not_collected(
-                f"operators, except in the {STEPS} steps from step {FIRST} on, or from the first recorded one after it",
-                f"{self._why}; Kineto, which recorded them, holds them in memory and costs more for each",
+                f"operators, except in {STEPS} steps, from step {FIRST} or the first recorded step after it on",
+                f"{self._why}; Kineto, which recorded them, holds them in memory and costs more for each operator",
             )
 
     def stepped(self, count: int) -> tuple[int, bool]:
@@ -64,7 +65,7 @@ class Windows:
                 return count + 1, False
             self.stop()
             return NEVER, True
-        if count < FIRST or not host.steps.recording or self.slot.lent:
+        if count < FIRST or not host.steps.recording or not self.slot.free:
             return count + 1, False
         self._shapes = host.asks(OPTION)
         self._kineto.prepare(self._shapes)
@@ -95,8 +96,13 @@ class Windows:
         name = recorder.intern("operator window")
         recorder.record(Kind.SPAN, Category.PROFILER, 0, name, begun, recorder.now(), events)
 
+    def end(self) -> None:
+        """End the open window, if there is one; open no other window, although steps may still end."""
+        self.stop()
+        self._done = True
+
     def release_kineto(self) -> None:
-        """See `Collector`: the window ends here, or its records would be lost."""
+        """See `Collector`: the window ends here, because its records would be lost otherwise."""
         self.stop()
 
     def release(self) -> None:
@@ -104,29 +110,29 @@ class Windows:
         self.stop()
 
     def resume(self) -> None:
-        """See `Collector`: there is only one window, which is over."""
+        """See `Collector`: this does nothing, because the only window has ended."""
 
     def is_ours(self, kind: Any) -> bool:
-        """See `Collector`: our profiler for all threads is not reported on the stepping thread."""
+        """See `Collector`: PyTorch does not report our profiler, because it is one for all threads."""
         return False
 
 
 def targets(host: "Host", why: str) -> list[Target]:
-    """Begin to wait for the first window, and declare the script's profilers that end it.
+    """Register the window with the session, and declare the script's profilers, which end it.
 
     Args:
-        host: the session, whose steps count.
-        why: the reason why there is no better source.
+        host: the session.
+        why: the reason why neither ITT nor NVTX can report operators.
     """
     try:
         windows = Windows(host, why)
     except TypeError:
         host.not_collected(
-            "operators", f"{why}, and the Kineto of this PyTorch, which records one thread, stops on that thread alone"
+            "operators", f"{why}, and the Kineto of this PyTorch records one thread, on which alone it can be stopped"
         )
         return []
     host.at_step(windows.stepped)
     host.at_start(windows.start)
-    host.at_end(windows.stop)
+    host.at_end(windows.end)
     os.register_at_fork(before=host.guard("a fork").around(windows.stop))
     return windows.slot.targets()

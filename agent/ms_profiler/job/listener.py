@@ -1,0 +1,54 @@
+"""Choose the thread whose boundaries count as ends of steps."""
+
+import threading
+
+#: largest number of other threads whose work is noted
+MOST = 64
+
+
+class Listener:
+    """Choose one thread: the first thread that reports a boundary, until another thread trains.
+
+    A thread that fills a queue with batches, or calls a network to warm it up, reports before the thread that trains.
+
+    Attributes:
+        thread: the chosen thread; None while there is none.
+    """
+
+    __slots__ = ("_works", "thread")
+
+    def __init__(self) -> None:
+        self.thread: int | None = None
+        self._works: dict[int, int] = {}  # id of another thread -> begin of its work, ns
+
+    def hears(self) -> bool:
+        """Return whether the calling thread is the chosen one; the first thread that calls this function is chosen."""
+        thread = threading.get_ident()
+        if self.thread is None:
+            self.thread = thread
+        return self.thread == thread
+
+    def works(self, at_ns: int) -> None:
+        """Note that the calling thread, which is not the chosen one, works: its first step begins at `at_ns`."""
+        if len(self._works) < MOST:
+            self._works.setdefault(threading.get_ident(), at_ns)
+
+    def turn(self, busy: bool) -> bool:
+        """Choose the calling thread, which trains, if the chosen thread does not train or has ended.
+
+        Args:
+            busy: whether the chosen thread trains.
+
+        Returns:
+            Whether the calling thread is the chosen one now.
+        """
+        # `_active` is Python's table of threads by id. `threading.enumerate` returns objects without the id: the job's
+        # class of a thread may override `ident`.
+        if busy and self.thread in getattr(threading, "_active", (self.thread,)):
+            return False
+        self.thread = threading.get_ident()
+        return True
+
+    def began(self) -> int | None:
+        """Return the time at which the calling thread began to work, ns; None if `works` did not note it."""
+        return self._works.pop(threading.get_ident(), None)
