@@ -55,6 +55,27 @@ def test_timelines_have_the_steps_that_there_is_room_for(run):
     assert (run.result / layout.OUTPUT / layout.PERFETTO_TRACE).stat().st_size > 1000
 
 
+def test_steps_that_are_small_enough_are_shown_where_the_first_are_not(job):
+    code = """
+import torch
+model = torch.nn.Linear(2, 2)
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+one = torch.ones(2)
+for number in range(60):
+    for _ in range(700 if number < 6 else 4):
+        one = one * 1
+    optimizer.zero_grad()
+    model(one).sum().backward()
+    optimizer.step()
+"""
+    run = job(code, options={"max_disk": str(MOST), "overhead_budget": 0})
+    (what,) = (entry["what"] for entry in run.summary["not_collected"] if entry["what"].startswith("the timeline"))
+    first, last = map(int, what.removeprefix("the timeline and single kernels, except for steps ").split(" to "))
+    assert 6 <= first <= last <= 16, "the first steps are too large, and operators end at a fixed step"
+    events = json.loads((run.result / layout.OUTPUT / layout.TRACE_VIEW).read_text())
+    assert sum(event.get("name") == "aten::mul" for event in events) == 4 * (last - first + 1)
+
+
 def test_without_free_space_nothing_is_recorded(job, mounted):
     disk = mounted("-t", "tmpfs", "-o", "size=2m", "tmpfs")
     code = "import torch; print(float(torch.nn.Linear(2, 2)(torch.ones(1, 2)).sum()) < 9)"

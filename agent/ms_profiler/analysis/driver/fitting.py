@@ -2,11 +2,16 @@
 
 from typing import Final
 
+import polars as pl
+
 from ms_profiler.analysis.driver.room import Room
+from ms_profiler.analysis.metrics import intervals
 from ms_profiler.analysis.metrics.measures import Measures
 
 #: estimated bytes that the timelines take for each slot of the store: 160 in trace_view.json, 40 in trace.pftrace
 SLOT: Final = 200
+#: the same for a span, which has a slot at its start and one at its end
+SPAN: Final = 2 * SLOT
 #: of the steps that would fit by this estimate, only this part is shown, because steps differ in size
 CAUTION: Final = 0.6
 #: the reason, in messages, why a file is left out
@@ -17,16 +22,34 @@ TIMELINES: Final = "they take " + MORE
 def narrowed(measures: Measures, room: Room, attempt: int) -> list[int] | None:
     """Choose as many steps for the timelines as fit; return None for all steps, an empty list if not even one fits.
 
+    The first attempt takes the first steps. A further attempt follows where these took more space than estimated, for
+    example because other processes recorded much during a slow step. It takes a quarter of the steps, at least one,
+    and of the consecutive steps whose spans fit it takes those with the most spans.
+
     Args:
         measures: the measures of the run.
         room: the disk space that is left for the timelines.
-        attempt: number of the attempt, from 0; each further attempt takes fewer steps.
+        attempt: number of the attempt, from 0.
     """
-    estimate = measures.recording.counts.slots * SLOT * 4**attempt
-    if room.left is None or estimate <= room.left:
+    needed = measures.recording.counts.slots * SLOT
+    if room.left is None or needed * 4**attempt <= room.left:
         return None
-    numbers: list[int] = measures.steady["number"].to_list()
-    return numbers[: int(len(numbers) * CAUTION * room.left / estimate)]
+    steps = measures.steady
+    counts = [max(1, int(steps.height * CAUTION * room.left / (needed * 4**number))) for number in range(attempt + 1)]
+    if steps.is_empty() or counts[-2:] == [1, 1]:
+        return []
+    numbers: list[int] = steps["number"].to_list()
+    first = _fullest(measures, steps, counts[-1], CAUTION * room.left / SPAN) if attempt else 0
+    return numbers[first : first + counts[-1]]
+
+
+def _fullest(measures: Measures, steps: pl.DataFrame, count: int, most: float) -> int:
+    """Return the row of the first of `count` consecutive steps with the most spans, but at most `most`."""
+    found = intervals.locate(measures.spans["start_ns"], steps).alias("at").to_frame().group_by("at").len("spans")
+    known = steps.with_row_index("at").join(found, on="at", how="left", maintain_order="left")
+    sums = known["spans"].fill_null(0).cast(pl.Float64).rolling_sum(count)[count - 1 :]
+    fitting = sums.set(sums > most, None)
+    return (sums.arg_min() if fitting.null_count() == len(fitting) else fitting.arg_max()) or 0
 
 
 def left_out(measures: Measures, what: str, why: str = "it takes " + MORE) -> None:
