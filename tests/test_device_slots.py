@@ -314,7 +314,7 @@ def test_the_size_of_parts_does_not_change_the_result(tmp_path, monkeypatch):
         monkeypatch.setattr(device, "PART", most)
         found.append(measure(recording).stream)
     whole, parts = found
-    assert len(list(device_steps.parts(recording.device.runs, 3))) > 3
+    assert len(list(device_steps.parts(recording.device.whole.runs, 3))) > 3
     for name in ("table", "states", "times", "bound"):
         assert_frame_equal(getattr(whole, name), getattr(parts, name))
     assert_frame_equal(whole.sums, parts.sums, check_row_order=False)

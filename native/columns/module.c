@@ -230,6 +230,16 @@ static PyObject *py_write_rows(PyObject *self, PyObject *const *args, Py_ssize_t
   Py_RETURN_NONE;
 }
 
+/* Holes between blocks in use stay with the C library until this call, whatever the thresholds below are. */
+static PyObject *py_trim(PyObject *self, PyObject *unused) {
+  (void)self;
+  (void)unused;
+#ifdef M_MMAP_THRESHOLD
+  malloc_trim(0);
+#endif
+  Py_RETURN_NONE;
+}
+
 #define FAST(function) (PyCFunction)(void (*)(void)) function, METH_FASTCALL
 
 static PyMethodDef functions[] = {
@@ -247,6 +257,7 @@ static PyMethodDef functions[] = {
     {"rows", FAST(py_rows), "Return rows: rows(count, [part, ...]) -> bytes."},
     {"write_rows", FAST(py_write_rows),
      "Write rows to a file: write_rows(descriptor, count, [part, ...], most bytes); EOVERFLOW beyond them."},
+    {"trim", py_trim, METH_NOARGS, "Return free memory to the system."},
     {"track_events", FAST(msp_py_track_events), "Write events of Perfetto's trace; see perfetto_module.h."},
     {NULL, NULL, 0, NULL}};
 

@@ -45,6 +45,10 @@ class NativeColumns:
         """See `Columns.devices`."""
         return Traced(*map(_frame, _columns.devices(list(pieces), _wanted(wanted))))
 
+    def trim(self) -> None:
+        """See `Columns.trim`."""
+        _columns.trim()
+
     def order(self, lane: pl.Series, start_ns: pl.Series, end_ns: pl.Series) -> pl.Series:
         """See `Columns.order`."""
         return _frame(_columns.order(*map(_column, (lane, start_ns, end_ns)))).to_series()

@@ -63,6 +63,9 @@ class PlainColumns:
         """See `Columns.devices`."""
         return devices.traced([_slots(piece) for piece in pieces], wanted)
 
+    def trim(self) -> None:
+        """See `Columns.trim`. Polars returns free memory to the system by itself."""
+
     def order(self, lane: pl.Series, start_ns: pl.Series, end_ns: pl.Series) -> pl.Series:
         """See `Columns.order`."""
         spans = pl.DataFrame({"lane": lane, "start": start_ns, "end": end_ns}).with_row_index("row")

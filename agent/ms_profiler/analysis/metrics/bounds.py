@@ -116,11 +116,11 @@ def parts(
         .then(pl.lit(SYNC))
         .otherwise(pl.lit(_IDLE))
     )
-    placed = line.join_asof(cut.select("step", "start_ns").sort("start_ns"), on="start_ns")
-    pieces = placed.select("step", part.alias("part"), phase.alias("phase"), "ran", "cell", *intervals.BOUNDS)
-    idle = _shared_out(pieces, known, operators is not None, beside)
-    settled = pl.concat([pieces.filter(pl.col("part") != _IDLE).select(idle.columns), idle]).sort("start_ns")
-    return intervals.merge(settled, "step", "part", "phase").select("step", "part", "phase", *intervals.BOUNDS)
+    line = line.join_asof(cut.select("step", "start_ns").sort("start_ns"), on="start_ns")
+    line = line.select("step", part.alias("part"), phase.alias("phase"), "ran", "cell", *intervals.BOUNDS)
+    idle = _shared_out(line, known, operators is not None, beside)
+    line = pl.concat([line.filter(pl.col("part") != _IDLE).select(idle.columns), idle]).sort("start_ns")
+    return intervals.merge(line, "step", "part", "phase").select("step", "part", "phase", *intervals.BOUNDS)
 
 
 def _shared_out(pieces: pl.DataFrame, cells: pl.DataFrame, operators: bool, beside: bool) -> pl.DataFrame:

@@ -79,8 +79,7 @@ def known(device: tables.Device) -> bool:
     Args:
         device: the tables of the device.
     """
-    launches = device.runs["launch_ns"].null_count() < device.runs.height
-    return not launches or not (device.calls.is_empty() and device.waits.is_empty())
+    return device.totals.launched == 0 or not (device.calls.is_empty() and device.waits.is_empty())
 
 
 def of_path(waited: pl.DataFrame, recording: tables.Recording, process: int, thread: int) -> pl.DataFrame:

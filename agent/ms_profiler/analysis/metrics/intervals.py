@@ -13,8 +13,8 @@ BOUNDS = ("start_ns", "end_ns")
 def timeline(sets: Mapping[str, pl.DataFrame], weights: Mapping[str, str] | None = None) -> pl.DataFrame:
     """Cut time at every start and end, and sum the weights of open intervals between two cuts.
 
-    Each interval adds its weight at its start and subtracts it at its end; the result is the running sum over the cuts
-    in order of time. O(n log n) for n intervals.
+    The sum at a cut is that of the intervals that have started minus that of the intervals that have ended. Each set is
+    looked up on its own, so that no table with the ends of all sets is in memory. O(n log n) for n intervals.
 
     Args:
         sets: intervals (`start_ns`, `end_ns`) by label; the intervals of one set may overlap.
@@ -23,36 +23,29 @@ def timeline(sets: Mapping[str, pl.DataFrame], weights: Mapping[str, str] | None
     Returns:
         `start_ns`, `end_ns` and one Int64 column a label, without gaps and by time.
     """
-    events = []
+    cuts = pl.concat([frame[bound] for frame in sets.values() for bound in BOUNDS]).unique().sort()
+    columns = [cuts.alias("start_ns"), cuts.shift(-1).alias("end_ns")]
     for label, frame in sets.items():
-        weight = pl.col(weights[label]) if weights and label in weights else pl.lit(1)
-        weight = weight.cast(pl.Int64)
-        events.append(frame.select(pl.col("start_ns").alias("time_ns"), weight.alias(label)))
-        events.append(frame.select(pl.col("end_ns").alias("time_ns"), (-weight).alias(label)))
-    cuts = (
-        pl.concat(events, how="diagonal")
-        .group_by("time_ns")
-        .agg(pl.col(label).sum() for label in sets)
-        .sort("time_ns")
-        .with_columns(pl.col(label).cum_sum() for label in sets)
-    )
-    return cuts.select(
-        pl.col("time_ns").alias("start_ns"), pl.col("time_ns").shift(-1).alias("end_ns"), *sets
-    ).drop_nulls("end_ns")
+        began, ended = (_until(frame, bound, (weights or {}).get(label), cuts) for bound in BOUNDS)
+        columns.append((began - ended).alias(label))
+    return pl.DataFrame(columns)[:-1]
+
+
+def _until(frame: pl.DataFrame, bound: str, weight: str | None, cuts: pl.Series) -> pl.Series:
+    """Return for each cut the sum of the weights of the intervals whose start, or end, is not after it, Int64."""
+    if weight is None:
+        return frame[bound].sort().search_sorted(cuts, side="right").cast(pl.Int64)
+    known = frame.select(bound, pl.col(weight).cast(pl.Int64)).sort(bound)
+    sums = pl.concat([pl.Series([0], dtype=pl.Int64), known[weight].cum_sum()])
+    return sums.gather(known[bound].search_sorted(cuts, side="right"))
 
 
 def union(frame: pl.DataFrame) -> pl.DataFrame:
     """Return the time covered by any interval of `frame`, as disjoint intervals by time."""
-    highest = pl.col("end_ns").cum_max().shift(1)
-    return (
-        frame.select(BOUNDS)
-        .filter(pl.col("end_ns") > pl.col("start_ns"))
-        .sort("start_ns")
-        .with_columns(block=(pl.col("start_ns") > highest).fill_null(True).cum_sum())
-        .group_by("block", maintain_order=True)
-        .agg(pl.col("start_ns").first(), pl.col("end_ns").max())
-        .select(BOUNDS)
-    )
+    known = frame.select(BOUNDS).filter(pl.col("end_ns") > pl.col("start_ns")).sort("start_ns")
+    highest = known["end_ns"].cum_max()
+    first = (known["start_ns"] > highest.shift(1)).fill_null(True)
+    return pl.DataFrame([known["start_ns"].filter(first), highest.filter(_before(first))])
 
 
 def subtract(frame: pl.DataFrame, other: pl.DataFrame) -> pl.DataFrame:
@@ -93,12 +86,14 @@ def merge(pieces: pl.DataFrame, *keys: str) -> pl.DataFrame:
     change = pl.col("start_ns") != pl.col("end_ns").shift(1)
     for key in keys:
         change = change | pl.col(key).ne_missing(pl.col(key).shift(1))
-    return (
-        pieces.with_columns(block=change.fill_null(True).cum_sum())
-        .group_by("block", maintain_order=True)
-        .agg(pl.col("start_ns").first(), pl.col("end_ns").last(), *(pl.col(key).first() for key in keys))
-        .drop("block")
-    )
+    first = pieces.select(change.fill_null(True)).to_series()
+    ends = pieces["end_ns"].filter(_before(first))
+    return pieces.select("start_ns", "end_ns", *keys).filter(first).with_columns(ends)
+
+
+def _before(first: pl.Series) -> pl.Series:
+    """Return for each row whether it is the last of its block, given whether it is the first one."""
+    return first.shift(-1, fill_value=True)
 
 
 def total_ns(frame: pl.DataFrame) -> int:

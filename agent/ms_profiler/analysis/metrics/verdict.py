@@ -195,7 +195,7 @@ def of_device(
     share = sums[kind] / total
     leading = ""
     if kind == "computing" and not kernels.is_empty():
-        leading = _most(kernels, "computing kernels' time" if device.runs["exchange"].any() else _KERNELS)
+        leading = _most(kernels, "computing kernels' time" if device.totals.exchanges else _KERNELS)
     if kind == "idle":
         leading = _why(parts, share)
     whose = "the time of the steps" if processor else "the device's time"

@@ -208,17 +208,41 @@ class Form(Enum):
     MSPTI = "mspti"  # own tracing, with formulas of torch_npu: a step has the work that it launched
 
 
+@dataclass(frozen=True)
+class Totals:
+    """Counts of all tasks of a device.
+
+    Attributes:
+        tasks: the number of tasks.
+        exchanges: the number of tasks that exchange data.
+        streams: the number of streams that ran tasks.
+        launched: the number of tasks whose launch is known.
+    """
+
+    tasks: int
+    exchanges: int
+    streams: int
+    launched: int
+
+    @classmethod
+    def of(cls, runs: pl.DataFrame) -> "Totals":
+        """Count tasks, of which the columns `stream`, `launch_ns` and `exchange` are needed."""
+        launched = runs.height - runs["launch_ns"].null_count()
+        return cls(runs.height, int(runs["exchange"].sum()), runs["stream"].n_unique(), launched)
+
+
 @dataclass
 class Whole:
     """All records of ms-profiler's own tracing of a device, while `Device` may hold only the tasks of some steps.
 
     Attributes:
-        runs: `RUNS`.
+        runs: `RUNS`; no rows after `take_runs`.
         kernels: `name`, `type` and `core` of tasks.
         call_sums: the call sums of `metrics.operators.by_level`, over all calls.
         copied: the intervals in which memory was copied or set, without overlap and by time.
         details: a function that returns the tasks, with their calls and copies, of some intervals (`start_ns` and
             `end_ns`, without overlap), or of the whole run for None. The field is None after its use.
+        totals: the counts of `runs`.
     """
 
     runs: pl.DataFrame
@@ -228,6 +252,15 @@ class Whole:
     copied: pl.DataFrame = field(
         default_factory=lambda: pl.DataFrame(schema={"start_ns": pl.Int64, "end_ns": pl.Int64})
     )
+    totals: Totals = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.totals = Totals.of(self.runs)
+
+    def take_runs(self) -> pl.DataFrame:
+        """Return `runs`, and drop them: they may take hundreds of megabytes, and only one pass needs them."""
+        runs, self.runs = self.runs, self.runs.clear()
+        return runs
 
 
 @dataclass
@@ -292,6 +325,6 @@ class Device:
         return cls(Form.KINETO, pl.DataFrame(schema=TASKS), [])
 
     @property
-    def runs(self) -> pl.DataFrame:
-        """Return all tasks, with at least `stream`, `start_ns`, `end_ns`, `launch_ns` and `exchange`."""
-        return self.tasks if self.whole is None else self.whole.runs
+    def totals(self) -> Totals:
+        """Return the counts of all tasks."""
+        return Totals.of(self.tasks) if self.whole is None else self.whole.totals

@@ -346,6 +346,8 @@ def _in_order(columns: list[pl.Series]) -> pl.DataFrame:
     del starts
     for place, column in enumerate(columns):
         columns[place] = column.gather(order)
+        del column
+        COLUMNS.trim()
     return pl.DataFrame(columns)
 
 

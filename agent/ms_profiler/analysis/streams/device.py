@@ -11,7 +11,7 @@ from ms_profiler.analysis.streams.device_time import LAUNCHED, DeviceTime
 from ms_profiler.analysis.streams.kernel_stream import Stream
 
 #: number of tasks of ms-profiler's own tracing in one batch
-PART = 500_000
+PART = 200_000
 
 _NAME = ["name", "type", "core"]
 
@@ -33,6 +33,7 @@ def collect(recording: tables.Recording, device: tables.Device, whole: Steps, us
     taken = _Taken(recording, device, time, _Choice(whole, used), used.process)
     for part in device_steps.parts(runs, PART) if device.whole is not None else iter([runs]):
         taken.take(part)
+    del runs
     time.end()
     choice = taken.choice
     return Stream(
@@ -67,9 +68,9 @@ def _numbered(recording: tables.Recording, device: tables.Device) -> tuple[list[
     if device.whole is not None:
         names = device.whole.kernels.with_columns(pl.coalesce("type", "name").alias("type"))
         if device.within is not None:
-            return texts, names, device.runs.with_columns(pl.lit(None, pl.UInt32).alias("shapes"))
+            return texts, names, device.whole.take_runs().with_columns(pl.lit(None, pl.UInt32).alias("shapes"))
         different, shapes = _shapes(device, len(texts))
-        return [*texts, *different], names, device.runs.with_columns(shapes)
+        return [*texts, *different], names, device.whole.runs.with_columns(shapes)
     # without a type, the name is the type
     tasks = device.tasks.with_columns(pl.coalesce("type", "name").alias("type"))
     if device.launches is not None:

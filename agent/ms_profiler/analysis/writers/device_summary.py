@@ -32,13 +32,13 @@ def summary(measures: Measures) -> dict[str, Any] | None:
     device = measures.recording.device
     if device is None:
         return None
-    times, numbers = measures.stream.times, measures.steps.table["number"]
+    times, numbers, totals = measures.stream.times, measures.steps.table["number"], device.totals
     return {
         "form": device.form.value,
         "files": device.files,
-        "tasks": device.runs.height,
-        "exchanges": int(device.runs["exchange"].sum()),
-        "streams": device.runs["stream"].n_unique(),
+        "tasks": totals.tasks,
+        "exchanges": totals.exchanges,
+        "streams": totals.streams,
         "total": {f"{name}_ms": milliseconds(times[name].sum()) for name in _PARTS},
         "steps": [
             {"number": numbers[row["step"]], **{f"{name}_ms": milliseconds(row[name]) for name in _PARTS}}
