@@ -2,6 +2,7 @@ import threading
 
 import pytest
 from ms_profiler.job.boundaries import PENDING
+from ms_profiler.job.listener import Listener
 from ms_profiler.job.schedule import Schedule
 from ms_profiler.job.steps import Steps
 from ms_profiler.job.turns import cycle_length
@@ -460,6 +461,23 @@ def test_a_thread_that_called_a_network_once_is_replaced(notebook):
     elsewhere(lambda: (steps.call_began(1), steps.call_ended("net", 2)))
     for at in range(10, 50, 20):
         trained(steps, at)
+    assert intervals(notebook) == [(10, 20), (20, 40)]
+
+
+def test_a_batch_taken_while_the_training_thread_takes_over_moves_no_begin(notebook, monkeypatch):
+    """The thread before has passed its check just before the other thread replaces it."""
+    steps = Steps(notebook)
+    elsewhere(steps.batch_began, 1)
+    began = Listener.began
+
+    def interrupted(listener):
+        steps._tracks.open(15)
+        return began(listener)
+
+    monkeypatch.setattr(Listener, "began", interrupted)
+    trained(steps, 10)
+    steps._tracks.open(25)
+    trained(steps, 30)
     assert intervals(notebook) == [(10, 20), (20, 40)]
 
 

@@ -19,6 +19,9 @@ WHY = {
     StepSource.WHOLE_RUN: "nothing in the job separates one step from the next",
 }
 
+#: sources that report where steps begin
+BEGINNING = (StepSource.SCRIPT, StepSource.DATASET, StepSource.NETWORK_CALL)
+
 COARSE, STRETCH = int(Flag.COARSE), int(Flag.STRETCH)
 
 
@@ -88,8 +91,19 @@ class Tracks(dict[StepSource, Track]):
             at_ns: the begin; None begins no step.
         """
         for source, track in self.items():
-            if track.start is None and source not in (StepSource.SCRIPT, StepSource.DATASET, StepSource.NETWORK_CALL):
+            if track.start is None and source not in BEGINNING:
                 track.start = at_ns
+
+    def hand_over(self, at_ns: int | None) -> None:
+        """Forget the running steps, because another thread is chosen, whose step began at `at_ns`.
+
+        The thread before may be about to call `open`, so no step is left without a begin in between.
+
+        Args:
+            at_ns: the begin; None if it is not known.
+        """
+        for source, track in self.items():
+            track.start = None if source in BEGINNING else at_ns
 
     def clear_pending(self) -> None:
         """Forget the boundaries that wait for a choice."""

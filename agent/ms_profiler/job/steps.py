@@ -304,9 +304,9 @@ class Steps:
         if not trains or not self._listener.turn(busy):
             return False
         if not busy:
-            self._forget()
+            self._worked = self._exhausted = False
             self._depth, self._leader = 0, Leader()
-            self._tracks.open(self._listener.began())
+            self._tracks.hand_over(self._listener.began())
         return True
 
     def _outranked(self, source: StepSource) -> bool:
