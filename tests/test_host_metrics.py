@@ -1,6 +1,9 @@
 """Metrics of the host agree with psutil's figures in the job, and show how the machine slowed steps down."""
 
 import json
+import os
+import shutil
+import subprocess
 
 import pytest
 from conftest import PROGRAMS
@@ -225,6 +228,34 @@ def test_rows_of_a_file_are_adjacent_and_have_known_names():
     paths = [row.path for row in found]
     assert len(set(paths)) == sum(before != after for before, after in zip(["", *paths], paths, strict=False))
     assert all(names.metric(row.name) for row in found)
+
+
+@pytest.fixture
+def swap(tmp_path):
+    """Give the machine a swap file of 800 MB for one test."""
+    path = tmp_path / "swap"
+    with open(path, "wb") as stream:
+        os.fchmod(stream.fileno(), 0o600)
+        for _ in range(800):
+            stream.write(bytes(1 << 20))
+    for tool in ("mkswap", "swapon"):
+        if not shutil.which(tool) or subprocess.run([tool, path], capture_output=True).returncode:
+            pytest.skip(f"{tool} makes no swap file here: it needs root and Debian's package mount")
+    yield
+    subprocess.run(["swapoff", path], check=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("when", ["all", "some"])
+def test_a_job_that_swaps_is_told_so(job, swap, when):
+    """Steps touch 400 MB, of which the control group lets 350 MB stay in memory."""
+    run = job(PROGRAMS / "strained.py", "swapping", when)
+    if run.code:
+        pytest.skip("control groups may not be changed here: it needs a writable control group of version 1")
+    causes = [item["cause"] for item in run.summary["advice"]]
+    (swapping,) = (item for item in run.summary["advice"] if item["cause"] == "swapping")
+    assert "throttled" not in causes
+    assert ("times the median step" in swapping["evidence"]) == (when == "some")
 
 
 @pytest.mark.slow

@@ -3,7 +3,7 @@
 The steady steps are examined together, and the slow steps among them separately.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import polars as pl
@@ -176,11 +176,21 @@ def strains(recording: tables.Recording, steps: Steps, rows: list[int], others: 
     apart = (last - first) / 1e9 / (times.height - 1)
     slow = (load.length >= SLOW * median) & (load.length >= SAMPLES * apart)
     usual = _causes(load, ~slow, (), 1.0, others)
-    if usual or not slow.any():
-        return _causes(load, every, (), 1.0, others) if slow.any() else usual
+    if not slow.any():
+        return usual
     slow_rows = tuple(during["row"].filter(slow).to_list())
     slower = float(load.length.filter(slow).mean() or 0) / median  # type: ignore[arg-type]
-    return _causes(load, slow, slow_rows, slower, True)
+    own = _causes(load, slow, slow_rows, slower, True)
+    if not usual:
+        return own
+    # A cause may also affect the slow steps alone, or these far more than the others. A sample of the host covers many
+    # short steps, so the short steps around a slow one seem to have its cause, too.
+    part = _sum(load.length, slow) / _sum(load.length, every)
+    found = [*_causes(load, every, (), 1.0, others), *(replace(item, share=item.share * part) for item in own)]
+    largest: dict[str, Strain] = {}
+    for item in sorted(found, key=lambda item: -item.share):
+        largest.setdefault(item.cause, item)
+    return list(largest.values())
 
 
 def _causes(load: _Load, chosen: pl.Series, rows: tuple[int, ...], slower: float, others: bool) -> list[Strain]:
