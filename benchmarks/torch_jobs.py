@@ -5,7 +5,9 @@ options; with our variable and without `overhead_budget`, so that all operators 
 around the loop and its usual export. The job `gpu` trains on a GPU, and its kernels are recorded, too. It runs only on
 request, and has not run on a GPU yet.
 
-usage: torch_jobs.py [mlp|transformer|gpu] [ROUNDS]
+With `memory`, both profilers also record the allocations, by their options `profile_memory`.
+
+usage: torch_jobs.py [mlp|transformer|gpu] [ROUNDS] [memory]
 """
 
 import glob
@@ -51,7 +53,7 @@ def batches(kind: str) -> object:
     return DataLoader(TensorDataset(torch.randn(8 * count, 16, 32)), batch_size=8, num_workers=2)
 
 
-def job(kind: str, kineto: bool) -> None:
+def job(kind: str, kineto: bool, memory: bool) -> None:
     """Train; print the seconds of the loop, and the seconds of Kineto's stop and export."""
     import torch
     from torch import nn
@@ -65,7 +67,7 @@ def job(kind: str, kineto: bool) -> None:
         activities.append(torch.profiler.ProfilerActivity.CUDA)
         model.cuda()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    profiler = torch.profiler.profile(activities=activities)
+    profiler = torch.profiler.profile(activities=activities, profile_memory=memory)
     finish = torch.cuda.synchronize if kind == "gpu" else lambda: None
     begun = 0.0
     for number, batch in enumerate(batches(kind)):  # type: ignore[arg-type]
@@ -101,16 +103,18 @@ def driver() -> str:
     return f"{found}, CUDA {torch.version.cuda}"
 
 
-def measure(kind: str, way: str) -> Took:
-    """Run one job in a new process and return its times."""
+def measure(kind: str, way: str, memory: bool) -> Took:
+    """Run one job in a new process and return its times; `memory`: a profiler records the allocations, too."""
     environment = {key: value for key, value in os.environ.items() if key != "MS_PROFILER_OPTIONS"}
-    options = {"ours": {}, "ours, no budget": {"overhead_budget": 0}}.get(way)
+    by_way: dict[str, dict[str, object]] = {"ours": {}, "ours, no budget": {"overhead_budget": 0}}
+    options = by_way.get(way)
     with tempfile.TemporaryDirectory() as directory:
         if options is not None:
-            environment["MS_PROFILER_OPTIONS"] = json.dumps({"start": True, "quiet": True, **options})
+            options |= {"start": True, "quiet": True, "profile_memory": memory}
+            environment["MS_PROFILER_OPTIONS"] = json.dumps(options)
         start = time.perf_counter()
         done = subprocess.run(
-            [sys.executable, os.path.abspath(__file__), "job", kind, way],
+            [sys.executable, os.path.abspath(__file__), "job", kind, way, "memory" if memory else ""],
             cwd=directory,
             env=environment,
             check=True,
@@ -125,17 +129,18 @@ def measure(kind: str, way: str) -> Took:
 
 def main() -> None:
     if sys.argv[1:2] == ["job"]:
-        job(sys.argv[2], sys.argv[3] == "Kineto")
+        job(sys.argv[2], sys.argv[3] == "Kineto", sys.argv[4] == "memory")
         return
     kinds = sys.argv[1:2] or PROCESSOR
     rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 9
+    memory = sys.argv[3:4] == ["memory"]
     print(pairs.machine())
     ways = ("bare", "ours", "ours, no budget", "Kineto", "again")
     for kind in kinds:
         times: dict[str, list[Took]] = {way: [] for way in ways}
         for index in range(rounds + 1):
             for way in ways if index % 2 else reversed(ways):
-                found = measure(kind, way)
+                found = measure(kind, way, memory)
                 if index:  # the first round only warms caches up
                     times[way].append(found)
         bare = times["bare"]
