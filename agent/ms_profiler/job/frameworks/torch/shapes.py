@@ -107,7 +107,7 @@ class Shapes:
             return
         self._left, self._tries, self._records = STEPS, TRIES, -1
         host.not_collected(
-            f"shapes of operators, except in {STEPS} steps, from step {FIRST} or the first recorded step after it on",
+            f"shapes of operators, except in the first {STEPS} recorded steps from step {FIRST} on",
             f"{_ITT}; Kineto, which knows shapes, holds operators in memory and costs more for each operator",
         )
 

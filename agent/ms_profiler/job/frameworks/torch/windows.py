@@ -51,7 +51,7 @@ class Windows:
         self._done = False
         if self.host.wants("CPU"):
             self.host.not_collected(
-                f"operators, except in {STEPS} steps, from step {FIRST} or the first recorded step after it on",
+                f"operators, except in the first {STEPS} recorded steps from step {FIRST} on",
                 f"{self._why}; Kineto, which recorded them, holds them in memory and costs more for each operator",
             )
 
