@@ -342,7 +342,8 @@ def _in_order(columns: list[pl.Series]) -> pl.DataFrame:
         columns: the columns, which are changed in place.
     """
     starts = next(column for column in columns if column.name == "start_ns")
-    order = starts.to_frame().select(pl.arg_sort_by("start_ns", maintain_order=True)).to_series()
+    starts = starts.rechunk()
+    order = COLUMNS.order(pl.zeros(len(starts), pl.UInt64, eager=True), starts, starts)
     del starts
     for place, column in enumerate(columns):
         columns[place] = column.gather(order)
