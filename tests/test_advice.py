@@ -33,7 +33,7 @@ def reads(per_step, module="Net.head", name="Tensor.asnumpy"):
     return pl.DataFrame(rows, schema=READS, orient="row")
 
 
-def advice_on(compiled=(), types=(), statistics=None, threads=2, functions="", **known):
+def advice_on(compiled=(), types=(), statistics=None, threads=2, functions="", launching="", **known):
     """Return the advice on a run of ten steps, numbered from 100, about which these facts are known."""
     pieces = pl.DataFrame(
         schema={"step": pl.UInt32, "part": pl.String, "phase": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64}
@@ -73,6 +73,7 @@ def advice_on(compiled=(), types=(), statistics=None, threads=2, functions="", *
         threads=threads,
         processors=4,
         functions=functions,
+        launching=launching,
     )
     return ranked(Diagnosis(**found | known), facts)
 
@@ -259,3 +260,23 @@ def test_functions_that_the_host_runs_are_named():
     found = advice_on(parts=parts(host=0.7), launched=Launched("kernels", 20, 9), functions="slow at train.py:7 (91 %)")
     (item,) = [item for item in found if item.cause == "host-bound"]
     assert "mostly slow at train.py:7 (91 %);" in item.evidence and item.action.startswith("Move this code")
+
+
+def test_the_line_that_waits_is_named_if_the_wait_is_most_of_what_its_samples_show():
+    where = "<module> at train.py:17 (92 %)"
+    (item,) = [item for item in advice_on(parts=parts(blocked=0.5), functions=where) if item.cause == "host-waits"]
+    assert f", mostly {where}" in item.evidence
+    found = advice_on(parts=parts(blocked=0.3, host=0.5), functions=where, launched=Launched("operators", 20, 9))
+    (item,) = [item for item in found if item.cause == "host-waits"]
+    assert where not in item.evidence
+
+
+def test_functions_that_launch_are_named_and_those_of_other_work_beside_them():
+    table, launched = parts(launch=0.3, host=0.4), Launched("operators", 900, 9)
+    found = advice_on(
+        parts=table, launched=launched, functions="env at rl.py:7 (91 %)", launching="ema at a.py:9 (60 %)"
+    )
+    evidence = {item.cause: item.evidence for item in found}
+    assert evidence["launch-bound"].endswith("; launched by ema at a.py:9 (60 %)")
+    assert "mostly env at rl.py:7 (91 %)" in evidence["host-bound"]
+    assert "host-bound" not in [item.cause for item in advice_on(parts=table, launched=launched)]

@@ -87,6 +87,30 @@ def loop(tmp_path, slow):
     return store.write()
 
 
+@pytest.mark.parametrize(
+    ("operators", "mostly"),
+    [
+        ({"aten::mm": 6}, ", mostly aten::mm of its forward pass."),
+        ({"aten::mm": 4, "aten::add": 3}, ", 40 % of that in aten::mm of its forward pass."),
+        ({"aten::mm": 3}, ", mostly outside of operators."),
+    ],
+)
+def test_the_sentence_says_mostly_of_what_takes_most(tmp_path, operators, mostly):
+    """A layer takes 10 ms of each step; operators take some of them, and Python code of a hook the rest."""
+    store = StoreBuilder(tmp_path, framework=TORCH)
+    thread = store.process().thread()
+    for number in range(8):
+        at = (50 + 11 * number) * MS
+        thread.span("Net", Category.MODULE, at, at + 10 * MS)
+        begin = at
+        for name, length in operators.items():
+            thread.span(name, Category.OP, begin, begin + length * MS)
+            begin += length * MS
+        thread.step(number, at, at + 11 * MS)
+    sentence = measure(reader.read(str(store.write()))).verdict
+    assert sentence.endswith(f"; Net takes 91 % of the step{mostly}"), sentence
+
+
 def slowest(measures):
     return slow_steps.slowest(measures.ownership, measures.steady, measures.pieces, measures.steps.table["number"])
 

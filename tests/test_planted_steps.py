@@ -59,6 +59,7 @@ def test_of_a_job_whose_optimizer_is_never_called(job):
                 ("pynative", "evaluation_first"),
                 ("pynative", "cells"),
                 ("pynative", "accumulate"),
+                ("pynative", "summing_cell"),
                 ("pynative", "optimizers"),
             ]
         ),

@@ -1,6 +1,8 @@
 import threading
 
+import polars as pl
 import pytest
+from ms_profiler.analysis.readers import guesses
 from ms_profiler.job.boundaries import PENDING
 from ms_profiler.job.listener import Listener
 from ms_profiler.job.schedule import Schedule
@@ -572,3 +574,31 @@ def test_a_step_after_the_end_of_a_loader_begins_with_its_own_work(notebook, lef
         steps.batch_began(1000)
     trained(steps, 1000)
     assert intervals(notebook) == [(0, 10), (1000, 1010)]
+
+
+def test_a_cell_that_updates_in_some_calls_only_is_a_step_until_its_update(notebook):
+    """A cell that sums up the gradients of four calls looks like one that trains with each call, until it updates."""
+    steps = Steps(notebook)
+    steps.optimizer_made()
+    for call in range(12):
+        steps.began(10 * call)
+        if call % 4 == 3:
+            steps.turn_ended(StepSource.OPTIMIZER_CYCLE, "sgd", 10 * call + 8, inside=True)
+        steps.turn_ended(StepSource.TRAIN_CELL, "cell", 10 * call + 9)
+    steps.close()
+    rows = [(source, number, *when, 1) for number, *when, source, _ in notebook.steps]
+    table = pl.DataFrame(rows, ["category", "arg", "start_ns", "end_ns", "thread"], orient="row")
+    found = guesses.settled(table).select("arg", "start_ns", "end_ns").rows()
+    assert found == [(0, 0, 38), (1, 38, 78), (2, 78, 118)]
+
+
+def test_an_optimizer_that_follows_cells_continues_their_steps(notebook):
+    steps = Steps(notebook)
+    steps.optimizer_made()
+    for call in range(3):
+        steps.began(10 * call)
+        steps.turn_ended(StepSource.TRAIN_CELL, "cell", 10 * call + 9)
+    for call in range(3, 6):
+        steps.began(10 * call)
+        steps.turn_ended(StepSource.OPTIMIZER_CYCLE, "sgd", 10 * call + 9)
+    assert [step[:3] for step in notebook.steps] == [(n, max(10 * n - 1, 0), 10 * n + 9) for n in range(6)]

@@ -42,6 +42,13 @@ def found(parts, table, source=StepSource.SCRIPT, steps=20, compile_ns=0, before
             "The steps are dominated by backward (75 % of the time of kernels).",
         ),
         (
+            # the host reads a value, and waits until the kernels before it have run
+            {"computing": 0.6, "launch": 0.2, "host": 0.2},
+            shares(sync=0.4, forward=0.35, backward=0.2),
+            {"queued": {"forward": 0.7, "backward": 0.3}},
+            "The steps are dominated by forward (70 % of the time of kernels).",
+        ),
+        (
             {"computing": 0.35, "launch": 0.3, "host": 0.2, "runnable": 0.15},
             shares(forward=0.5, backward=0.12),
             {"queued": {"forward": 0.24, "backward": 0.56, "optimizer": 0.2}},
@@ -80,6 +87,13 @@ def found(parts, table, source=StepSource.SCRIPT, steps=20, compile_ns=0, before
             shares(other=1.0),
             {"within": {"blocked": "other"}},
             "50 % of the step is spent asleep or b",
+        ),
+        (
+            # the script writes a log: it makes text, and waits for the disk
+            {"runnable": 0.0, "blocked": 0.25, "host": 0.66},
+            shares(other=1.0),
+            {},
+            "66 % of the step is other code of the script.",
         ),
         ({"runnable": 0.5}, shares(forward=1.0), {}, "50 % of the step waits for a processor."),
         ({"launch": 0.7, "computing": 0.3}, shares(forward=1.0), {}, "70 % of the step goes into launching operators."),

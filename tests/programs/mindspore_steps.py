@@ -106,6 +106,34 @@ def accumulate():
         count += 1
 
 
+class Summing(nn.TrainOneStepCell):
+    """A training cell that sums up the gradients of three calls, and calls its optimizer in the third."""
+
+    def __init__(self, network, optimizer):
+        super().__init__(network, optimizer)
+        self.calls, self.total = 0, None
+
+    def construct(self, x):
+        found = self.grad(self.network, self.weights)(x, Tensor(1.0, ms.float32))
+        total = self.total or [0.0] * len(found)
+        self.total = [ops.add(a, b) for a, b in zip(total, found, strict=True)]
+        self.calls += 1
+        if self.calls % 3 == 0:
+            self.optimizer(tuple(self.total))
+            self.total = None
+        return self.network(x)
+
+
+def summing_cell():
+    """Train with a cell that updates in every third call."""
+    global count
+    step = Summing(Summed(net), nn.SGD(net.trainable_params(), 0.01))
+    for _ in range(4):
+        for _ in range(3):
+            step(x)
+        count += 1
+
+
 def optimizers():
     """Train two networks in each step, each with its own optimizer."""
     global count

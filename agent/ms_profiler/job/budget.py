@@ -10,7 +10,8 @@ from ms_profiler.job.bursts import HOOK, Bursts
 from ms_profiler.job.frameworks import base
 from ms_profiler.job.pace import Pace
 from ms_profiler.job.sources import NEVER
-from ms_profiler.store.format import Category
+from ms_profiler.store.format import Category, Kind
+from ms_profiler.store.names import OWN_WORK
 
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
@@ -21,6 +22,8 @@ INTERVAL = 16
 PAUSE = 500_000_000
 #: The part of the disk space for fine-grained records that may be taken at the full rate.
 FREE: Final = 0.25
+#: Least time of our work between two steps that is recorded as ours, and belongs to neither step, ns.
+NOTICED: Final = 20_000
 
 
 def thrift(left: float) -> float:
@@ -113,6 +116,24 @@ class Budget:
             self._bursts.spend(ns)
         else:
             self._spent += ns
+
+    def worked(self, since_ns: int) -> bool:
+        """Record the time since `since_ns` as ours, unless it was too short to notice.
+
+        Reading a small file takes 10 us on an idle machine, and 6 ms if the thread loses its processor there.
+
+        Args:
+            since_ns: begin of our work between two steps.
+
+        Returns:
+            Whether the time was recorded; it then belongs to neither step.
+        """
+        recorder = self._host.recorder
+        now = recorder.now()
+        if now - since_ns < NOTICED:
+            return False
+        recorder.record(Kind.SPAN, Category.PROFILER, 0, recorder.intern(OWN_WORK), since_ns, now, 0)
+        return True
 
     def look(self, count: int) -> int:
         """Check whether the records since the last check cost too much, or continue the sampling plan.

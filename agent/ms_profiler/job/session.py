@@ -251,12 +251,14 @@ class Session:
         self.steps.override_schedule(any(recording is not self.main for recording in self.recordings))
 
     def _steps_decided(self, source: StepSource) -> None:
+        begun = self.recorder.now()
         for recording in self.recordings:
             recording.info.steps = {"source": source.name.lower(), "why": WHY[source]}
         self.save()
+        self._budget.worked(begun)
 
     def _stepped(self, count: int) -> bool:
-        due, took_time = NEVER, False
+        due, took_time, arrived = NEVER, False, self.recorder.now()
         if self._dynamic:
             due, took_time = count + 1, self._dynamic.between(self.steps.number)
         if self.recordings:
@@ -269,7 +271,7 @@ class Session:
                 self._budget.spend(self.recorder.now() - begun)
             due, took_time = min(due, wanted, next_call), took_time or took
         self.steps.next_look = due
-        return took_time
+        return self._budget.worked(arrived) or took_time
 
     def expect(self, what: str, ns: float) -> None:
         """Note the estimated time that a framework's own recorder takes in each step; the budget counts it."""

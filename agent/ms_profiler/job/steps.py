@@ -55,8 +55,7 @@ class Steps:
         self.reset(schedule)
 
     def _begin(self, decided: Callable[[StepSource], None], stepped: Callable[[int], bool]) -> None:
-        self._decided = decided
-        self._stepped = stepped
+        self._decided, self._stepped = decided, stepped
         #: called for each boundary that waits in memory, while no source is chosen
         self.on_pending: Callable[[], None] = lambda: None
         self._overridden = False  # whether another recording needs the steps that the schedule leaves out
@@ -81,7 +80,7 @@ class Steps:
         #: number of boundaries so far; never decreases
         self.count = 0
         #: number of counted steps that were revoked; `number` leaves them out
-        self._revoked = 0
+        self._revoked = self._since = 0  # `_since`: the count at the last choice of a source
         self._guessed = 0  # number of steps that may still be revoked
         self._guesses = False  # whether the chosen source is in `GUESSES`, so that its steps may be revoked
         #: from this number of boundaries on, `stepped` is called
@@ -225,8 +224,10 @@ class Steps:
         """Note that one optimizer of the job contains another one: only calls of the outer optimizer count."""
         self._optimizers.absorbed()
 
-    def turn_ended(self, source: StepSource, which: Hashable, at_ns: int, optimizer: Any = None) -> None:
-        """Note that a call of an optimizer or a training cell ended; `which` identifies the optimizer or cell."""
+    def turn_ended(
+        self, source: StepSource, which: Hashable, at_ns: int, optimizer: Any = None, inside: bool = False
+    ) -> None:
+        """Note that an optimizer or training cell, `which`, was called; `inside`: it was called by a training cell."""
         turns = self._turns[source]
         if source is self._quick and which == turns.lone:
             self.ended(source, at_ns)  # the usual case saves the ten calls below, see `ended`
@@ -244,16 +245,18 @@ class Steps:
                 self._boundary(source, at_ns)
             return
         # no step can end before the length of a cycle is known
-        self._settle_turns(source, turns.add(which, at_ns, self._tracks[source], self._optimizers.count))
+        length = turns.add(which, at_ns, self._tracks[source], self._optimizers.count)
+        if length and inside and self.source == StepSource.TRAIN_CELL:  # only some calls of the cell are steps
+            self._guessed, self._guesses = self.count - self._since, True
+        self._settle_turns(source, length)
 
     def call_began(self, at_ns: int) -> None:
         """Note that a call of a network, a gradient or a compiled function begins; calls may nest."""
         if self._outranked(NETWORK_CALL) or not self._listens():
             return
-        if not self._depth:
-            track = self._tracks[NETWORK_CALL]
-            if track.start is None:
-                track.start = at_ns
+        track = self._tracks[NETWORK_CALL]
+        if not self._depth and track.start is None:
+            track.start = at_ns
         self._depth += 1
 
     def call_ended(self, network: Hashable, at_ns: int) -> None:
@@ -290,11 +293,9 @@ class Steps:
         for source, turns in self._turns.items():
             if turns.calls and not turns.length and not self._outranked(source):
                 self._settle_turns(source, unrepeated(turns.calls))
-        if self.source is None:
-            for source in GUESSES:
-                if self._tracks[source].pending:
-                    self._decide(source)
-                    return
+        guesses = [source for source in GUESSES if self._tracks[source].pending]
+        if self.source is None and guesses:
+            self._decide(guesses[0])
 
     def _listens(self, trains: bool = False) -> bool:
         """Return whether boundaries of the calling thread count; a thread that `trains` may replace the chosen one."""
@@ -316,10 +317,8 @@ class Steps:
         """Set `_quick`: the chosen source, if each of its boundaries ends a step without further conditions."""
         source = self.source
         asked = self.schedule is not None or self._suspended
-        if source is None or self._guesses or asked or (self._loops and source > FRAMEWORK_LOOP):
-            self._quick = None
-        else:
-            self._quick = source
+        slow = source is None or self._guesses or asked or (self._loops and source > FRAMEWORK_LOOP)
+        self._quick = None if slow else source
 
     def _forget(self) -> None:
         self._worked = self._exhausted = False
@@ -352,7 +351,8 @@ class Steps:
             del track.pending[:-PENDING]
 
     def _decide(self, source: StepSource) -> None:
-        self._guesses = source in GUESSES
+        last = 0 if self._guesses or source == self.source else self._chosen.start or 0  # end of the steps that stay
+        self._guesses, self._since = source in GUESSES, self.count
         if not self._guesses:
             self._revoked += self._guessed if source in TRAINING else 0
             self._guessed = 0
@@ -369,7 +369,7 @@ class Steps:
         if changed:  # `_decided` takes 5 ms: skip it if a late optimizer has led to the same source
             self._decided(source)
         for start, end in pending:
-            self._write(start, end)
+            self._write(max(start, last), end)
         if pending:
             self._call_stepped(track)
 

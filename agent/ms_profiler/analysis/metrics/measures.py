@@ -217,7 +217,8 @@ class Measures:
             pipelines=self.pipelines,
             threads=numbers.get("threads", 0),
             processors=numbers.get("processors", 0),
-            functions=stack_parts.host(self.stacks, self.steps, self.diagnosis.pieces),
+            functions=stack_parts.words(self.stacks, self.steps, self.diagnosis.pieces),
+            launching=stack_parts.words(self.stacks, self.steps, self.diagnosis.pieces, "launch"),
             stacks=self.recording.foreign or self.stacks.known or self.stacks.calls.known,
             makers=batch_makers.words(batch_makers.makers(self.recording, self.steps, lambda: self.stacks)),
             leak=tensor_growth.words(self.diagnosis.growth, lambda: self.blocks, self.steps, self.recording),
@@ -256,12 +257,11 @@ class Measures:
 
     @cached_property
     def verdict(self) -> str:
-        """Return the biggest finding, with the heaviest module if the finding is about the model's computing."""
-        sentence, found = self.finding.sentence, self.ownership
-        kinds = (*phases.COMPUTING, "computing", "launch")
-        if found is None or self.finding.kind not in kinds or self.finding.kind == phases.NAMES[Category.OPTIMIZER]:
+        """Return the biggest finding, with the heaviest module if the finding is about the model."""
+        sentence, found, least = self.finding.sentence, self.ownership, verdict.least_of_module(self.finding.kind)
+        if found is None or least is None:
             return sentence
-        heaviest = ownership_of.heaviest(found, self.spans, self.recording.names, self.steps, self.stream)
+        heaviest = ownership_of.heaviest(found, self.spans, self.recording.names, self.steps, self.stream, least)
         return f"{sentence.removesuffix('.')}; {heaviest}." if heaviest else sentence
 
     @property

@@ -14,8 +14,10 @@ from ms_profiler.analysis.streams.kernel_stream import Stream
 from ms_profiler.store import layout
 from ms_profiler.store.format import Category
 
-#: the heaviest module is named if it takes at least this share of the time
-NAMED: Final = 0.05
+#: an operator is named if it takes at least this share of a module's time
+NAMED: Final = 0.2
+#: an operator is said to take most of a module's time if it takes at least this share of it
+MOSTLY: Final = 0.5
 
 _CALLS: Final = pl.Schema({"module": pl.String, "calls": pl.UInt64})
 
@@ -123,7 +125,7 @@ def _of_kernels(stream: Stream, recording: tables.Recording, used: Steps) -> Own
     return Ownership("kernels", 1, whole_ns, tree, owners.sums(pieces), pieces, process)
 
 
-def heaviest(found: Ownership, spans: pl.DataFrame, names: pl.Series, used: Steps, stream: Stream) -> str:
+def heaviest(found: Ownership, spans: pl.DataFrame, names: pl.Series, used: Steps, stream: Stream, least: float) -> str:
     """Return text about the module with most self time, and its largest operator; empty if no module takes much.
 
     Args:
@@ -132,41 +134,58 @@ def heaviest(found: Ownership, spans: pl.DataFrame, names: pl.Series, used: Step
         names: the names of the recording.
         used: the steps in use.
         stream: the kernels.
+        least: share of the time from which on a module takes much.
     """
     most = module_tree.heaviest(found.tree, found.whole_ns)
-    if most is None or most[1] < NAMED:
+    if most is None or most[1] < least:
         return ""
     module, share = most
     inside = _in_kernels(stream, module) if found.basis == "kernels" else _in_steps(found, spans, names, used, module)
     unit = "kernel time" if found.basis == "kernels" else "step" if found.steps > 1 else "time"
     around = bool(found.tree["module"].str.starts_with(f"{module}.").any())
-    text = f"{module}{' itself' if around else ''} takes {share * 100:.0f} % of the {unit}"
-    if inside is None:
-        return text
-    part = {int(Part.FORWARD): "forward", int(Part.BACKWARD): "backward"}.get(inside[1])
-    return f"{text}, mostly {inside[0]}" + (f" of its {part} pass" if part else "")
+    return f"{module}{' itself' if around else ''} takes {share * 100:.0f} % of the {unit}{_mostly(inside)}"
 
 
-def _in_steps(
-    found: Ownership, spans: pl.DataFrame, names: pl.Series, used: Steps, module: str
-) -> tuple[str, int] | None:
-    """Return the operator, and the part of a step, with most self time in a module; None without operators."""
-    own = found.pieces.filter(pl.col("owner") == module)
+def _mostly(inside: pl.DataFrame) -> str:
+    """Return text about what takes most of a module's own time, or a part of it; empty if nothing takes much.
+
+    Args:
+        inside: `name` of an operator, `part` of a step and `share` of the module's own time, the largest first.
+    """
+    if inside.is_empty():
+        return ""
+    name, part, share = inside.row(0)
+    of_pass = {int(Part.FORWARD): " of its forward pass", int(Part.BACKWARD): " of its backward pass"}.get(part, "")
+    if share >= MOSTLY:
+        return f", mostly {name}{of_pass}"
+    if inside["share"].sum() < 1 - MOSTLY:
+        return ", mostly outside of operators"
+    return f", {share * 100:.0f} % of that in {name}{of_pass}" if share >= NAMED else ""
+
+
+def _in_steps(found: Ownership, spans: pl.DataFrame, names: pl.Series, used: Steps, module: str) -> pl.DataFrame:
+    """Return the shares of operators in a module's own time, see `_mostly`; empty without operators."""
     operators = spans.filter(pl.col("process") == used.process, pl.col("category") == int(Category.OP))
+    own = found.pieces.filter(pl.col("owner") == module)
+    # some interfaces report the operators of a few steps only
+    table = used.table.with_row_index("row")
+    known = table[intervals.locate(operators["start_ns"], table).unique().drop_nulls().sort()]["row"]
+    own = own.filter(pl.col("step").is_in(known.implode()))
     place = intervals.locate(operators["start_ns"], own)
     inside = operators.with_columns(own["part"].gather(place).alias("part")).drop_nulls("part")
-    summed = (
-        inside.group_by("name", "part").agg(pl.col("self_ns").sum()).sort("self_ns", "name", descending=[True, False])
-    )
-    if summed.is_empty():
-        return None
-    name, part, _ = summed.row(0)
-    return names[name], part
+    summed = inside.group_by("name", "part").agg(pl.col("self_ns").sum())
+    return _ranked(summed.with_columns(names.gather(summed["name"]).alias("name")), intervals.total_ns(own))
 
 
-def _in_kernels(stream: Stream, module: str) -> tuple[str, int] | None:
+def _in_kernels(stream: Stream, module: str) -> pl.DataFrame:
+    """Return the shares of types of kernels in a module's own time, see `_mostly`."""
     own = stream.sums.with_columns(stream.texts.gather(stream.sums["module"]).alias("owner"))
     own = own.filter(pl.col("owner") == module)
-    summed = own.with_columns(stream.names["type"].gather(own["kernel"]).alias("type")).group_by("type", "part")
-    ranked = summed.agg(pl.col("total_ns").sum()).sort("total_ns", "type", descending=[True, False])
-    return None if ranked.is_empty() else ranked.select("type", "part").row(0)
+    named = own.with_columns(stream.names["type"].gather(own["kernel"]).alias("name"))
+    summed = named.group_by("name", "part").agg(pl.col("total_ns").sum().alias("self_ns"))
+    return _ranked(summed, int(summed["self_ns"].sum()))
+
+
+def _ranked(summed: pl.DataFrame, whole_ns: int) -> pl.DataFrame:
+    ranked = summed.sort("self_ns", "name", descending=[True, False])
+    return ranked.select("name", "part", pl.col("self_ns").truediv(max(whole_ns, 1)).alias("share"))

@@ -45,23 +45,23 @@ def _together(pieces: pl.DataFrame, of: str) -> pl.DataFrame:
     return pieces.with_columns(pl.col(of).replace(dict.fromkeys(_ASIDE, bounds.HOST))).sort("start_ns")
 
 
-def host(stacks: Stacks, used: Steps, pieces: pl.DataFrame) -> str:
-    """Return text about the functions and lines that take most of the `host` part of the steps; empty if unknown.
+def words(stacks: Stacks, used: Steps, pieces: pl.DataFrame, of: str = bounds.HOST) -> str:
+    """Return text about the functions and lines that take most of a part of the steps; empty if unknown.
 
     Args:
         stacks: the stacks of the run.
         used: the steps of the run.
         pieces: the pieces of `Diagnosis`.
+        of: the part.
     """
     if stacks.known:
         parts = of_samples(stacks, used, pieces, "part")
     elif stacks.calls.known:
         parts = of_calls(stacks.calls, used, pieces, "part")
     else:
-        return host_spans.longest(stacks.recording, used, pieces) if stacks.recording.foreign else ""
-    rows = [row for part in parts if part["name"] == bounds.HOST for row in part["rows"] if row["share"] >= _SHARE][
-        :_NAMED
-    ]
+        spans = stacks.recording.foreign and of == bounds.HOST
+        return host_spans.longest(stacks.recording, used, pieces) if spans else ""
+    rows = [row for part in parts if part["name"] == of for row in part["rows"] if row["share"] >= _SHARE][:_NAMED]
     return " and ".join(_words(row) for row in rows)
 
 

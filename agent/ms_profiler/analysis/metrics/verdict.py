@@ -21,6 +21,9 @@ _KERNELS = "kernel time"
 KERNEL_SHARE = 0.2
 #: a phase is named if it holds this share of a part's time
 WITHIN_SHARE = 0.5
+#: The heaviest module is named if it takes this share of the step: if the finding is about computing; if the finding is
+#: about the host, whose code may also run outside of the model.
+MODULE_SHARE, MODULE_SHARE_OF_HOST = 0.05, 0.5
 #: longest name in a sentence, in characters: names of C++ templates may have thousands
 NAME_MOST = 80
 
@@ -53,8 +56,8 @@ _STATES = {
 }
 
 
-#: phases of the host in which it queues kernels
-_QUEUED = {NAMES[category] for category in (Category.FORWARD, Category.BACKWARD, Category.OPTIMIZER)}
+#: phases of the host in which it queues kernels, or waits while they run
+_QUEUED = {NAMES[category] for category in (Category.FORWARD, Category.BACKWARD, Category.OPTIMIZER, Category.SYNC)}
 
 
 @dataclass(frozen=True)
@@ -124,7 +127,9 @@ def finding(
     # waiting for a processor is left out of the time to which the threshold applies
     least = WAIT_SHARE * (1 - parts.get(bounds.RUNNABLE, 0.0))
     waits = [(part, share) for part, share in ranked if part in _WAITS and share >= least]
-    part, share = (waits or ranked)[0]
+    # a wait comes before computing, but not before more time in which the script keeps the job from computing
+    host = (bounds.HOST, 0.0 if whole else parts.get(bounds.HOST, 0.0))
+    part, share = max(waits[0], host, key=lambda item: item[1]) if waits else ranked[0]
     texts = _WAITS | _REST | ({} if device else {bounds.SYNC: _READS_OF_HOST})
     if part in texts:
         where = f", most of it in {within[part]}" if within.get(part, OTHER) not in (OTHER, part) else ""
@@ -144,6 +149,18 @@ def finding(
         return Finding(phase, queued[phase], f"{subject} dominated by {phase} ({much}){_leading(kernels)}.")
     leading = _leading(kernels) if phase in COMPUTING else ""
     return Finding(phase, inside[phase], f"{subject} dominated by {phase} ({_percent(inside[phase])}){leading}.")
+
+
+def least_of_module(kind: str) -> float | None:
+    """Return the share of a step from which on the sentence names the heaviest module; None if it names no module.
+
+    Args:
+        kind: the finding's kind.
+    """
+    if kind in (bounds.HOST, bounds.BLOCKED, bounds.RUNNABLE):
+        return MODULE_SHARE_OF_HOST
+    computes = kind in (*COMPUTING, "computing", bounds.LAUNCH) and kind != NAMES[Category.OPTIMIZER]
+    return MODULE_SHARE if computes else None
 
 
 def within(moments: pl.DataFrame) -> dict[str, str]:

@@ -1,12 +1,14 @@
-"""Removal of steps that the job's process guessed before it trained anything."""
+"""Removal of steps that the job's process guessed before it knew what it trains."""
 
 import polars as pl
 
-from ms_profiler.store.format import GUESSES, TRAINING
+from ms_profiler.store.format import GUESSES, TRAINING, StepSource
 
 
 def settled(steps: pl.DataFrame) -> pl.DataFrame:
     """Remove the guessed steps that a later training step on the same thread proves wrong.
+
+    Calls of a training cell were wrong steps if an optimizer's step contains them: only some of them update.
 
     Args:
         steps: rows of `columns.slots.SLOTS`, of kind STEP; the rows of a thread are in the order of recording.
@@ -14,4 +16,7 @@ def settled(steps: pl.DataFrame) -> pl.DataFrame:
     source = pl.col("category")
     guessed = source.is_in([int(guess) for guess in GUESSES])
     later = pl.when(~guessed).then(source).backward_fill().over("thread")
-    return steps.filter(~(guessed & later.is_in([int(known) for known in TRAINING])).fill_null(False))
+    wrong = guessed & later.is_in([int(known) for known in TRAINING])
+    update = pl.when(source == int(StepSource.OPTIMIZER_CYCLE)).then("start_ns").backward_fill().over("thread")
+    wrong |= (source == int(StepSource.TRAIN_CELL)) & (pl.col("start_ns") >= update)
+    return steps.filter(~wrong.fill_null(False))

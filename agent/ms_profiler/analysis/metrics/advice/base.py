@@ -44,6 +44,7 @@ class Facts:
         threads: number of threads that compute an operator; 0 if unknown.
         processors: number of processors that the job may use; 0 if unknown.
         functions: text with the Python functions that take most of the `host` part of the steps; empty if unknown.
+        launching: text with the functions that take most of the `launch` part; empty if unknown.
         stacks: True if Python functions were recorded, or if this run could not record them.
         makers: text about the processes that make the batches and their slowest function; empty if unknown.
         leak: the code that allocated the growing memory; empty if tensors do not grow, or their blocks were not
@@ -62,6 +63,7 @@ class Facts:
     threads: int = 0
     processors: int = 0
     functions: str = ""
+    launching: str = ""
     stacks: bool = True
     leak: str = ""
     makers: str = ""

@@ -84,12 +84,15 @@ def blocked(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
     place = "outside of all phases" if where == OTHER else f"most of it in {where}"
     if module:
         place = f"most of it in the own code of {module}"
+    aside = sum(found.shares[part] for part in (bounds.HOST, bounds.RUNNABLE, bounds.UNKNOWN))
+    # the functions are those of all these parts together
+    functions = f", mostly {facts.functions}" if facts.functions and share >= aside else ""
     yield Advice(
         "host-waits",
         bounds.BLOCKED,
         share,
         f"host waits: in {percent(share)} of the steady steps {facts.lane} is asleep or blocked and nothing computes"
-        f"{', ' + place if where or module else ''}",
+        f"{', ' + place if where or module else ''}{functions}",
         "Look in the trace at the gaps there: a sleep, a lock, a file, a socket or another process that the script "
         f"waits for. Move this wait out of the loop, or to another thread that runs ahead.{samples(facts)}",
         worst_step(found, facts, bounds.BLOCKED),

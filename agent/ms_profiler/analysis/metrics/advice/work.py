@@ -99,10 +99,14 @@ def host(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
             cause, action = "sync-bound", FETCH
             count = found.reads.height / max(found.parts["step"].n_unique(), 1)
             takes += f"; {count:,.1f} of them a step fetch a value (aten::item), with almost no operator between"
+        elif facts.launching:
+            takes += f"; launched by {facts.launching}"
         worst = worst_step(found, facts, bounds.LAUNCH)
         yield Advice(cause, bounds.LAUNCH, share, f"{cause}: {numbers}; {takes}", action, worst, facts.lane)
     # the script's own work is reported however long computing takes, because it can be moved to another thread
-    if not (many and due) and (host >= least or worth(found, bounds.HOST)):
+    # beside the launches, it is reported only if its functions are known: otherwise it may consist of slow launches
+    alone = not (many and due) or (bool(facts.functions) and host >= launch)
+    if alone and (host >= least or worth(found, bounds.HOST)):
         yield Advice(
             "host-bound",
             bounds.HOST,

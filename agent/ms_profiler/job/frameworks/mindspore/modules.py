@@ -225,7 +225,8 @@ class Modules:
         if role == NETWORK:
             self._steps.call_ended(key, self._now())
         elif role and reason is None:
-            self._steps.turn_ended(OPTIMIZER_CYCLE if role == OPTIMIZER else TRAIN_CELL, key, self._now())
+            source = OPTIMIZER_CYCLE if role == OPTIMIZER else TRAIN_CELL
+            self._steps.turn_ended(source, key, self._now(), inside=trained)
 
     def mode_set(self, state: Any, result: Any, reason: BaseException | None) -> None:
         """Read the execution mode after the script has set it: the phase of a cell's time depends on it."""
