@@ -133,6 +133,7 @@ def measured(
         UsageError: the run has none of these steps.
     """
     # imported here, because Polars takes 0.2 s, and a missing directory is reported without it
+    from ms_profiler.analysis.columns import COLUMNS
     from ms_profiler.analysis.driver.ledger import Ledger
     from ms_profiler.analysis.driver.thinning import thin
     from ms_profiler.analysis.metrics import host_load
@@ -143,7 +144,9 @@ def measured(
         recording = store.read(path, progress)
         host_load.draw(recording)
         msprof.attach(recording, export.look(path) if exports is None else exports)
-        return measure(thin(recording, chosen, progress), chosen)
+        recording = thin(recording, chosen, progress)
+        COLUMNS.trim()
+        return measure(recording, chosen)
     return measure(foreign.read(path, Ledger(inputs.result(path)).ours), chosen)
 
 
@@ -213,6 +216,7 @@ def _notes(measures: "Measures") -> Iterator[str]:
 
 def _write_sections(path: str, measures: "Measures", progress: Progress) -> list[str]:
     """Write timelines and the files beside them, with as many steps as the disk space allows; return the paths."""
+    from ms_profiler.analysis.columns import COLUMNS
     from ms_profiler.analysis.driver import fitting, room
     from ms_profiler.analysis.writers import SECTIONS, core
 
@@ -227,6 +231,7 @@ def _write_sections(path: str, measures: "Measures", progress: Progress) -> list
             written = core.write_sections(SECTIONS, narrow, progress, space)
         except room.FullError:
             continue
+        COLUMNS.trim()
         if before is not None and space.left is not None:
             measures.room.take(before - space.left)
         measures.section_count = narrow.section_count

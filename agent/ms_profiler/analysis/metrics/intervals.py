@@ -56,6 +56,8 @@ def subtract(frame: pl.DataFrame, other: pl.DataFrame) -> pl.DataFrame:
 
 def intersect(frame: pl.DataFrame, other: pl.DataFrame) -> pl.DataFrame:
     """Return the time in `frame` and in `other`, as disjoint intervals by time."""
+    if other.is_empty():
+        return frame.select(BOUNDS).clear()
     pieces = timeline({"in": frame, "also": other}).filter(pl.col("in") > 0, pl.col("also") > 0)
     return merge(pieces.select(BOUNDS))
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
+from ms_profiler.analysis.columns import COLUMNS
 from ms_profiler.analysis.metrics import device_steps, intervals, kernels, launched, messages
 from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.analysis.model import tables
@@ -34,6 +35,7 @@ def collect(recording: tables.Recording, device: tables.Device, whole: Steps, us
     for part in device_steps.parts(runs, PART) if device.whole is not None else iter([runs]):
         taken.take(part)
     del runs
+    COLUMNS.trim()
     time.end()
     choice = taken.choice
     return Stream(
