@@ -34,7 +34,7 @@ ROWS: Final = (
     (schema.ENUM_HCCL_TRANSPORT_TYPE, "A kind of transport."),
     (schema.ENUM_HCCL_LINK_TYPE, "A kind of link."),
 )
-#: the meaning of a row of each table in the second database
+#: the meaning of a row of each table in the database of exchanges and steps, `layout.COMMUNICATION_DB`
 EXCHANGED: Final = (
     (schema.STEP_TRACE_TIME, "A step, as in `step_trace_time.csv`; times are microseconds."),
     (schema.COMMUNICATION_TIME, "An exchange in a step, as in `communication.json`."),

@@ -25,7 +25,7 @@ def launches(measures: Measures) -> pl.DataFrame:
 
 
 def idle(measures: Measures) -> pl.DataFrame:
-    """Return the pauses of streams by cause."""
+    """Return the gaps between the work of each stream, with their causes."""
     found = device_statistics.idle(_device(measures))
     return found.with_columns(*_TIMES)
 
@@ -36,7 +36,7 @@ def queue(measures: Measures) -> pl.DataFrame:
 
 
 def kinds(measures: Measures) -> pl.DataFrame:
-    """Return the combinations of kinds of work that a device did at once."""
+    """Return the combinations of kinds of work that a device did at the same time."""
     return device_statistics.kinds(_device(measures)).with_columns(pl.col("total_ns").alias("total"))
 
 
@@ -83,7 +83,7 @@ def _operators(spans: pl.DataFrame) -> pl.DataFrame:
     own = spans.filter("own").drop("own")
     outer = pl.Series(own["parent"])
     kinds, parents = spans["own"], spans["parent"]
-    # spans that are no operators may lie between an operator and the operator around it
+    # between an operator and the operator around it, there may be spans that are not operators
     while (passed := outer.is_not_null() & ~kinds.gather(outer).fill_null(True)).any():
         outer = parents.gather(outer).zip_with(passed, outer)
     return own.with_columns(outer.alias("parent"))

@@ -21,9 +21,9 @@ from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.streams.device_time import LAUNCHED
 from ms_profiler.store.format import Flag, StepSource, category_name
 
-#: the column `bound` of a kernel whose operator is known, but whose module is not
+#: value of the column `bound` if the operator of a kernel is known, but not its module
 OPERATOR: Final = "operator"
-#: number of a stream that stands for all streams of a context
+#: stream number that means all streams of a context
 NO_STREAM: Final = 2**32 - 1
 
 
@@ -99,19 +99,19 @@ def stretches(measures: Measures) -> pl.DataFrame:
 
 
 def phases(measures: Measures) -> pl.DataFrame:
-    """Return the recorded steps in pieces; a piece ends where the phase changes."""
+    """Return the recorded steps, divided into intervals with one phase each."""
     return measures.pieces.with_columns(*_times(), _step_of(measures, measures.pieces["step"]))
 
 
 def states(measures: Measures) -> pl.DataFrame:
-    """Return the recorded steps in pieces; a piece ends where the state changes."""
+    """Return the recorded steps, divided into intervals with one state each (computing, communicating, copying)."""
     states = measures.states
     copying = [] if "copying" in states.columns else [pl.lit(None, pl.Boolean).alias("copying")]
     return states.with_columns(*_times(), _step_of(measures, states["step"]), *copying)
 
 
 def _wait(measures: Measures) -> pl.Expr:
-    """Return the gap, ns, between each kernel and the kernel before it in its stream; Ascend's tools ignore streams."""
+    """Return the gap before each kernel in its stream, ns. The gaps that Ascend's tools compute ignore streams."""
     device = measures.recording.device
     if device is None or device.form in LAUNCHED:
         return pl.col("wait_ns").alias("wait")
@@ -251,13 +251,13 @@ def kernel_sums(measures: Measures) -> pl.DataFrame:
 
 
 def _span_of(measures: Measures, rows: pl.Series) -> pl.Series:
-    """Return the `id` of the spans in some rows; null unless all spans of the run are in memory."""
+    """Return the `id` of the spans at `rows`; null unless all spans of the run are in memory."""
     known = rows if measures.recording.again is None else rows.clear(len(rows))
     return measures.drawn.gather(known).alias("span")
 
 
 def _texts(**columns: tuple[pl.Series, pl.Series]) -> list[pl.Series]:
-    """Return a column of text for each argument: a pair of texts, and of the row of each value among these."""
+    """Return a column for each argument `name=(texts, index of each value in these texts)`."""
     return [texts.gather(row).alias(name) for name, (texts, row) in columns.items()]
 
 
@@ -287,7 +287,7 @@ def _step_at(measures: Measures, times: pl.Series) -> pl.Series:
 
 
 def _step_launched(measures: Measures, copies: pl.DataFrame) -> pl.Series:
-    """Return the step that launched each copy, by the rule for kernels: copies share the streams of kernels."""
+    """Return the step that launched each copy. Kernels and copies share streams, so the rule for kernels applies."""
     columns = ("stream", "start_ns", "launch_ns")
     device = measures.recording.device
     ran = copies if device is None else pl.concat([copies.select(columns), device.tasks.select(columns)])

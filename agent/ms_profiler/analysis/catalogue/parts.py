@@ -1,4 +1,4 @@
-"""Yield all spans of a run that is too large for memory: for each section of the run, the spans that end in it.
+"""Yield all spans of a run that is too large for memory, in parts: each part has the spans that end in one section.
 
 A span is yielded in the section in which it ends, because only then the time of the spans inside of it is known. Open
 spans are carried over to the next section.
@@ -23,7 +23,7 @@ _OPEN: Final = pl.Schema({**tables.UNNESTED, **_PLACE})
 
 
 def spans(measures: Measures) -> Iterator[pl.DataFrame]:
-    """Yield all spans, with the columns of `Measures.spans`; only `parent` is an `id` here.
+    """Yield all spans, with the columns of `Measures.spans`. Here `parent` is an `id`, not a row.
 
     Args:
         measures: the measures of a run that can be read again.
@@ -53,7 +53,7 @@ def _described(new: pl.DataFrame) -> list[pl.Expr]:
 
 
 def _placed(table: pl.DataFrame) -> pl.DataFrame:
-    """Find the span around each new span, and subtract the time of the new span from it."""
+    """Find the span around each new span, and add the time of the new span to the `inside_ns` of that span."""
     nested = nest(table)
     new = nested["own_depth"].is_null()
     inside, _ = operators.inside(nested, new)

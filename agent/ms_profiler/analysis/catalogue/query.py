@@ -24,7 +24,7 @@ RUN: Final = (
     Column("directory", pl.String, "name of the result directory"),
     Column("rank", pl.Int64, "of the run in its launch"),
 )
-#: tables without rows when operators compute on a processor
+#: tables that are empty when PyTorch's operators compute on the CPU
 _KERNELS: Final = ("kernels", "kernel_sums")
 _WORD: Final = re.compile(r"\w+")
 #: patterns of Polars' messages about an unknown table, and about an unknown column
@@ -83,7 +83,7 @@ def ask(directories: Sequence[str], query: str) -> Answer:
     others = {table.name: pl.LazyFrame(schema=table.schema) for table in catalogue.TABLES}
     context = pl.SQLContext(others | made, eager=False)
     try:
-        # only tables that have parts are lazy: tables in memory keep the order of their rows in more queries
+        # only tables that are too large for memory are streamed: without streaming, more queries keep the rows' order
         return Answer(context.execute(query).collect(engine="streaming" if large else "auto"), notes)
     except pl.exceptions.PolarsError as error:
         raise _explained(str(error), named) from None
@@ -116,12 +116,12 @@ def _kernels(measures: Measures) -> tuple[int, int]:
     return measures.stream.count, measures.stream.table.height
 
 
-#: table that holds only a part of a long run -> the number of all rows, and of the rows that it holds
+#: table that may lack rows of a long run -> a function that returns the number of all rows and of the rows in the table
 _WHOLE: Final[dict[str, Callable[[Measures], tuple[int, int]]]] = {"kernels": _kernels}
 
 
 def _explained(message: str, named: Sequence[Table]) -> UsageError:
-    """Return a message of Polars in one line, and the tables or columns that exist."""
+    """Return an error with Polars' message in one line. For an unknown name, it lists the tables or columns."""
     if match := _NO_TABLE.search(message):
         names = ", ".join(table.name for table in catalogue.TABLES)
         return UsageError(f"There is no table {match[1]}.", f"There are {names}.")

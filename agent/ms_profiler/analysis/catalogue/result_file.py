@@ -10,8 +10,8 @@ class ResultFile:
     Attributes:
         name: the name of the file; `{rank}` stands for the rank.
         meaning: the meaning of a row, and the condition under which the file is written.
-        columns: name -> meaning of the columns of a table or of the keys of JSON, in the order of the file. Columns
-            that a run does not have are left out.
+        columns: column of a table, or key of JSON -> its meaning, in the order of the file. The file of a run lacks
+            columns for which the run has no data.
     """
 
     name: str

@@ -27,9 +27,9 @@ class Table:
         name: the name of the table in SQL, and of its file.
         meaning: the meaning of a row.
         columns: the columns in their order.
-        build: a function that builds the table; the result has these columns, and may have others.
+        build: a function that builds the table; the result may have further columns.
         parts: a function that yields the table part by part, for a run that is too large for memory; None if the table
-            fits even then.
+            of such a run fits into memory.
     """
 
     name: str

@@ -44,7 +44,7 @@ def load(path: str, tables: Sequence[Table]) -> dict[str, Cached] | None:
 
     Args:
         path: path of a result that `engine.find` found.
-        tables: names in the query.
+        tables: the tables that the query names.
     """
     folder = trace_cache.folder(path, foreign.ARGUMENTS)
     if folder is None:
@@ -65,7 +65,7 @@ def load(path: str, tables: Sequence[Table]) -> dict[str, Cached] | None:
 
 
 def store(path: str, table: Table, rank: int, rows: pl.DataFrame, notes: list[str]) -> None:
-    """Write a table of a trace into its cache, if it has one; a failure is no error.
+    """Write a table into the cache of its trace, if the trace has one. Errors are ignored.
 
     Args:
         path: path of a result that `engine.find` found.
@@ -106,7 +106,7 @@ def _place(folder: str, table: Table) -> str:
 
 @cache
 def _code() -> str:
-    """Return a digest of the files of the measuring code: the code also changes between released versions."""
+    """Return a digest of ms-profiler's files, because the code also changes between released versions."""
     files, root = [], os.path.dirname(str(ms_profiler.__file__))
     for folder, _, names in sorted(os.walk(root)):
         for name in sorted(names):

@@ -67,7 +67,7 @@ ARTEFACTS: tuple[core.Writer | core.Database, ...] = (
     summary,
 )
 
-#: files added to the result of another tool where they are missing; the summary last
+#: files that ms-profiler adds to another tool's result if the result lacks them; the summary comes last
 DERIVED_SECTIONS: tuple[core.SectionWriter, ...] = (trace_view, perfetto_trace, kernel_details)
 DERIVED: tuple[core.Writer | core.Database, ...] = (
     overlap_analysis,

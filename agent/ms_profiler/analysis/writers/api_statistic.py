@@ -1,8 +1,8 @@
 """api_statistic.csv: number and time of all calls on the host, by level; within a level, the most time comes first.
 
 Columns are those of MindSpore's public profiler documents. `Level` is the kind of a call. Times are microseconds.
-`Variance` is the variance of all calls, in square microseconds: (n * sum of squares - square of the sum) / n^2. Calls
-of a device's driver are included. For another tool's result with such calls, the file has only these.
+`Variance` is the variance of the durations, in square microseconds: (n * sum of squares - square of the sum) / n^2.
+The table includes calls of the device's driver. In another tool's result, it has only driver calls.
 """
 
 import os
@@ -16,7 +16,7 @@ from ms_profiler.analysis.writers import csv_lines, numbers
 from ms_profiler.store import layout
 from ms_profiler.store.format import Category
 
-#: categories that this table names differently
+#: `Level` of categories for which it is not the category's name in lower case
 _LEVELS: Final = {
     Category.RUN: "model",
     Category.EVALUATION: "model",

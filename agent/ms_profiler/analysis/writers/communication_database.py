@@ -1,9 +1,9 @@
 """communication_analyzer.db: exchanges with other ranks, and the steps, as tables.
 
 It is written beside the database of the run, because msprof-analyze reads neither exchanges nor steps from that
-database. The rows are those of `communication.json`, `communication_matrix.json` and `step_trace_time.csv`, without the
-sums of these files. A group is identified by the number that other tools compute from its name. torch_npu calls the
-file analysis.db.
+database. The rows are those of `communication.json`, `communication_matrix.json` and `step_trace_time.csv`, without
+their totals. Other tools compute a number from the name of a group; here the number identifies the group. torch_npu
+calls the file analysis.db.
 """
 
 import os
@@ -72,7 +72,7 @@ def _create(connection: sqlite3.Connection, table: schema.Table, rows: Iterator[
 
 
 def _entries(content: dict[str, Any]) -> Iterator[tuple[str, str, str, str, Any]]:
-    """Yield name, number of the group, step, kind and values of each exchange."""
+    """Yield (name, group number, step, kind, values) for each exchange."""
     for step, kinds in content.items():
         for kind, entries in kinds.items():
             for key, values in entries.items():
@@ -92,7 +92,7 @@ def _bandwidths(content: dict[str, Any]) -> Iterator[tuple[Any, ...]]:
             common = name, group, transport, *(link[key] for key in _LINK), link["Large Packet Ratio"]
             if not link["Transit Size(MB)"]:
                 continue
-            # a link without a size distribution adds up other links
+            # a link without a size distribution is the sum of other links
             for size, (count, milliseconds) in (link["Size Distribution"] or {"0": (0, 0)}).items():
                 yield *common, float(size), count, milliseconds, step, kind
 

@@ -1,9 +1,9 @@
-"""communication.json: every exchange with other ranks whose bytes are known, by step.
+"""communication.json: every exchange with other ranks that has a known size, by step.
 
-Keys are those of MindSpore's public profiler documents. ms-profiler's own recordings do not distinguish the part of a
-call that waited for other ranks, so the whole call counts as transit. Bytes between processors go through sockets. The
-links of devices then have 0 bytes, because other tools add all links up. For results of other tools,
-`metrics.transfers` measures the links.
+Keys are those of MindSpore's public profiler documents. ms-profiler's own recordings do not tell waiting for other
+ranks from transfer, so the whole call counts as transit time. All of its bytes count for the link TCP. The links of
+devices have 0 bytes there, because other tools add up all links. For results of other tools, `metrics.transfers`
+measures the links.
 """
 
 import json
@@ -16,7 +16,7 @@ from ms_profiler.analysis.metrics import group_numbers, transfers
 from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.store import layout
 
-#: name of the link by which bytes get from one processor to another
+#: link over which CPUs exchange bytes
 TRANSPORT: Final = "TCP"
 #: name of the entry that adds up the other entries
 TOTAL: Final = "Total Op Info"
@@ -27,11 +27,11 @@ P2P: Final = "p2p"
 COLLECTIVE: Final = "collective"
 
 _LINKS: Final = ("RDMA", "HCCS", "PCIE", "SDMA", "SIO")
-#: link that adds up the links between the chips of a host
+#: link whose numbers are the sums over the links between the chips of a host (`_SUMMANDS`)
 _SUM: Final = "SDMA"
 _SUMMANDS: Final = ("HCCS", "PCIE", "SIO")
 _POINT_TO_POINT: Final = ("send", "receive", "recv")
-#: link -> size of packets in bytes -> their number and their time in nanoseconds
+#: link -> packet size in bytes -> (number of packets, time in nanoseconds)
 _Packets = dict[str, dict[int, tuple[int, int]]]
 
 
@@ -72,7 +72,7 @@ def by_call(measures: Measures) -> Iterator[dict[str, Any]]:
     for row in measures.calls.iter_rows(named=True):
         operation, group = row["operation"], row["group"]
         exchange = any(word in operation.lower() for word in _POINT_TO_POINT)
-        # the number of a group in names has three digits, and all ranks compute the same one
+        # the name contains a three-digit number of the group, which is the same on all ranks
         name = f"hcom_{operation[:1].lower()}{operation[1:]}__{zlib.crc32(group.encode()) % 1000:03d}_{row['number']}_1"
         yield {
             "step": f"step{numbers[row['step']]}",
@@ -89,7 +89,7 @@ def by_call(measures: Measures) -> Iterator[dict[str, Any]]:
 
 
 def added(numbers: Iterable[float]) -> float:
-    """Return the sum of megabytes or milliseconds. It is exact: bytes and nanoseconds are millionths of these units."""
+    """Return the exact sum of megabytes or milliseconds: six decimals keep each byte and each nanosecond."""
     return round(sum(numbers), 6)
 
 
@@ -107,7 +107,7 @@ def _of_calls(measures: Measures) -> Iterator[tuple[dict[str, Any], dict[str, fl
 
 
 def _of_device(measures: Measures) -> Iterator[tuple[dict[str, Any], dict[str, float], _Packets]]:
-    """Yield each exchange of a device whose parts are known, with its times and packets."""
+    """Yield each exchange of a device with its times and packets, if its transfers are known."""
     assert measures.recording.device is not None
     parts = transfers.known(measures.recording.device.transfers)
     measured = {(row[0], row[1]): row[2:] for row in transfers.times(parts).iter_rows()}
@@ -125,7 +125,7 @@ def _of_device(measures: Measures) -> Iterator[tuple[dict[str, Any], dict[str, f
 
 
 def _times(elapse: float, transit: float, wait: float, synchronization: float) -> dict[str, float]:
-    """Return the times of an entry, in milliseconds, and the ratios wait / (wait + transit)."""
+    """Return the times of an entry in milliseconds, and the ratios time / (time + transit) of its waiting times."""
     return {
         "Elapse Time(ms)": elapse,
         "Transit Time(ms)": transit,

@@ -1,10 +1,10 @@
 """communication_matrix.json: bytes between ranks by kind of exchange and step.
 
-Keys are those of MindSpore's public profiler documents. For the exchanges of one operation in one group, the file has
-for each link the exchange with the most bandwidth, the exchange in the middle, the three exchanges with the least, and
-the sum. A message counts for the link from its sender to its receiver, in the file of the sender. The links of other
-calls on a processor are unknown, so their bytes count for the link of this rank with itself. Each call has such a link,
-because readers learn from it which rank of the job a rank of the group is.
+Keys are those of MindSpore's public profiler documents. For each operation, group and link, the file has six entries.
+`top1`, `middle`, `bottom3`, `bottom2` and `bottom1` are exchanges from the highest to the lowest bandwidth; `total` is
+the sum of all exchanges. A message counts for the link from its sender to its receiver, in the file of the sender. The
+links of other calls on a CPU are unknown, so their bytes count for the link of this rank with itself (`2-2`). Each call
+has such a link: readers take the position of this rank in the group from it.
 """
 
 import json
@@ -65,7 +65,7 @@ def by_link(measures: Measures) -> Iterator[tuple[dict[str, Any], str, dict[str,
     groups = ranks(recording.instants, recording.names)
     for call in communication_json.by_call(measures):
         members = groups.get(call["group"], [])
-        # readers count ranks within the group
+        # readers expect the rank's position in its group
         place = members.index(recording.info.rank) if recording.info.rank in members else recording.info.rank
         told = call["peer"] in members and call["kind"] == communication_json.P2P
         moved = (0.0, 0.0) if told else (call["mb"], call["ms"])
@@ -79,7 +79,7 @@ def _chosen(calls: dict[tuple[str, str], _Links]) -> dict[str, Any]:
     found: dict[str, dict[str, Any]] = {}
     for (operation, group), links in calls.items():
         for link, alike in links.items():
-            # of exchanges with equal bandwidths, the earlier one comes first, because they are in the order of time
+            # the sort is stable: of exchanges with equal bandwidths, the earlier one comes first
             ranked = sorted(alike, key=lambda moved: -moved["Bandwidth(GB/s)"])
             chosen = {
                 "top1": ranked[0],

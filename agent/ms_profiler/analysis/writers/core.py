@@ -27,9 +27,9 @@ _REMEDY: Final = (
 )
 #: text in Polars' `ComputeError` that marks an error of the system
 _OF_SYSTEM: Final = "(os error "
-#: bytes of a page of a database
+#: size of a database page in bytes
 _PAGE: Final = 4096
-#: settings of an unfinished database: it has no final name and no reader, so it needs no journal
+#: settings while a database is written: nobody else opens the temporary file, so it needs no journal
 _PRAGMAS: Final = (
     f"page_size = {_PAGE}",
     "journal_mode = OFF",
@@ -93,7 +93,7 @@ def refuse_links(target: str) -> None:
 
 
 def write(writer: Writer | Database, measures: Measures) -> str | None:
-    """Write one file, and return its path. If the file does not apply, remove an older one, and return None.
+    """Write one file, and return its path. Without data or room for the file, remove an older one, and return None.
 
     Args:
         writer: the writer.
@@ -136,7 +136,7 @@ def write_sections(
         room: the bytes that the files may take together; by default the room of the analysis.
 
     Raises:
-        FullError: the files would take more bytes; no file is replaced.
+        FullError: the files would take more bytes than `room`; no file is replaced.
         MsProfilerError: a file cannot be written.
         StoreError: a symbolic link is in the way.
     """
@@ -169,8 +169,9 @@ def write_sections(
 
 
 def tidy(writers: Sequence[SectionWriter], measures: Measures, written: Sequence[str]) -> None:
-    """Remove files that an earlier analysis left: files of further sections, and packed or unpacked files if the other
-    form is written now.
+    """Remove files of an earlier analysis that this analysis did not write.
+
+    They are files of sections that no longer exist, and the packed form of files that are now unpacked, or the reverse.
 
     Args:
         writers: the writers of sections.
@@ -221,7 +222,7 @@ def _naming(path: str) -> Iterator[None]:
 
 @contextmanager
 def replaced(path: str, room: Room | None = None) -> Iterator[BinaryIO]:
-    """Open a file beside `path`. It replaces `path` at the end of the block, and is removed if the block raises.
+    """Open a temporary file. It replaces `path` at the end of the block, and is removed if the block raises.
 
     Raises:
         FullError: the file would take more bytes than are left.
@@ -240,7 +241,7 @@ def replaced(path: str, room: Room | None = None) -> Iterator[BinaryIO]:
 
 @contextmanager
 def database(path: str, room: Room) -> Iterator[sqlite3.Connection]:
-    """Open a database beside `path`, with an open transaction. It replaces `path` as in `replaced`."""
+    """Open a temporary database, with an open transaction. The database replaces `path` as in `replaced`."""
     with _beside(path) as (temporary, descriptor):
         os.close(descriptor)
         most = None if room.left is None else max(room.left // _PAGE, 1)
@@ -266,7 +267,11 @@ def database(path: str, room: Room) -> Iterator[sqlite3.Connection]:
 
 @contextmanager
 def _beside(path: str) -> Iterator[tuple[str, int]]:
-    """Make an empty file beside `path`, and yield its name and descriptor, which the block has to close."""
+    """Make an empty temporary file in the folder of `path`, and yield its name and descriptor.
+
+    The block has to close the descriptor. The file replaces `path` at the end of the block, and is removed if the block
+    raises.
+    """
     folder, name = os.path.split(path)
     temporary = os.path.join(folder, f".{name}.{os.getpid()}.tmp")
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW

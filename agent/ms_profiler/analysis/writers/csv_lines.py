@@ -1,4 +1,4 @@
-"""Write tables as CSV: tables of many rows as lines, tables of few rows by Polars.
+"""Write tables as CSV: `write` is for tables of many rows, `write_frame` for tables of few rows.
 
 A spreadsheet runs a cell that begins like a formula, even if a stranger chose the text. Such a text gets an apostrophe
 in front, which spreadsheets do not show (OWASP, "CSV Injection").
@@ -15,7 +15,7 @@ from ms_profiler.analysis.writers import numbers
 
 #: characters that make quotes around a cell necessary
 _SPECIAL: Final = frozenset(',"\r\n')
-#: begin of a formula; and a number, which may begin in the same way but is no formula
+#: a text that begins like `_FORMULA` is a formula for spreadsheets, unless it is a `_NUMBER` such as -1.5
 _FORMULA: Final = r"^[=+\-@\t\r]"
 _NUMBER: Final = r"^[-+]?[0-9.]+([eE][-+]?[0-9]+)?\s*$"
 _TEXT: Final = "'"
@@ -30,7 +30,7 @@ class Cells:
         self._texts = Texts([*map(_cell, texts), numbers.NOTHING])
 
     def at(self, index: pl.Series) -> Choice:
-        """Return the cell of each row; a row without a text has N/A."""
+        """Return the cells of the texts at `index`; N/A where the index is null."""
         return self._texts.at(index.fill_null(self._nothing))
 
 

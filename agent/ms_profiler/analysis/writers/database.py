@@ -1,9 +1,9 @@
 """ascend_{framework}_profiler_{rank}.db: the run as a database, for the recipes of msprof-analyze.
 
 It is written if `export_type` has "db", unless the source is a database itself. Its tables are those of
-`database_schema`. Tables that readers join exist even without rows. The steps are those whose content is known.
-Exchanges are only in COMMUNICATION_OP, and not among the kernels. Kernels of a GPU are tasks of the type GPU. META_DATA
-has the schema's version, the members of each group of ranks, and the key `ms_profiler`.
+`database_schema`. Tables that readers join exist even without rows. STEP_TIME has only recorded steps. Exchanges are in
+COMMUNICATION_OP, not in COMPUTE_TASK_INFO. Kernels of a GPU are tasks of the type GPU. META_DATA has the schema's
+version, the members of each group of ranks, and the key `ms_profiler`.
 """
 
 import json
@@ -30,7 +30,7 @@ def path(measures: Measures) -> str:
 
 
 def of_torch(measures: Measures) -> bool:
-    """Return whether the result has the names of torch_npu."""
+    """Return whether the files of the result have torch_npu's names."""
     device = measures.recording.device
     return device is not None and device.form == Form.TORCH_NPU
 
@@ -51,8 +51,8 @@ def refused(measures: Measures) -> str:
 
 
 def left_out(measures: Measures) -> str:
-    """Return a sentence about the parts of a long run that the database lacks; empty if it is complete or there is
-    none.
+    """Return a sentence about steps of a long run that the database lacks; empty if it has all, or if there is no
+    database.
     """
     detailed = measures.recording.detailed if measures.recording.detailed is not None else measures.stream.detailed
     if detailed is None or not applies(measures):

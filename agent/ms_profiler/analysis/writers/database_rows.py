@@ -21,7 +21,7 @@ from ms_profiler.analysis.writers.database_schema import (
 from ms_profiler.analysis.writers.numbers import NOTHING
 from ms_profiler.store.format import Category
 
-#: columns of tasks: kernels of the kernel stream, tasks of devices, or operators
+#: columns of a table of tasks. A task is a kernel of the host, a task of a device, or an operator
 _TASK = pl.Schema(
     {
         "start_ns": pl.Int64,
@@ -67,8 +67,8 @@ class Rows:
 def rows(measures: Measures) -> Rows:
     """Return the rows of a run.
 
-    A task is connected with the driver's call that launched it, and through CONNECTION_IDS with the framework's call
-    that launched it.
+    `connectionId` connects a task with the driver call that launched it. CONNECTION_IDS connects the task with the
+    framework's call that launched it.
 
     Args:
         measures: the measures of the run.
@@ -155,7 +155,7 @@ def _described(tasks: pl.DataFrame) -> pl.DataFrame:
 
 
 def _parts(measures: Measures, exchanges: pl.DataFrame, first: int) -> pl.DataFrame:
-    """Return the parts of the exchanges as tasks. Their numbers begin at `first`."""
+    """Return the parts of the exchanges as tasks. Their `globalTaskId` begins at `first`."""
     device = measures.recording.device
     transfers = pl.DataFrame(schema=TRANSFERS) if device is None else device.transfers
     known = exchanges.select(
@@ -208,8 +208,8 @@ def _calls(measures: Measures) -> pl.DataFrame:
 def _of_device(measures: Measures, calls: pl.DataFrame, driver: pl.DataFrame) -> pl.DataFrame:
     """Return the tasks of a device.
 
-    If several calls begin when a task was launched, the innermost one launched it. A recording of ms-profiler's own
-    device tracing has the launching call of each task.
+    ms-profiler's own device tracing records which call launched a task. Other tools record only the time of the launch:
+    the innermost call that begins at this time counts as the launching call.
     """
     assert measures.recording.device is not None
     numbered = driver.with_row_index("driver").select(pl.col("start_ns").alias("driver_ns"), "driver")
@@ -252,7 +252,7 @@ def _of_kernels(measures: Measures) -> pl.DataFrame:
 
 
 def _of_operators(measures: Measures, calls: pl.DataFrame) -> pl.DataFrame:
-    """Return the innermost operators as tasks, where operators compute in their call. Each is its own launch."""
+    """Return the innermost operators of a CPU as tasks. They compute during their call, so each is its own launch."""
     known = calls.select(*_CALL, pl.col("row").alias("call")).unique(_CALL, keep="last")
     inner = measures.host_operators.filter("inner").join(known, on=_CALL, how="left", maintain_order="left")
     name = pl.lit(measures.recording.names).gather(pl.col("name"))

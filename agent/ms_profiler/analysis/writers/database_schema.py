@@ -1,9 +1,9 @@
-"""The tables of a database of results: names, columns and SQL types as Ascend's profilers write them.
+"""The tables of the result database: names, columns and SQL types as Ascend's profilers write them.
 
 Source: databases of torch_npu on NPUs, and the statements by which msprof-analyze 26.2 reads them. Times are
-nanoseconds since the epoch, sizes bytes. A column of the kind `TEXT_ID` holds a number into STRING_IDS. The number of a
-thread has the pid in its upper 32 bits, and the thread's native id in its lower 32 bits. Unknown values are NULL, or
-the text N/A where a reader joins STRING_IDS.
+nanoseconds since the epoch, sizes are bytes. A column of the type `TEXT_ID` holds an id of STRING_IDS. `globalTid` has
+the pid in its upper 32 bits, and the thread's native id in its lower 32 bits. Unknown values are NULL, or the text N/A
+where a reader joins STRING_IDS.
 """
 
 import sqlite3
@@ -12,7 +12,7 @@ from typing import Final
 
 import polars as pl
 
-#: kind of columns that hold texts until they are written, and then numbers of STRING_IDS
+#: type of a column of texts: the database holds the id of each text in STRING_IDS
 TEXT_ID: Final = "INTEGER /* STRING_IDS.id */"
 _KEY: Final = "INTEGER PRIMARY KEY"
 _NUMBER: Final = "NUMERIC"
@@ -24,8 +24,8 @@ class Table:
 
     Attributes:
         name: the name that readers know.
-        columns: name -> SQL type, in the order that the tools expect that read `SELECT *`.
-        index: columns by which readers join the table.
+        columns: name -> SQL type. Tools that read `SELECT *` rely on the order.
+        index: columns of the index, because readers join the table by them.
     """
 
     name: str
@@ -57,12 +57,12 @@ def _texts(*names: str) -> dict[str, str]:
     return dict.fromkeys(names, TEXT_ID)
 
 
-#: a row for each task of the device that computed or was part of an exchange, or for each kernel on the processor
+#: a row for each kernel, on a device or on a CPU, and for each part of an exchange
 TASK: Final = Table(
     "TASK",
     {
         **_integers("startNs", "endNs", "deviceId"),
-        "connectionId": "INTEGER",  # of the driver's call in CANN_API; CONNECTION_IDS joins it to the framework's call
+        "connectionId": "INTEGER",  # the driver's call in CANN_API; CONNECTION_IDS leads to the framework's call
         **_integers("globalTaskId", "globalPid"),
         "taskType": TEXT_ID,
         **_integers("contextId", "streamId", "taskId", "modelId"),
@@ -104,7 +104,7 @@ COMMUNICATION_TASK_INFO: Final = Table(
         "planeId": "INTEGER",
         "groupName": TEXT_ID,
         **_integers("notifyId", "rdmaType", "srcRank", "dstRank", "transportType", "size", "dataType", "linkType"),
-        "opId": "INTEGER",  # of the exchange, in COMMUNICATION_OP
+        "opId": "INTEGER",  # the exchange in COMMUNICATION_OP
     },
     ("globalTaskId",),
 )
@@ -124,14 +124,14 @@ PYTORCH_API: Final = Table(
     },
     ("connectionId",),
 )
-#: connection of a framework's call -> connections of its tasks
+#: a row for each pair: `id` belongs to a framework's call, `connectionId` to a task that the call launched
 CONNECTION_IDS: Final = Table("CONNECTION_IDS", _integers("id", "connectionId"), ("connectionId",))
 #: a row for each call of the device's driver on the host
 CANN_API: Final = Table(
     "CANN_API",
     {**_integers("startNs", "endNs", "type", "globalTid"), "connectionId": _KEY, "name": TEXT_ID},
 )
-#: a row with the memory of the framework's allocator after each change
+#: a row for each change of the memory that the framework's allocator holds
 MEMORY_RECORD: Final = Table(
     "MEMORY_RECORD",
     {
@@ -149,10 +149,10 @@ ENUM_HCCL_DATA_TYPE: Final = Table("ENUM_HCCL_DATA_TYPE", {"id": _KEY, "name": "
 ENUM_HCCL_TRANSPORT_TYPE: Final = Table("ENUM_HCCL_TRANSPORT_TYPE", {"id": _KEY, "name": "TEXT"})
 ENUM_HCCL_LINK_TYPE: Final = Table("ENUM_HCCL_LINK_TYPE", {"id": _KEY, "name": "TEXT"})
 
-#: level of calls of the driver -> number of the type; `OPERATOR` is the type of the framework's calls
+#: level of a driver call -> its id in ENUM_API_TYPE; the framework's calls have the id `OPERATOR`
 API_TYPES: Final = {"runtime": 5000, "hccl": 5500, "node": 10000, "model": 15000, "acl": 20000, "op": 50001}
 OPERATOR: Final = API_TYPES["op"]
-#: numbers of an unknown type, and of a type that does not apply, among the types of data, transports and links
+#: types of data, transports and links: the type is unknown, or no type applies
 UNKNOWN_TYPE: Final = 65534
 NO_TYPE: Final = 65535
 #: value of a missing rank, connection or model; not NULL, because readers sort by these columns
@@ -208,7 +208,7 @@ COMMUNICATION_MATRIX: Final = Table(
         **_numbers("transit_size", "transit_time", "bandwidth"),
     },
 )
-#: a row for each kind of exchange and link, added up as torch_npu does
+#: a row for each entry of `communication_matrix.json` and each of its links, as torch_npu writes them
 TORCH_MATRIX: Final = Table(COMMUNICATION_MATRIX.name, {**COMMUNICATION_MATRIX.columns, **_PLACE, "op_name": "TEXT"})
 #: the rows of `step_trace_time.csv`, in microseconds
 STEP_TRACE_TIME: Final = Table(

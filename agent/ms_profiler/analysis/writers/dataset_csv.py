@@ -1,7 +1,7 @@
 """dataset.csv: number of calls of each data operation, and the mean wait for the operation.
 
-Columns are those of MindSpore's public profiler documents. `Stage` is the phase in which the operation runs, and
-`Custom Info` has no meaning here.
+Columns are those of MindSpore's public profiler documents. `Stage` is the phase in which the operation runs.
+`Custom Info` is always N/A.
 """
 
 import os

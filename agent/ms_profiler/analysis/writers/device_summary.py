@@ -24,7 +24,7 @@ def summary(measures: Measures) -> dict[str, Any] | None:
     """Return facts about the recorded device, and its times in the steps; None where no device was recorded.
 
     `total` and `steps` follow the formulas of the tool that recorded the device, as `step_trace_time.csv` does. `time`
-    divides the length of the steps by what the device did.
+    splits the length of each step by what the device did.
 
     Args:
         measures: the measures of the run.

@@ -29,7 +29,7 @@ def advice(measures: Measures) -> list[dict[str, Any]]:
 
 
 def summary(measures: Measures) -> dict[str, Any]:
-    """Return the metrics on which advice is based, and the utilization that follows from the user's facts about a step.
+    """Return the metrics behind the advice, and the utilization of the hardware if the user gave the work of a step.
 
     Args:
         measures: the measures of the run.

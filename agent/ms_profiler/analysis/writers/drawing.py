@@ -109,7 +109,7 @@ class Drawing:
 
     @cached_property
     def ties(self) -> pl.DataFrame:
-        """Return the flows from operators to their gradients: `id`, and the rows `source` and `target` of the spans.
+        """Return the flows from operators to their gradients: `id`, `source`, `target` (the last two: rows in `spans`).
 
         The ids come after the ids of the flows to kernels, and after those of the ties in earlier sections.
         """
@@ -137,8 +137,7 @@ class Drawing:
 
     @cached_property
     def launches(self) -> pl.DataFrame:
-        """Return the begins of the flows to `launched`: `id`, and `source`, the row of the span that launched the
-        kernel."""
+        """Return where the flows to `launched` begin: `id`, `source` (row of the span that launched the kernel)."""
         launch = self.launched["launch"]
         if self.measures.recording.again is None:
             rows = self.measures.drawn.gather(launch)
@@ -147,7 +146,10 @@ class Drawing:
         return self.launched.select("id", source=rows).drop_nulls()
 
     def _rows(self, operators: pl.DataFrame, chosen: pl.Series) -> pl.Series:
-        """Return the rows in `spans` of the `chosen` operators. `operators` are all that have a number of autograd."""
+        """Return the rows in `spans` of the operators at the indices `chosen` of `operators`.
+
+        `operators` are all operators of the section that have a number from autograd.
+        """
         if self.measures.recording.again is not None:
             return self._found(operators[chosen])
         numbered = (pl.col("category") == Category.OP) & (TIE > 0)

@@ -1,4 +1,4 @@
-"""Events of a timeline as lines of JSON, the elements of a list."""
+"""Write events of a timeline as elements of a JSON list, one on each line."""
 
 import json
 from collections.abc import Iterable
@@ -14,11 +14,11 @@ _END: Final = ",\n"
 
 @dataclass(frozen=True)
 class Lines:
-    """Events, each with a comma and the end of the line behind it.
+    """Events as JSON, each with a comma and a line break behind it.
 
     Attributes:
         count: the number of events.
-        parts: the parts of which each event consists.
+        parts: the constant texts and columns from which each event is put together.
     """
 
     count: int
@@ -45,7 +45,7 @@ def write(events: Iterable[Lines], last: dict[str, Any] | None, stream: BinaryIO
 
 
 def lines(count: int, *parts: Part) -> Lines:
-    """Return events that consist of some parts.
+    """Return events that are put together from `parts`.
 
     Args:
         count: the number of events.
@@ -55,7 +55,7 @@ def lines(count: int, *parts: Part) -> Lines:
 
 
 def texts(events: Iterable[dict[str, Any]]) -> Lines:
-    """Return few events as one piece of text."""
+    """Return a few events as one text."""
     return Lines(1, ["".join(text_of(event) + _END for event in events)])
 
 

@@ -1,14 +1,22 @@
 """kernel_details.csv: one row per kernel, by lane and start.
 
-Columns and order are those of MindSpore's public profiler documents without a profiler level. `Input Shapes` is added
-where any shape is known. Where modules were inferred, `Module` and `Module Binding` are added: `exact`, `by parameter`
-or `by order`. `Step ID` always exists, because readers select steps by it; it is empty outside of steps. `Stream ID` is
-the lane of the kernel; on a processor, it is a worker thread of the framework. `Wait Time` is the gap before the kernel
-in its lane. `Block Num` is 0 on a processor and for tasks without blocks, because readers expect a number. Further
-columns of CANN's `op_summary`, counters among them, are added unchanged for kernels that aclprof recorded. For kernels
-of ms-profiler's own device tracing, `Module` is the module around the launching call, or the module whose gradient the
-kernel computes. PyTorch's operators on a processor compute in their call. There the innermost operators are the rows,
-their thread is the lane, and `Module` is the module around them; outer operators do little more than call inner ones.
+Columns and order are those of MindSpore's public profiler documents without a profiler level:
+
+- `Step ID` is empty outside of steps. The column always exists, because readers select steps by it.
+- `Stream ID` is the lane of the kernel. On a CPU, the lane is a worker thread of the framework.
+- `Wait Time` is the gap before the kernel in its lane.
+- `Block Num` is 0 on a CPU and for tasks without blocks, because readers expect a number.
+
+Some columns exist only in some runs:
+
+- `Input Shapes`, if any shape is known.
+- `Module Binding` says how the kernel's module was inferred: `exact`, `by parameter` or `by order`.
+- `Module` is the module of the kernel. In ms-profiler's own device tracing, it is the module around the launching call,
+  or the module whose gradient the kernel computes.
+- Further columns of CANN's `op_summary`, such as counters, are added unchanged for kernels that aclprof recorded.
+
+PyTorch's operators on a CPU compute during their call. There the innermost operators are the rows, because outer
+operators do little more than call inner ones. The lane is the operator's thread, `Module` the module around it.
 """
 
 import os
@@ -40,7 +48,7 @@ def path(measures: Measures) -> str:
 
 
 def applies(measures: Measures) -> bool:
-    """Return whether the kernels of the device that computes were recorded."""
+    """Return whether kernels were recorded, or operators that compute on the CPU."""
     if measures.stream.decides:
         return not measures.stream.table.is_empty()
     return not measures.host_operators.is_empty()
@@ -100,7 +108,7 @@ class _Details:
         self._cells = {name: Cells(details[name]) for name in details.columns if name not in _WHERE}
 
     def at(self, kernels: pl.DataFrame) -> dict[str, Sequence[Part]]:
-        """Return name -> cells of each further column, for some kernels."""
+        """Return the further columns for the rows of `kernels`: name -> cells."""
         place = kernels.select("lane", "start_ns").join(
             self._rows, on=["lane", "start_ns"], how="left", maintain_order="left"
         )["row"]
@@ -125,7 +133,7 @@ def _operators(measures: Measures, section: Section) -> Iterator[tuple[int, dict
 def _columns(
     rows: pl.DataFrame, step: pl.Series, lane: str, name: Part, kind: Part, core: Part
 ) -> dict[str, Sequence[Part]]:
-    """Return name -> cells of the columns that the file always has."""
+    """Return the columns that the file always has: name -> cells."""
     return {
         "Step ID": (Integer(step),),
         "Model ID": _NOTHING,

@@ -24,7 +24,7 @@ class Events:
     Args:
         measures: the measures of the run.
         device: the tables of the device, with `launches`.
-        base_ns: the time from which the times of events count, ns since the epoch.
+        base_ns: time 0 of the events, ns since the epoch.
     """
 
     def __init__(self, measures: Measures, device: tables.Device, base_ns: int) -> None:
@@ -159,16 +159,17 @@ class _Kind:
 #: columns that join a call and its task
 _TIED = ("launch_ns", "correlation", "id")
 _LAUNCHED = pl.coalesce("launch_ns", "start_ns")
-#: number of a stream on its device, without the device in the upper half of a lane; -1 for a wait for all streams
+#: number of a stream on its device: the lower 16 bits of `stream`, because the upper ones hold the device; -1 if a call
+#: waits for all streams
 _STREAM = (
     pl.when(pl.col("stream") == 2**32 - 1).then(-1).otherwise((pl.col("stream") % 2**16).cast(pl.Int64)).alias("stream")
 )
-#: name of a wait -> Kineto's name. Tools cannot use a stream's wait for an event, because the event is not recorded
+#: name of a wait -> Kineto's name. A stream's wait for an event is left out: without the event, tools cannot use it
 _WAITS = {"event synchronize": "Event Sync", "stream synchronize": "Stream Sync", "context synchronize": "Context Sync"}
 
 
 def _numbers(measures: Measures, rows: pl.Series) -> pl.Series:
-    """Return the `External id` of spans, their place in order of start, from 1; 0 for no span.
+    """Return the `External id` of each span: 1 for the span that starts first, 2 for the next; 0 for no span.
 
     If not all spans are in memory, every id is 0.
 

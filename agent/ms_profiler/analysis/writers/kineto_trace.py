@@ -1,11 +1,11 @@
 """kineto_trace_{rank}.json: the timeline in the object form of PyTorch's Kineto, which Holistic Trace Analysis reads.
 
-It is written with `export_type` "kineto". It has a folder of its own, because tools like Holistic Trace Analysis take
-every JSON file of a folder for the trace of a rank. Times are microseconds since `baseTimeNanoseconds`, the whole
-second in which the run began. So a double keeps every nanosecond for 52 days. `External id` numbers operators and
-regions in the order of their begins. Events of the category `cpu_op` are operators, calls of compiled graphs, and on a
-CPU MindSpore's kernels. Steps, modules and everything else on the host are `user_annotation`. `kineto_device` writes
-the work of GPUs. Source of the form: `output_json.cpp` of github.com/pytorch/kineto.
+The file is written with `export_type` "kineto". It has a folder of its own, because tools like Holistic Trace Analysis
+take every JSON file of a folder for the trace of a rank. Times are microseconds since `baseTimeNanoseconds`, which is
+the begin of the run rounded down to a second: so a double keeps every nanosecond for 52 days. `External id` numbers
+operators and regions by their start. Operators, calls of compiled graphs, and MindSpore's kernels on a CPU have the
+category `cpu_op`. Steps, modules and everything else on the host are `user_annotation`. `kineto_device` writes the work
+of devices. Source of the form: `output_json.cpp` of github.com/pytorch/kineto.
 """
 
 import json
@@ -28,7 +28,7 @@ from ms_profiler.store import layout
 
 FORM: Final = "kineto"
 _SECOND: Final = 10**9
-#: lane of the steps: a step may begin or end inside of another span, and spans of a lane must not cross
+#: tid of the steps, a lane of its own: a step may begin inside of a span, and spans of a lane must not cross
 _STEPS: Final = 0
 
 
@@ -204,7 +204,7 @@ class _Rows:
 
 
 def _dimensions(names: pl.Series, spans: pl.DataFrame) -> Texts:
-    """Return the shapes of operators as the argument `Input Dims`, by the row of their text; null for other rows."""
+    """Return the argument `Input Dims` for each row of `names` with the shapes of an operator; null for other rows."""
     rows = set(operands.shapes(spans).drop_nulls().unique())
     return Texts(
         f',"Input Dims":{json.dumps(operands.dimensions(name))}' if row in rows else None

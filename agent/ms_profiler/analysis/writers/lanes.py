@@ -1,4 +1,4 @@
-"""The lanes of a timeline: the process and thread of the timeline that each thread of the run gets."""
+"""The lanes of a timeline: which pid and tid of the timeline each thread of the run gets."""
 
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -21,14 +21,14 @@ WHOLE_RUN: Final = 100_001
 MODULES: Final = 100_002
 #: pid of the Python stacks of the session's process; the pids for the other processes follow
 STACKS: Final = 100_003
-#: lane of the steps in the process of the host, above the host's threads, none of which has this id. A step may begin
-#: or end inside of a thread's span, and crossing events of one lane are not drawn
+#: tid of the steps in the process of the host; no thread has this id. The steps need a lane of their own: a step may
+#: begin or end inside of a thread's span, and viewers do not draw crossing events of one lane
 STEPS: Final = 0
-#: places of the whole run, the modules and the scopes among the processes; the others are in the order of their pids
+#: sort index of the whole run, the modules and the scopes; the sort index of other processes is their pid
 WHOLE_RUN_ORDER: Final = 0
 MODULES_ORDER: Final = 0
 SCOPES_ORDER: Final = 12
-#: the lanes of the overlap analysis; the place of a lane here is its tid
+#: the lanes of the overlap analysis; the index of a lane is its tid
 OVERLAP_LANES: Final = (
     overlap.LANE_COMPUTING,
     overlap.LANE_COMMUNICATION,
@@ -38,13 +38,13 @@ OVERLAP_LANES: Final = (
 
 #: categories of calls that launch kernels
 CALLS: Final = (Category.OP, Category.GRAPH)
-#: number of a thread of the run: its native id, if this is known
+#: tid of a thread of the run: its native id if known, otherwise the recorder's number
 NATIVE_TID: Final = pl.when(pl.col("native_tid") > 0).then("native_tid").otherwise("thread")
-#: titles of processes with tasks of devices: of Ascend's, whose label is NPU, and of GPUs, whose label is GPU
+#: titles of the processes that show tasks of Ascend's devices (with the label NPU) and of GPUs (with the label GPU)
 _HARDWARE: Final = "Ascend Hardware"
 _GPU: Final = "GPU"
 _NPU: Final = "NPU"
-#: title of the process with tasks of a processor, and its label
+#: title and label of the process that shows tasks of a CPU
 _OPERATORS: Final = "CPU OP"
 _PROCESSOR: Final = "CPU"
 _FRAMEWORKS: Final = {"mindspore": "MindSpore", "torch": "PyTorch"}
@@ -59,9 +59,9 @@ class Lanes:
         kernels: `process`, `lane` -> `pid`, `tid`, `title` (name of the process in the timeline).
         depths: the number of lanes for the scopes of kernels.
         modules: the number of lanes for modules, the lane of passes included.
-        groups: the groups of ranks that exchanged something; the place of a group is its tid.
-        whole: the processes with parts of the whole run; the place of a process is its tid.
-        stacks: the label of each thread whose Python stacks are known; the place of a label is its tid.
+        groups: the groups of ranks that exchanged something; the index of a group is its tid.
+        whole: the processes that the lanes of the whole run show; the index of a process is its tid.
+        stacks: the label of each thread whose Python stacks are known; the index of a label is its tid.
     """
 
     threads: pl.DataFrame
@@ -219,7 +219,8 @@ def _title(recording: tables.Recording) -> str:
 def _label(title: str) -> str:
     """Return the label of a device's process, empty for other processes.
 
-    A title begins with the name of the device's process. The name of a process of the run may follow.
+    Args:
+        title: name of the device, and in other processes than the main one the role and pid: "GPU worker 4711".
     """
     if title.startswith(_OPERATORS):
         return ""

@@ -1,4 +1,4 @@
-"""profiler_metadata.json: facts about the run that are no measurements.
+"""profiler_metadata.json: facts about the run, without measurements.
 
 It contains the metadata of the script, the groups of ranks and the parallel dimensions under the keys that
 msprof-analyze reads. Further facts are texts under the key `ms_profiler`.

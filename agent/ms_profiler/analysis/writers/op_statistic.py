@@ -1,8 +1,8 @@
 """op_statistic.csv: number and time of the kernels of each type, most time first.
 
-Columns are those of MindSpore's public profiler documents. Times are those of all kernels, in microseconds with three
-decimals. Where operators compute in their call, operators take the place of kernels, and `Self Time(us)` is added: the
-time without operators inside. `Self Time(us)` then decides `Ratio(%)` and the order, because the total times overlap.
+Columns are those of MindSpore's public profiler documents. Times are microseconds with three decimals. PyTorch's
+operators on a CPU compute during their call, so there operators take the place of kernels. Their additional column
+`Self Time(us)` is the time without inner operators. It decides `Ratio(%)` and the order, because total times overlap.
 """
 
 import os
@@ -23,7 +23,7 @@ def path(measures: Measures) -> str:
 
 
 def applies(measures: Measures) -> bool:
-    """Return whether the kernels of the device that computes were recorded, with their types."""
+    """Return whether kernels with their types were recorded, or operators that compute on the CPU."""
     if measures.stream.decides:
         return not measures.types.is_empty() and not _untyped(measures)
     return not measures.host_operators.is_empty()

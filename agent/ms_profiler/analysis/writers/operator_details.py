@@ -1,17 +1,17 @@
-"""operator_details.csv: every call of an operator with its input shapes, by time; only with `record_shapes`.
+"""operator_details.csv: every call of an operator with its input shapes, by time.
 
-Columns are those of MindSpore's public profiler documents. Commas separate dimensions, semicolons separate inputs; the
-place of an input without dimensions is empty.
+The file needs `record_shapes`, a recording of the device work that operators launched, or traced calls of Python.
+Columns are those of MindSpore's public profiler documents. Commas separate dimensions, semicolons separate inputs. An
+input without dimensions is empty: "4,8;8;;".
 
 Some columns exist only in some runs:
 
-- Where operators compute in their call, the file has the known columns of Ascend's PyTorch adapter (time of the
-  operator by itself and in all), and the module around the operator.
+- Where the rows are operators and not kernels, the file has the operator's self time and total time, as in the file of
+  Ascend's PyTorch adapter, and the module around the operator.
 - Where calls of Python were traced, the file has the stack from which the operator was called. If this column would
-  take more than 256 MB, each stack is on the first operators with it only, and the others have N/A.
+  take more than 256 MB, only the first operators with the same stack have it, and the others have N/A.
 - Where any shape of PyTorch's operators is known, the file has the shapes.
-- Where ms-profiler recorded the work that operators launched on a device, the last columns have the time of this work,
-  with or without `record_shapes`.
+- Where ms-profiler recorded the work that operators launched on a device, the last columns have the time of this work.
 """
 
 import os
@@ -25,7 +25,7 @@ from ms_profiler.analysis.writers import csv_lines, numbers
 from ms_profiler.store import layout
 
 _OPTION = "record_shapes"
-#: Bytes of the column with the stacks. A stack takes one or two kB, so those of a million operators take 1 to 2 GB.
+#: Most bytes of the column with the stacks. A stack takes one or two kB: a million operators would take 1 to 2 GB.
 STACKS_MOST = 256 << 20
 
 
@@ -35,7 +35,7 @@ def path(measures: Measures) -> str:
 
 
 def applies(measures: Measures) -> bool:
-    """Return whether operators are known with their launches or stacks, or shapes were requested and can be known."""
+    """Return whether there are operators with launches or stacks, or anything whose requested shapes can be known."""
     if _launches(measures) or measures.stacks.calls.known:
         return not measures.operators.is_empty()
     if not measures.recording.info.options.get(_OPTION):

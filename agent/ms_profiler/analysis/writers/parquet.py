@@ -19,7 +19,7 @@ FORM: Final = "parquet"
 
 @dataclass
 class ParquetTable:
-    """The writer of one table. Only a made table shows whether it has rows, so the table is kept until it is written.
+    """The writer of one table. `applies` makes the table to see whether it has rows, and keeps it for `write`.
 
     Attributes:
         table: the table.

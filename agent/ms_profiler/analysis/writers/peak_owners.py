@@ -1,4 +1,4 @@
-"""The owners of the memory of tensors at its peak, for summary.json."""
+"""What held the memory of tensors at its peak (kinds of tensors, and modules), for summary.json."""
 
 from typing import Any, Final
 
@@ -10,7 +10,7 @@ MOST: Final = 40
 
 
 def summary(measures: Measures) -> dict[str, Any] | None:
-    """Return the owners of the memory of tensors at its peak; None where blocks were not recorded one by one.
+    """Return what held the memory of tensors at its peak; None where single blocks were not recorded.
 
     Args:
         measures: the measures of the run.

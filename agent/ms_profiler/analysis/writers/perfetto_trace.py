@@ -75,10 +75,10 @@ def write_rank(
         measures: the measures of the run.
         rank: the process of the rank in the timeline.
         exchanges: the exchanges with other ranks: `name`, `group`, `start_ns`, `end_ns`, `bytes`, `step`; `number`, the
-            place among the exchanges of its group and name; `flow`, null if no flow joins it; `last`, whether it is the
-            last one of its flow.
+            index among the exchanges of the same group and name; `flow`, the id of the exchange's flow or null;
+            `last`, whether the flow ends at this exchange.
         stream: the stream that receives the packets.
-        sequence: the first free sequence; None at the begin of the trace.
+        sequence: id of the first free packet sequence; None at the begin of the trace.
     """
     free = SEQUENCE + 1 if sequence is None else sequence
     for section in measures.sections():

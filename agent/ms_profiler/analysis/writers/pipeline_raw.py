@@ -1,8 +1,8 @@
 """minddata_pipeline_raw_{rank}.csv: the samples of the output queue of each operator of the dataset pipeline.
 
 Columns are those of MindSpore's analyser. If the run has several pipelines, the file has the pipeline with the most
-samples. The file leaves out operators without a queue, except for the root. The operators before an operator that is
-left out count as children of the operator behind it.
+samples. The file leaves out operators without a queue, except for the root. Children of an operator that is left out
+become children of its parent.
 """
 
 import csv

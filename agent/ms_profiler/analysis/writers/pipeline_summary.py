@@ -3,7 +3,8 @@
 Keys and units are those of MindSpore's analyser; -1 means unknown. If the run has several pipelines, the file has the
 pipeline with the most samples. Three values differ from MindSpore's:
 
-- The mean of the processor time leaves out the first sample of a window: MindSpore has measured nothing yet.
+- The mean of the processor time leaves out the first sample of a window, which MindSpore takes before it has measured
+  anything.
 - `per_batch_time` of a pipeline without a device's queue is the time from one batch to the next. MindSpore's value
   mixes these times with waits.
 - The bottleneck follows from the queues alone, see `metrics.pipelines`.

@@ -1,4 +1,4 @@
-"""rank.json: the steps of a rank with the parts of their time, and its exchanges, for the comparison of all ranks."""
+"""rank.json: what a rank did in each step, and its exchanges with other ranks, for the comparison of all ranks."""
 
 from typing import BinaryIO
 

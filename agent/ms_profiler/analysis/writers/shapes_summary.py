@@ -8,7 +8,7 @@ from ms_profiler.analysis.metrics import intervals, operands
 from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.store.format import Category
 
-#: begin of the name of missing shapes, in `not_collected` of the run's record
+#: an entry of `not_collected` in the run's record is about shapes if its `what` begins like this
 _WHAT: Final = "shapes of operators"
 
 

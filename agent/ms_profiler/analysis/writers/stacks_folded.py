@@ -55,7 +55,7 @@ def _write_calls(calls: Calls, stream: BinaryIO) -> None:
         each = dict(sums.iter_rows())
         least = max(sum(each.values()) * _SMALL, 500)
         taken = dict(each)
-        # paths are in falling order, and a caller has a smaller number, so it comes after the functions that it called
+        # a caller has a smaller path number than the functions that it called, so in falling order it comes after them
         for path in each:
             caller = paths[path][0]
             if caller >= 0:

@@ -1,14 +1,14 @@
 """trace_view.json: the timeline that MindStudio Insight, Perfetto, chrome://tracing and msprof-analyze open.
 
 The file is a JSON list of events, as in MindSpore's public profiler documents: `X` (duration), `M` (metadata), `C`
-(counter), `s` and `f` (ends of a flow). `ts` and `dur` are strings in microseconds since the epoch with three decimals,
-cut from integer nanoseconds. An instant is an `X` without duration, because MindStudio Insight does not read the
-format's own kind for instants.
+(counter), `s` and `f` (ends of a flow). `ts` (since the epoch) and `dur` are strings: microseconds with three decimals,
+which are exact. An instant is an `X` without duration, because MindStudio Insight does not read the format's own kind
+for instants.
 
-Only steps, and calls of operators and compiled graphs on the host, have the category `cpu_op`, because msprof-analyze
-searches this one for them. Kernels that ran on the processor are in the process `CPU OP`, with a flow from their launch
-if it is known. A run that is too large for memory continues in further files, which open alone. The first file has
-everything except the operators and modules that begin in later sections.
+Only steps, and calls of operators and compiled graphs on the host, have the category `cpu_op`: msprof-analyze looks for
+them there. Kernels that ran on the CPU are in the process `CPU OP`, with a flow from their launch if it is known. A run
+that is too large for memory continues in further files; each of them opens by itself. The first file has everything
+except the operators and modules that begin in later sections.
 """
 
 import os
@@ -118,7 +118,7 @@ class _Rows:
         yield self._communication()
 
     def _spans(self, spans: pl.DataFrame) -> Lines:
-        # the bits of Flag below UNRECORDED, and the bit of UNRECORDED for spans that were still running
+        # the index into _MARKS: the flags below UNRECORDED, and in the place of UNRECORDED a bit for unfinished spans
         marks = spans["flags"] % Flag.UNRECORDED + spans["unfinished"].cast(pl.UInt8) * Flag.UNRECORDED
         return lines(
             spans.height,
@@ -159,7 +159,8 @@ class _Rows:
 
     def _steps(self) -> Lines:
         table = self.drawing.steps
-        # msprof-analyze counts a step that begins when another ends as a part of it: so end a nanosecond earlier
+        # if a step begins exactly when another ends, msprof-analyze takes it for a part of the other one: so each step
+        # ends a nanosecond before the next one
         touches = table["end_ns"] == table["start_ns"].shift(-1)
         lengths = table["duration_ns"] - touches.fill_null(False).cast(pl.Int64)
         return lines(
@@ -359,16 +360,16 @@ def _plain(table: pl.DataFrame, name: str, process: int, lane: str, category: st
 
 
 class _Places:
-    """The process and thread of each row of a table, as the part of its event between the name and the time."""
+    """The pid and tid of events, as the text between the name and the time of an event."""
 
     def __init__(self, lanes: pl.DataFrame, by: list[str]) -> None:
-        """Take the lanes: the key columns `by`, `pid` and `tid`."""
+        """Take the lanes: the columns `by`, which identify a lane, and its `pid` and `tid`."""
         self._texts = Texts(f',"pid":{pid},"tid":{tid},"ts":"' for pid, tid in lanes.select("pid", "tid").iter_rows())
         self._known = lanes.select(by)
         self._by = by
 
     def of(self, table: pl.DataFrame) -> Choice:
-        """Return, for each row of a table, the part of its event between the name and the time."""
+        """Return this text for each row of a table."""
         return self._texts.at(COLUMNS.find(table.select(self._by), self._known))
 
 

@@ -16,10 +16,11 @@ from ms_profiler.analysis.columns.track_events import Track
 from ms_profiler.analysis.columns.wire import integer, message, text
 from ms_profiler.analysis.writers.lanes import HOST, STEPS, Lanes
 
-#: numbers of tracks: pids for processes and groups, then lanes, and last further tracks for slices that cross others
+#: numbers of tracks: processes and groups have their pid, lanes begin at `_LANES`, and further tracks for slices that
+#: cross others at `CROSSING`
 _LANES: Final = 2**24
 CROSSING: Final = 2**32
-#: number of the sequence of packets that describe tracks
+#: id of the packet sequence that describes the tracks
 SEQUENCE: Final = 1
 _STATE_CLEARED: Final = 1
 _EXPLICIT_CHILDREN: Final = 3
@@ -32,8 +33,8 @@ class RankTrack:
     """The process of a rank in a timeline of several ranks; all lanes of the rank are tracks of this process.
 
     Attributes:
-        uuid: the number that is added to the numbers of the rank's tracks and flows.
-        pid: the pid of the process in the timeline; each rank has another one.
+        uuid: offset of the numbers of the rank's tracks and flows.
+        pid: the pid of the process in the timeline, different for each rank.
         name: the name of the process.
         labels: the labels beside the name.
         order: its place among the processes, from 0.
@@ -57,7 +58,7 @@ class Tracks:
     """The tracks of a timeline.
 
     Attributes:
-        all: the tracks; events name a track by its place in this list.
+        all: the tracks; events refer to a track by its index in this list, its place.
         descriptors: the packets that describe the tracks.
     """
 
@@ -109,11 +110,11 @@ class Tracks:
         return self._located(table, self._lanes.kernels.select("process", "lane", "pid", "tid"), ["process", "lane"])
 
     def add_counters(self, counters: pl.DataFrame, names: pl.Series) -> pl.Series:
-        """Make a track of each counter of a thread, and return the place in `all` for each row.
+        """Make a track for each counter of each thread. Return the place in `all` of each row's track.
 
         Args:
             counters: `tables.COUNTERS`.
-            names: `Recording.names`, of which the column `name` holds rows.
+            names: `Recording.names`; the column `name` holds indices into it.
         """
         threads = counters.select(self.of_threads(counters).alias("place"), "name")
         different = threads.unique(maintain_order=True)
@@ -127,7 +128,7 @@ class Tracks:
         return threads.join(numbered, on=["place", "name"], how="left", maintain_order="left")["track"]
 
     def add_curves(self, names: pl.Series, process: int) -> pl.Series:
-        """Make a track of each name beside the lanes of a process, and return the place in `all` for each row.
+        """Make a track for each curve, beside the lanes of a process. Return the place in `all` of each point's track.
 
         Args:
             names: the name of the curve, for each point of all curves.
@@ -174,7 +175,8 @@ class Tracks:
         if not host:
             self._describe_lane(pid, tid, words, integer(5, self._base + pid), None)
             return
-        # threads of two processes may have one number, if their native ids are not known; only the first is a thread
+        # if native ids are unknown, threads of two processes may have the same tid: then only the first one becomes a
+        # thread of the trace
         thread = tid != STEPS and tid not in self._threads
         self._threads.add(tid)
         if pid != HOST:

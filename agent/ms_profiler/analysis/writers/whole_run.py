@@ -11,7 +11,9 @@ from ms_profiler.store.format import StepSource
 
 
 def summary(measures: Measures) -> list[dict[str, Any]] | None:
-    """Return the parts of each process that has steps. The parts of the first process add up to the run's time.
+    """Return the parts of the run, such as the steps, for each process that has steps.
+
+    The parts of the first process add up to the run's time.
 
     Args:
         measures: the measures of the run.
