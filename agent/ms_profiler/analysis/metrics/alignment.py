@@ -1,11 +1,13 @@
-"""Match the gradients of a backward pass with operators, by the order of their names.
+"""Match the gradients of a backward pass with the operators before the pass, by the order of their names.
 
 Autograd runs the nodes of a graph in the reverse order of their creation (`ReadyQueue` of github.com/pytorch/pytorch,
-torch/csrc/autograd/engine.cpp). So the gradients, the last one first, match a subsequence of the operators: the
-operators for which autograd recorded a node. It is unknown which operators these are, because autograd records no node
-for operators that run without gradients or on frozen parameters, and the nodes of another loss belong to another pass.
-So a gradient may belong to any operator of its name between the first and the last position that leave room for the
-other gradients. The gradient is assigned to the innermost module around all these operators.
+torch/csrc/autograd/engine.cpp). So the gradients, the last one first, are a subsequence of the operators. Some
+operators have no gradient in the pass: autograd records no node for operators that run without gradients or on frozen
+parameters, and the nodes of another loss run in another pass.
+
+So several operators may fit a gradient. Example: with the operators `mul add mul add` and the gradients `mul add`, both
+`mul` fit the first gradient, and both `add` the second. A gradient is assigned to the innermost module around all the
+operators that fit.
 """
 
 from bisect import bisect_left
@@ -13,8 +15,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-#: a pass uses only the last operators if the number of those without a gradient is at most this part of the number of
-#: gradients
+#: limit of (operators without a gradient) / gradients among the last operators; see `window`
 SKIPPED_MOST = 0.1
 #: special values of a module's number: outside of all modules, and unknown
 OUTSIDE, UNKNOWN = -1, -2
@@ -25,8 +26,8 @@ class Alignment:
     """The possible positions of each gradient among the operators.
 
     Attributes:
-        first: the first operator that each gradient can belong to, from the last gradient to the first.
-        last: the last operator that each gradient can belong to, in the same order.
+        first: position of the first operator that fits each gradient, from the last gradient to the first.
+        last: position of the last operator that fits each gradient, in the same order.
     """
 
     first: list[int]
@@ -58,7 +59,7 @@ def align(gradients: Sequence[int], operators: Sequence[int]) -> Alignment | Non
 
 
 def window(gradients: Sequence[int], operators: Sequence[int], found: Alignment) -> int:
-    """Return the position of the first operator that can belong to the pass; 0 if it is unknown.
+    """Return the position of the first operator that can belong to the pass; 0 if unknown.
 
     If the gradients match the last operators almost without gaps, earlier operators do not belong to this pass.
 
@@ -78,7 +79,7 @@ class Paths:
     """The paths of modules by number; finds the innermost module around two modules.
 
     Attributes:
-        texts: the paths of modules, joined by dots, by number; `number` appends new paths.
+        texts: path of each module (`"network.backbone"`), by module number; `number` appends new paths.
     """
 
     texts: list[str]

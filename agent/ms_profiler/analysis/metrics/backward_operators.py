@@ -1,9 +1,11 @@
 """Assign each node of a backward pass to the module of the operator whose gradient the node computes.
 
-If autograd's sequence numbers were recorded, they decide. Otherwise the order decides, see `metrics.alignment`: the
-gradients of a pass belong to operators that ran between the previous pass and this one. If the gradients do not match
-these operators, as for a second loss, the unused operators of earlier passes are added. If a pass shares its operators
-with the next pass, a gradient may belong to any operator of its name.
+If autograd's sequence numbers were recorded, they name this operator. Otherwise the order of nodes decides:
+
+- If a tape lists the nodes of the pass, it also contains their modules (`readers.tapes`).
+- Otherwise the gradients are matched with the operators that ran between the previous pass and this one
+  (`metrics.alignment`). If they do not match, as for a second loss, unused operators of earlier passes are added. If
+  the next pass needs these operators, too, `alignment.window` does not apply.
 
 A node that adds to a parameter's gradient belongs to the module that computed this gradient. Any other unknown node
 belongs to the module of the nodes before and after it, if both have the same module.
@@ -23,7 +25,7 @@ from ms_profiler.analysis.readers.tapes import Tape
 #: number of earlier passes whose operators a pass may use
 BEFORE: Final = 3
 
-#: begin of the names of nodes that torch.compile's functions make
+#: autograd's nodes for functions of torch.compile have names that begin with this
 _COMPILED: Final = "CompiledFunction"
 
 #: one row per node of a backward pass
@@ -35,7 +37,7 @@ NODES: Final = pl.Schema(
         "end_ns": pl.Int64,
         "category": pl.UInt8,
         "module": pl.String,  # path of the module; null outside of modules, or if unknown
-        "bound": pl.UInt8,  # metrics.binding.Bound: bound by its number, by order, or not at all
+        "bound": pl.UInt8,  # metrics.binding.Bound: MODULE (by sequence number), ORDER, or NOTHING
     }
 )
 
@@ -84,9 +86,9 @@ def nodes(spans: pl.DataFrame, names: pl.Series, tapes: Sequence[Tape] = ()) -> 
 
 
 def _by_number(operators: pl.DataFrame, found: pl.DataFrame) -> pl.Series:
-    """Return the number of the module of each node, by autograd's sequence number.
+    """Return the module number of each node that autograd's sequence number ties to an operator; null for other nodes.
 
-    It is `OUTSIDE` if the operator ran in no module, and null if the node has no sequence number.
+    The module number is `OUTSIDE` if the operator ran in no module.
     """
     pairs = host_operators.ties(operators.drop("row"))
     module = operators["module"].gather(pairs["forward"]).cast(pl.Int64).fill_null(OUTSIDE)
@@ -125,14 +127,14 @@ def _named(tape: Tape, paths: Paths) -> tuple[list[str | None], list[int | None]
 
 
 class _Pass:
-    """A backward pass: its gradients, the last one first, and the operators that came before it."""
+    """A backward pass: its gradients, the last one first, and the operators that ran before the pass."""
 
     def __init__(self, rows: list[int], gradients: list[int], operators: list[int], modules: list[int]) -> None:
         self.rows, self.gradients, self.operators, self.modules = rows, gradients, operators, modules
 
 
 def _by_order(found: pl.DataFrame, made: pl.DataFrame, passed: pl.DataFrame, paths: Paths) -> pl.Series:
-    """Return the number of the module of each node, by the order of the pass; or `OUTSIDE` or `UNKNOWN`."""
+    """Return the module number of each node, inferred from the order of nodes; or `OUTSIDE` or `UNKNOWN`."""
     keys = found["key"].drop_nulls().unique().sort()
     numbers = pl.DataFrame({"key": keys}).with_row_index("number")
     named = found.select("key", "around").with_row_index("place").drop_nulls()
@@ -170,8 +172,7 @@ def _solve(chain: list[_Pass], by_place: list[int], paths: Paths, solved: dict[o
         chain: consecutive passes of one thread.
         by_place: receives the module of each node that the passes ran.
         paths: the paths of the modules.
-        solved: the answers so far, by the gradients and operators of a pass, because passes repeat; this function adds
-            to them.
+        solved: modules found for earlier passes with the same gradients and operators; this function adds its results.
     """
     known: dict[object, bool] = {}
     fits = []
@@ -237,8 +238,8 @@ def _between(nodes: pl.DataFrame) -> pl.Series:
     """Return the module of every node; a node without a known operator gets the module of its neighbours in the pass.
 
     Args:
-        nodes: the result of `gradient_nodes.split`, with `known`, and `exact`, which is null if the module is only
-            inferred.
+        nodes: the result of `gradient_nodes.split`, with two module numbers: `known`, and `exact`, which is null where
+            the module is only inferred.
     """
     beside = ["thread", "around"]
     nameless = pl.col("key").is_null() & (pl.col("known") == UNKNOWN)

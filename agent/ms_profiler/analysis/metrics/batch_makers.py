@@ -26,13 +26,13 @@ class Makers:
     """Processes that make batches.
 
     Attributes:
-        processes: number of workers; 0 where the process that trains makes its batches.
+        processes: number of workers; 0 if the training process makes its own batches.
         batches: number of batches.
         mean_ns: mean time that making a batch took.
-        busy: mean share of the time from a worker's first to its last batch in which the worker made batches.
+        busy: time spent making batches / time from a worker's first to its last batch, over all workers.
         slowest: the function of the script that takes most of the time of making batches, with its line and its caller;
             empty if unknown.
-        share: the part of the time of making batches that this function takes.
+        share: the share of the time of making batches that this function takes.
     """
 
     processes: int
@@ -96,7 +96,7 @@ _Found = Iterator[tuple[tuple[Function, ...], tuple[int, ...], int]]
 
 
 def _sampled(stacks: Stacks, process: int, thread: int, own: pl.DataFrame) -> _Found:
-    """Yield the functions that a thread's samples show in some intervals, their lines, and the number of samples."""
+    """Yield the functions that a thread's samples show during `own`; the weight is the number of samples."""
     moments = stacks.of_recorded(process, thread)
     inside = moments.filter(intervals.locate(moments["time_ns"], own).is_not_null())
     frames = stacks.recording.frames.filter(pl.col("process") == process)
@@ -108,7 +108,10 @@ def _sampled(stacks: Stacks, process: int, thread: int, own: pl.DataFrame) -> _F
 
 
 def _traced(calls: Calls, process: int, thread: int, own: pl.DataFrame) -> _Found:
-    """Yield the functions that a thread called in some intervals, the first line of each, and their time in ns."""
+    """Yield the functions that a thread called during `own`; the weight is their time in ns.
+
+    The line of a function is its first line.
+    """
     rows, _ = calls.paths
     pieces = list(calls.segments(calls.of_thread(process, thread)))
     table = pl.DataFrame(pieces, schema={"start_ns": pl.Int64, "end_ns": pl.Int64, "row": pl.Int64}, orient="row")

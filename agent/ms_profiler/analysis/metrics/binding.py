@@ -1,10 +1,10 @@
 """Assign kernels to a module of the model, or at least to a primitive, and to a part of a training step.
 
 In a compiled graph the parameters decide, see `metrics.graph_owners`. Elsewhere the host queues operators, and a worker
-runs them later. So the span around the start of a kernel shows only the progress of the host at that time. But the
-queue is first in, first out. So a kernel was queued no earlier than the kernels before it in its lane, and no later
-than those after it. Known queueing times of some kernels bound the queueing times of the others. A kernel belongs to
-the innermost module around its whole possible queueing time.
+runs them later. So the host may already be in another module when a kernel starts. But the queue is first in, first
+out: a kernel was queued no earlier than the kernels before it in its lane, and no later than those after it. So if the
+queueing time of one kernel is known, it limits the queueing times of the others. A kernel belongs to the innermost
+module around the interval in which the kernel can have been queued.
 
 Kernels of a backward pass run inside no module, because autograd launches them, in reverse order. That order limits the
 operators whose gradients a kernel can compute, see `metrics.gradients`. The kernel belongs to the innermost module
@@ -59,7 +59,7 @@ class Hosts:
         spans: `tables.SPANS` of the run.
         names: texts by row.
         steps: the steps in use.
-        tapes: autograd's nodes before some backward passes.
+        tapes: the nodes of autograd that some backward passes ran.
     """
 
     def __init__(self, spans: pl.DataFrame, names: pl.Series, steps: Steps, tapes: list[Tape]) -> None:
@@ -90,9 +90,9 @@ class Hosts:
         """Bind each kernel to a module, primitive or phase, as the columns of `ADDED`.
 
         Args:
-            kernels: `process`, `kernel`, `lane`, `start_ns` and `window_ns` (when its window began), by window, lane
-                and start.
-            scopes: the scopes, by row of the kernel names.
+            kernels: `process`, `kernel`, `lane`, `start_ns` and `window_ns` (begin of the window that contains the
+                kernel), sorted by window, lane and start.
+            scopes: the parsed kernel names, by row of the kernel names.
             texts: the row of each text; texts of the recording's names keep their rows.
         """
         own = kernels["process"] == self.steps.process
@@ -102,8 +102,8 @@ class Hosts:
         unknown = pl.repeat(None, kernels.height, dtype=pl.UInt32, eager=True)
         called = self._keys.get(_key(SEED)) in self._called
         seeds = self._seeds(kernels, self._launch(kernels, step, scopes, only) if called else unknown, only, scopes)
-        # the seed, too, shows that a pass has begun: between it and the first kernel that occurs only in backward
-        # passes, kernels of the loss may run again
+        # a seed (the first kernel of a pass) shows, too, that a pass has begun: after the seed, kernels of the loss may
+        # run again before the first kernel that occurs only in backward passes
         begins = only.zip_with(
             seeds.is_null(), pl.repeat(int(Category.BACKWARD), len(only), dtype=pl.UInt8, eager=True)
         )
@@ -194,7 +194,7 @@ class Hosts:
         )
         order = kernels["start_ns"].arg_sort()
         windows = kernels["window_ns"].unique().sort()
-        # the spans of this process cannot bound the kernels of another process
+        # the spans of this process do not limit the queueing times of kernels of another process
         own = kernels["process"] == self.steps.process
         queue = kernels.select(
             pl.when(own).then("window_ns").alias("window"),
@@ -216,15 +216,15 @@ class Hosts:
         return self._by_phase[Category.BACKWARD]["start_ns"].search_sorted(times, side="right").cast(pl.UInt32)
 
     def _only_in(self, scope: Scope) -> int | None:
-        """Return the only phase in which a primitive occurs; null for primitives that Python calls, too."""
+        """Return the only phase in which a primitive occurs; None if there are several, or if Python calls it, too."""
         return None if self._keys.get(_key(scope.type)) in self._called else scope.phase
 
     def _seeds(self, kernels: pl.DataFrame, launch: pl.Series, phases: pl.Series, scopes: list[Scope]) -> pl.Series:
-        """Return the begin of the backward pass for the first kernel of each pass (its seed), null for other kernels.
+        """Return, for the first kernel of each backward pass (the seed), when the pass began; null for other kernels.
 
-        If a step has as many seeds as passes, they match in order. Otherwise the seed of a pass is the last kernel of
-        the seed's type before the first kernel that can belong only to this pass, because kernels of the forward pass
-        may still be in the queue before the seed.
+        If a step has as many kernels of the type `SEED` as passes, they match in order. Otherwise the seed of a pass is
+        the last kernel of this type before the first kernel that occurs only in backward passes. Earlier kernels of
+        this type may belong to the forward pass, because the queue may still hold its kernels when the pass begins.
         """
         spans = self._by_phase[Category.BACKWARD]
         seed = pl.Series([scope.type == SEED for scope in scopes], dtype=pl.Boolean).gather(kernels["kernel"])
@@ -244,7 +244,7 @@ class Hosts:
         return began.scatter(seeds["row"], spans["start_ns"].gather(seeds["pass"])).alias("seeds")
 
     def _late(self, kernels: pl.DataFrame) -> pl.DataFrame:
-        """Return `pass` and `row` of the seeds, for the steps that have as many seeds as backward passes."""
+        """Return `pass` and `row` of the seeds in the steps that have as many seeds as backward passes."""
         spans = self._by_phase[Category.BACKWARD].with_row_index("pass")
         begun = spans.select("pass", "start_ns", step=intervals.locate(spans["start_ns"], self.steps.table))
         seeds = kernels.filter("seed").with_columns(
@@ -282,8 +282,8 @@ class Hosts:
         """Return the row of the text of each kernel's module, by the order of its backward pass; null if unknown.
 
         Args:
-            kernels: the kernels, with `after` and `before` (bounds of their queueing time) and the row of their
-                `phase`.
+            kernels: the kernels, with `after` and `before` (earliest and latest queueing time) and `phase` (row of the
+                span).
             launch: the row of the span that queued each kernel, null where unknown.
             by_nodes: the result of `_by_nodes`.
             scopes: the scopes, by row of the kernel names.
@@ -301,7 +301,7 @@ class Hosts:
         return ordered.scatter(times["place"], around).scatter(by_nodes["place"], rows)
 
     def _backward(self, kernels: pl.DataFrame, own: pl.Series, scopes: list[Scope]) -> pl.Series:
-        """Return the row of the backward pass of each kernel without a scope, null for the others."""
+        """Return the row of the backward pass of each kernel in `own` without a module in its name; null for others."""
         named = pl.Series([scope.module is not None for scope in scopes], dtype=pl.Boolean)
         phase = kernels["phase"]
         own = own & ~named.gather(kernels["kernel"]) & phase.is_in(self._passes.rows.implode())
@@ -312,10 +312,12 @@ class Hosts:
     ) -> tuple[pl.Series, pl.Series]:
         """Return the earliest and the latest time at which each kernel can have been queued.
 
-        earliest(i) = the latest lower bound of the kernels up to i. Lower bounds of a kernel are the begin of its
-        window (when the queue is empty), the begin of the span that queued it, and the begin of the only phase in which
-        its primitive occurs. latest(i) = the earliest upper bound of the kernels from i on. The starts of these kernels
-        are upper bounds, too.
+        earliest(i) = max(lower bounds of the kernels up to i in the lane)
+        latest(i) = min(upper bounds of the kernels from i on in the lane)
+
+        Lower bounds of a kernel are the begin of its window (when the queue is empty), of the span that queued it, and
+        of the only phase in which its primitive occurs. Upper bounds are the start of the kernel, the begin of the span
+        that queued it, and the end of that phase.
         """
         queued = self._spans["start_ns"].gather(launch)
         # a pass begins with its seed: kernels queued before the seed were queued before the pass

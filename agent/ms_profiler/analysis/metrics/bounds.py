@@ -34,8 +34,8 @@ WAITS: Final = (DATA, COMPILE, CHECKPOINT)
 #: framework's dispatch and its queue take up to hundreds of microseconds, or a few milliseconds where threads share a
 #: processor. In a longer gap, the host did something else.
 GAP: Final = 5_000_000
-#: the same limit in ns, but for the running time of the thread in the gap, if that time is known and operators run on
-#: that thread
+#: the same limit in ns of processor time of the stepping thread. It replaces `GAP` if this time is known and operators
+#: run on this thread
 GAP_RUN: Final = 1_000_000
 #: an operator that runs on a processor for up to this many ns counts as launching: its dispatch takes as long as its
 #: work
@@ -83,7 +83,7 @@ def parts(
         operators: intervals of all operators or kernels; None where they were not recorded, so that launches are
             unknown.
         collecting: intervals in which Python collected garbage.
-        cells: the cells of `scheduling.cells`, of the stepping thread.
+        cells: the result of `scheduling.cells` for the stepping thread: when it was off its processor; None if unknown.
         beside: whether operators run on other threads, for which the stepping thread may wait.
 
     Returns:
@@ -124,7 +124,7 @@ def parts(
 
 
 def _shared_out(pieces: pl.DataFrame, cells: pl.DataFrame, operators: bool, beside: bool) -> pl.DataFrame:
-    """Return the idle pieces with their final part, cut where the stepping thread left or regained its processor."""
+    """Return the idle pieces with their final parts, cut where the stepping thread left or regained its processor."""
     length = pl.col("end_ns") - pl.col("start_ns")
     # a gap lasts from operator to operator, across phases and samples
     apart = (pl.col("part") != _IDLE) | (pl.col("ran") > 0)
@@ -134,7 +134,7 @@ def _shared_out(pieces: pl.DataFrame, cells: pl.DataFrame, operators: bool, besi
         .filter(pl.col("part") == _IDLE)
         .with_columns(length=length)
         .with_columns(long=pl.col("length").sum().over("gap") > GAP)
-        # threads that queue or run operators may block the host
+        # in these phases, other threads that queue or run operators may block the host
         .with_columns(
             elsewhere=pl.lit(beside)
             & (pl.col("phase").is_in(_ELSEWHERE) | (pl.col("phase").is_in(COMPUTING_PHASES) & ~pl.col("long")))
@@ -187,7 +187,7 @@ def by_step(pieces: pl.DataFrame) -> pl.DataFrame:
 def shares(times: pl.DataFrame) -> dict[str, float]:
     """Return the share of each of `PARTS`, and of other parts that occur, in the time of all steps.
 
-    share = sum over the steps of the part / sum over the steps of all parts.
+    share = time of the part / time of all parts, both summed over the steps.
 
     Args:
         times: the times of `by_step`.

@@ -52,9 +52,9 @@ def calls(
 ) -> pl.DataFrame:
     """Return the exchanges with known bytes in the steps, by start: calls of the script, and kernels of graphs.
 
-    The host usually only queues an exchange. If its kernel is known, the exchange has the time of the kernel. If gloo's
-    threads run it, it ends when they finish it. An exchange that a device's interface reported with bytes and group is
-    included even if no call of the script is known for it.
+    The host usually only queues an exchange. If the kernel of an exchange is known, the exchange has the times of this
+    kernel. If gloo's threads run an exchange, it ends when they finish. Exchanges that a device's interface reported
+    with bytes and group are included even if no call of the script is known for them.
 
     Args:
         recording: the run. Spans named `OPERATION@GROUP` carry the bytes; instants describe the exchanges of graphs.
@@ -247,8 +247,8 @@ def _compiled(
 ) -> pl.DataFrame:
     """Return the exchanges of compiled graphs, with the columns of `_called`.
 
-    Several graphs may have a kernel with the same name. Such a kernel is returned only if all these graphs describe it
-    alike, or all graphs whose inputs have the kernel's shapes.
+    Several graphs may have a kernel with the same name. Such a kernel is returned only if all these graphs name the
+    same call and bytes for it. If they differ, it is enough that the graphs with the kernel's input shapes agree.
     """
     noted = _noted(recording)
     named = noted.group_by("full_name").agg(pl.struct("call", "bytes").unique())
@@ -287,11 +287,11 @@ def _noted(recording: tables.Recording) -> pl.DataFrame:
 
 
 def settle_rank(recording: tables.Recording) -> None:
-    """Write the rank that the framework gave the process into the run's record, or note there that it is unknown.
+    """Write the rank into the run's record, or note there that the rank is unknown.
 
     Args:
-        recording: the run. An instant of the session's own process contains `rank NUMBER of SIZE`; if this process is
-            no rank, an instant of the child process that is the rank contains it.
+        recording: the run. An instant contains the rank as `rank NUMBER of SIZE`. It belongs to the session's own
+            process, or to a child process if that child is the rank.
     """
     info = recording.info
     notes = recording.instants.filter(pl.col("category") == Category.COMMUNICATION)
@@ -313,7 +313,7 @@ def settle_rank(recording: tables.Recording) -> None:
 
 
 def ranks(instants: pl.DataFrame, names: pl.Series) -> dict[str, list[int]]:
-    """Return the ranks of each group that was used, by the name of the group, in the order of the group.
+    """Return name of a group -> its ranks in the group's order, for all groups that were used.
 
     Args:
         instants: `tables.INSTANTS`; the text is `group NAME ranks 0,1,4-7`.
@@ -328,7 +328,7 @@ def ranks(instants: pl.DataFrame, names: pl.Series) -> dict[str, list[int]]:
 
 
 def purposes(instants: pl.DataFrame, names: pl.Series) -> dict[str, list[str]]:
-    """Return the purposes of each group that was used, by group, as the script or a device mesh names them.
+    """Return name of a group -> its purposes, in the words of the script or of a device mesh.
 
     Args:
         instants: `tables.INSTANTS`; the text is `group NAME for PURPOSE`.
@@ -343,9 +343,9 @@ def purposes(instants: pl.DataFrame, names: pl.Series) -> dict[str, list[str]]:
 
 
 def parallel(instants: pl.DataFrame, names: pl.Series, world_size: int) -> dict[str, int]:
-    """Return the number of parts of a job for each kind of parallelism; empty if unknown.
+    """Return into how many parts each kind of parallelism divides the job; empty if unknown.
 
-    The kinds have the names of Megatron's arguments.
+    The keys are the names of Megatron's arguments.
 
     Args:
         instants: `tables.INSTANTS`; the text is `parallel mode MODE in NUMBER stages`.

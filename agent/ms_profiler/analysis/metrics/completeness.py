@@ -38,8 +38,8 @@ def completeness(recording: tables.Recording, lost: list[dict[str, Any]]) -> dic
 def lost_windows(recording: tables.Recording) -> list[dict[str, Any]]:
     """Return when max_disk made each process refuse fine-grained records, in seconds since the first record.
 
-    The recorder counts refused records and does not write their times. So the time lasts from the last fine-grained
-    record to the last record of any kind.
+    The recorder counts refused records and does not write their times. So the returned time lasts from the last
+    fine-grained record of a process to its last record of any kind.
 
     Args:
         recording: the run.

@@ -20,8 +20,8 @@ class Copied:
         per_step: average number of copies per step.
         bytes: average number of copied bytes per step.
         bandwidth: bytes per second while the copies run; None if their bytes are unknown.
-        pageable: the share of copies to or from pageable memory in the time of all these copies; None if the names of
-            the copies do not show the kind of memory.
+        pageable: time of the copies to or from pageable memory / time of all these copies; None if the names of the
+            copies do not show the kind of memory.
         stream: the stream on which the copies take most time.
     """
 
@@ -33,7 +33,7 @@ class Copied:
 
 
 def exposed(copies: pl.DataFrame, pieces: pl.DataFrame) -> Copied | None:
-    """Sum up the copies during which, at least for a moment, nothing is computed or exchanged; None if there are none.
+    """Return figures of the copies during which, at least for a moment, nothing else runs; None without such copies.
 
     Args:
         copies: `tables.COPIES`.

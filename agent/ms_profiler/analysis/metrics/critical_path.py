@@ -1,13 +1,12 @@
-"""The critical path of each step: the chain of work that its end waited for, back to its begin.
+"""The critical path of each step: the chain of work for which the end of the step waited, back to the step's begin.
 
 The host queues kernels and continues; it waits for them only where it blocks. So the path runs back along the host to
 the end of a wait. From there it runs along the awaited kernels, from each to its predecessor (the kernel before it, or
 its launch). From a launch it runs along the host again. Shortening work off the path does not shorten the step. Pieces
 of the path follow each other without gaps and add up to the step exactly.
 
-The part of a piece does not depend on the path: a moment in which no kernel runs has the part that `bounds` gives it.
-So each part in which nothing is computed takes at least as long on the path of a step as in `bounds`, and computing
-takes at most as long.
+A moment in which no kernel runs has the same part on the path as in `bounds`. So parts without computing take at least
+as long on the path of a step as in `bounds`, and computing takes at most as long.
 """
 
 from bisect import bisect_left, bisect_right
@@ -76,9 +75,9 @@ class _Walk:
             yield _HOST, begin, time
 
     def _on_host(self, time: int, begin: int, launching: bool) -> tuple[str, int, int]:
-        """Return the kind and the begin of the host's work up to `time`, and the kernel that the host awaited before.
+        """Return kind and begin of the host's work that ends at `time`, and the kernel on which the path continues.
 
-        The number of the kernel is -1 if the host awaited none.
+        The number of the kernel is -1 if the path stays on the host.
         """
         row = bisect_left(self.wait_starts, time) - 1
         if row < 0 or self.waits[row][1] <= begin:
@@ -93,7 +92,7 @@ class _Walk:
         return (bounds.LAUNCH if launching else bounds.SYNC), start, -1
 
     def _before(self, kernel: int, time: int) -> tuple[int, int]:
-        """Return the end of a kernel's predecessor, and its number; -1 if the predecessor is the launch by the host."""
+        """Return when the predecessor of a kernel ended, and its number; -1 if the host's launch is the predecessor."""
         previous = bisect_right(self.ends, time, 0, kernel) - 1
         ended = self.ends[previous] if previous >= 0 else -1
         launched = self.launches[kernel]

@@ -1,4 +1,7 @@
-"""The data flow of a compiled graph: without edges that only order side effects, with the weights of operators."""
+"""The data flow of a compiled graph: which operator reads which data and which weights.
+
+Edges of the graph that only order side effects are left out.
+"""
 
 import re
 from dataclasses import dataclass, field
@@ -26,12 +29,12 @@ class Operator:
         place: the position in the order of the graph.
         type: the primitive.
         scope: the scope, parsed from its full name.
-        path: the path of the module, from the compiled cell on: attribute names joined by dots; empty if unknown.
+        path: the path of the module within the compiled cell: attribute names joined by dots; empty if unknown.
         part: the part of a training step.
         inputs: nodes whose data it reads.
         users: nodes that read its data.
         weights: parameters that it reads, directly or converted.
-        gradient_of: type of the operator whose gradient it belongs to.
+        gradient_of: if the operator computes a part of a gradient, the type of the operator that has this gradient.
     """
 
     name: str

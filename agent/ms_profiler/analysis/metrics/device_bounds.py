@@ -1,9 +1,11 @@
 """Divide each step on a recorded device into parts: its work, or the reason why it was idle.
 
 Steps are those of `launched_steps.spans`, so that these parts and the critical path divide the same time. While a
-device is idle, the next task shows the reason. If it was queued before the device fell idle, the device made it wait (a
-gap between kernels). If its launch was under way, the launch is the reason. If its launch had not begun, the host was
-doing something else.
+device is idle, the launch of the next task shows the reason:
+
+- The launch was before the idle time: the device made the task wait (a gap between kernels).
+- The launch began during the idle time: from then on, launching is the reason. Until then, the reason is what the host
+  was doing instead.
 """
 
 from typing import Final
@@ -12,24 +14,25 @@ import polars as pl
 
 from ms_profiler.analysis.metrics import bounds, critical_path, intervals
 
-#: parts to which `bounds` may assign the stepping thread while it waits for a device
+#: parts of `bounds` that become `bounds.SYNC` while the host waits for a device
 _WAITING: Final = (bounds.HOST, bounds.BLOCKED, bounds.UNKNOWN)
-#: parts to which `bounds` may assign the stepping thread while it launches
+#: parts of `bounds` that become `bounds.LAUNCH` while the host launches
 _ELSEWHERE: Final = (bounds.HOST, bounds.UNKNOWN)
 
 
 def host(did: pl.DataFrame, during: pl.DataFrame, tasks: pl.DataFrame, waits: pl.DataFrame) -> pl.DataFrame:
     """Cut the time of steps into pieces by the host's work: `part`, `start_ns`, `end_ns`, by time.
 
-    The first of these rules that applies decides about a moment:
+    A moment has the part of `did`, with these exceptions:
 
-    - The host waits for the device, or has just waited for it and launches work within `bounds.GAP`.
-    - The part of the host is known from `did`.
-    - The host launches: two launches, waits or ends of a step are at most `bounds.GAP` apart.
-    - The host does something else.
+    - The host waits for the device, or has waited and launches work within `bounds.GAP`: the parts of `_WAITING` become
+      `bounds.SYNC`.
+    - The host launches: the parts of `_ELSEWHERE` become `bounds.LAUNCH`. This holds between two launches, and between
+      a launch and the begin or end of a wait or step, if they are at most `bounds.GAP` apart.
+    - An unknown part becomes `bounds.HOST`.
 
     Args:
-        did: the result of `bounds.parts`, the known parts of the host: `part`, `start_ns`, `end_ns`, without overlap.
+        did: the result of `bounds.parts` for the host: `part`, `start_ns`, `end_ns`, without overlap.
         during: the steps on the device: `start_ns`, `end_ns`.
         tasks: all tasks of the device: `launch_ns` (null if unknown).
         waits: intervals in which the host waited for the device.

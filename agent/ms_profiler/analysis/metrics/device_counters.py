@@ -7,9 +7,9 @@ import polars as pl
 from ms_profiler.analysis.metrics import device_statistics, intervals
 from ms_profiler.analysis.model import tables
 
-#: largest number of points of a curve; a longer curve has the largest and the last point of each slice of time
+#: largest number of points of a curve; in a longer curve, each slice of time keeps its largest and its last point
 MOST: Final = 10_000
-#: number of lanes of a device: with several devices, a stream's number divided by this is the number of its device
+#: number of lanes of a device: `stream // _LANES` is the number of the stream's device
 _LANES: Final = 2**16
 _POINTS: Final = pl.Schema({"name": pl.String, "time_ns": pl.Int64, "value": pl.Float64})
 

@@ -1,13 +1,18 @@
-"""The critical path of each step with a device: the chain of work that its end waited for, back to its begin.
+"""The critical path of each step with a device: the chain of work for which the end of the step waited.
 
 Steps are those of `launched_steps.spans`: a step begins where the step before it ended, and lasts until the last kernel
 that it launched has ended. So the paths of all steps together form the path of the run.
 
-From the end of a kernel the path runs back to its begin, and from there to its predecessor. The predecessor is the
-kernel before it in its stream. If that kernel had ended long before, the predecessor is the last kernel that ended on
-any stream, because the kernel must have waited for it. If the launch came later than both, the predecessor is the
-launch. From a launch the path runs back along the host to the end of a wait, and from there along the awaited work.
-Pieces follow each other without gaps and add up to the step exactly.
+The path is followed backwards, from the end of the step to its begin. From the end of a kernel it runs to the begin of
+the kernel, and from there to the kernel's predecessor:
+
+- usually the kernel before it in the same stream;
+- if that kernel had ended long before: the last kernel that ended on any stream, because the kernel must have waited
+  for that one;
+- if the launch of the kernel came after the end of the kernel found so far: the launch.
+
+From a launch the path runs back along the host to the end of a wait, and from there along the awaited work. Pieces of
+the path follow each other without gaps and add up to the step exactly.
 """
 
 from bisect import bisect_right
@@ -144,7 +149,7 @@ def segments(during: pl.DataFrame, tasks: pl.DataFrame, waits: pl.DataFrame, hos
 
 
 def _busy(path: pl.DataFrame, tasks: pl.DataFrame) -> pl.DataFrame:
-    """Return the path in which other streams' work replaces gaps before tasks: the device was not idle then."""
+    """Replace gaps on the path by work that ran on other streams meanwhile: the device was not idle."""
     gaps = path.filter(pl.col("kind") == critical_path.GAP)
     if gaps.is_empty() or tasks["stream"].n_unique() < 2:
         return path

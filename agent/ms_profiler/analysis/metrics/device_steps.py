@@ -71,12 +71,16 @@ def bubbles(names: pl.Series, form: Form) -> pl.Series:
 def windows(tasks: pl.DataFrame, steps: Steps, form: Form) -> pl.DataFrame:
     """Return the interval of each step on the device: `step`, `host_ns`, `start_ns`, `end_ns`.
 
-    `step` is the row of `steps.table`, `host_ns` the begin of the step on the host. The other two are the interval. For
-    our own recordings, it is the interval on the host. For MindSpore's results, it is the same interval, but a time
-    equal to its end belongs to it. For the results of other tools, it begins with the first task that the host launched
-    in the step. It ends with the last such task, or with the step on the host if that is later. A step without known
-    launches has its interval on the host. Where two steps overlap, the time belongs to the first step. A run without
-    steps has one window without bounds.
+    `step` is the row of `steps.table`, and `host_ns` is the begin of the step on the host. The interval depends on the
+    tool that recorded the run:
+
+    - ms-profiler: the interval of the step on the host.
+    - MindSpore: the same interval, and its end belongs to it.
+    - Others: from the start of the first task that the host launched in the step to the end of the last such task, or
+      to the end of the step on the host if that is later. A step without known launches has its interval on the host.
+      Where two steps overlap, the time belongs to the first step.
+
+    A run without steps has one window without bounds.
 
     Args:
         tasks: `tables.TASKS`.

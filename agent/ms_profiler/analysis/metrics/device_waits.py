@@ -17,12 +17,12 @@ _SYNCHRONIZING: Final = r"(?i)synchroni[sz]e|^ur(QueueFinish|EventWait)$|^sycl.*
 #: copies that are done when the call returns; CANN's runtime reports its calls without a prefix
 _COPYING: Final = r"^(cuda|hip|acl(rt)?|cu|mu|mc|rt)?Memcpy(\w*)$"
 _ASYNCHRONOUS: Final = r"Async|Batch"
-#: kinds of waits that are waits of the host, as our own tracing names them
+#: waits of the host, by the names that our own tracing gives to kinds of waits
 _ON_HOST: Final = ("stream synchronize", "context synchronize", "event synchronize")
 #: text in the names of copies to or from pageable memory
 PAGEABLE: Final = "Pageable"
 _NO_STREAM: Final = 2**32 - 1
-#: begin of the names of spans that compute gradients on a separate thread, for which the script waits
+#: spans whose names begin with this compute gradients on a separate thread, and the script waits for this thread
 _AUTOGRAD: Final = "autograd::engine::evaluate_function"
 
 #: waits of the host: `stream` is the awaited stream, null if the host awaits several; `released_ns` is the begin of the
@@ -33,7 +33,7 @@ WAITED: Final = pl.Schema(
 
 
 def waits(device: tables.Device) -> pl.DataFrame:
-    """Return `WAITED`, by start.
+    """Return the waits of the host for a device as `WAITED`, by start.
 
     Args:
         device: the device, with its tables; threads are numbers of the operating system, null if unknown.

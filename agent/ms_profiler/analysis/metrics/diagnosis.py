@@ -48,7 +48,7 @@ class Launched:
         what: the kind of the work, "operators" or "kernels".
         per_step: the average number in a step.
         median_ns: the median duration.
-        behind: delay of the median kernel after its launch, as a part of a step; None if unknown.
+        behind: median time from the launch to the start of a kernel / mean length of a step; None if unknown.
     """
 
     what: str
@@ -64,18 +64,18 @@ class Diagnosis:
     Attributes:
         pieces: the result of `bounds.parts`, or of `device_bounds.parts` for a recorded device. It covers the steady
             steps whose operators or kernels are known, if there are any.
-        parts: the parts of `bounds.by_step`, of the same pieces.
-        moments: the result of `bounds.parts`, of the same steps.
+        parts: the result of `bounds.by_step` for `pieces`: the time of each part in each step.
+        moments: the result of `bounds.parts` for the same steps.
         crowd: waits of the job's threads for processors in these steps.
         delayed: the share of the waits for data and for other ranks that is due to waiting for a processor.
-        reading: the part of the launching time in which a script that computes on the processor mostly reads values.
+        reading: the share of the launching time between close reads of values, if operators compute on the processor.
         optimizing: cost of the optimizer in these steps.
         casts: cost of casts in these steps.
         late: waits of exchanges for other ranks.
         seen: whether the times of operators or kernels are known, so that "computing" refers to them and not to a
             phase.
         accelerator: whether an unrecorded device computed, so that the reason for the host's waits is unknown.
-        path: the path of `critical_path.segments`, of the same steps.
+        path: the critical paths of the same steps, in the form of `critical_path.segments`.
         launched: figures of the operators or kernels; None if none were recorded.
         reads: the reads of `reads.reads`, of the same steps.
         recompiles: instants of compilations that were repeated: `step` (row of the steps), `text`.
@@ -310,13 +310,13 @@ def _of_device(
     during = stream.during.filter(pl.col("step").is_in(rows))
     states = stream.states
     if device.form not in LAUNCHED:
-        # by a vendor's formulas, steps end at other times: so the states are cut again
+        # the states follow the vendor's formulas, by which steps end at other times; so the states are computed again
         copied = intervals.union(device.copies)
         states = launched_steps.pieces(device.tasks, copied, during, tables.EARLIEST, tables.LATEST)
     known = device.tasks["launch_ns"].null_count() < device.tasks.height
     host = device_bounds.host(host, during, did, waits)
     pieces = device_bounds.parts(states.filter(pl.col("step").is_in(rows)), did, host, known)
-    if device.on_host or device.unread:  # operators on the host delay the step themselves; an unread device may, too
+    if device.on_host or device.unread:  # operators of the host are the path themselves; an unread device has no path
         pieces = pieces.head(0 if device.unread else pieces.height)
         return pieces, pieces.rename({"part": "kind"})
     known = device_waits.known(device) or not waits.is_empty()
@@ -347,8 +347,8 @@ def _waited(recording: tables.Recording, device: tables.Device, spans: pl.DataFr
 def _waits(recording: tables.Recording, spans: pl.DataFrame, steps: Steps, cut: pl.DataFrame) -> pl.DataFrame:
     """Return the waits of the host for kernels: in reads, graphs and exchanges; not while compiling.
 
-    A graph counts, because it runs to its end. A backward pass counts, too, if its launches are not recorded: the time
-    between two of its kernels is their launch.
+    A graph counts, because its call returns when the graph has run. A backward pass counts, too, because its launches
+    may be unrecorded: the time between two of its kernels then counts as launching.
     """
     waiting = [int(kind) for kind in (Category.SYNC, Category.GRAPH, Category.COMMUNICATION, Category.BACKWARD)]
     own = spans.filter(
@@ -360,7 +360,7 @@ def _waits(recording: tables.Recording, spans: pl.DataFrame, steps: Steps, cut: 
 def _growth(
     recording: tables.Recording, steps: Steps, kernels: pl.DataFrame, compiled: list[int]
 ) -> growth.Growth | None:
-    """Return the memory that each step adds; None if MindSpore's recorder may keep as much for inputs of kernels."""
+    """Return the memory that each step adds; None without growth beyond what MindSpore's recorder may keep."""
     found = growth.growth(_held(recording, steps, kernels), steps, compiled)
     keeps = recording.info.framework.get("mode") == "pynative" and bool(recording.windows)
     return None if found is not None and keeps and found.total <= KERNEL_WINDOW_MOST else found
@@ -376,7 +376,7 @@ def _held(recording: tables.Recording, steps: Steps, kernels: pl.DataFrame) -> p
 
 
 def kernels_since(times: pl.Series, windows: list[tables.Window], starts: pl.Series) -> pl.Series:
-    """Return the number of kernels from the begin of the window around each time to this time; 0 outside of windows.
+    """Return for each time the number of kernels since the begin of the window around it; 0 outside of windows.
 
     Args:
         times: Int64, in order.

@@ -137,9 +137,9 @@ def counted(name: str) -> bool:
 
 
 def of_operators(kinds: Iterable[tuple[str, str]]) -> dict[tuple[str, str], int | None]:
-    """Return the number of operations of operators by name and shapes; None if it is unknown.
+    """Return the number of operations of each operator, by name and shapes; None if it is unknown.
 
-    The size of a convolution's output is the size of the gradient that its backward pass receives.
+    The shapes of a convolution lack the size of its output. The gradient that its backward pass receives has this size.
 
     Args:
         kinds: distinct pairs of a name and a text of shapes.
@@ -175,10 +175,10 @@ def _convolution(given: list[int], read: list[int], weight: list[int]) -> int | 
 
 
 def of_kernels(kinds: Iterable[tuple[str, str, str]]) -> dict[tuple[str, str, str], int | None]:
-    """Return the number of operations of MindSpore's kernels by module, type and shapes; None if it is unknown.
+    """Return the number of operations of each kernel of MindSpore, by module, type and shapes; None if it is unknown.
 
-    Kernels without operations that count are left out. The size of a convolution's output is the size of the gradients
-    that its backward pass receives, in the same module.
+    Kernels without operations that count are left out. The shapes of a convolution lack the size of its output. The
+    gradient that its backward pass receives in the same module has this size.
 
     Args:
         kinds: distinct triples of a module, a type and a text of shapes.

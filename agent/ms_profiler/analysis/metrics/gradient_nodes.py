@@ -1,9 +1,9 @@
 """Backward passes of PyTorch: the nodes of autograd's graph, and the operators that created them.
 
 Autograd reports each node that it runs as `autograd::engine::evaluate_function: AddmmBackward0`; some streams lack
-these reports and have `AddmmBackward0` alone. `aten::addmm` or `aten::addmm_` created this node: a node has the name of
-the operator for which autograd has a derivative (derivatives.yaml of PyTorch). Operators inside of that operator create
-no nodes.
+these reports and have `AddmmBackward0` alone. This node was created by `aten::addmm` or `aten::addmm_`, because a node
+is named after the operator whose derivative autograd knows (derivatives.yaml of PyTorch). Operators inside of that
+operator create no nodes.
 """
 
 import re
@@ -35,7 +35,7 @@ KEYED: Final = pl.Schema(
         "start_ns": pl.Int64,
         "end_ns": pl.Int64,
         "module": pl.UInt32,  # row of the name of the innermost module around; null without one
-        "key": pl.String,  # common name of nodes and operators; null for unknown nodes
+        "key": pl.String,  # name that a node and its operator share, such as "addmm"; null for unknown nodes
         "around": pl.UInt32,  # row of the innermost backward pass or recomputation, null outside
     }
 )
@@ -77,10 +77,10 @@ class Key:
     """The parsed name of an operator.
 
     Attributes:
-        key: the common name of a node and of the operator that made it; None for a node without a known operator.
-        node: whether it is a node.
-        evaluates: whether it is autograd's report of a node; its span may contain the span of the node itself.
-        accumulates: whether it is a node that adds to the gradient of a parameter.
+        key: the name that a node and the operator that made it share; None for a node without a known operator.
+        node: whether the operator is a node.
+        evaluates: whether the operator is autograd's report of a node; its span may contain the node's own span.
+        accumulates: whether the operator is a node that adds to the gradient of a parameter.
     """
 
     key: str | None
@@ -93,8 +93,7 @@ class Key:
 def key(text: str) -> Key:
     """Parse the name of an operator.
 
-    It is plain Python: a run has hundreds of names, and each of ten Polars queries would take longer than all these
-    names.
+    Plain Python is faster here than Polars, because a run has only hundreds of names.
 
     Args:
         text: the name.
@@ -147,7 +146,7 @@ def split(
     if not named["node"].any():
         nothing = pl.DataFrame(schema=KEYED)
         return nothing.with_columns(pl.lit(None, pl.Boolean).alias("accumulates")), nothing
-    # most operators are no nodes and make no nodes; with all operators, the next lines would take three times as long
+    # leave out the many operators that neither are nodes nor make nodes: this makes the next lines three times as fast
     made_by = named.filter(pl.col("node") | pl.col("key").is_in(named.filter("node")["key"].drop_nulls().implode()))
     used = operators.select("row", "thread", "start_ns", "end_ns", "name", "module", "parent")
     operators = used.filter(pl.col("name").is_in(made_by["name"].implode()))

@@ -1,22 +1,27 @@
 """Limit, by order alone, the operators of a forward pass whose gradients the kernels of a backward pass can compute.
 
-Autograd runs its nodes in the reverse order of their creation. MindSpore 2.10's own numbers of the nodes confirmed this
-in every examined network. The owner of a kernel is the operator whose gradient the kernel computes. So the owners of
-successive kernels of a backward pass go backwards through the forward pass, and known owners limit the owners of the
-kernels between.
+The owner of a kernel is the operator whose gradient the kernel computes. Autograd runs its nodes in the reverse order
+of their creation. MindSpore 2.10's own numbers of the nodes confirmed this in every examined network. So the owners of
+successive kernels of a backward pass go backwards through the forward pass. If two kernels have known owners, these
+limit the owners of the kernels between.
 
-The type of a kernel limits its owner if only some operators launch such a kernel. For example, `ReluGrad` comes from a
-`ReLU`, once. A gradient has at most two kernels of a matrix product. A `Mul` does not come from an operator whose
-gradient consists of kernels named after that operator. With candidates c_1, c_2, ... from the last one to the first, of
-which c_i launches at most m_i such kernels, kernel j of n, counted from 0, has
+The type of a kernel limits its owner, too, because only some operators launch such a kernel: its candidates. For
+example, `ReluGrad` comes from a `ReLU`, once. A gradient has at most two kernels of a matrix product. A `Mul` does not
+come from an operator whose gradient consists of kernels named after that operator.
+
+Kernels with the same candidates form a family. A backward pass has n kernels of a family. c_1, c_2, ... are the
+candidates, from the last one to the first, and c_i launches at most m_i kernels of this family. Then kernel j, counted
+from 0, has
 
     an owner not after  the first c_i with m_1 + ... + m_i > j
     an owner not before the last c_i with m_i + m_i+1 + ... >= n - j.
 
 If every candidate has launched all its kernels, these bounds leave one operator. If some candidates were not
-differentiated, the bounds leave a range of operators. An operator of an unknown type is a candidate for every kernel,
-any number of times. The only exceptions are kernels named after another operator that ran, unless the unknown operator
-may contain that operator. If the bounds of a pass contradict each other, its kernels get no owners. The kernels of each
+differentiated, the bounds leave a range of operators. If the bounds of a pass contradict each other, its kernels get no
+owners.
+
+An operator of an unknown type is a candidate for every kernel, any number of times. The only exceptions are kernels
+named after another operator that ran, unless the unknown operator may contain that operator. The kernels of each
 operator were measured with MindSpore 2.10 for CPU.
 """
 
@@ -28,7 +33,7 @@ import polars as pl
 
 from ms_profiler.analysis.metrics.scopes import Part, Scope
 
-#: one row per kernel: its kernel name (row), and the number of its backward pass, null in a forward pass
+#: one row per kernel: the row of its name, and the number of its backward pass, null in a forward pass
 KERNELS: Final = pl.Schema({"kernel": pl.UInt32, "backward": pl.UInt32})
 #: one row per kernel of a backward pass: `first` and `last` are the rows between which its owner lies; `unseen` is
 #: whether the owner may have launched no kernel in the forward pass
@@ -43,9 +48,9 @@ OWNERS: Final = pl.Schema(
     }
 )
 
-#: a number of kernels larger than in any pass; the sum of it over all candidates stays below `_GROUP`
+#: a number of kernels larger than in any pass; if all candidates have this number, the sum is still below `_GROUP`
 _UNLIMITED: Final = 1 << 20
-#: factor of the number of a group in a key; the row or the count is below it
+#: a key is group * `_GROUP` + row, or + count; rows and counts are below `_GROUP`
 _GROUP: Final = 1 << 40
 #: a row number greater than all others
 _NONE: Final = 1 << 39
@@ -162,7 +167,7 @@ class Roles:
         return cls(_ELEMENTWISE if key in _ELEMENTS else None, None, key)
 
     def launches(self, other: "Roles") -> int:
-        """Return how many kernels of `other`'s family an operator with this kernel launches for its gradient."""
+        """Return how many kernels of the family of `other` the operator of this kernel launches at most."""
         if other.family is None or other.family in self.never:
             return 0
         if self.emits is not None and other.type in self.emits:
@@ -182,7 +187,7 @@ class Roles:
         return _SEVERAL.get(other.family, 1)
 
     def named_after(self, other: "Roles") -> bool:
-        """Return whether, by this kernel's name, the other role's operator launched it or may have launched it."""
+        """Return whether this kernel is named after the operator of `other`, or after one that it may contain."""
         if self.stem is None:
             return False
         if other.emits is not None and self.type in other.emits:
@@ -251,7 +256,7 @@ def between(kernels: pl.DataFrame, begins: pl.DataFrame, roles: dict[int, Roles]
 
 
 class _Candidates:
-    """The kernels of forward passes, by region and by the families that their operator may have launched.
+    """The kernels of forward passes, grouped by forward pass (region) and by families that their operators may launch.
 
     Args:
         rows: `row`, `kernel`, `backward`.
@@ -295,7 +300,7 @@ class _Candidates:
         return groups.zip_with(groups.is_in(self._totals["group"].implode()), pl.Series([None], dtype=pl.Int64))
 
     def count(self, table: pl.DataFrame) -> pl.DataFrame:
-        """Add `first` and `last`: the bounds by the numbers of kernels and of candidates.
+        """Add `first` and `last`: the bounds that follow from the numbers of kernels and candidates.
 
         Args:
             table: kernels of backward passes, in order: `group`, `begin` and `end`.

@@ -1,11 +1,15 @@
 """Find the module of each gradient of a compiled graph.
 
-A gradient belongs to the operator whose input or result it reads, or to the only operator that uses the parameter whose
-gradient it computes. Otherwise the gradient continues from the gradient before it. That gradient is the gradient of a
-value that its operator read, so the next gradient belongs to the operator that computed this value.
+A gradient is an operator of the backward pass. It belongs to an operator of the forward pass that has the type in the
+gradient's scope (`Grad_Dense`) and meets one of these conditions:
 
-A value that several operators use has a sum of gradients, and only the sum is its whole gradient. If several operators
-remain, the gradient belongs to the innermost module around them.
+- The gradient reads an input or the result of the operator.
+- The gradient computes the gradient of a parameter that only this operator uses.
+- The gradient reads the gradient of the operator's result. Example: in `fc(relu(x))`, the gradient of `fc` computes the
+  gradient of the result of `relu`. So the next gradient belongs to `relu`.
+
+If several operators use a value, the gradient of this value is a sum: each of these operators contributes a part. If a
+gradient can belong to several operators, it belongs to the innermost module around them.
 """
 
 from collections import defaultdict
@@ -44,9 +48,9 @@ class Gradients:
         for name in self._forward:
             for source in (*flow.sources(name), *self._forward[name].weights):
                 self._readers[source].append(name)
-        #: operator -> values whose whole gradient it computes; operator -> values of whose gradient it may compute a
-        #: part
+        #: operator -> values whose whole gradient it computes
         self._whole: dict[str, set[str]] = {}
+        #: operator -> values whose gradient it may compute, wholly or in part
         self._partly: dict[str, set[str]] = {}
         #: gradient -> operators of the forward pass to which it can belong
         self._of: dict[str, set[str]] = {}
@@ -83,8 +87,7 @@ class Gradients:
             (weight,) = written
             using = {one for one in self._readers[weight] if self._forward[one].type == kind}
             found = (found & using or found) if found else using
-        # the gradient continues from the gradient of its operator's result, or from a part of its operator's own
-        # gradient
+        # the gradient reads the gradient of its operator's result, or another part of its operator's gradient
         following: set[str] = set()
         for table in (self._whole, self._partly):
             following = {value for one in operator.inputs for value in table.get(one, ())}
@@ -96,7 +99,7 @@ class Gradients:
         return (found & following or found) if found else following
 
     def _operands(self, gradient: Operator, name: str) -> list[str]:
-        """Return the operands of an operator whose gradient the operator `gradient` can compute."""
+        """Return the operands of the operator `name` whose gradients the operator `gradient` can compute."""
         operands = self._flow.sources(name)
         if self._forward[name].type in _PRODUCTS:
             read = [*self._flow.sources(gradient.name), *gradient.weights]
@@ -109,8 +112,8 @@ class Gradients:
 
         Args:
             name: the name of the gradient.
-            values: the values of whose gradient it computes a part.
-            whole: those of these values whose whole gradient it computes.
+            values: the values whose gradients it computes, wholly or in part.
+            whole: the values whose gradients it computes wholly; a subset of `values`.
         """
         self._whole[name], self._partly[name] = set(whole), set(values)
         waiting = list(values)

@@ -3,8 +3,8 @@
 A kernel is named `Default/fc-Dense/MatMul-op41`. MindSpore numbers the operators of each name in the order of the
 graph's description. The numbers in a description begin with 0, but the numbers of kernels continue from graph to graph.
 So if the first graph has k operators `MatMul`, operator n of the second graph is kernel n + k. MindSpore expands some
-operators to other primitives, as in `Expand/_MatMulExt/BatchMatMul-op7`. It numbers them in the same order, for each
-pair of primitives; these names lack the scope.
+operators to other primitives, as in `Expand/_MatMulExt/BatchMatMul-op7`. It numbers these kernels in the same order,
+separately for each pair of primitives. Their names lack the scope.
 
 None of this is documented. So a name counts only if the kernels have exactly the expected numbers, and the shapes of
 the graph. That held in every network examined.
@@ -33,7 +33,7 @@ def owners(graphs: list[Graph], seen: Iterable[str], ran: dict[str, set[str]]) -
     """Return the owners of kernels, by the full names of the kernels.
 
     Args:
-        graphs: the graphs that a process compiled, in that order.
+        graphs: the graphs that a process compiled, in the order of compilation.
         seen: the full names of all kernels of the process.
         ran: the shapes of the operands of some kernels, such as `4,12;12`, by name.
     """

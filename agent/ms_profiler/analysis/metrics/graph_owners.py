@@ -7,8 +7,9 @@ the operator's scope decides between these cells.
 2. An operator between two operators of the same call of a cell is inside that cell: a call takes its inputs when it
 begins and gives its outputs when it ends. The scope names the part of the cell, if the cell has only one part of that
 class.
-3. An operator between two equal cells belongs to the first cell if none of these cells has such an operator before it.
-It belongs to the second cell if none of them has such an operator behind it.
+3. An operator between two cells belongs to the first cell if all cells of this class are followed by the same number of
+such operators. It belongs to the second cell if all cells of that class are preceded by the same number of such
+operators. If both hold, this rule does not decide.
 4. A gradient belongs to an operator if it reads the operands of the operator, computes the gradient of the operator's
 parameter, or continues from the gradient of the operator's result. If several operators remain, the gradient belongs to
 the cell around them.
@@ -130,7 +131,7 @@ class _Pass:
             for path in cells.holders(weight):
                 for prefix in prefixes(path):
                     counts[prefix].add(len(readers))
-        #: module -> number of its calls, 0 if unknown; a module is called once if any module inside it is called once
+        #: module -> number of its calls, 0 if unknown; a module is called once if any parameter in it is used once
         self._calls = {
             module: 1 if 1 in numbers else max(numbers) if len(numbers) == 1 else 0
             for module, numbers in counts.items()
@@ -167,9 +168,9 @@ class _Pass:
         return sure
 
     def _around(self, sure: dict[str, str]) -> dict[str, str]:
-        """Return, for each operator, the innermost module that computes both an input and a user of its result.
+        """Return, for each operator, the innermost module with a call that surrounds the operator; empty without one.
 
-        It is empty if there is none.
+        A call surrounds an operator if it computes an input of the operator and uses its result, even indirectly.
         """
         keys: dict[tuple[str, int], int] = {}
         own: dict[str, int] = {}
@@ -258,13 +259,13 @@ class _Pass:
     def _beside(
         self, operator: Operator, before: str, behind: str, outer: str, seen: Counter[tuple[str, str, str]]
     ) -> str | None:
-        """Return the module of an operator between two modules, if equal modules show it; None otherwise.
+        """Return the module of an operator between two modules, by rule 3 of this file; None if it does not decide.
 
         Args:
             operator: the operator.
-            before: module of the last operator before it.
-            behind: module of the first operator behind it.
-            outer: module around it.
+            before: module of the last known operator before `operator`.
+            behind: module of the first known operator behind `operator`.
+            outer: module around `operator`.
             seen: number of operators of a type on each side of a module.
         """
         found = []
@@ -284,7 +285,7 @@ class _Pass:
         return self._inner(operator, found[0])
 
     def _apart(self, operator: Operator) -> str | None:
-        """Return the module that the scope names, if no other module has its class and it holds no parameters."""
+        """Return the module that the scope names, if it holds no parameters and is the only module of its class."""
         path = operator.path
         if not path or path in self._cells.modules:
             return None

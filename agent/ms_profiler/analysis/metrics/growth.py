@@ -47,11 +47,13 @@ def growth(
     """Return the memory that each step adds; None if there is no evident growth.
 
     Samples are taken between steps. Growth in steps that compiled belongs to compilers, and does not count. The other
-    steps are divided into `BLOCKS` blocks of equal numbers of steps, because slow steps have more samples. The growth
-    is evident under two conditions. Every block but the first grew, each per step by at least `EVEN` of the largest
-    growth per step of a block. All of them together grew by `least` and by `least_part`.
+    steps are divided into `BLOCKS` blocks of equal numbers of steps (not of samples, because slow steps have more). The
+    first block does not count. The growth is evident if, over the other blocks,
 
-    per step = growth over these blocks / steps in them.
+        min(growth of a block per step) >= `EVEN` * max(growth of a block per step)
+        growth of all these blocks >= max(`least`, `least_part` * memory before it).
+
+    per step = growth of all these blocks / number of their steps.
 
     Args:
         samples: `time_ns`, `held` (bytes), by time, of the stepping process.

@@ -17,10 +17,10 @@ class Held:
     Attributes:
         process: pid.
         peak: the largest resident memory since the start of the process, as the system counted it, bytes.
-        anonymous: the largest amount of its own memory, without files, in a sample, bytes; None if it was not read.
-        proportional: the largest proportional memory in a sample, bytes: a page that n processes share counts as 1/n
+        anonymous: the largest memory that is not part of files, in any sample, bytes; None if it was not read.
+        proportional: the largest proportional memory in any sample, bytes: a page that n processes share counts as 1/n
             of a page; None if it was not read.
-        swapped: the largest amount in the swap in a sample, bytes; None if it was not read.
+        swapped: the largest swapped memory in any sample, bytes; None if it was not read.
         major: number of page faults that waited for a disk.
         minor: number of other page faults.
     """

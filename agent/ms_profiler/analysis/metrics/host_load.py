@@ -47,7 +47,7 @@ def shown(recording: tables.Recording) -> pl.DataFrame:
 
 
 def _known(recording: tables.Recording) -> pl.DataFrame:
-    """Return each number with its unit, the number before and after it, and the sample right before and after it."""
+    """Return each number with its unit, the value before it, and the times of neighbouring samples and numbers."""
     table, names = recording.metrics, recording.names
     known_names = [(row, name, host_metrics.metric(name)) for row in table["name"].unique() if (name := names[row])]
     kinds = pl.DataFrame(

@@ -1,8 +1,8 @@
-"""Operators that compute in their call: PyTorch's on a processor, nested in each other.
+"""Operators that compute while their call runs, as PyTorch's operators do on a processor.
 
 Such an operator corresponds to a kernel, except that it may call other operators. Its self time is its own work. The
-innermost operators, which call no other operators, are listed one by one as kernels are. A sum of total times counts
-inner operators several times.
+innermost operators, which call no other operators, are listed one by one, as kernels are. Total times must not be
+added up, because they contain the times of inner operators.
 """
 
 from typing import Final
@@ -124,12 +124,16 @@ def computing(
 ) -> pl.DataFrame:
     """Return the intervals in which the stepping process computed, without overlap and by time.
 
-    It computes while operators that do more than dispatch run, and while compiled graphs run. It does not compute
-    while the stepping thread makes data, compiles, writes a checkpoint or exchanges data with other ranks. An operator
-    that mostly calls other operators does not count, but these others do. Autograd's own time around each node is
-    dispatch, or hooks of the script. In a graph that Inductor compiled, longer gaps between operators are the graph's
-    own kernels. If a call is long although hardly any call of this operator is, the system took its processor away.
-    Time in which the stepping thread slept is not computing. In a step without operators, the phases decide.
+    The process computes while one of these runs:
+
+    - A compiled graph. In a graph that Inductor compiled, longer gaps between operators are the graph's own kernels.
+    - An operator with a long self time that is at least half of its call. So an operator that mostly calls other
+      operators does not count, but the others do. Autograd's operator around each node never counts, because its self
+      time is dispatch, or hooks of the script. If hardly any call of an operator is long, its long calls do not count:
+      the system took their processor away.
+
+    The process does not compute while the stepping thread makes data, compiles, writes a checkpoint, exchanges data
+    with other ranks, or sleeps. In a step without operators, the phases decide.
 
     Args:
         recording: the run.

@@ -16,7 +16,7 @@ _HOST: Final = (bounds.HOST, bounds.UNKNOWN)
 def longest(recording: tables.Recording, used: Steps, pieces: pl.DataFrame) -> str:
     """Return the span name with the longest self time in the host's own code, and its share of this code's time.
 
-    self = time of this code inside the spans of a name - its time inside the spans that they directly contain.
+    self = time of this code inside the spans of a name - time of this code inside their child spans.
 
     Args:
         recording: the run; each of its spans has a `parent`, the innermost span around it.

@@ -38,7 +38,7 @@ def waits_on_device(tasks: pl.DataFrame, last_ns: int | None = None) -> pl.DataF
 
     Args:
         tasks: `start_ns`, `end_ns`.
-        last_ns: the end of the last task before the first of these, if there is one.
+        last_ns: the end of the last task before these tasks; None if there is none.
     """
     gap = pl.col("start_ns") - pl.col("end_ns").shift(1, fill_value=last_ns)
     return tasks.sort("start_ns", "end_ns", maintain_order=True).with_columns(
@@ -135,7 +135,7 @@ def by_part(sums: pl.DataFrame) -> dict[str, float]:
 
 
 def queued(sums: pl.DataFrame) -> dict[str, float]:
-    """Return the share of each part of a training step in the kernels' time; empty if most of the time has no part."""
+    """Return the share of each part of a training step in the kernels' time; empty if half of it has no known part."""
     totals = dict(sums.group_by("part").agg(pl.col("total_ns").sum()).iter_rows())
     whole = sum(totals.values())
     if 2 * totals.get(int(Part.UNKNOWN), 0) >= whole:

@@ -1,10 +1,10 @@
 """Give advice, the most expensive cause first. Each advice states its numbers.
 
-Most causes are reported if their share of the time of the steps reaches a threshold (`bounds.parts` divides the time of
-a step). Launching operators, and other work of the host, are reported if they take far longer than computing, because
-then the host limits the speed of the steps.
+`bounds.parts` divides the time of a step into parts. Most causes are reported if their part reaches a threshold share
+of the steps' time. Launching operators, and other work of the host, are reported if they take far longer than
+computing, because then the host limits the speed of the steps.
 
-Advice is ranked by share. Advice about a fast memory leak comes first, because the leak ends the job.
+Advice is sorted by share. A fast memory leak comes before everything else, because it ends the job.
 """
 
 from typing import Final
@@ -22,7 +22,7 @@ _CAUSES: Final = (
 
 
 def ranked(found: Diagnosis, facts: Facts) -> list[Advice]:
-    """Return the advice for a run, by falling share; advice marked `first` comes before all other advice.
+    """Return the advice for a run, the largest share first; advice marked `first` comes before all other advice.
 
     Args:
         found: the diagnosis of the run.

@@ -23,7 +23,8 @@ WORTH: Final = {
 }
 #: waits that become longer when other programs keep the machine busy
 SPIKES: Final = (bounds.DATA, bounds.COMMUNICATION, bounds.BLOCKED)
-#: smallest part of the steps' time for which repeated compiling, a slow link, or garbage collections are reported
+#: repeated compiling, a slow link, and garbage collections are reported if they take at least this share of the steps'
+#: time
 SOME: Final = 0.1
 
 
@@ -32,11 +33,11 @@ class Facts:
     """Facts of a run that advice uses in addition to the diagnosis.
 
     Attributes:
-        numbers: the number of each step, by row of the table of steps.
+        numbers: step numbers: `numbers[row]` belongs to this row of the table of steps.
         lane: name of the stepping thread.
         framework: "mindspore" or "torch".
         statistics: statistics of the durations of the steady steps.
-        compiled: steps (rows) that compiled something.
+        compiled: rows of the steps that compiled something.
         recorded: the number of recorded steps.
         recorded_ns: the total time of the recorded steps, in ns.
         types: the result of `kernels.by_type`.
@@ -45,7 +46,7 @@ class Facts:
         processors: number of processors that the job may use; 0 if unknown.
         functions: text with the Python functions that take most of the `host` part of the steps; empty if unknown.
         launching: text with the functions that take most of the `launch` part; empty if unknown.
-        stacks: True if Python functions were recorded, or if this run could not record them.
+        stacks: False if this run could have recorded Python functions, but its options did not ask for them.
         makers: text about the processes that make the batches and their slowest function; empty if unknown.
         leak: the code that allocated the growing memory; empty if tensors do not grow, or their blocks were not
             recorded.
@@ -76,8 +77,8 @@ class Advice:
     Attributes:
         cause: name of the cause, for programs that read the advice.
         what: the subject, in a word or two.
-        share: the part of the steps' time that the cause takes; for the growth of memory, its ratio to the memory
-            before it, at most 1; for fallbacks, the part of the kernels' time.
+        share: the share of the steps' time that the cause takes. For growing memory: growth / memory before the growth,
+            at most 1. For fallbacks: the share of the kernels' time.
         evidence: the numbers that support the advice.
         action: the change to try.
         step: number of the step that shows the cause best; None if there is none.
@@ -102,11 +103,11 @@ def worst_step(found: Diagnosis, facts: Facts, part: str) -> int | None:
 
 
 def worth(found: Diagnosis, part: str) -> bool:
-    """Return whether a part takes enough of the steps' time for advice; waiting for a processor does not count.
+    """Return whether a part takes enough of the steps' time for advice. Waiting for a processor does not count.
 
-    A worker that makes data may wait for a processor, although the input pipeline is fast enough. If this rank waits
-    for processors, other ranks may wait for them, too, and delay the exchanges. On a busy machine, a few steps wait
-    long whatever the job does, so the tenth of the steps with the longest waits is left out.
+    A data worker may be late only because it waited for a processor. If this rank waits for processors, other ranks may
+    wait, too, and delay the exchanges. On a busy machine, a few steps have long waits whatever the job does. So the
+    tenth of the steps with the longest waits is left out there.
     """
     share = found.shares.get(part, 0.0)
     if found.crowd.busy and part in SPIKES:
@@ -118,7 +119,7 @@ def worth(found: Diagnosis, part: str) -> bool:
 
 
 def _usual(parts: pl.DataFrame, part: str) -> float:
-    """Return the share of a part in the steps' time, leaving out the tenth of the steps in which it takes longest."""
+    """Return the share of a part in the steps' time, without the tenth of the steps that have most of this part."""
     own = pl.col("duration_ns").filter(pl.col("part") == part).sum()
     steps = parts.group_by("step").agg(own.alias("own"), pl.col("duration_ns").sum().alias("whole")).sort("own", "step")
     usual = steps.head(steps.height - steps.height // 10)
@@ -126,7 +127,7 @@ def _usual(parts: pl.DataFrame, part: str) -> float:
 
 
 def samples(facts: Facts) -> str:
-    """Return a hint at the option that records the script's functions; empty if they were or cannot be recorded."""
+    """Return a sentence about the option that records the script's functions; empty if `facts.stacks`."""
     return "" if facts.stacks else ' The option "with_stack": "sample" tells which function it is.'
 
 

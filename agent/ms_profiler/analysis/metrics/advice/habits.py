@@ -13,10 +13,9 @@ from ms_profiler.analysis.metrics.diagnosis import Diagnosis
 WARM_UP_STEPS: Final = 2
 #: smallest number of garbage collections that is reported
 PAUSES: Final = 3
-#: advice about growing memory comes before all other advice if memory grew by at least this part of its initial size
+#: advice about growing memory comes before all other advice if growth / initial memory is at least this
 LEAK: Final = 0.1
-#: steps are uneven if the ratio of their 95th percentile to their median exceeds `UNEVEN`; at least `UNEVEN_STEPS`
-#: steps are needed for this test
+#: steps are uneven if 95th percentile / median > `UNEVEN`; fewer than `UNEVEN_STEPS` steps are not tested
 UNEVEN: Final = 2.0
 UNEVEN_STEPS: Final = 20
 #: longest text of a cause or a name, in characters
@@ -32,7 +31,7 @@ def compiling(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
         return
     first = sum(time for step, time in found.compile_ns.items() if step not in again)
     repeated = sum(found.compile_ns.get(step, 0) for step in again)
-    # the time of first compilations is left out: the job uses each compiled graph until it ends
+    # first compilations do not count, because the job uses their graphs until its end
     share = repeated / max(facts.recorded_ns - first, 1)
     if share < SOME:
         return
@@ -96,9 +95,9 @@ def pauses(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
 
 
 def uneven(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
-    """Yield advice about uneven steps: the part of a step on which slow steps spend more time than the others.
+    """Yield advice about uneven steps; it names the part that takes at least half of the extra time of slow steps.
 
-    Yield nothing if this part is computing or launching, because then the machine was busy.
+    If this part is computing or launching, there is no advice, because then the machine was busy.
     """
     median, tail = facts.statistics["median_ms"], facts.statistics["p95_ms"]
     if facts.statistics["count"] < UNEVEN_STEPS or not median or tail <= UNEVEN * median or found.crowd.busy:

@@ -18,12 +18,11 @@ from ms_profiler.analysis.metrics.advice.base import (
 from ms_profiler.analysis.metrics.diagnosis import Diagnosis
 from ms_profiler.analysis.metrics.phases import OTHER
 
-#: advice about too few processors: the smallest part of the steps' time in which the stepping thread waits for a
-#: processor
+#: too few processors are reported if the stepping thread waits for a processor in this share of the steps' time
 CROWDED: Final = 0.2
-#: advice about a late rank: the smallest part of the exchanges' time that is waiting for other ranks
+#: a late rank is reported if this share of the exchanges' time is waiting for other ranks
 LATE: Final = 0.8
-#: advice about small packets: the smallest part of the exchanges' time that the small exchanges take together
+#: small packets are reported if small exchanges take this share of the time of all exchanges
 SMALL_SHARE: Final = 0.5
 
 
@@ -144,7 +143,7 @@ def crowded(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
 def _data(found: Diagnosis, facts: Facts) -> tuple[str, str]:
     """Return the evidence and the action of advice about waits for data.
 
-    If samples of a pipeline's queues show its slow operator, both are about this operator.
+    If samples of a pipeline's queues show a slow operator, evidence and action are about this operator.
     """
     evidence = ""
     if not found.waits.is_empty():

@@ -14,19 +14,19 @@ from ms_profiler.analysis.metrics.reads import READ
 LOOK: Final = (
     "Look in the trace at the work of the script between operators, and move it out of the loop or to a thread."
 )
-#: an optimizer is reported if it takes at least the part `OPTIMIZING` of the steps' time; it is called unfused if
-#: launching takes at least the part `UNFUSED` of the optimizer's time
+#: an optimizer is reported if it takes at least this share of the steps' time
 OPTIMIZING: Final = 0.4
+#: a reported optimizer is called unfused if launching takes at least this share of the optimizer's time
 UNFUSED: Final = 0.5
 #: casts are reported if they take at least this part of the steps' time
 CASTING: Final = 0.15
-#: reads of values are the cause of long launching if at least this part of the launching time lies between reads
+#: reads of values are named as the cause of long launching if they surround at least this share of the launching time
 READING: Final = 0.4
 FETCH: Final = (
     "Fetch values (item, tolist, asnumpy, bool or print of a tensor) less often, many at once: each makes the host "
     "wait for everything that was queued, and keeps operators from being queued or compiled together."
 )
-#: a step with at least this number of operators or kernels has many of them
+#: operators or kernels per step from which on advice speaks of many launches
 MANY: Final = 200
 #: launching is the cause if it takes at least this many times as long as computing; the factor is large because
 #: recording lengthens launching
@@ -76,8 +76,8 @@ def host(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
     launch, host = shares[bounds.LAUNCH], shares[bounds.HOST] + shares[bounds.UNKNOWN]
     worth_host = WORTH[bounds.LAUNCH] * (1 - shares[bounds.RUNNABLE] - found.delayed.lost)
     least = max(FAR_LONGER * computing, worth_host)
-    # half is enough: where threads share a processor, some launches take so long that they count as other work of the
-    # host
+    # launching may take half as long as other work of the host: where threads share a processor, some launches take so
+    # long that they count as other work
     many = launched.per_step >= MANY and launch >= host / 2
     share, due = launch, launch + host >= least
     takes = f"launching them takes {percent(launch)} of the steady steps, computing takes {percent(computing)}"
