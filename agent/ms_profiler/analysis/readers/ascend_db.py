@@ -1,10 +1,16 @@
-"""Results of MindSpore's and PyTorch's profilers for Ascend, exported as a database (SQLite).
+"""Read results of MindSpore's and PyTorch's profilers for Ascend that were exported as a database (SQLite).
 
-`ascend_{framework}_profiler_{rank}.db` has one row for each task in TASK, with times in nanoseconds since the epoch. A
-task with a row in COMPUTE_TASK_INFO (by `globalTaskId`) is a kernel. COMMUNICATION_OP has the exchanges, STEP_TIME the
-steps, PYTORCH_API and CANN_API the calls of the host. A text is stored as the number of a row of STRING_IDS. A
-`connectionId` joins a task to the call that launched it. PYTORCH_API has a number instead, for which CONNECTION_IDS
-lists the connections. A missing table counts as empty.
+The tables of `ascend_{framework}_profiler_{rank}.db`:
+
+- TASK: one row for each task on the device, with times in nanoseconds since the epoch
+- COMPUTE_TASK_INFO: the tasks that are kernels, by `globalTaskId`
+- COMMUNICATION_OP: the communication operators, called exchanges in this project
+- STEP_TIME: the steps
+- PYTORCH_API and CANN_API: the calls of the host
+- STRING_IDS: all texts; other tables refer to a text by its number
+
+A task and the CANN call that launched it have the same `connectionId`. A PyTorch call may launch several tasks: its
+`connectionId` is the number of a list in CONNECTION_IDS. A missing table counts as empty.
 """
 
 import os
@@ -27,7 +33,7 @@ _FRAMEWORK: Final = "PYTORCH_API"
 _DRIVER: Final = "CANN_API"
 _STACKS: Final = "trace"
 _NOTHING: Final = "N/A"
-#: value of the column `size` for a part of an exchange whose size was not recorded
+#: value of the column `size` if the size of a transfer was not recorded
 _NO_SIZE: Final = -1
 _CALLS: Final = pl.Schema(
     {name: kind for name, kind in assembly.HOST.items() if name not in ("category", "unfinished")}
@@ -37,11 +43,11 @@ _OURS: Final = "ms_profiler"
 
 
 def database(directory: str, ours: frozenset[str] = frozenset()) -> str | None:
-    """Return the path of the database in a result, None where there is none.
+    """Return the path of the result's database; None if the result has no database.
 
     Args:
         directory: the directory that holds `ASCEND_PROFILER_OUTPUT`.
-        ours: paths, relative to the directory, of files that ms-profiler wrote; they are not read.
+        ours: paths, relative to the directory, of files that ms-profiler wrote; these files are ignored.
     """
     output = layout.output_dir(directory)
     names = sorted(os.listdir(output)) if os.path.isdir(output) else []
@@ -109,7 +115,7 @@ class _Database:
         self.texts = {number: text for number, text in self.rows("STRING_IDS", "id", "value") if isinstance(text, str)}
 
     def rows(self, table: str, *columns: str) -> list[tuple[Any, ...]]:
-        """Return some columns of a table's rows. A missing column is null. Rows behind a damaged place are missing."""
+        """Return some columns of a table. A missing column is null. If the table is damaged, return its first rows."""
         known = self.columns.get(table)
         if known is None:
             return []
@@ -151,7 +157,7 @@ class _Database:
         )
 
     def host(self) -> pl.DataFrame:
-        """Return `assembly.HOST`, the host's spans. Python stacks are left out: they are no work of the framework."""
+        """Return the host's spans as `assembly.HOST`. Python stacks are left out: they are not the framework's work."""
         kinds = dict(self.rows("ENUM_API_TYPE", "id", "name"))
         frames = [self._steps()]
         for table in (_FRAMEWORK, _DRIVER):
@@ -182,7 +188,7 @@ class _Database:
         return table.filter(pl.col("end_ns") >= pl.col("start_ns"), pl.col("name").is_not_null())
 
     def transfers(self) -> pl.DataFrame:
-        """Return the parts of exchanges as `tables.TRANSFERS`."""
+        """Return the transfers that the exchanges consist of, as `tables.TRANSFERS`."""
         exchanges = {row[0]: row[1:] for row in self.rows("COMMUNICATION_OP", "opId", "startNs", "groupName")}
         times = {row[0]: row[1:] for row in self.rows("TASK", "globalTaskId", "startNs", "endNs")}
         transports = dict(self.rows("ENUM_HCCL_TRANSPORT_TYPE", "id", "name"))
@@ -199,7 +205,7 @@ class _Database:
         return assembly.usable_transfers(cells.typed(found, tables.TRANSFERS), self.counts)
 
     def process(self) -> int:
-        """Return the pid of the job, which is the upper 32 bits of each `globalTid`; 0 where it is not known."""
+        """Return the pid of the job, which is the upper 32 bits of each `globalTid`; 0 if no `globalTid` is known."""
         threads = self.rows(_FRAMEWORK, "globalTid")
         return threads[0][0] >> 32 if threads and isinstance(threads[0][0], int) else 0
 
@@ -217,7 +223,7 @@ class _Database:
         return usable
 
     def _driver(self) -> dict[int, tuple[int, int]]:
-        """Return, for each connection id, the begin (ns) and thread of the CANN call that launched the task."""
+        """Map each connection id to the begin (ns) and thread of the CANN call that launched the task."""
         calls = self.rows(_DRIVER, "connectionId", "startNs", "globalTid")
         return {
             connection: (start, self._thread(thread))
@@ -226,7 +232,7 @@ class _Database:
         }
 
     def _launches(self) -> dict[int, tuple[int, int]]:
-        """Return, for each connection id, the begin (ns) and thread of the operator that launched the task."""
+        """Map each connection id to the begin (ns) and thread of the PyTorch call that launched the task."""
         launches: dict[int, tuple[int, int]] = {}
         lists: dict[int, list[int]] = {}
         for number, connection in self.rows("CONNECTION_IDS", "id", "connectionId"):
@@ -237,7 +243,7 @@ class _Database:
         return launches
 
     def text(self, number: Any) -> str | None:
-        """Return the text of a row number of STRING_IDS, None where the number is not known."""
+        """Return the text with this number in STRING_IDS; None if the number is unknown."""
         return self.texts.get(number)
 
     def _shapes(self, number: Any) -> str | None:

@@ -1,4 +1,4 @@
-"""Facts about the run that every result of Ascend's tools has, database or text: the tool that wrote it, the rank."""
+"""Read facts about the run from a result of Ascend's tools, for example which tool wrote the result, and the rank."""
 
 import json
 import os
@@ -20,7 +20,7 @@ _IN_DATABASES: Final = "only the database form of a result has it"
 
 
 def form(directory: str) -> Form:
-    """Return the tool that wrote a result, by the directory's name or else by its databases; MindSpore by default."""
+    """Return the tool that wrote a result, known from the directory's name or else from the names of its databases."""
     name = os.path.basename(os.path.abspath(directory))
     for suffix, known in ((layout.SUFFIX, Form.MINDSPORE), (layout.TORCH_SUFFIX, Form.TORCH_NPU)):
         if name.endswith(suffix):
@@ -61,7 +61,7 @@ def describe(directory: str, counts: ReadCounts) -> RunInfo:
 
 
 def note(info: RunInfo, device: Device, directory: str, ours: frozenset[str]) -> None:
-    """Add to the run's record the files that the tool did not write and that cannot be derived, with the reason.
+    """Note in the run's record which files the tool did not write, and why they cannot be derived.
 
     Args:
         info: the run's record.

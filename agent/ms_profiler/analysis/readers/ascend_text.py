@@ -1,10 +1,15 @@
-"""Results of MindSpore's and PyTorch's profilers for Ascend as text: `trace_view.json` and `kernel_details.csv`.
+"""Read text results of MindSpore's and PyTorch's profilers for Ascend: `trace_view.json` and `kernel_details.csv`.
 
-The name of a process in the trace determines the content of its lanes. `Python`, `MindSpore` and `CANN` are lanes of
-the host. `Ascend Hardware` has a thread for each stream. `HCCL` (newer: `Communication`) has a thread for each group,
-and below it one for each plane. Flows of the category `async_npu` lead from an operator to the task that it launched.
-Flows of the category `HostToDevice` lead from the driver's call to the task. `kernel_details.csv` has a row for each
-kernel, with its type and core, which the trace lacks. Either file is enough.
+Either file is enough. `kernel_details.csv` has a row for each kernel, with its type and core, which the trace lacks.
+
+In the trace, the name of a process tells what its threads are:
+
+- `Python`, `MindSpore`, `CANN`: the host
+- `Ascend Hardware`: a thread for each stream
+- `HCCL` (newer: `Communication`): a thread for each group of ranks, followed by a thread for each plane of this group
+
+Flows of the category `async_npu` lead from an operator to the task that it launched. Flows of the category
+`HostToDevice` lead from the driver's call to the task.
 """
 
 import os
@@ -41,7 +46,7 @@ BY_DRIVER: Final = "HostToDevice"
 #: largest difference of a task's start between the table and the trace: one truncates, the other rounds
 _ROUNDING_NS: Final = 1
 _NOTHING: Final = ("", "N/A")
-#: arguments of spans to read: the level of a call, stream and core of a task, and facts about a part of an exchange
+#: arguments of spans to read: level of a call, stream and core of a task, and columns of `tables.TRANSFERS`
 ARGUMENTS: Final = (
     *("level", "Physic Stream Id", "Task Type"),
     *("transport type", "link type", "src rank", "dst rank", "size(Byte)"),
@@ -133,7 +138,7 @@ ROWS: Final = pl.Schema(
 
 
 def _host(events: trace_events.Events) -> pl.DataFrame:
-    """Return `assembly.HOST`, the host's spans. Python stacks are left out: they are no work of the framework."""
+    """Return the host's spans as `assembly.HOST`. Python stacks are left out: they are not the framework's work."""
     kernels = [pid for pid, name in events.processes.items() if name == PROCESSOR]
     labelled = [pid for pid, label in events.labels.items() if label.startswith("CPU")]
     names = events.processes
@@ -145,7 +150,7 @@ def _host(events: trace_events.Events) -> pl.DataFrame:
 
 
 def calls(events: trace_events.Events) -> pl.DataFrame:
-    """Return the driver's calls as `tables.DRIVER_CALLS`. A name is the text after an @; an argument has the level.
+    """Return the driver's calls as `tables.DRIVER_CALLS`. A call's name is the text after "@" in the name of the span.
 
     Args:
         events: the events of the trace.
@@ -161,19 +166,19 @@ def calls(events: trace_events.Events) -> pl.DataFrame:
 
 
 def _process(events: trace_events.Events) -> int:
-    """Return the pid of the job, which is the pid of the framework's lane in the trace; 0 where it is not known."""
+    """Return the pid of the job, which is the pid of the framework's lane in the trace; 0 if unknown."""
     pids = [pid for pid, name in events.processes.items() if name in _HOST and name != _DRIVER and pid.isdecimal()]
     return int(pids[0]) if pids else 0
 
 
 def tasks(events: trace_events.Events, rows: pl.DataFrame) -> pl.DataFrame:
-    """Return `tables.TASKS`. The table is the first source of kernels, and the trace is the first source of exchanges.
+    """Return `tables.TASKS`, with the kernels from `kernel_details.csv` and the exchanges from the trace.
 
-    The other source is used only if the first one has none.
+    If the CSV file has no kernels, the trace is used for them, and if the trace has no exchanges, the CSV file.
 
     Args:
         events: the events of the trace.
-        rows: `ROWS`, the content of the table.
+        rows: the content of the CSV file, as `ROWS`.
     """
     hardware = pl.concat([_hardware(events), _processor(events)])
     computed = rows.filter(~pl.col("exchange"))
@@ -194,7 +199,7 @@ def tasks(events: trace_events.Events, rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _callers(events: trace_events.Events, starts: pl.Series) -> pl.Series:
-    """Return, for each task, the thread of the operator that launched it, or else of the driver's call."""
+    """Return the thread of the operator that launched each task, or else the thread of the driver's call."""
     driver, framework = (launches(events, starts, category, "tid") for category in (BY_DRIVER, _BY_FRAMEWORK))
     return framework.zip_with(framework.is_not_null(), driver)
 
@@ -229,9 +234,9 @@ def _processor(events: trace_events.Events) -> pl.DataFrame:
 
 
 def _placed(kernels: pl.DataFrame, hardware: pl.DataFrame) -> pl.DataFrame:
-    """Fill in the streams that the table lacks, from the task of the trace with the same start.
+    """Fill in the streams that `kernel_details.csv` lacks, from the task of the trace with the same start.
 
-    A table that was recorded without a profiler level has no streams.
+    The file has no streams if it was recorded without a profiler level.
     """
     if kernels["stream"].null_count() == 0:
         return kernels
@@ -241,7 +246,7 @@ def _placed(kernels: pl.DataFrame, hardware: pl.DataFrame) -> pl.DataFrame:
 
 
 def _exchanges(events: trace_events.Events) -> pl.DataFrame:
-    """Return the exchanges. The threads of groups have them; the threads of planes only have parts of exchanges."""
+    """Return the exchanges from the threads of groups. The threads of planes only have the parts of exchanges."""
     spans = events.of_process(*COMMUNICATION)
     threads = events.thread_names(spans)
     groups = threads.str.strip_prefix("Group ").str.strip_suffix(" Communication")
@@ -265,8 +270,8 @@ def _exchanges(events: trace_events.Events) -> pl.DataFrame:
 def transfers(events: trace_events.Events, counts: ReadCounts) -> pl.DataFrame:
     """Return `tables.TRANSFERS`, the parts of exchanges, from the threads of planes.
 
-    A plane belongs to the group whose thread number is the last one before its own. A part belongs to the exchange of
-    this group that was running when the part began.
+    A plane belongs to the group whose thread number is the nearest lower number. A part belongs to the exchange of this
+    group that was running when the part began.
 
     Args:
         events: the events of the trace.
@@ -307,7 +312,9 @@ def _operation(name: pl.Expr) -> pl.Expr:
 
 
 def launches(events: trace_events.Events, starts: pl.Series, category: str, what: str = "time_ns") -> pl.Series:
-    """Return when the host launched each task: the begin of the first flow that ends when the task starts, else null.
+    """Return when the host launched each task: the begin of the first flow that ends when the task starts.
+
+    The result is null for a task without such a flow.
 
     Args:
         events: the events of the trace.

@@ -39,7 +39,7 @@ _PATTERNS: Final = {
 
 #: key of the device's tasks in `Parts.callers`
 TASKS: Final = "tasks"
-#: value of a rank that is missing, and of a transport that is missing
+#: value of a missing rank, and value of a missing transport
 _NO_RANK: Final = 2**32 - 1
 _NOTHING: Final = "N/A"
 
@@ -52,11 +52,10 @@ class Parts:
         host: `HOST`, the steps among them.
         tasks: `tables.TASKS`.
         threads: native id of a thread -> its name.
-        process: pid; 0 where it is not known.
-        device: further tables of the accelerator; None where there was none.
-        callers: name of a table -> the native id of each row's calling thread, as text; null where it is not known.
-            The names are those of the device's tables with a thread (`launches`, `copies`, `waits`), or `TASKS` where
-            the launches are not known.
+        process: pid; 0 if unknown.
+        device: further tables of the accelerator; None without an accelerator.
+        callers: name of a table -> native id of the thread that made the call of each row, as text; null if unknown.
+            The names are `launches`, `copies` and `waits`, or `TASKS` if the result has no launches.
     """
 
     host: pl.DataFrame
@@ -100,13 +99,13 @@ def host(spans: pl.DataFrame, kinds: pl.Series, driver: pl.Series) -> pl.DataFra
 
 
 def usable_transfers(transfers: pl.DataFrame, counts: ReadCounts) -> pl.DataFrame:
-    """Return the parts of exchanges that have an exchange, a plane, times and a size; null for ranks that are missing.
+    """Return the transfers that have an exchange, a plane, times and a size. A missing rank becomes null.
 
-    Without a profiler level, parts have neither a size nor a transport. Such parts are left out and are no damage.
+    Without a profiler level, transfers have neither a size nor a transport. They are left out, but are no damage.
 
     Args:
         transfers: `tables.TRANSFERS`.
-        counts: receives the number of unusable parts.
+        counts: receives the number of damaged transfers.
     """
     ranks = (pl.when(pl.col(name) != _NO_RANK).then(name).alias(name) for name in ("source", "target"))
     usable = transfers.filter(
@@ -222,7 +221,7 @@ def assemble(directory: str, info: RunInfo, counts: ReadCounts, parts: Parts) ->
 
 
 def on_threads(rows: pl.DataFrame, threads: pl.DataFrame, caller: str) -> pl.DataFrame:
-    """Add the column `thread`, the recorder's number of each row's thread; null if the recorder has no such thread.
+    """Add the column `thread`: the recorder's number of the row's thread; null for a thread that is not recorded.
 
     Args:
         rows: a table with the pid as `process`.

@@ -13,7 +13,7 @@ from ms_profiler.store.format import FRAME_LINE_BITS, Flag, Kind
 
 #: largest number of a process's calls that are held in memory (0.2 GB); beyond it, only the longest calls are kept
 MOST: Final = 3_000_000
-#: no call takes longer, ns: a year
+#: longest possible call, ns: about a year
 _LONGEST: Final = 2**55
 _LINES: Final = 2**FRAME_LINE_BITS
 #: columns that identify a call among the rows of its thread
@@ -26,9 +26,10 @@ class Calls:
 
     Attributes:
         parts: rows of `columns.slots.SLOTS`, of the kind `Kind.CALL`, for calls that ended.
-        open: rows that were written while their calls ran; most of these calls have a row in `parts`, too.
-        least_ns: shorter calls are left out. It is 0 at first, and grows when there are more than `MOST` calls.
-        left_out: the number of slots that are left out.
+        open: rows that were written while their calls ran. Most of these calls ended later, and also have a row in
+            `parts`.
+        least_ns: shorter calls are left out; 0 at first, and larger if there are more than `MOST` calls.
+        left_out: the number of calls that are left out.
         last_ns: the latest time of any call, ns of CLOCK_MONOTONIC_RAW.
     """
 
@@ -57,11 +58,12 @@ class Calls:
         return found
 
     def _settle(self, ended: pl.DataFrame) -> None:
-        """Remove the rows in `open` of calls that ended; without its end, a short call would last until the end."""
+        """Remove calls that ended from `open`. Otherwise a short call, whose end is dropped, would seem to run on."""
         self.open = self.open.join(ended, on=_KEY, how="anti", maintain_order="left") if self.open.height else self.open
 
     def _long(self, ended: pl.DataFrame) -> pl.DataFrame:
-        # another thread wrote the ends of calls that ran when tracing ended, perhaps before the calls' rows in `open`
+        # If a call runs when tracing stops, another thread writes its end. This end may be read before the call's row
+        # of `open`, so that `_settle` cannot match them: keep all such ends
         other = pl.col("arg") % _LINES > 0
         long_calls = ended.filter((pl.col("end_ns") - pl.col("start_ns") >= self.least_ns) | other)
         self.left_out += ended.height - long_calls.height
@@ -84,7 +86,7 @@ class Calls:
         slots = slots.with_columns(thread=pl.when(owner > 0).then(owner).otherwise("thread"))
         running = slots.filter(pl.col("end_ns") == 0)
         ended = slots.filter(pl.col("end_ns") > 0)
-        # compare `arg` without its lowest bits: they are a thread's number, and only if another thread ended the call
+        # compare `arg` without its lowest bits: in an end that another thread wrote, they are the call's thread
         mask = pl.col("arg") // _LINES
         running = running.with_columns(mask.alias("arg")).unique(_KEY, keep="first", maintain_order=True)
         known = ended.select("thread", "start_ns", "id", mask.alias("arg"))

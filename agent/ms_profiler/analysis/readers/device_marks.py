@@ -1,9 +1,9 @@
-"""Turn the markers that a device's interface reported into annotations.
+"""Turn the markers that a device's tracing interface (CUPTI, msPTI) reported into annotations.
 
-Markers of the host go to the threads that set them, markers of a stream beside its kernels.
+A marker that the host set belongs to the thread that set it. A marker of a stream is shown beside the stream's kernels.
 
-A hook of ms-profiler records calls of MindSpore's `mstx` as well. If both have a marker, the hook's record is used,
-because the hook knows the script's thread.
+A hook of ms-profiler also records the calls of MindSpore's `mstx`. If the hook and the interface recorded the same
+marker, the hook's record is used, because the hook knows the script's thread.
 """
 
 from typing import Final
@@ -103,8 +103,10 @@ def _rows(marks: pl.DataFrame, rows: dict[str, int]) -> pl.DataFrame:
 
 
 def _others(recording: tables.Recording, marks: pl.DataFrame, known: pl.DataFrame, time: str) -> pl.DataFrame:
-    """Return the markers that no hook has recorded: no hook's record has the same text and thread, and begins within
-    `APART_NS`."""
+    """Return the markers that no hook has recorded.
+
+    A hook recorded a marker if its record has the same text and thread, and begins within `APART_NS` of the marker.
+    """
     known = known.filter(pl.col("category") == int(Category.MARKER))
     if marks.is_empty() or known.is_empty():
         return marks

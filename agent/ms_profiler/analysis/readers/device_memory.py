@@ -27,7 +27,7 @@ _TYPES: Final = {_PROCESSOR: "CPU", 1: "GPU", 6: "GPU", 12: "XPU", 13: "MPS", 15
 
 #: a function that returns rows of a database's table, given its name and its columns; a missing column is null
 Rows = Callable[..., list[tuple[Any, ...]]]
-#: a function that returns the text of a number of STRING_IDS, None where it is not known
+#: a function that returns the text with a number in STRING_IDS; None for an unknown number
 Text = Callable[[Any], str | None]
 
 
@@ -61,7 +61,7 @@ def of_allocators(events: Events, device: str) -> pl.DataFrame:
     known = events.held.drop_nulls(["Device Type", "Total Allocated"])
     number = pl.when(pl.col("Device Id") >= 0).then(pl.format(" {}", "Device Id")).otherwise(pl.lit(""))
     kind = pl.col("Device Type").replace_strict(_TYPES, default=None, return_dtype=pl.String)
-    # a type that is not in `_TYPES` is that of PyTorch's back end of the device, which the trace does not name
+    # a type that is not in `_TYPES` belongs to the device's own back end, which the trace does not name
     named = pl.coalesce(kind, pl.lit(device if device != "CPU" else "DEVICE"))
     return known.select(
         (named + number).alias("component"),

@@ -1,10 +1,10 @@
 """Turn the records of ms-profiler's own device tracing, from the store, into tables.
 
-A kernel belongs to the call that launched it. Both have the same correlation id. Ids wrap around, so the call of a
-kernel is the latest call before it with its id. The time of the call, not the time of the kernel, decides whether the
-kernel belongs to the run.
+A kernel and the call that launched it have the same correlation id. Ids wrap around, so a kernel belongs to the latest
+earlier call with the same id. The time of this call, not the time of the kernel, decides whether the kernel belongs to
+the run.
 
-There may be tens of millions of tasks. All metrics use a few columns of every task (`tables.RUNS`). The remaining
+There may be tens of millions of tasks. Metrics use only a few columns of all tasks (`tables.RUNS`). The remaining
 columns are only made for the tasks that are shown.
 """
 
@@ -23,14 +23,14 @@ from ms_profiler.analysis.readers import demangle, device_marks, device_tensors,
 from ms_profiler.analysis.readers.device_sources import SOURCES, DeviceSource
 from ms_profiler.store.device_format import Device, Source
 
-#: a kernel may seem to begin this much before its launch, because a linear fit converts the device's clock
+#: a kernel may seem to begin up to this long before its launch, because the device's clock is converted by a linear fit
 SLACK_NS: Final = 1_000_000
-#: `level` in `tables.DRIVER_CALLS` of the time that the tracing itself takes, and of the loading of code
+#: `level` in `tables.DRIVER_CALLS` for the overhead of tracing and for the loading of code
 OVERHEAD: Final = "overhead"
 #: name of a kernel whose name was not reported
 UNNAMED: Final = "(kernel without a name)"
 
-#: `level` in `tables.DRIVER_CALLS` of waits: of the host for a device, and of the streams for each other
+#: `level` in `tables.DRIVER_CALLS` for waits: the host waits for a device, or one stream waits for another
 WAIT: Final = "wait"
 
 _WAITED: Final = (Device.SYNC,)
@@ -42,14 +42,14 @@ _OVERHEADS: Final = (Device.OVERHEAD,)
 _MARKED: Final = (Device.MARKER,)
 #: number of types of records that `_key` can tell apart; a power of two
 _TYPES: Final = 64
-#: suffixes of call names: the version that introduced the call, and its handling of streams
+#: suffixes that variants of a call add to its name, for example `_ptsz_v7000`
 _VERSION: Final = re.compile(r"(_ptsz|_ptds)?(_v\d+)?$")
 _LAUNCHED: Final = pl.coalesce("launch_ns", "start_ns")
 _NOTHING: Final = Traced.joined([])
 
 
 def known(recording: tables.Recording, found: dict[int, Traced]) -> dict[int, Traced]:
-    """Return the records of known interfaces, and note the others in the run's record.
+    """Drop the records of interfaces that this version does not know, and note their number in the run's record.
 
     Args:
         recording: the run.
@@ -203,7 +203,7 @@ class _Records:
         return cut(self._recording, ran, moment)
 
     def _named(self) -> pl.DataFrame:
-        """Give each task the columns `kernel` and `exchange`, and return the kernels that `kernel` numbers.
+        """Add `kernel` and `exchange` to the tasks, and return the kernels. `kernel` is a row of the result.
 
         Tasks have the same kernel if they agree in readable name, core and group. The column `marked` of the result
         says whether the interface itself calls the kernel an exchange.
@@ -220,7 +220,7 @@ class _Records:
         text = text.replace("", UNNAMED)
         exchange = marked | text.str.contains(source.exchanges)
         core = details.str.strip_prefix(source.core_begin).replace({**source.cores, "": source.core})
-        # an exchange's name contains the name of its group
+        # if the interface marks an exchange, `detail` is not the core but the group
         core = core.set(exchange, source.exchange_core)
         group = details.set(~marked, "")
         described = pl.DataFrame({"name": text, "core": core, "group": group, "exchange": exchange, "marked": marked})
@@ -250,8 +250,10 @@ class _Records:
         ).cast(tables.TASKS)
 
     def _launches(self, ran: pl.DataFrame) -> pl.DataFrame:
-        """Return `tables.LAUNCHES`. `amount` of a record is the blocks of a kernel, or the bytes of an exchange that
-        the interface marks.
+        """Return `tables.LAUNCHES`.
+
+        In a record, `amount` is the number of blocks of a kernel. If the interface calls the record an exchange,
+        `amount` is the number of bytes.
         """
         marked = ran.with_columns(self._kernels["marked"].gather(ran["kernel"]))
         sent = pl.when("marked", pl.col("amount") > 0).then("amount")
@@ -298,7 +300,7 @@ def _key(ran: pl.DataFrame) -> pl.DataFrame:
 
 
 def cut(recording: tables.Recording, ran: pl.DataFrame, moment: pl.Expr) -> pl.DataFrame:
-    """Return the rows whose moment lies within the run, but not in a step that the run's schedule leaves out.
+    """Return the rows whose time lies within the run, but not in a step that the run's schedule leaves out.
 
     Args:
         recording: the run.
@@ -336,7 +338,7 @@ def _by_time(traced: Traced) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
 
 
 def _in_order(columns: list[pl.Series]) -> pl.DataFrame:
-    """Return the columns as a table sorted by `start_ns`, column by column, so that it is never in memory twice.
+    """Sort columns by `start_ns`, one column after the other, so that the whole table is never in memory twice.
 
     Args:
         columns: the columns, which are changed in place.
@@ -357,7 +359,7 @@ def _of(found: pl.DataFrame, kinds: tuple[Device, ...]) -> pl.DataFrame:
 
 
 def _lane(several: bool) -> pl.Expr:
-    """Return the lane of a stream. With several devices, it contains the device: they number their streams alike."""
+    """Return a number for each stream. Devices number their streams alike, so several devices' numbers are combined."""
     lane = pl.col("device") * 2**16 + pl.col("stream") if several else pl.col("stream")
     return lane.cast(pl.UInt32).alias("stream")
 

@@ -9,15 +9,15 @@ from ms_profiler.store.names import DEVICE_TENSORS
 
 _WHAT: Final = ("allocated", "highest", "reserved")
 _NAME: Final = "^" + DEVICE_TENSORS.format("(?<component>.+)", f"(?<what>{'|'.join(_WHAT)})") + "$"
-#: a larger number of bytes is damaged
+#: largest plausible number of bytes; a larger value is damage
 _MOST: Final = 2**62
 
 
 def attach(recording: tables.Recording) -> None:
-    """Add the allocator's memory to the recorded device; without a recorded device, only the counters show it.
+    """Add the allocator's memory to the recorded device. Without a recorded device, do nothing.
 
-    The allocator's peak rises at an unknown time between two samples. The row of a new peak is 1 ns before the later
-    sample.
+    A sample reports the highest memory so far, but not when it was reached. So a new peak gets a row of its own, 1 ns
+    before the sample that reported it.
 
     Args:
         recording: the recording, which is changed in place.

@@ -18,7 +18,7 @@ def read(path: str, ours: frozenset[str]) -> tables.Recording:
 
     Args:
         path: a path that `inputs.find` returned.
-        ours: relative paths of files in it that ms-profiler wrote; they are not read.
+        ours: paths, relative to the result, of files that ms-profiler wrote; these files are not read.
 
     Raises:
         StoreError: the result has no event that can be read.

@@ -7,7 +7,7 @@ from ms_profiler.analysis.readers import side_files
 from ms_profiler.store import anf_ir, layout
 from ms_profiler.store.reader import ReadCounts
 
-#: types of nodes that call another graph, which is not described here; empty if the graph to call is computed
+#: types of nodes that call another graph, which is not in this description; "" is a call of a graph chosen at run time
 _CALLS = frozenset({"", "Switch", "SwitchLayer", "Partial", "PartialInline", "call_inline"})
 
 
@@ -47,7 +47,7 @@ class Graph:
 
     @property
     def whole(self) -> bool:
-        """Return whether `nodes` are all nodes that the graph runs: it then calls no other graph."""
+        """Return whether `nodes` are all nodes that the graph runs, because the graph calls no other graph."""
         return not any(node.type in _CALLS for node in self.nodes.values())
 
     def shapes(self, node: Node) -> list[str]:
@@ -57,11 +57,11 @@ class Graph:
 
 
 def read(folder: str, counts: ReadCounts) -> list[Graph]:
-    """Return the graphs that a process compiled, in the order of compilation; none if one of them is damaged.
+    """Return the graphs that a process compiled, in the order of compilation; no graphs if one of them is damaged.
 
     Args:
         folder: the folder of the process.
-        counts: receives the number of unreadable parts.
+        counts: receives the name of the damaged file.
     """
     found = []
     for path in layout.graphs(folder):

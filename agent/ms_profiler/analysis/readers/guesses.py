@@ -1,4 +1,4 @@
-"""Removal of steps that the job's process guessed before it knew what it trains."""
+"""Remove steps that the job's process guessed before it knew what it trains."""
 
 import polars as pl
 

@@ -1,11 +1,13 @@
-"""The kernel stream: text files of MindSpore's own recorder of CPU kernels, one folder for each window.
+"""Read the kernel stream: text files of MindSpore's own recorder of CPU kernels, one folder for each window.
 
 `cpu_op_execute_timestamp_{rank}.txt` has one line for each kernel name, `NAME;HostCpuOps;START,DURATION,LANE
-START,...`. A space follows each execution. The start is in nanoseconds of the wall clock. The duration is in
-milliseconds with six significant digits, which are whole nanoseconds. MindSpore writes `cpu_framework_{rank}.txt`
-afterwards. It has one line for each execution, in the order of execution, `TYPE;NAME;GRAPH;input_1:SHAPE;...`. NAME is
-the last part of the kernel's name, or empty. Polars reads the executions as a table of numbers, 5 million a second.
-Only the names are processed one by one.
+START,...`. A space follows each execution. START is in nanoseconds of the wall clock. DURATION is in milliseconds with
+six significant digits, and is rounded to whole nanoseconds here.
+
+MindSpore writes `cpu_framework_{rank}.txt` afterwards, with one line for each execution, in the order of execution:
+`TYPE;NAME;GRAPH;input_1:SHAPE;...`. NAME is the last part of the kernel's name, or empty.
+
+Polars reads all executions at once, 5 million a second. Only the kernel names are processed one by one.
 """
 
 import os
@@ -51,7 +53,7 @@ def windows(recording: tables.Recording) -> list[tables.Window]:
     drains = _drains(recording)
     for process, first_ns, last_ns in recording.processes.select("process", "first_ns", "last_ns").iter_rows():
         folder = layout.process_dir(recording.directory, process)
-        # a shared store also has windows of other runs; their marks are not among the instants of this recording
+        # a shared store also has folders of other runs' windows; only this run's windows have a mark in the recording
         there = set() if recording.info.window else {index for index, _ in layout.windows(folder)}
         indices = sorted(there | {index for owner, index in starts if owner == process})
         for place, index in enumerate(indices):
@@ -72,7 +74,7 @@ def windows(recording: tables.Recording) -> list[tables.Window]:
 
 
 def size(window: tables.Window) -> int:
-    """Return the size in bytes of the file with a window's executions; 0 if there is none."""
+    """Return the size in bytes of the file with a window's executions; 0 if the file does not exist."""
     path = _find(window.folder, _TIMES)
     try:
         return 0 if path is None else os.path.getsize(path)
@@ -100,7 +102,7 @@ def content(folder: str, prefix: str, counts: ReadCounts) -> bytes:
 
 
 def written(window: tables.Window) -> bool:
-    """Return whether MindSpore has written all files of a window: the file of the shapes is the last one."""
+    """Return whether MindSpore has written all files of a window. It writes the file of shapes last."""
     return _find(window.folder, _SHAPES) is not None
 
 
@@ -189,7 +191,7 @@ def names(window: tables.Window) -> set[str]:
 
 
 def _marks(recording: tables.Recording, name: str) -> dict[tuple[int, int], int]:
-    """Return the times (ns) of one kind of window mark, by process and index of the window."""
+    """Map the process and index of each window to the time (ns) of its mark with this name."""
     rows = (recording.names == name).arg_true()
     marked = recording.instants.filter(
         pl.col("category") == Category.PROFILER, pl.col("name").is_in(rows.cast(pl.UInt32).implode())
@@ -198,7 +200,7 @@ def _marks(recording: tables.Recording, name: str) -> dict[tuple[int, int], int]
 
 
 def _drains(recording: tables.Recording) -> dict[tuple[int, int], int]:
-    """Return the number of kernels that the process counted in each window, by process and end (ns) of the window."""
+    """Map the process and end (ns) of each window to the number of kernels that the process counted in the window."""
     rows = (recording.names == KERNEL_DRAIN).arg_true()
     drains = recording.spans.filter(
         pl.col("category") == Category.PROFILER, pl.col("name").is_in(rows.cast(pl.UInt32).implode())
@@ -213,7 +215,7 @@ def _drains(recording: tables.Recording) -> dict[tuple[int, int], int]:
 
 
 def _find(folder: str, prefix: str) -> str | None:
-    """Return the path of the file in a folder whose name begins with `prefix`; None if there is none."""
+    """Return the path of the first file whose name begins with `prefix`; None if no name does."""
     try:
         names = sorted(name for name in os.listdir(folder) if name.startswith(prefix))
     except OSError:
@@ -228,8 +230,11 @@ def _name(window: tables.Window, prefix: str) -> str:
 
 
 def _lines(content: bytes, names: dict[str, int]) -> tuple[list[int], list[int], list[bytes], int]:
-    """Return, for each line, the row of its kernel name, its number of executions and their text; and the number of
-    damaged lines and executions.
+    """Split the content into lines.
+
+    Returns:
+        Three lists with an entry for each line: the row of the kernel name, the number of executions, and the text of
+        the executions. The last value is the number of damaged lines and executions.
     """
     rows: list[int] = []
     lengths: list[int] = []
@@ -254,7 +259,7 @@ def _lines(content: bytes, names: dict[str, int]) -> tuple[list[int], list[int],
 
 
 def _numbers(text: bytes, count: int) -> pl.DataFrame | None:
-    """Return the executions as `count` rows of numbers, null for an invalid number; None if there are not so many."""
+    """Return a row of numbers for each execution, null for an invalid number; None if there are not `count` rows."""
     if not count:
         return pl.DataFrame(schema=_NUMBERS)
     table = _csv(text.replace(b" ", b"\n"))
@@ -280,9 +285,7 @@ def _csv(text: bytes) -> pl.DataFrame | None:
 
 
 def _noted(content: bytes) -> pl.DataFrame:
-    """Return `short`, `number` (position among the executions of its name) and `shapes` of the executions with
-    shapes.
-    """
+    """Parse the file of shapes into `short`, `number` and `shapes`. `number` counts the lines with the same `short`."""
     schema = {"line": pl.String}
     whole = content[: content.rfind(b"\n") + 1]
     try:
@@ -306,7 +309,7 @@ def _short(name: str) -> str | None:
 
 
 def _dimensions(text: str) -> str:
-    """Return the dimensions of each input, `4,8;8;;`, from `input_1:[4, 8];input_2:[8];input_3:NoShape;`."""
+    """Return the dimensions of each input, `4,8;8;`, from `input_1:[4, 8];input_2:[8];input_3:NoShape;`."""
     inputs = [part.partition(":")[2].replace(" ", "") for part in text.split(";") if part]
     return ";".join(_plain(shape) for shape in inputs)
 

@@ -1,7 +1,7 @@
 """Read traces of PyTorch's profiler (Kineto), and other traces in the Chrome format with Kineto's event names.
 
-The category of an event determines its kind (`kineto_kinds`). `kineto_tasks` reads the work of devices, with the calls
-that launched it. Without work on a device, the outermost operators count as computing, on their threads.
+`kineto_kinds` derives the kind of an event from its category. `kineto_tasks` reads the work of devices and the calls
+that launched this work. If nothing ran on a device, the outermost operators of each thread count as the computing work.
 """
 
 import os
@@ -102,7 +102,7 @@ def _host(spans: pl.DataFrame) -> pl.DataFrame:
 
 
 def _group(events: trace_events.Events) -> str:
-    """Return the name of the job's group of ranks. With several groups it is empty: any of them may exchange."""
+    """Return the name of the job's only group of ranks; empty for several groups: any of them may have exchanged."""
     distributed = events.head.get("distributedInfo")
     groups = distributed.get("pg_config") if isinstance(distributed, dict) else None
     only = groups[0] if isinstance(groups, list) and len(groups) == 1 else None
@@ -114,7 +114,7 @@ def _operators(spans: pl.DataFrame, group: str) -> pl.DataFrame:
 
     Args:
         spans: the spans of the trace.
-        group: the group of exchanges; empty where it is not known.
+        group: the name of the group whose ranks exchange data; empty if unknown.
     """
     highest = pl.col("end_ns").cum_max().shift(1).over("pid", "tid")
     # newer versions of PyTorch report the exchanges of a back end as annotations

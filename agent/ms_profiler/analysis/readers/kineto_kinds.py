@@ -1,4 +1,4 @@
-"""Kinds of events of a Kineto trace, by the events' category, for each version of PyTorch and each vendor.
+"""Map the categories of Kineto's events to kinds, for all versions of PyTorch and all vendors.
 
 Kineto lists its categories in `ActivityType.h` of github.com/pytorch/kineto. In 2021 their names began with capitals
 (`Kernel`, `Operator`, `Runtime`). An event of an unknown category counts as a host event, unless it ran on a device.
@@ -20,7 +20,7 @@ OPERATOR: Final = "operator"
 ANNOTATION: Final = "annotation"
 MARK: Final = "mark"
 PYTHON: Final = "python"
-#: kind of events that repeat other events or are no work
+#: kind of events that duplicate other events, or describe no work
 PASSED: Final = "passed"
 #: kind of host events without a category or with an unknown one
 HOST: Final = "host"
@@ -55,7 +55,7 @@ _KINDS: Final = {
     **dict.fromkeys(("trace", "overhead", "ac2g", "fwdbwd", "external_correlation", "cuda_event"), PASSED),
     "cuda_profiler_range": PASSED,
 }
-#: category of events that only one kind of device other than GPUs has -> this kind
+#: category of events that occurs on only one kind of device -> this kind of device
 _DEVICES: Final = {"mtia_ccp_events": "MTIA", "xpu_sync": "XPU"}
 _UNNAMED_DEVICE: Final = "DEVICE"
 _HOST_LABELS: Final = ("", "CPU")
@@ -98,7 +98,7 @@ def unknown(spans: pl.DataFrame) -> list[dict[str, str]]:
 
 
 def device(spans: pl.DataFrame, labels: dict[str, str]) -> str:
-    """Return the kind of device on which a trace's kernels ran: GPU, XPU, MTIA, HPU, or the label of its process.
+    """Return the kind of device on which the kernels ran: GPU, XPU, MTIA, HPU, or the label of the kernels' process.
 
     Args:
         spans: the result of `added`.

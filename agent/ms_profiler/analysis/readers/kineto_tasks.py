@@ -1,11 +1,13 @@
 """Read the work of a device in a Kineto trace: kernels, copies, waits and annotations, and the calls that launched
 them.
 
-A call of the runtime and the task that it launched share a `correlation`. Where a trace has no correlation, an arrow
-(`ac2g`) leads from the call to the task. A kernel of NCCL exchanges data. Its operation follows from its argument
-`Collective name`, or from the call of the host that launched it (`nccl:all_to_all`, `c10d::recv_`). It does not follow
-from the kernel's name, because NCCL uses the same kernel for receive and all-to-all. The kernel sends `In msg nelems`
-elements of its `dtype`.
+A call of the runtime and the task that it launched share a `correlation`. In a trace without correlations, an arrow
+(`ac2g`) leads from the call to the task.
+
+A kernel of NCCL exchanges data. Its argument `Collective name` is the operation. Without this argument, the operation
+is known from the call on the host that launched the kernel (`nccl:all_to_all`, `c10d::recv_`). The kernel's name is not
+enough, because NCCL uses the same kernel for receive and all-to-all. The kernel sends `In msg nelems` elements of type
+`dtype`.
 """
 
 from dataclasses import dataclass, field
@@ -41,7 +43,7 @@ _COLLECTIVES: Final = r"^(?:c10d::|nccl:)_?(\w+?)_?(?:\s|$)"
 _EXCHANGES: Final = r"(?i)^(nccl|rccl|msccl|oneccl)|ncclKernel|ncclDevKernel"
 #: pattern of the number at the end of a lane's name, for events without the argument `stream`
 _LANE: Final = r"(\d+)\s*$"
-#: factor of the device in lane numbers: with several devices, the upper half of a number is the device
+#: with several devices: lane = device * _LANES + stream
 _LANES: Final = 2**16
 _NO_STREAM: Final = 2**32 - 1
 #: pattern of the names of calls that launch one kernel each
@@ -69,8 +71,9 @@ class Found:
     Attributes:
         device: the tables of the device.
         ran: whether anything ran on the device.
-        missing: a clause that says which work of the device the trace lacks; empty if it lacks none.
-        callers: name of a table with a thread -> the native id of each row's calling thread, as text.
+        missing: a clause that says which work of the device the trace lacks; empty for a complete trace.
+        callers: name of a table (`launches`, `copies`, `waits`) -> native id of the thread that made the call of each
+            row, as text.
     """
 
     device: tables.Device
@@ -152,7 +155,7 @@ def _placed(events: trace_events.Events, spans: pl.DataFrame) -> pl.DataFrame:
 
 
 def _launched(events: trace_events.Events, ran: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
-    """Add `launch_ns` and `caller`, the time and the thread of each task's launch; null if not known."""
+    """Add `launch_ns` and `caller`, the time and the thread of each task's launch; null if unknown."""
     known = (
         calls.select(
             pl.col("correlation").cast(pl.Int64, strict=False),
@@ -160,7 +163,7 @@ def _launched(events: trace_events.Events, ran: pl.DataFrame, calls: pl.DataFram
             pl.col("tid").alias("caller"),
         )
         .drop_nulls()
-        # tools write the correlation 0 for events without one, so 0 counts only if a single call has it
+        # some tools write correlation 0 instead of none, so 0 counts only if a single call has it
         .filter((pl.col("correlation") != 0) | (pl.len().over("correlation") == 1))
         .unique("correlation", keep="first")
     )
@@ -199,7 +202,7 @@ def _exchanges(events: trace_events.Events, spans: pl.DataFrame, kernels: pl.Dat
 
 
 def _purposes(spans: pl.DataFrame, kernels: pl.DataFrame) -> pl.Series:
-    """Return the operation of the collective call during which each kernel was launched; null if there was none."""
+    """Return the operation of the collective call that launched each kernel; null if no such call did."""
     named = spans.filter(pl.col("name").str.starts_with("c10d::") | pl.col("name").str.starts_with("nccl:"))
     calls = named.select(
         "tid", "start_ns", "end_ns", pl.col("name").str.extract(_COLLECTIVES).alias("purpose")

@@ -1,4 +1,4 @@
-"""Samples of the times for which a thread ran, and waited for a processor; see `store.format.Kind.PROCESSOR`."""
+"""Read samples of how long a thread has run, and has waited for a processor; see `store.format.Kind.PROCESSOR`."""
 
 import polars as pl
 

@@ -60,10 +60,10 @@ class Metrics:
 
 
 def doubles(args: pl.Series) -> pl.Series:
-    """Convert the arguments of counters, which hold the bits of doubles, to these doubles.
+    """Reinterpret the arguments of counters as doubles.
 
     Args:
-        args: the arguments, UInt64.
+        args: the arguments, UInt64; each holds the bits of a double.
     """
     count = len(args)
     return pl.Series(struct.unpack(f"={count}d", struct.pack(f"={count}Q", *args)), dtype=pl.Float64)

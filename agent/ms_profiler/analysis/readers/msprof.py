@@ -1,9 +1,11 @@
-"""Read the files that CANN's msprof exports from the data of aclprof that ms-profiler records.
+"""Read the files that CANN's msprof exports from ms-profiler's aclprof recordings.
 
-msprof writes them to `mindstudio_profiler_output` in a folder `PROF_*`. There is a trace (`msprof_*.json`) with the
-lanes of `trace_view.json`; MindSpore's and torch_npu's profilers make their timeline from this trace. There are also
-tables. The names of their files end in a number, or in `slice_N` and a number for large tables. CANN's versions name
-the columns differently. This module renames the columns of the table of kernels, `op_summary`, to those of
+msprof writes to `mindstudio_profiler_output` in a folder `PROF_*`:
+
+- A trace, `msprof_*.json`. MindSpore's and torch_npu's profilers make their `trace_view.json` from such a trace.
+- Tables as CSV files, for example `op_summary_1.csv`. Large tables are split into `op_summary_slice_0_1.csv` and so on.
+
+Column names differ between CANN versions. The columns of `op_summary`, the table of kernels, are renamed to those of
 `kernel_details.csv`.
 """
 
@@ -37,7 +39,7 @@ _KNOWN: Final = (
     *("Device_id", "Model Name", "Infer ID", "Stream ID", "Name", "Type", "Accelerator Core", "Start Time(us)"),
     *("Duration(us)", "Task Wait Time(us)", "Input Shapes"),
 )
-#: unit in the name of a column of sizes -> bytes of this unit
+#: unit at the end of a column name -> bytes in this unit
 _UNITS: Final = {"(KB)": 1024, "(MB)": 2**20}
 #: pattern of the file of a table; its group is the name of the table
 _TABLE: Final = re.compile(r"(?P<name>\w+?)(_slice_\d+)?_\d+\.csv")
@@ -142,7 +144,7 @@ def _together(read: list[tables.Device]) -> tables.Device:
 def _parts(
     paths: Sequence[str], needed: Sequence[str], counts: ReadCounts, names: dict[str, str] | None = None
 ) -> pl.DataFrame:
-    """Return the cells of a table that is split into several files, as text; no rows where all files are missing."""
+    """Return a table that is split into several files, with all cells as text; an empty table if no file has rows."""
     found = [ascend_text.text(path, needed, counts, names) for path in paths]
     return pl.concat([part for part in found if not part.is_empty()] or [pl.DataFrame()], how="diagonal")
 
@@ -154,7 +156,7 @@ def _process(recording: tables.Recording) -> int:
 
 
 def _details(kernels: pl.DataFrame) -> pl.DataFrame:
-    """Return the columns that `tables.TASKS` lacks, as text, with `stream` and `start_ns`; null for empty cells."""
+    """Return the columns of kernels that `tables.TASKS` lacks, as text; `stream` and `start_ns` identify the kernel."""
     if kernels.is_empty():
         return pl.DataFrame(schema={"stream": pl.UInt32, "start_ns": pl.Int64})
     others = [name for name in kernels.columns if name not in _KNOWN]
@@ -188,7 +190,7 @@ def _launches(ran: pl.DataFrame, details: pl.DataFrame, recording: tables.Record
 
 
 def _bytes(table: pl.DataFrame, name: str) -> pl.Expr:
-    """Return a column of sizes in bytes, whether the table has KB or MB; null where the column is missing."""
+    """Return a column of sizes, converted from KB or MB to bytes; null if the table lacks the column."""
     known = [(name + unit, size) for unit, size in _UNITS.items() if name + unit in table.columns]
     if not known:
         return pl.lit(None, pl.Int64)

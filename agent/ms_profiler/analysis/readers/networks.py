@@ -14,8 +14,8 @@ class Network:
     Attributes:
         title: the first part of the paths of its modules; empty if the paths begin below the outermost module.
         sizes: elements and bytes of each parameter; None if unknown.
-        modules: for each module, the outermost one first: the numbers of its own parameters, and a mapping from the
-            names of the modules directly inside it to their numbers.
+        modules: a pair for each module, the outermost module first: the numbers of the module's own parameters, and
+            name -> number of each module directly inside.
     """
 
     title: str
@@ -65,7 +65,7 @@ def of_run(directory: str, process: int, counts: ReadCounts) -> list[Network]:
     Args:
         directory: the directory of the result.
         process: the pid of the process.
-        counts: receives the number of unreadable parts.
+        counts: receives the names of unreadable files.
     """
     own = read(layout.process_dir(directory, process), counts)
     return own or [network for folder in layout.process_dirs(directory) for network in read(folder, counts)]
@@ -76,7 +76,7 @@ def read(folder: str, counts: ReadCounts) -> list[Network]:
 
     Args:
         folder: the folder of the process.
-        counts: receives the number of unreadable parts.
+        counts: receives the names of unreadable files.
     """
     found = []
     for path in layout.networks(folder):

@@ -1,10 +1,14 @@
-"""Match the records of a second recording of operators with the spans of the first recording.
+"""Match operators that two recorders reported: their spans come from ITT, their operands from Kineto.
 
-With `record_shapes`, PyTorch reports operators twice: ITT reports their spans, and in some steps Kineto reports their
-operands. Both report an operator when it begins, on the thread that runs it. So both have the same operators of a
-thread in the same order. There are two exceptions: regions that only one of them reports, and the first and last
-operators of threads that were busy when Kineto began or stopped. The two clocks differ by microseconds. Several
-operators may begin in this time, so operators are matched by their order. Times only choose between possible matches.
+With `record_shapes`, PyTorch reports the span of each operator to ITT. In some steps it also reports the operands to
+Kineto. Both recorders see an operator when it begins, on the thread that runs it. So on each thread they list the same
+operators in the same order. There are two exceptions:
+
+- Some regions are reported by only one of the two recorders.
+- If a thread was busy when Kineto began or stopped, the two lists differ at their ends.
+
+The recorders' clocks differ by microseconds, and several operators may begin within that time. So operators are
+matched by order. Times only choose between possible matches.
 """
 
 from collections.abc import Sequence
@@ -14,15 +18,15 @@ import polars as pl
 
 from ms_profiler.store.format import Category
 
-#: columns of the record of an operator or region; `time_ns` is its begin
+#: columns of a Kineto record; `time_ns` is the time at which the operator or region began
 RECORD: Final = ("name", "category", "time_ns", "arg")
-#: columns of the result: the begin, thread and name identify a span; `known` is the argument of its record
+#: columns of the result: thread, begin and name identify a span; `known` is `arg` of the matching record
 FOUND: Final = pl.Schema({"thread": pl.UInt32, "start_ns": pl.Int64, "name": pl.UInt32, "known": pl.UInt64})
-#: largest difference of the two clocks, ns
+#: largest difference between the recorders' clocks, ns
 SLACK_NS: Final = 1_000_000
-#: number of spans, on each side of the nearest one, that are tried as the partner of the first record
+#: the first record is tried with the span nearest in time, and with this many spans on each side of it
 _AROUND: Final = 8
-#: approximate number of pairs whose times are compared
+#: approximate number of pairs of an alignment whose times are compared
 _COMPARED: Final = 200
 
 Record = tuple[int, int, int, int]
@@ -32,9 +36,9 @@ def match(described: pl.DataFrame, spans: pl.DataFrame, threads: pl.DataFrame) -
     """Return the argument of each span that has a record, as `FOUND`.
 
     Args:
-        described: the records of the second recording: `window`, `native_tid` and the columns of `RECORD`, sorted by
-            time in each window. No record within a window is missing.
-        spans: the spans of this time, with `thread`, `name`, `category` and `start_ns`.
+        described: the records from Kineto: `window`, `native_tid` and the columns of `RECORD`, sorted by time in each
+            window. No record within a window is missing.
+        spans: the spans from ITT during these windows, with `thread`, `name`, `category` and `start_ns`.
         threads: `thread` and `native_tid` of each thread.
     """
     found: list[tuple[int, int, int, int]] = []
@@ -52,7 +56,7 @@ def match(described: pl.DataFrame, spans: pl.DataFrame, threads: pl.DataFrame) -
 
 
 def _pairs(records: Sequence[Record], begun: Sequence[Record]) -> list[tuple[Record, Record]]:
-    """Return pairs of a record and its span, from the alignment in which names agree and times differ least."""
+    """Pair each record with its span. Of all alignments with equal names, the smallest median time difference wins."""
     if not records or not begun:
         return []
     nearest = min(range(len(begun)), key=lambda row: abs(begun[row][2] - records[0][2]))
@@ -70,9 +74,9 @@ def _pairs(records: Sequence[Record], begun: Sequence[Record]) -> list[tuple[Rec
 
 
 def _along(records: Sequence[Record], begun: Sequence[Record], at: int, to: int) -> list[tuple[Record, Record]]:
-    """Pair records and spans of equal names from two places on; return no pairs if two names differ.
+    """Pair records and spans in their order. If the names of a pair differ, return no pairs at all.
 
-    A record of a region may have no span; it is then left out.
+    A region's record that does not fit the next span is skipped, because ITT may not report the region.
 
     Args:
         records: the records.

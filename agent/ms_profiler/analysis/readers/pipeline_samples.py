@@ -1,10 +1,13 @@
-"""Windows of dataset pipelines, from the files of MindSpore's dataset profiler. Each window has a folder.
+"""Read the files of MindSpore's dataset profiler, which samples dataset pipelines during windows.
 
-`pipeline_profiling_{rank}.json` has the operators, each with the samples of its output queue.
-`minddata_cpu_utilization_{rank}.json` has their processor time in percent of one processor.
-`dataset_iterator_profiling_{rank}.txt` has four lines for each batch, `TYPE DETAIL BATCH VALUE TIME`, with times in
-milliseconds. A line of type 0 has a duration: the wait for the pipeline (detail 0), the push into the queue of a device
-(1), or both (2). A line of type 1 has the size of a queue.
+Each window has a folder with three files:
+
+- `pipeline_profiling_{rank}.json`: the operators, each with the sampled sizes of its output queue.
+- `minddata_cpu_utilization_{rank}.json`: the processor time of each operator, in percent of one processor.
+- `dataset_iterator_profiling_{rank}.txt`, or `device_queue_profiling_{rank}.txt` for a pipeline that feeds a device:
+  four lines for each batch, `TYPE DETAIL BATCH VALUE TIME`, with times in milliseconds. In a line of type 0, VALUE is a
+  duration: the wait for the pipeline (DETAIL 0), the push into the queue of the device (1), or both (2). In a line of
+  type 1, VALUE is the size of a queue.
 """
 
 import json
@@ -28,7 +31,7 @@ _BATCHES: Final = ("device_queue_profiling_", "dataset_iterator_profiling_")
 
 @dataclass
 class Operator:
-    """One operator of a pipeline, in one window or in several.
+    """One operator of a pipeline, with its samples.
 
     Attributes:
         op_id: its number in the pipeline; operator 0 yields the batches.
@@ -57,14 +60,14 @@ class Window:
     Attributes:
         process: pid.
         pipeline: the number that the process gave to the dataset.
-        start_ns: when it began, ns since the epoch.
-        end_ns: when it ended; for a window that was open when the process was killed, the process's last record.
-        ended: whether the process marked its end.
-        interval_ms: time from one sample to the next; None where nothing could be read.
-        operators: the operators, by number; empty where nothing could be read.
+        start_ns: begin of the window, ns since the epoch.
+        end_ns: end of the window; if the process was killed before, the time of its last record.
+        ended: whether the process marked the end of the window.
+        interval_ms: time from one sample to the next; None if the file cannot be read.
+        operators: the operators, by number; empty if the file cannot be read.
         waits_ms: wait for each batch, without the first batch of an iterator.
         pushes_ms: time to push each batch into the queue of a device; 0 without such a queue.
-        periods_ms: time from each batch to the next one; with a device's queue, wait and push of each batch.
+        periods_ms: time from each batch to the next one; with a device's queue, wait + push of each batch.
     """
 
     process: int
@@ -98,7 +101,7 @@ def read(recording: tables.Recording) -> list[Window]:
 
 
 def _marks(recording: tables.Recording, name: str) -> Iterator[tuple[int, int, int, int]]:
-    """Yield process, pipeline, number of the window and time (ns) of each mark with a name."""
+    """Yield process, pipeline, number of the window and time (ns) of each mark that has this name."""
     rows = (recording.names == name).arg_true()
     marked = recording.instants.filter(
         pl.col("category") == Category.PROFILER, pl.col("name").is_in(rows.cast(pl.UInt32).implode())
@@ -118,7 +121,7 @@ class _Reader:
             self.names = []
 
     def fill(self) -> None:
-        """Read the files of the folder. A file that cannot be read is noted, and its part of the window stays empty."""
+        """Read the files of the folder. Note unreadable files; the attributes that they would fill stay empty."""
         self._parse(_OPERATORS, self._fill_operators)
         if self.window.operators:
             self._parse(_PROCESSORS, self._fill_processors)

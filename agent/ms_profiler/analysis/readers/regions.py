@@ -1,8 +1,8 @@
 """Recognize regions of PyTorch's compiler that PyTorch reports as operators.
 
-Dynamo reports the phases of a compilation like operators: `gc (dynamo_timed)`, and around this span a span `gc`. Inside
-of `gc` is another span with details, `gc_data: compile_id=0/0`. Source: `dynamo_timed` and `ChromiumEventLogger` in
-torch/_dynamo/utils.py.
+Dynamo reports the phases of a compilation as if they were operators. For example, the phase `gc` has three spans: the
+outer span `gc` contains `gc (dynamo_timed)`, and `gc_data: compile_id=0/0` with details. Source: `dynamo_timed` and
+`ChromiumEventLogger` in torch/_dynamo/utils.py.
 """
 
 from typing import Final

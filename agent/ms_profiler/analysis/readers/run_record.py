@@ -1,6 +1,6 @@
 """Read the run's record of a result directory, and a process's description of how the job is divided among ranks.
 
-Each is empty where it cannot be read.
+A record or description that cannot be read is empty.
 """
 
 from typing import Any

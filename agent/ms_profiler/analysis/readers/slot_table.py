@@ -24,7 +24,7 @@ class Segment:
 
     Attributes:
         path: the path of the file.
-        piece: the bytes of its slots, a THREAD slot first.
+        piece: the bytes of the slots; the first slot is always a THREAD slot.
     """
 
     path: str
@@ -34,13 +34,13 @@ class Segment:
 def batches(
     store: ProcessStore, counts: ReadCounts, files: Sequence[str] | None = None, most: int | None = None
 ) -> Iterator[list[Segment]]:
-    """Yield the slots of a process, those of several files at a time.
+    """Yield the segments of a process in batches of several files.
 
     Args:
         store: the store of the process.
         counts: receives the number of files that cannot be read.
         files: the paths of the segments to read; all by default.
-        most: number of bytes in a batch from which on no further file is added; `BATCH` by default.
+        most: a batch is complete when it has at least this many bytes; None means `BATCH`.
     """
     pending: list[Segment] = []
     size = 0

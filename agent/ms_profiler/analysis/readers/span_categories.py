@@ -1,7 +1,7 @@
-"""Correct the categories that the recorder could not know.
+"""Correct the category of spans that the recorder took for computing operators.
 
-The recorder takes some regions, and the operators that a compiler only traces, for operators that compute. This module
-finds these regions by their names, and the traced operators by their times, which lie within a compilation.
+There are two kinds of such spans. Regions are recognized by their names. Operators that a compiler only traces, without
+computing, are recognized by their times: they begin during a compilation.
 """
 
 from typing import Final
@@ -17,12 +17,13 @@ _OPERATOR: Final = pl.col("category") == Category.OP
 def settled(spans: pl.DataFrame, regions: pl.Series, compilations: pl.DataFrame) -> pl.DataFrame:
     """Return the spans of a process with the final category of each operator.
 
-    A compiler calls operators with tensors that have no data, on the thread on which it compiles. They get the category
-    `TRACED`.
+    While a compiler compiles, it calls operators on the same thread, with tensors that have no data. These operators
+    get the category `TRACED`.
 
     Args:
         spans: `thread`, `category`, `name`, `start_ns`.
-        regions: rows of the names of regions that the framework reports as operators. They get the category `MARKER`.
+        regions: name rows of the regions that the framework reports as operators. Their spans get the category
+            `MARKER`.
         compilations: `thread`, `start_ns`, `end_ns` of each compilation.
     """
     if len(regions):

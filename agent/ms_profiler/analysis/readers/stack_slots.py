@@ -68,7 +68,7 @@ class Stacks:
         Args:
             process: pid.
             clock: the clock of the run.
-            cut: a function that returns those of some slots that belong to the run.
+            cut: a function that keeps the slots of the run, and drops all others.
         """
         slots = cut(self._of(Kind.SAMPLED))
         return slots.select(

@@ -1,4 +1,4 @@
-"""The steps of a process, from the marks that the job's process wrote."""
+"""Read the steps of a process from the marks that this process wrote."""
 
 import polars as pl
 

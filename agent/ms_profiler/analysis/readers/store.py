@@ -47,7 +47,7 @@ from ms_profiler.store.reader import Anchor, ProcessStore, ReadCounts
 
 #: largest number of slots that are all held in memory; they take 0.5 GB, and 0.5 GB in a timeline
 MOST_SLOTS: Final = 3_000_000
-#: assumed uncertainty (half width) of the pair of clock readings that Python writes to the run's record
+#: assumed uncertainty (half width) of the two clock readings in the run's record, which Python took
 _FALLBACK_HALF_WIDTH_NS: Final = 1_000_000
 #: name of records whose name was lost, and its row in `names`
 _LOST_NAME, _LOST_NAME_ROW = "(name lost)", 1
@@ -138,7 +138,7 @@ class _Process:
         window: the part of the store that belongs to this run.
         fine: number of fine-grained spans.
         starts: the starts of some fine-grained spans, ns of CLOCK_MONOTONIC_RAW.
-        extents: thread, first and last start (same clock), and path, of each segment with fine-grained spans.
+        extents: for each segment with fine-grained spans: thread, first start, last start (same clock), path.
     """
 
     store: ProcessStore
@@ -180,7 +180,7 @@ class _Process:
         stacks, counted, blocks = stack_slots.Stacks(), metric_slots.Metrics(), tensor_blocks.Blocks()
         self._ids = self._global_ids()
         wanted = self._wanted(_ALWAYS, fine=True)
-        # the steps that a window cuts are judged by their number of spans, which needs the start of every span
+        # whether a step that the window cuts is kept depends on its number of spans, which needs every span's start
         every = 1 if self.window.start_ns else tables.SAMPLED
         for batch in ahead(slot_table.batches(self.store, self.counts)):
             part = COLUMNS.coarse([segment.piece for segment in batch], wanted, every)
@@ -245,10 +245,10 @@ class _Process:
         return self
 
     def again(self, between: tuple[int, int], *, fine: bool) -> Iterator[pl.DataFrame]:
-        """Yield the spans of this process that begin in an interval as `tables.UNNESTED`, by reading the store again.
+        """Yield the spans that begin in an interval, as `tables.UNNESTED`. Read the store again; count no damage again.
 
         Args:
-            between: begin and end, ns since the epoch, the end excluded. Damage is not counted a second time.
+            between: begin and end of the interval, ns since the epoch, the end excluded.
             fine: whether to yield only the fine-grained spans, all at once, in the order of the records.
         """
         files, most = self.store.files, None
@@ -257,7 +257,7 @@ class _Process:
             first, last = self.clock.epoch(held["first_ns"]), self.clock.epoch(held["last_start_ns"])
             paths = held.filter((first < between[1]) & (last >= between[0]))["path"]
             files, most = [os.fsdecode(path) for path in paths], sys.maxsize
-        # a running job has added records since the first reading, and `_last` is before the begin of the new spans
+        # a running job may have added spans since the first reading: they begin after `_last`, and are left out
         wanted = self._wanted((between[0], min(between[1], self.clock.epoch_ns(self._last) + 1)), fine=fine)
         for batch in slot_table.batches(self.store, ReadCounts(), files, most):
             yield self._own(COLUMNS.spans([segment.piece for segment in batch], wanted))
@@ -285,7 +285,7 @@ class _Process:
         return renamed(args, names_of(texts(args), self._ids, _LOST_NAME_ROW))
 
     def _usable(self, batch: pl.DataFrame, heads: int) -> pl.DataFrame:
-        """Return the events of a batch, and count its unusable slots. `heads` is the number of other usable slots."""
+        """Return the events of a batch, and count its unusable slots. `heads`: number of other usable slots."""
         torn = int((batch["kind"] == 0).sum())
         events = int(batch["kind"].is_between(Kind.OPEN, Kind.STEP).sum())
         forwards = batch.filter(pl.col("kind").is_between(Kind.OPEN, Kind.STEP), FORWARDS)
@@ -338,7 +338,7 @@ class _Process:
         return liveness.state_of(self.store.info, info, self.store.folder)
 
     def settled(self, daemons: set[int]) -> dict[str, object]:
-        """Return the row of `tables.PROCESSES` with its final state. `daemons` are pids of workers that parents end."""
+        """Return the row of `tables.PROCESSES` with its final state. `daemons`: pids of workers that parents end."""
         return self.row | {"state": liveness.settled(str(self.row["state"]), self.store.pid in daemons)}
 
     def _fill_moments(self, chosen: pl.DataFrame) -> None:
@@ -365,7 +365,7 @@ class _Process:
         return Traced.joined(parts)
 
     def _fill_operands(self, chosen: pl.DataFrame) -> None:
-        """Give `operands` the spans of the operators that a second recording describes."""
+        """Find the spans of the operators whose operands Kineto reported, and keep the result in `operands`."""
         if chosen.is_empty():
             return
         described = chosen.select(
@@ -376,7 +376,7 @@ class _Process:
             time_ns=self.clock.epoch(chosen["start_ns"]),
             arg=self._renamed(chosen["arg"]),
         )
-        times = described["time_ns"].to_list()  # in no order: the thread that stopped Kineto wrote them all
+        times = described["time_ns"].to_list()  # not sorted, because one thread wrote the records of all threads
         between = min(times) - operands.SLACK_NS, max(times) + operands.SLACK_NS
         spans = pl.concat([pl.DataFrame(schema=tables.UNNESTED), *self.again(between, fine=True)])
         self.operands = operands.match(described, spans, self.threads)

@@ -1,4 +1,4 @@
-"""Read the nodes of autograd before some backward passes from the store, see `job.frameworks.mindspore.tape`."""
+"""Read tapes: the autograd nodes stored before some backward passes, see `job.frameworks.mindspore.tape`."""
 
 from dataclasses import dataclass, replace
 
@@ -16,7 +16,7 @@ class Node:
         name: the name of the operator that made the node.
         wanted: number of gradients that the node computes.
         summed: number of these gradients that are added to an existing gradient.
-        module: path of the innermost cell in which the node was made; None outside of all cells.
+        module: path of the innermost `nn.Cell` in which the node was made; None outside of all cells.
     """
 
     name: str
@@ -44,7 +44,7 @@ def read(folder: str, clock: Clock, counts: ReadCounts) -> list[Tape]:
     Args:
         folder: the folder of the process.
         clock: the clock of the recording.
-        counts: receives the number of unreadable parts.
+        counts: receives the names of unreadable files.
     """
     found = []
     for path in layout.tapes(folder):
@@ -64,7 +64,7 @@ def parse(content: bytes) -> Tape:
         ValueError: the tape is damaged.
     """
     known = side_files.parsed(content)
-    # begin and end are numbers of nodes; of calls with the same begin, the outer one ends later
+    # `begin` and `end` are node numbers. Of two calls with the same begin, the outer call comes first: it ends later
     calls = sorted(((int(begin), int(end), str(name)) for begin, end, name in known["calls"]), key=_outer_first)
     nodes, around, place = [], list[tuple[int, str]](), 0
     for number, name, wanted, summed in known["nodes"]:

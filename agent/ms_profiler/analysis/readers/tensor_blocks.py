@@ -1,4 +1,7 @@
-"""Blocks of host memory of a framework's allocator, see `store.format.Kind.BLOCK`, and counters of its memory."""
+"""Read the blocks of host memory that a framework's allocator held, and counters of this memory.
+
+See `store.format.Kind.BLOCK`.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,9 +17,9 @@ from ms_profiler.store.names import TENSORS, TENSORS_PEAK
 
 #: largest number of a process's records in memory (0.2 GB); beyond it, only the records of the largest blocks are kept
 MOST: Final = 3_000_000
-#: a block's record gives the moment of a peak if the memory in use at the record is at least this part of the peak
+#: a peak gets the time of a block's record if: memory in use at this record >= NEAR * peak
 NEAR: Final = 0.9
-#: number of points of a process's curve in timelines; a longer curve has the largest and last point of each slice
+#: approximate number of points of a process's curve in timelines: the largest and the last point of each slice of time
 POINTS: Final = 10_000
 _HIGH: Final = 2**BLOCK_BITS
 _LOW: Final = 2**32
@@ -32,7 +35,8 @@ class Blocks:
     Attributes:
         parts: rows of `columns.slots.SLOTS`, of the kind `Kind.BLOCK`.
         places: rows of `columns.slots.SLOTS`, of the kind `Kind.BLOCK_PLACE`.
-        least: blocks of fewer bytes are left out. It is 0 at first, and grows when there are more than `MOST` records.
+        least: smallest size of the blocks that are kept, bytes; 0 at first, and larger if there are more than `MOST`
+            records.
     """
 
     parts: list[pl.DataFrame] = field(default_factory=list)
@@ -127,11 +131,11 @@ def _size() -> pl.Expr:
 
 
 def attach(recording: tables.Recording) -> None:
-    """Fill `tensors` of a recording from its blocks and memory counters, and draw it as one counter.
+    """Fill `tensors` of a recording from its blocks and memory counters, and replace these counters by one curve.
 
-    The counter `TENSORS_PEAK` has the peak of the memory in use since its previous value. If the record of a block
-    shows nearly as much memory in use (`NEAR`), the peak gets the time of this record. Otherwise its moment is unknown,
-    and it gets the time at which the counter was read, the end of the step.
+    A value of the counter `TENSORS_PEAK` is the peak of the memory in use since the previous value. If the record of a
+    block shows nearly as much memory in use (`NEAR`), the peak gets the time of this record. Otherwise the time of the
+    peak is unknown, and the peak gets the time at which the counter was read: the end of the step.
 
     Args:
         recording: the recording, which is changed in place.
@@ -166,12 +170,12 @@ def attach(recording: tables.Recording) -> None:
 
 
 def _values(counters: pl.DataFrame) -> pl.DataFrame:
-    counted = pl.col("value").cast(pl.Int64, strict=False)  # null, because a damaged record may have any number
+    counted = pl.col("value").cast(pl.Int64, strict=False)  # not strict, because a damaged record may have any number
     return counters.select("time_ns", allocated=counted).drop_nulls()
 
 
 def _timed(peaks: pl.DataFrame, at_blocks: pl.DataFrame) -> pl.DataFrame:
-    """Return the peaks with their moments; where a moment is unknown, with the time at which the counter was read.
+    """Return the peaks with their times; a peak of unknown time gets the time at which the counter was read.
 
     Args:
         peaks: the values of `TENSORS_PEAK`: the peak since the previous value, and the time of reading.

@@ -9,7 +9,7 @@ from ms_profiler.analysis.readers import side_files
 from ms_profiler.store import layout
 from ms_profiler.store.reader import ReadCounts
 
-#: columns of the table of addresses: a row for each tensor each time that its address was noted
+#: columns of the table of addresses; each noted address of a tensor is a row
 PLACES: Final = pl.Schema({"time_ns": pl.Int64, "kind": pl.String, "module": pl.String, "address": pl.Int64})
 
 

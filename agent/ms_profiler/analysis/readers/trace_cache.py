@@ -27,7 +27,7 @@ from ms_profiler.store.reader import ReadCounts
 LEAST: Final = 1 << 22
 #: largest number of traces cached in the user's cache directory
 _MOST: Final = 4
-#: a file that changed less than these ns ago may change again and keep its modification time
+#: a file that changed less than this long ago (ns) may change again without a new modification time
 _SETTLED: Final = 2_000_000_000
 _FOLDER: Final = ".ms_profiler_cache"
 _TABLES: Final = ("spans", "flows", "counters", "held", "found")
@@ -64,7 +64,7 @@ def read(path: str, arguments: tuple[str, ...], counts: ReadCounts) -> trace_eve
 
 
 def folder(path: str, arguments: tuple[str, ...]) -> str | None:
-    """Return the folder of the cache entry of a trace, None where it has none.
+    """Return the folder of a trace's cache entry; None if the trace has no cache entry.
 
     Args:
         path: the path of the trace.
@@ -91,7 +91,7 @@ def _code() -> str:
 
 
 def _folders(path: str) -> list[str]:
-    """Return the folders for cache entries, the best one first. A missing result directory is not made for them."""
+    """Return the folders for cache entries, the best one first. A missing result directory is left out."""
     user = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     result, own = inputs.result(path), os.path.join(user, "ms-profiler", "traces")
     return [*([os.path.join(result, _FOLDER)] if os.path.isdir(result) else []), own]
@@ -127,7 +127,7 @@ def _own(folder: str) -> bool:
 
 
 def _write(events: trace_events.Events, parent: str, key: str) -> bool:
-    """Write an entry, and return whether the cache has the entry now."""
+    """Write a cache entry, and return whether the cache has the entry now."""
     made = ""
     try:
         os.makedirs(parent, mode=0o750, exist_ok=True)

@@ -19,7 +19,7 @@ from ms_profiler.store.reader import ReadCounts
 
 #: number of rows that are converted to columns at once
 _MANY: Final = 1 << 16
-#: columns of a span: names as numbers of texts, times as text
+#: columns of a span while it is collected: names are still numbers of texts, and times are still texts
 _SPANS: Final = pl.Schema(
     {
         **dict.fromkeys(("name", "category", "pid", "tid"), pl.UInt32),
@@ -34,7 +34,7 @@ _HELD: Final = ("Device Type", "Device Id", "Total Allocated", "Total Reserved",
 _ALLOCATED: Final = pl.Schema(dict.fromkeys(("ts", *_HELD), pl.String))
 #: largest number that Polars converts to text
 _LARGEST: Final = (1 << 63) - 1
-#: kinds of events that are ends of flows: start, end, step
+#: values of `ph` for the events of a flow: start, end, step
 _FLOW: Final = ("s", "f", "t")
 _FLOWS: Final = pl.Schema(
     {"begin": pl.Boolean, "category": pl.String, "id": pl.String, "ts": pl.String, "tid": pl.String}
@@ -46,16 +46,18 @@ class Events:
     """The events of one trace.
 
     Attributes:
-        spans: `name`, `category`, `pid`, `tid` (texts), `start_ns`, `end_ns`, `row`, `unfinished`, by start. A span
-            without an end in the trace is unfinished, and ends with the trace.
-        flows: `begin`, `category`, `id`, `tid`, `time_ns` of each end of a flow; `begin` is true for a start.
+        spans: `name`, `category`, `pid`, `tid` (texts), `start_ns`, `end_ns`, `row`, `unfinished`, sorted by start. If
+            the trace lacks the end of a span, the span is unfinished and ends with the trace.
+        flows: `begin`, `category`, `id`, `tid`, `time_ns`. A row is one event of a flow (start, step or end); `begin`
+            is true for a start.
         counters: `pid`, `name`, `time_ns` and the first `value` of each counter event.
         held: `time_ns` and the values of PyTorch's allocators at each allocation and release (`_HELD`), Int64.
-        found: the requested arguments of spans, as texts, by `row`; only for spans that have any of them.
+        found: the requested arguments of spans, as texts, with the `row` of the span. Spans without such an argument
+            have no row.
         processes: pid -> name of the process.
         labels: pid -> labels of the process.
         threads: pid and tid -> name of the thread.
-        head: the keys beside `traceEvents`, of a file that holds an object.
+        head: all keys of the file's object except `traceEvents`; empty if the file is a plain list of events.
     """
 
     spans: pl.DataFrame
@@ -115,7 +117,7 @@ def read(path: str, arguments: tuple[str, ...], counts: ReadCounts) -> Events:
 
 
 def read_parts(paths: Sequence[str], arguments: tuple[str, ...], counts: ReadCounts) -> Events:
-    """Read a trace from several files. The keys beside the events come from the last file.
+    """Read a trace from several files. `head` comes from the last file.
 
     Args:
         paths: the paths of the files.
@@ -203,7 +205,7 @@ class _Rows:
 
 
 class _Numbers(dict[str, int]):
-    """The number of each text. A new text gets the next number; only its first `TEXT` characters count."""
+    """Maps texts to numbers: a new text gets the next number. Texts are cut after `TEXT` characters."""
 
     def __missing__(self, text: str) -> int:
         return self[text[:TEXT]] if len(text) > TEXT else self.setdefault(text, len(self))
@@ -236,7 +238,7 @@ class _Taken:
         """Return the collected events.
 
         Args:
-            head: the keys of the trace beside the events.
+            head: all keys of the file's object except `traceEvents`.
             counts: receives the number of unusable events.
         """
         shift_ns = _base_ns(head)
@@ -381,7 +383,7 @@ def _totals(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _base_ns(head: dict[str, Any]) -> int:
-    """Return the time, ns since the epoch, that the trace's times count from: since PyTorch 2.4 it is not 0."""
+    """Return the zero point of the trace's times, ns since the epoch. It is not 0 since PyTorch 2.4."""
     try:
         base = int(head.get("baseTimeNanoseconds", 0))
     except (TypeError, ValueError):

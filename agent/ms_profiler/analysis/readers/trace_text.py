@@ -1,7 +1,7 @@
-"""Read the text of a trace in the Chrome format piece by piece: its events, and the other keys of its object.
+"""Read the JSON text of a trace in the Chrome format, block by block, so that a file may be larger than memory.
 
-The text is a list of events, or an object with such a list under `traceEvents`. It may be packed by gzip. A file may be
-larger than memory, because only the events of one block are held. Texts of events are cut after `TEXT` characters.
+The text is a list of events, or an object with such a list under `traceEvents`. The file may be packed by gzip. Texts
+in events are cut after `TEXT` characters.
 """
 
 import codecs
@@ -32,11 +32,11 @@ _COMMA: Final = re.compile(r"[ \t\r\n]*,[ \t\r\n]*")
 _NEXT: Final = re.compile(r"[\[,]\s*(?=\{)")
 #: separator of two events
 _BETWEEN: Final = re.compile(r"\}([ \t\r\n]*,[ \t\r\n]*)\Z")
-#: number of places, from the end of a block, that are tried as the begin of its last event
+#: number of places at the end of a block, marked by "{", that are tried as the begin of the block's last event
 _TRIED: Final = 32
 #: escapes that may be half of a surrogate pair
 _HALF: Final = re.compile(r"\\u[dD][89a-fA-F]")
-#: number of characters before the end of the text read so far in which a fault may only mean that the text continues
+#: A fault in the last characters of the text read so far may only mean that the text continues. This is their number.
 _CUT: Final = 64
 
 
@@ -52,7 +52,7 @@ class TraceText:
         counts: receives the number of unreadable parts.
 
     Attributes:
-        head: the other keys of a file that holds an object; complete after all events are read.
+        head: all keys of the file's object except `traceEvents`; complete after all events are read.
     """
 
     def __init__(self, path: str, counts: ReadCounts) -> None:
@@ -70,7 +70,7 @@ class TraceText:
         self._halves = False
 
     def lists(self) -> Iterator[list[Any]]:
-        """Yield all events, in lists of many. Of a damaged text, yield the complete events.
+        """Yield the events in long lists. If the text is damaged, yield the complete events.
 
         Raises:
             OSError: the file cannot be opened.
@@ -129,9 +129,10 @@ class TraceText:
                 return
 
     def _block(self) -> list[Any]:
-        """Decode, at once, the objects before the last object that begins in the text read so far.
+        """Decode all objects of the text read so far at once, except the last one, which may be incomplete.
 
-        Return an empty list if that fails: the end of an object inside a list may look like the end of an event.
+        If decoding fails, return an empty list. It fails, for example, if an object inside an event looks like the next
+        event.
         """
         self._peek()
         text, place = self._text, self._place
@@ -152,7 +153,7 @@ class TraceText:
         return []
 
     def _run(self) -> Iterator[Any]:
-        """Yield the complete values of a list in the text read so far, and move behind the comma after each."""
+        """Yield the complete values of a list in the text read so far, and move behind the comma after each value."""
         self._peek()
         text, place, until = self._text, self._place, len(self._text) - _CUT
         decode, comma = self._json.raw_decode, _COMMA.match
@@ -223,7 +224,7 @@ class TraceText:
                 if not cut or len(self._text) - self._place > _LONGEST or not self._more():
                     raise _DamageError from error
                 continue
-            # behind the end of the text read so far, a number may continue, also after ".", "e" or "e+"
+            # a number near the end of the text read so far may continue, also if ".", "e" or "e+" follows
             if end + 2 < len(self._text) or not self._more():
                 self._place = end
                 return value

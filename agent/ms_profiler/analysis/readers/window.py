@@ -11,8 +11,8 @@ import polars as pl
 from ms_profiler.store.format import Category, Flag, Kind
 from ms_profiler.store.run_info import RunInfo
 
-#: A step that the window cuts is kept if it has at least this part of the spans of a usual step. The reason: a script
-#: starts the profiler in the middle of a step of the framework's loop, and stops it right before its end.
+#: A script may start the profiler in the middle of a step, and stop it right before the end of a step. Such an
+#: incomplete step is kept if: number of its spans >= PART * number of spans of a usual step
 PART = 0.5
 
 
@@ -21,11 +21,11 @@ class Window:
     """An interval of a store.
 
     Attributes:
-        start_ns: events that begin before it belong to another run; 0 if the whole store belongs to this run.
-        end_ns: events that begin here or later belong to another run; 0 for no end.
-        shift: the difference between the run's numbers of steps and those in the store.
-        step: number of the step that ran at the end, without `shift`.
-        step_ns: begin of that step; 0 if no step ran.
+        start_ns: begin of the run; earlier events belong to another run. 0 if the whole store belongs to this run.
+        end_ns: end of the run; events that begin at this time or later belong to another run. 0 for no end.
+        shift: step number in the run = step number in the store + shift.
+        step: number, in the store, of the step that was running at the end.
+        step_ns: begin of that step; 0 if no step was running.
         source: the source of that step, a `store.format.StepSource`.
     """
 
@@ -43,7 +43,7 @@ class Window:
         return cls(**known)
 
     def cut(self, events: pl.DataFrame) -> pl.DataFrame:
-        """Return the events of this run. Events that continue beyond the end of the run end with the run.
+        """Return the events of this run. An event that is still running at the end of the run is cut there.
 
         Args:
             events: rows of `columns.slots.SLOTS`; steps among them are not changed.
@@ -59,7 +59,7 @@ class Window:
         return selected
 
     def clamp(self, time_ns: int) -> int:
-        """Return the time within this run that is nearest to a time."""
+        """Limit a time to the time of this run."""
         time_ns = max(time_ns, self.start_ns)
         return min(time_ns, self.end_ns) if self.end_ns else time_ns
 
@@ -74,8 +74,8 @@ class Window:
             return steps
         end_ns = self.end_ns or 1 << 62
         if self.step_ns and steps.filter(pl.col("arg") == self.step).is_empty():
-            # the step was running when the run ended; without other steps, thread 1 is its thread: the thread that
-            # starts the profiler writes first
+            # this step was running when the run ended, so it has no slot yet. Without other steps, its thread is
+            # thread 1, the first thread that writes: the thread that starts the profiler
             thread = steps["thread"][0] if steps.height else 1
             last = (self.step_ns, end_ns + 1, self.step, 0, int(Kind.STEP), self.source, 0, thread)
             steps = pl.concat([steps, pl.DataFrame([last], schema=steps.schema, orient="row")])
@@ -107,6 +107,6 @@ def work(spans: pl.DataFrame, *starts: pl.Series) -> pl.Series:
 
     Args:
         spans: `category` and `start_ns`. ms-profiler's own spans (PROFILER) are left out: they are no work of the job.
-        starts: the begins of other events, which are all work.
+        starts: the begin times of other events; all of them count as work.
     """
     return pl.concat([spans.filter(pl.col("category") != Category.PROFILER)["start_ns"], *starts]).sort()

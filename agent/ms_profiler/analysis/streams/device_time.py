@@ -16,8 +16,8 @@ BY_HOST = (tables.Form.MINDSPORE, tables.Form.MS_PROFILER)
 class DeviceTime:
     """Measures all steps of a run with the tasks of a device.
 
-    It measures also the steps that are not selected, because a step without its tasks would look like a pause. The
-    steps are selected after the measurement.
+    All steps are measured, even if the user selected only some of them: a step without its tasks would look like a
+    pause. The selection is applied later.
 
     Args:
         device: the device.
@@ -45,8 +45,8 @@ class DeviceTime:
     def owners(self, tasks: pl.DataFrame) -> pl.Series:
         """Return the step of each task, as a row of the steps; null for a task outside of the steps.
 
-        A task belongs to the step that launched it. Where steps are intervals of the host's clock, as in a result of
-        MindSpore, it belongs to the step in which it starts.
+        A task belongs to the step that launched it. Exception: for the forms in `BY_HOST`, a task belongs to the step
+        in which it starts.
 
         Args:
             tasks: some tasks of the run.
@@ -56,7 +56,7 @@ class DeviceTime:
         return launched_steps.owners(tasks, self._steps, self._launches)
 
     def take(self, tasks: pl.DataFrame) -> None:
-        """Add a part of the tasks, in order of time; each task lies in one part.
+        """Add the next part of the tasks. Parts come in order of time, and no task is in two parts.
 
         Args:
             tasks: tasks with `step`, the result of `owners`, and `launch`, the row of the span that launched the task.
@@ -92,7 +92,7 @@ class DeviceTime:
         return pl.concat(self._states, how="diagonal")
 
     def moments(self) -> pl.DataFrame:
-        """Return the moments of the steps, with the columns of `launched_steps.moments`."""
+        """Return how long each step was in each state, with the columns of `launched_steps.moments`."""
         return launched_steps.moments(self._moments)
 
     def times(self) -> pl.DataFrame:
@@ -108,7 +108,7 @@ class DeviceTime:
         return pieces
 
     def _keep(self, states: pl.DataFrame) -> None:
-        """Store the states of the steps whose tasks are in the stream."""
+        """Store the states of the steps whose tasks the stream shows one by one."""
         if self._device.within is not None:
             # the tasks of a step may run long after its end on the host
             numbers = self._steps.table["number"].gather(states["step"])

@@ -8,15 +8,15 @@ from ms_profiler.analysis.columns import COLUMNS
 from ms_profiler.store.format import Category
 
 _OPERATORS: Final = (int(Category.OP), int(Category.TRACED))
-#: smaller process numbers leave 32 of 64 bits for the thread and one for the kind of lane
+#: process numbers are smaller: the 64 bits of a lane are 31 for the process, 32 for the thread, 1 for the kind of lane
 _PLACED: Final = 2**31
 
 
 def nest(spans: pl.DataFrame) -> pl.DataFrame:
     """Sort spans by thread and start, longest first, and add `depth` and `parent`, see `Columns.nest`.
 
-    Operators nest only in operators, because the operators that the framework's tracer reports for a thread may overlap
-    with the thread's other spans.
+    Operators nest only in operators: the framework's tracer reports them, and they may overlap with other spans of the
+    thread.
 
     Args:
         spans: `process`, `thread`, `category`, `start_ns`, `end_ns` and further columns, which stay.
