@@ -35,7 +35,7 @@ class Alignment:
 
 
 def align(gradients: Sequence[int], operators: Sequence[int]) -> Alignment | None:
-    """Return the possible positions of gradients; None if they are no subsequence of the operators.
+    """Return the possible positions of gradients; None if the gradients are no subsequence of the operators.
 
     Args:
         gradients: the names of the gradients, in the order in which their operators ran.

@@ -1,6 +1,7 @@
-"""Assign each node of a backward pass to the module of the operator whose gradient the node computes.
+"""Assign each node of a backward pass to a module.
 
-If autograd's sequence numbers were recorded, they name this operator. Otherwise the order of nodes decides:
+A node computes the gradient of one operator, and belongs to the module in which this operator ran. If autograd's
+sequence numbers were recorded, they name the operator. Otherwise the order of nodes decides:
 
 - If a tape lists the nodes of the pass, it also contains their modules (`readers.tapes`).
 - Otherwise the gradients are matched with the operators that ran between the previous pass and this one
@@ -43,12 +44,12 @@ NODES: Final = pl.Schema(
 
 
 def nodes(spans: pl.DataFrame, names: pl.Series, tapes: Sequence[Tape] = ()) -> pl.DataFrame:
-    """Return the nodes of backward passes, as `NODES`, by thread and start.
+    """Return the nodes of backward passes, as `NODES`, sorted by thread and start.
 
     Args:
         spans: `tables.SPANS` of one process, with `row`, to which `parent` refers.
         names: the names of the recording.
-        tapes: autograd's nodes before some of these passes.
+        tapes: the nodes of some of these passes, with their modules.
     """
     if not gradient_nodes.known(names):
         return pl.DataFrame(schema=NODES)
@@ -221,7 +222,7 @@ def _answer(each: _Pass, alignment: Alignment, paths: Paths, alone: bool) -> lis
 
 
 def _earlier(chain: list[_Pass], number: int, used: dict[int, set[int]], paths: Paths) -> list[int]:
-    """Return the modules of a pass whose gradients also belong to operators that ran before earlier passes."""
+    """Return the modules of the nodes of a pass that also needs operators from before earlier passes."""
     each = chain[number]
     operators, modules = list(each.operators), list(each.modules)
     for before in range(number - 1, max(number - 1 - BEFORE, -1), -1):
@@ -235,7 +236,7 @@ def _earlier(chain: list[_Pass], number: int, used: dict[int, set[int]], paths: 
 
 
 def _between(nodes: pl.DataFrame) -> pl.Series:
-    """Return the module of every node; a node without a known operator gets the module of its neighbours in the pass.
+    """Return the module of every node; a node without a known operator gets the module that both its neighbours have.
 
     Args:
         nodes: the result of `gradient_nodes.split`, with two module numbers: `known`, and `exact`, which is null where

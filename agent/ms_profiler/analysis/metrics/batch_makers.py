@@ -29,7 +29,7 @@ class Makers:
         processes: number of workers; 0 if the training process makes its own batches.
         batches: number of batches.
         mean_ns: mean time that making a batch took.
-        busy: time spent making batches / time from a worker's first to its last batch, over all workers.
+        busy: time spent making batches / time from a worker's first to its last batch, both summed over the workers.
         slowest: the function of the script that takes most of the time of making batches, with its line and its caller;
             empty if unknown.
         share: the share of the time of making batches that this function takes.

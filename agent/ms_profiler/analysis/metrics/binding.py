@@ -279,7 +279,7 @@ class Hosts:
         scopes: list[Scope],
         texts: dict[str, int],
     ) -> pl.Series:
-        """Return the row of the text of each kernel's module, by the order of its backward pass; null if unknown.
+        """Return the module (row of the text) of each kernel, by the order of its backward pass; null if unknown.
 
         Args:
             kernels: the kernels, with `after` and `before` (earliest and latest queueing time) and `phase` (row of the
@@ -315,9 +315,9 @@ class Hosts:
         earliest(i) = max(lower bounds of the kernels up to i in the lane)
         latest(i) = min(upper bounds of the kernels from i on in the lane)
 
-        Lower bounds of a kernel are the begin of its window (when the queue is empty), of the span that queued it, and
-        of the only phase in which its primitive occurs. Upper bounds are the start of the kernel, the begin of the span
-        that queued it, and the end of that phase.
+        Lower bounds of a kernel: the begin of its window, when the queue is empty; the begin of the span that queued
+        the kernel; the begin of the only phase in which its primitive occurs.
+        Upper bounds: the start of the kernel; the begin of the span that queued it; the end of that phase.
         """
         queued = self._spans["start_ns"].gather(launch)
         # a pass begins with its seed: kernels queued before the seed were queued before the pass
@@ -366,7 +366,7 @@ class _Line:
 
     @cached_property
     def _outer(self) -> pl.DataFrame:
-        """Return `row`, `start_ns` and `outer` (row of the span around it) of each span, by row."""
+        """Return `row`, `start_ns` and `outer` (row of the span around it) of each span, sorted by row."""
         nested = nest(self._spans)
         return nested.select("row", "start_ns", nested["row"].gather(nested["parent"]).alias("outer")).sort("row")
 

@@ -1,6 +1,6 @@
 """Assign every moment of a step to one part: computing, or the reason why nothing was computed.
 
-The parts of a step add up to its length exactly.
+A piece is an interval with one part. The pieces of a step add up to its length exactly.
 """
 
 from typing import Final
@@ -87,7 +87,7 @@ def parts(
         beside: whether operators run on other threads, for which the stepping thread may wait.
 
     Returns:
-        `step`, `part`, `phase`, `start_ns`, `end_ns`, by time.
+        `step`, `part`, `phase`, `start_ns`, `end_ns`, sorted by time.
     """
     codes = {phase: code for code, phase in enumerate(ALL, 1)}
     phases = cut.with_columns(code=pl.col("phase").replace_strict(codes, return_dtype=pl.Int64))

@@ -50,18 +50,19 @@ _CALLED: Final = pl.Schema(
 def calls(
     recording: tables.Recording, steps: Steps, kernels: pl.DataFrame, kernel_names: pl.DataFrame, texts: pl.Series
 ) -> pl.DataFrame:
-    """Return the exchanges with known bytes in the steps, by start: calls of the script, and kernels of graphs.
+    """Return the exchanges in the steps whose bytes are known, sorted by start.
 
-    The host usually only queues an exchange. If the kernel of an exchange is known, the exchange has the times of this
-    kernel. If gloo's threads run an exchange, it ends when they finish. Exchanges that a device's interface reported
-    with bytes and group are included even if no call of the script is known for them.
+    They are calls of the script, and kernels of graphs. The host usually only queues an exchange. If the kernel of an
+    exchange is known, the exchange has the times of this kernel. If gloo's threads run an exchange, it ends when they
+    finish. Exchanges that a device's interface reported with bytes and group are included even if no call of the script
+    is known for them.
 
     Args:
         recording: the run. Spans named `OPERATION@GROUP` carry the bytes; instants describe the exchanges of graphs.
         steps: the steps in use.
         kernels: `tables.KERNELS`.
         kernel_names: `tables.KERNEL_NAMES`.
-        texts: the texts of shapes.
+        texts: the texts to which the column `shapes` of kernels refers.
 
     Returns:
         `operation`, `group`, `number` (position of the call among the calls of its group), `bytes`, `start_ns`,
@@ -97,10 +98,11 @@ def replicated(recording: tables.Recording, steps: Steps, rows: list[int]) -> tu
     Args:
         recording: the run; its instants contain the bytes of the gradients.
         steps: the steps in use.
-        rows: the steps.
+        rows: the rows of these steps.
 
     Returns:
-        The exchanges, `start_ns` and `end_ns`, without overlap and by time; and their bytes per step, 0 if unknown.
+        `start_ns` and `end_ns` of the exchanges, without overlap, sorted by time; and their bytes per step, 0 if
+        unknown.
     """
     notes = recording.instants.filter(
         pl.col("process") == steps.process, pl.col("category") == Category.COMMUNICATION
@@ -135,7 +137,7 @@ def called(recording: tables.Recording, steps: Steps) -> pl.DataFrame:
 
     Returns:
         `row` (of the spans), `call` (`OPERATION@GROUP`, or the name of the wait), `bytes`, `start_ns`, `end_ns`, and
-        `messages.PEERS`, by row.
+        `messages.PEERS`, sorted by row.
     """
     chosen = recording.spans.with_row_index("row").filter(
         pl.col("category") == Category.COMMUNICATION, pl.col("process") == steps.process
@@ -203,7 +205,7 @@ def _reduced(known: pl.DataFrame, called: pl.Series, ran: pl.DataFrame) -> pl.Da
 
 
 def split(calls: pl.DataFrame) -> pl.DataFrame:
-    """Return calls that name a group, with `group` and `operation` in place of `call`, by start.
+    """Return calls that name a group, with `group` and `operation` in place of `call`, sorted by start.
 
     Args:
         calls: the calls of `called`.
@@ -290,8 +292,8 @@ def settle_rank(recording: tables.Recording) -> None:
     """Write the rank into the run's record, or note there that the rank is unknown.
 
     Args:
-        recording: the run. An instant contains the rank as `rank NUMBER of SIZE`. It belongs to the session's own
-            process, or to a child process if that child is the rank.
+        recording: the run. An instant contains the rank as `rank NUMBER of SIZE`. This instant belongs to the session's
+            own process, or to a child process if that child is the rank.
     """
     info = recording.info
     notes = recording.instants.filter(pl.col("category") == Category.COMMUNICATION)

@@ -14,9 +14,12 @@ from ms_profiler.store.names import KERNEL_DRAIN
 def cost(recording: tables.Recording, run_ns: int, pairs: dict[str, Any] | None = None) -> dict[str, Any]:
     """Estimate the time that recording took from the job.
 
-    estimated = records * span_ns + start_ns + drains; share = estimated / run. span_ns is the cost of one recorded span
-    with its hook, and start_ns is the cost of starting the recording. The job itself measured both on this machine.
-    drains is the time that writing the kernel stream took. Without a measurement the estimate is None.
+    estimated = records * span_ns + start_ns + drain_ns
+    share = estimated / run_ns
+
+    `span_ns` is the cost of one recorded span with its hook, and `start_ns` is the cost of starting the recording. The
+    job measured both on this machine; without these measurements, the estimate is None. `drain_ns` is the time that
+    writing the kernel stream took.
 
     Args:
         recording: the run.

@@ -2,8 +2,10 @@
 
 The host queues kernels and continues; it waits for them only where it blocks. So the path runs back along the host to
 the end of a wait. From there it runs along the awaited kernels, from each to its predecessor (the kernel before it, or
-its launch). From a launch it runs along the host again. Shortening work off the path does not shorten the step. Pieces
-of the path follow each other without gaps and add up to the step exactly.
+its launch). From a launch it runs along the host again. Shortening work off the path does not shorten the step.
+
+A piece of the path is an interval with one kind of work. The pieces follow each other without gaps and add up to the
+step exactly.
 
 A moment in which no kernel runs has the same part on the path as in `bounds`. So parts without computing take at least
 as long on the path of a step as in `bounds`, and computing takes at most as long.
@@ -37,7 +39,7 @@ class _Walk:
 
     Args:
         kernels: `start_ns`, `end_ns`, `launch_ns` (null where not known), `exchange`.
-        waits: intervals in which the host waited for kernels, `start_ns`, `end_ns`, without overlap and by time.
+        waits: intervals in which the host waited for kernels, `start_ns`, `end_ns`, without overlap, sorted by time.
     """
 
     def __init__(self, kernels: pl.DataFrame, waits: pl.DataFrame) -> None:
@@ -114,14 +116,14 @@ def segments(
     host: pl.DataFrame,
     moments: pl.DataFrame | None = None,
 ) -> pl.DataFrame:
-    """Return the critical path of each step: `step`, `kind`, `start_ns`, `end_ns`, by time.
+    """Return the critical path of each step: `step`, `kind`, `start_ns`, `end_ns`, sorted by time.
 
     Args:
         during: the steps on the host: `step`, `start_ns`, `end_ns`.
         kernels: work beside the host: `start_ns`, `end_ns`, `launch_ns` (null where unknown), `exchange` (whether it
             exchanges data with other ranks); empty where the host itself computes.
-        waits: disjoint intervals in which the host waited for kernels, by time.
-        host: disjoint intervals of the host's work, by time: `part` (of `KINDS`), `start_ns`, `end_ns`.
+        waits: disjoint intervals in which the host waited for kernels, sorted by time.
+        host: disjoint intervals of the host's work, sorted by time: `part` (of `KINDS`), `start_ns`, `end_ns`.
         moments: the result of `bounds.parts`; moments in which no kernel ran have the same part on the path.
     """
     walk = _Walk(kernels, waits)
@@ -188,7 +190,7 @@ def shares(path: pl.DataFrame) -> dict[str, float]:
 
 
 def by_step(path: pl.DataFrame) -> pl.DataFrame:
-    """Return one row per step with the nanoseconds of each kind that occurs, by step: `step` and the kinds.
+    """Return one row per step: `step`, and a column with the nanoseconds of each kind that occurs; sorted by step.
 
     Args:
         path: the path of `segments`.

@@ -25,7 +25,7 @@ class Operator:
     """A node of the flow.
 
     Attributes:
-        name: the name of its node.
+        name: the name of the node in the graph.
         place: the position in the order of the graph.
         type: the primitive.
         scope: the scope, parsed from its full name.

@@ -21,7 +21,7 @@ _ELSEWHERE: Final = (bounds.HOST, bounds.UNKNOWN)
 
 
 def host(did: pl.DataFrame, during: pl.DataFrame, tasks: pl.DataFrame, waits: pl.DataFrame) -> pl.DataFrame:
-    """Cut the time of steps into pieces by the host's work: `part`, `start_ns`, `end_ns`, by time.
+    """Cut the time of steps into pieces by the host's work: `part`, `start_ns`, `end_ns`, sorted by time.
 
     A moment has the part of `did`, with these exceptions:
 
@@ -75,7 +75,7 @@ def parts(states: pl.DataFrame, tasks: pl.DataFrame, host: pl.DataFrame, launche
         launches: whether any launch of the run is known.
 
     Returns:
-        `step`, `part`, `start_ns`, `end_ns`, by time.
+        `step`, `part`, `start_ns`, `end_ns`, sorted by time.
     """
     busy = (
         pl.when("computing")
@@ -116,12 +116,12 @@ def parts(states: pl.DataFrame, tasks: pl.DataFrame, host: pl.DataFrame, launche
 
 
 def _queued(idle: pl.DataFrame, tasks: pl.DataFrame, launches: bool) -> pl.DataFrame:
-    """Return for each pause the interval from the launch of the next task to the end of the pause.
+    """Return for each pause of the device the interval from the launch of the next task to the end of the pause.
 
     An interval begins no earlier than its pause. It is `queued` if the task was launched before the pause began.
 
     Args:
-        idle: the pauses, disjoint and by time.
+        idle: the pauses, without overlap, sorted by time.
         tasks: the tasks, as for `parts`.
         launches: whether any launch of the run is known; if so, a task without a known launch was queued long before.
     """

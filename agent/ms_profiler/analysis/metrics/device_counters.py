@@ -15,7 +15,7 @@ _POINTS: Final = pl.Schema({"name": pl.String, "time_ns": pl.Int64, "value": pl.
 
 
 def counters(device: tables.Device) -> pl.DataFrame:
-    """Return the curves of a device: `name`, `time_ns`, `value`, by name and time.
+    """Return the curves of a device: `name`, `time_ns`, `value`, sorted by name and time.
 
     - queue: the number of kernels, copies and sets that were launched on a stream and had not begun;
     - at once: the number of kernels, copies and sets that ran on a device at the same time;

@@ -6,8 +6,10 @@ import polars as pl
 def times(spans: pl.DataFrame, kernels: pl.DataFrame) -> pl.DataFrame:
     """Return `device_self_ns` and `device_total_ns` of each span.
 
-    self(i) = sum of the durations of the kernels that i launched; total(i) = self(i) + sum of total(j) over all j with
-    parent(j) = i. Kernels that overlap each count in full.
+    self(i) = sum of the durations of the kernels that i launched
+    total(i) = self(i) + sum of total(j) over all j with parent(j) = i
+
+    Kernels that overlap each other count in full.
 
     Args:
         spans: the spans, with `parent`, the row of the span around.

@@ -11,8 +11,8 @@ the kernel, and from there to the kernel's predecessor:
   for that one;
 - if the launch of the kernel came after the end of the kernel found so far: the launch.
 
-From a launch the path runs back along the host to the end of a wait, and from there along the awaited work. Pieces of
-the path follow each other without gaps and add up to the step exactly.
+From a launch the path runs back along the host to the end of a wait, and from there along the awaited work. A piece of
+the path is an interval with one kind of work. The pieces follow each other without gaps and add up to the step exactly.
 """
 
 from bisect import bisect_right
@@ -122,7 +122,7 @@ class _Walk:
         return launch, -1, [*ran, (bounds.LAUNCH, launch, start)]
 
     def _previous(self, task: int, start: int) -> int:
-        """Return the row of the task that a task waited for before its start; -1 for none."""
+        """Return the row of the task for which `task` waited before its start; -1 for none."""
         before = self.before[task]
         if before is not None and before < task and 0 <= start - self.ends[before] <= NEXT:
             return int(before)
@@ -131,13 +131,13 @@ class _Walk:
 
 
 def segments(during: pl.DataFrame, tasks: pl.DataFrame, waits: pl.DataFrame, host: pl.DataFrame) -> pl.DataFrame:
-    """Return the critical path of each step: `step`, `kind`, `start_ns`, `end_ns`, by time.
+    """Return the critical path of each step: `step`, `kind`, `start_ns`, `end_ns`, sorted by time.
 
     Args:
         during: the result of `launched_steps.spans`, the selected steps.
         tasks: all tasks of a device: `stream`, `start_ns`, `end_ns`, `launch_ns` (null if unknown), `kind`.
         waits: the host's waits for the device (`device_waits.WAITED`), only of the threads that delay the steps.
-        host: the host's parts: `part` (of `bounds.PARTS`), `start_ns`, `end_ns`, without overlap and by time.
+        host: the host's parts: `part` (of `bounds.PARTS`), `start_ns`, `end_ns`, without overlap, sorted by time.
     """
     walk = _Walk(tasks, waits)
     found = [

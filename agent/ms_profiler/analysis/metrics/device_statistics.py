@@ -25,7 +25,7 @@ _BEHIND: Final = pl.Schema({"driver_ns": pl.Int64, "called_ns": pl.Int64, "call"
 
 
 def ran(device: tables.Device) -> pl.DataFrame:
-    """Return all work of a device, by start: `name`, `kind` (of `_KINDS`), `stream`, and the times of work and launch.
+    """Return all work of a device, sorted by start: `name`, `kind` (of `_KINDS`), `stream`, times of work and launch.
 
     Args:
         device: the device, with its tasks and copies.
@@ -40,8 +40,8 @@ def ran(device: tables.Device) -> pl.DataFrame:
 def launches(device: tables.Device) -> pl.DataFrame:
     """Return the launched work with its call: the columns of `ran`, `call`, `called_ns` and `delay_ns`.
 
-    called = duration of the call. delay = from the end of the call to the start of the launched work, 0 if the work
-    began before the call returned.
+    `called_ns` is the duration of the call. `delay_ns` is the time from the end of the call to the start of the
+    launched work; 0 if the work began before the call returned.
 
     Args:
         device: the device, with its tasks, copies and calls.

@@ -115,7 +115,7 @@ def parts(runs: pl.DataFrame, most: int) -> Iterator[pl.DataFrame]:
     """Yield tasks in parts that no task crosses: each part begins with a task after an idle interval.
 
     Args:
-        runs: `start_ns`, `end_ns`, by start.
+        runs: `start_ns`, `end_ns`, sorted by start.
         most: a part with this number of tasks ends at the next idle interval.
     """
     if runs.height <= most:
@@ -134,16 +134,22 @@ def parts(runs: pl.DataFrame, most: int) -> Iterator[pl.DataFrame]:
 def by_step(pieces: pl.DataFrame, tasks: pl.DataFrame, during: pl.DataFrame, form: Form) -> pl.DataFrame:
     """Return one row per step, in nanoseconds: the columns of `overlap.by_step`.
 
-    - computing, communication, not_overlapped, free = sum over the intervals of that lane that start in the step
-      (MindSpore: the intervals of free are cut at the bounds of the step).
+    All formulas refer to the intervals that start in the step.
+
+    - computing, communication, not_overlapped, free: total time of the intervals of this lane.
     - overlapped = communication - not_overlapped.
-    - bubble = sum over the exchanges that start in the step and wait for another stage (MindSpore: send and receive;
-      others: receive).
-    - stage = from the first start to the last end of the intervals of any lane that start in the step, minus bubble
-      (MindSpore: from the start of the first exchange to the end of the exchange that starts last, minus bubble; 0
-      without exchanges).
-    - preparing = from the start of the step on the host to the start of the first interval that computes or
-      communicates (MindSpore: even if that interval is after the step); 0 without such an interval.
+    - bubble: total time of the receiving exchanges, because they wait for another stage of the pipeline.
+    - stage: from the first start to the last end of the intervals of any lane, minus bubble.
+    - preparing: from the start of the step on the host to the start of the first interval that computes or
+      communicates; 0 without such an interval.
+
+    MindSpore's formulas differ:
+
+    - free: all intervals of this lane count, cut at the bounds of the step.
+    - bubble: sending exchanges count, too.
+    - stage: from the start of the first exchange to the end of the exchange that starts last, minus bubble; 0 without
+      exchanges.
+    - preparing: the first interval counts even if it starts after the step.
 
     Args:
         pieces: the pieces of `states`.

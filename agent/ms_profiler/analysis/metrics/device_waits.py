@@ -33,7 +33,7 @@ WAITED: Final = pl.Schema(
 
 
 def waits(device: tables.Device) -> pl.DataFrame:
-    """Return the waits of the host for a device as `WAITED`, by start.
+    """Return the waits of the host for a device as `WAITED`, sorted by start.
 
     Args:
         device: the device, with its tables; threads are numbers of the operating system, null if unknown.

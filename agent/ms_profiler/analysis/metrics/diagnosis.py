@@ -72,8 +72,7 @@ class Diagnosis:
         optimizing: cost of the optimizer in these steps.
         casts: cost of casts in these steps.
         late: waits of exchanges for other ranks.
-        seen: whether the times of operators or kernels are known, so that "computing" refers to them and not to a
-            phase.
+        seen: whether the times of operators or kernels are known; otherwise "computing" refers to a phase.
         accelerator: whether an unrecorded device computed, so that the reason for the host's waits is unknown.
         path: the critical paths of the same steps, in the form of `critical_path.segments`.
         launched: figures of the operators or kernels; None if none were recorded.
@@ -332,7 +331,7 @@ def _did(device: tables.Device) -> pl.DataFrame:
 
 
 def _waited(recording: tables.Recording, device: tables.Device, spans: pl.DataFrame, steps: Steps) -> pl.DataFrame:
-    """Return the waits of the host for a device, by known calls and by known spans."""
+    """Return the waits of the host for a device: known calls, and spans in which no call is known."""
     known = device_waits.waits(device)
     waiting = [int(category) for category in (Category.SYNC, Category.GRAPH)]
     own = spans.filter(
@@ -376,11 +375,11 @@ def _held(recording: tables.Recording, steps: Steps, kernels: pl.DataFrame) -> p
 
 
 def kernels_since(times: pl.Series, windows: list[tables.Window], starts: pl.Series) -> pl.Series:
-    """Return for each time the number of kernels since the begin of the window around it; 0 outside of windows.
+    """Return for each time the number of kernels since the begin of the window around this time; 0 outside of windows.
 
     Args:
         times: Int64, in order.
-        windows: the windows of one process, by start; where two overlap the later one holds.
+        windows: the windows of one process, sorted by start; where two overlap the later one holds.
         starts: the starts of kernels, Int64, in order.
     """
     begins = pl.Series([window.start_ns for window in windows], dtype=pl.Int64)

@@ -56,7 +56,7 @@ def keys(used: pl.Series, names: pl.Series) -> pl.DataFrame:
     """Return `name` (row of the names), `key`, `node`, `evaluates` and `accumulates` of operators.
 
     Args:
-        used: rows of the names.
+        used: the rows of `names` to examine.
         names: the names of the recording.
     """
     rows = used.unique().sort()
@@ -107,7 +107,7 @@ def key(text: str) -> Key:
 
 
 def passes(spans: pl.DataFrame, names: pl.Series) -> pl.DataFrame:
-    """Return backward passes and recomputations, by start.
+    """Return backward passes and recomputations, sorted by start.
 
     Args:
         spans: `tables.SPANS` of one process, with `row`.
@@ -134,7 +134,7 @@ def passes(spans: pl.DataFrame, names: pl.Series) -> pl.DataFrame:
 def split(
     operators: pl.DataFrame, spans: pl.DataFrame, names: pl.Series, passed: pl.DataFrame
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Return the nodes that ran, and the operators that can have made them, both as `KEYED` and by start.
+    """Return the nodes that ran, and the operators that can have made them, both as `KEYED`, sorted by start.
 
     Args:
         operators: the operators of `host_operators.calls`, with `row` and `parent`, which refers to a `row`.

@@ -167,7 +167,7 @@ class Roles:
         return cls(_ELEMENTWISE if key in _ELEMENTS else None, None, key)
 
     def launches(self, other: "Roles") -> int:
-        """Return how many kernels of the family of `other` the operator of this kernel launches at most."""
+        """Return how many kernels of the family of `other` the gradient of this kernel's operator launches at most."""
         if other.family is None or other.family in self.never:
             return 0
         if self.emits is not None and other.type in self.emits:

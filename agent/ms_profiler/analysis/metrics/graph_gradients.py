@@ -35,7 +35,7 @@ class Gradients:
 
     Args:
         flow: the flow of the graph.
-        found: modules by name of the operator, of the forward pass; `bind` adds those of the backward pass.
+        found: name of an operator of the forward pass -> its module; `bind` adds operators of the backward pass.
     """
 
     def __init__(self, flow: Flow, found: dict[str, str]) -> None:

@@ -52,7 +52,7 @@ def owners(graphs: list[Graph], seen: Iterable[str], ran: dict[str, set[str]]) -
 
 
 def _titled(owner: Owner, title: str) -> Owner:
-    """Return an owner; its module begins with the network's title, unless the network is the first of its class."""
+    """Return an owner with the network's title before the module, unless the network is the first of its class."""
     if "#" not in title or owner.module is None:
         return owner
     return replace(owner, module=f"{title}.{owner.module}".removesuffix("."))

@@ -5,14 +5,14 @@ MindSpore names an operator by the first of several equal cells, so the name alo
 1. An operator that uses a parameter belongs to the cell that holds the parameter, or to a cell around it. The class in
 the operator's scope decides between these cells.
 2. An operator between two operators of the same call of a cell is inside that cell: a call takes its inputs when it
-begins and gives its outputs when it ends. The scope names the part of the cell, if the cell has only one part of that
-class.
+begins and gives its outputs when it ends. If this cell contains exactly one cell of the class in the operator's scope,
+the operator belongs to that inner cell.
 3. An operator between two cells belongs to the first cell if all cells of this class are followed by the same number of
 such operators. It belongs to the second cell if all cells of that class are preceded by the same number of such
 operators. If both hold, this rule does not decide.
 4. A gradient belongs to an operator if it reads the operands of the operator, computes the gradient of the operator's
-parameter, or continues from the gradient of the operator's result. If several operators remain, the gradient belongs to
-the cell around them.
+parameter, or reads the gradient of the operator's result. If several operators remain, the gradient belongs to the cell
+around them.
 
 Operators that no rule covers have no owner.
 """
@@ -276,8 +276,8 @@ class _Pass:
                 kind = self._cells.kinds.get(module)
                 like = [path for path in self._cells.modules if self._cells.kinds.get(path) == kind] if kind else []
                 counts = {seen[operator.type, side, path] for path in like}
-                # the module contains the operator's class, and all equal modules have as many of these operators on
-                # that side
+                # the module contains a cell of the operator's class, and all equal modules have the same number of
+                # these operators on that side
                 if len(like) > 1 and len(counts) == 1 and self._cells.of_kind(operator.scope.kind, module):
                     found.append(module)
         if len(found) != 1:

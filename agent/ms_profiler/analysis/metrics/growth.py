@@ -30,7 +30,7 @@ class Growth:
         held: bytes held at the last sample that counts.
         first: number of the first examined step.
         last: number of the last examined step.
-        tensors: whether it is the memory of tensors alone, and not of the whole process.
+        tensors: whether the memory of tensors was examined, and not the memory of the whole process.
     """
 
     per_step: float
@@ -56,7 +56,7 @@ def growth(
     per step = growth of all these blocks / number of their steps.
 
     Args:
-        samples: `time_ns`, `held` (bytes), by time, of the stepping process.
+        samples: `time_ns`, `held` (bytes), sorted by time, of the stepping process.
         steps: the steps in use.
         compiled: steps (rows of `steps.table`) that compiled something.
         least: smallest growth, bytes.

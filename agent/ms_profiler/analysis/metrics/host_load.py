@@ -143,7 +143,7 @@ def amounts(known: pl.DataFrame, metrics: Sequence[Metric], during: pl.DataFrame
     Args:
         known: the result of `shown`.
         metrics: the metrics that are added up.
-        during: the intervals, `start_ns` and `end_ns`, without overlap and by time.
+        during: the intervals, `start_ns` and `end_ns`, without overlap, sorted by time.
     """
     own = known.filter(pl.col("name").is_in([metric.name for metric in metrics]))
     if own.is_empty():
@@ -155,7 +155,7 @@ def amounts(known: pl.DataFrame, metrics: Sequence[Metric], during: pl.DataFrame
 
 
 def integral(part: pl.DataFrame, times: pl.Series) -> pl.Series:
-    """Return the sum of value * seconds until each time; `part` holds intervals without overlap, by time."""
+    """Return the sum of value * seconds until each time; `part` holds intervals without overlap, sorted by time."""
     each = part["value"] * (part["end_ns"] - part["start_ns"]).cast(pl.Float64) / 1e9
     before = pl.concat([pl.Series([0.0]), each.cum_sum()])
     at = part["start_ns"].search_sorted(times, side="right").cast(pl.Int64) - 1

@@ -48,7 +48,7 @@ def calls(spans: pl.DataFrame) -> pl.DataFrame:
         spans: `tables.SPANS` with `duration_ns`, and any further columns, which the result repeats.
 
     Returns:
-        these columns; `module` (row of the name of the innermost module around the start, null outside of all modules);
+        the columns of `spans`; `module` (row of the name of the innermost module around the start, null without one);
         `inner` (whether the operator is innermost: no other operator ran in it); `wait_ns` (time since the end of the
         innermost operator before it in its thread, 0 for the first, null for operators that are not innermost).
     """
@@ -122,7 +122,7 @@ def does(operators: pl.DataFrame, names: pl.Series) -> pl.Series:
 def computing(
     recording: tables.Recording, operators: pl.DataFrame, spans: pl.DataFrame, cut: pl.DataFrame, steps: Steps
 ) -> pl.DataFrame:
-    """Return the intervals in which the stepping process computed, without overlap and by time.
+    """Return the intervals in which the stepping process computed, without overlap, sorted by time.
 
     The process computes while one of these runs:
 

@@ -1,4 +1,4 @@
-"""Find the span of another tool's trace that contains most of the host's own part of the steps."""
+"""Find the span of another tool's trace in which the host mostly runs its own code."""
 
 from typing import Final
 

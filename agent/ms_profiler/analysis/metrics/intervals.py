@@ -13,15 +13,17 @@ BOUNDS = ("start_ns", "end_ns")
 def timeline(sets: Mapping[str, pl.DataFrame], weights: Mapping[str, str] | None = None) -> pl.DataFrame:
     """Cut time at every start and end, and sum the weights of open intervals between two cuts.
 
-    The sum at a cut is that of the intervals that have started minus that of the intervals that have ended. Each set is
-    looked up on its own, so that no table with the ends of all sets is in memory. O(n log n) for n intervals.
+    sum after a cut = weights of the intervals that start at or before it - weights of those that end at or before it
+
+    Each set is looked up on its own, so that no table with the ends of all sets is in memory. O(n log n) for n
+    intervals.
 
     Args:
         sets: intervals (`start_ns`, `end_ns`) by label; the intervals of one set may overlap.
         weights: the column with the weight of an interval, by label; by default 1.
 
     Returns:
-        `start_ns`, `end_ns` and one Int64 column a label, without gaps and by time.
+        `start_ns`, `end_ns` and one Int64 column for each label; rows without gaps, sorted by time.
     """
     cuts = pl.concat([frame[bound] for frame in sets.values() for bound in BOUNDS]).unique().sort()
     columns = [cuts.alias("start_ns"), cuts.shift(-1).alias("end_ns")]
@@ -32,7 +34,7 @@ def timeline(sets: Mapping[str, pl.DataFrame], weights: Mapping[str, str] | None
 
 
 def _until(frame: pl.DataFrame, bound: str, weight: str | None, cuts: pl.Series) -> pl.Series:
-    """Return for each cut the sum of the weights of the intervals whose start, or end, is not after it, Int64."""
+    """Return for each cut the total weight (Int64) of the intervals whose `bound` is at or before the cut."""
     if weight is None:
         return frame[bound].sort().search_sorted(cuts, side="right").cast(pl.Int64)
     known = frame.select(bound, pl.col(weight).cast(pl.Int64)).sort(bound)
@@ -41,7 +43,7 @@ def _until(frame: pl.DataFrame, bound: str, weight: str | None, cuts: pl.Series)
 
 
 def union(frame: pl.DataFrame) -> pl.DataFrame:
-    """Return the time covered by any interval of `frame`, as disjoint intervals by time."""
+    """Return the time covered by any interval of `frame`, as disjoint intervals sorted by time."""
     known = frame.select(BOUNDS).filter(pl.col("end_ns") > pl.col("start_ns")).sort("start_ns")
     highest = known["end_ns"].cum_max()
     first = (known["start_ns"] > highest.shift(1)).fill_null(True)
@@ -49,13 +51,13 @@ def union(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def subtract(frame: pl.DataFrame, other: pl.DataFrame) -> pl.DataFrame:
-    """Return the time in `frame` and not in `other`, as disjoint intervals by time."""
+    """Return the time in `frame` and not in `other`, as disjoint intervals sorted by time."""
     pieces = timeline({"in": frame, "out": other}).filter(pl.col("in") > 0, pl.col("out") == 0)
     return merge(pieces.select(BOUNDS))
 
 
 def intersect(frame: pl.DataFrame, other: pl.DataFrame) -> pl.DataFrame:
-    """Return the time in `frame` and in `other`, as disjoint intervals by time."""
+    """Return the time in `frame` and in `other`, as disjoint intervals sorted by time."""
     if other.is_empty():
         return frame.select(BOUNDS).clear()
     pieces = timeline({"in": frame, "also": other}).filter(pl.col("in") > 0, pl.col("also") > 0)
@@ -63,7 +65,7 @@ def intersect(frame: pl.DataFrame, other: pl.DataFrame) -> pl.DataFrame:
 
 
 def clip(frame: pl.DataFrame, start_ns: int, end_ns: int) -> pl.DataFrame:
-    """Return the parts of the intervals from `start_ns` to `end_ns`."""
+    """Return the intervals, cut off outside of the time from `start_ns` to `end_ns`."""
     return frame.filter(pl.col("end_ns") > start_ns, pl.col("start_ns") < end_ns).with_columns(
         pl.col("start_ns").clip(lower_bound=start_ns), pl.col("end_ns").clip(upper_bound=end_ns)
     )
@@ -74,7 +76,7 @@ def locate(times: pl.Series, frame: pl.DataFrame) -> pl.Series:
 
     Args:
         times: Int64.
-        frame: disjoint intervals by time; the end of an interval does not belong to it.
+        frame: disjoint intervals, sorted by time; the end of an interval does not belong to it.
     """
     return COLUMNS.locate(times, frame["start_ns"], frame["end_ns"])
 
@@ -83,7 +85,7 @@ def merge(pieces: pl.DataFrame, *keys: str) -> pl.DataFrame:
     """Join pieces that touch and agree in `keys`.
 
     Args:
-        pieces: `start_ns`, `end_ns` and `keys`, apart from each other and by time.
+        pieces: `start_ns`, `end_ns` and `keys`, without overlap, sorted by time.
     """
     change = pl.col("start_ns") != pl.col("end_ns").shift(1)
     for key in keys:
@@ -94,7 +96,7 @@ def merge(pieces: pl.DataFrame, *keys: str) -> pl.DataFrame:
 
 
 def _before(first: pl.Series) -> pl.Series:
-    """Return for each row whether it is the last of its block, given whether it is the first one."""
+    """Return for each row whether it is the last row of its block; `first` tells whether it is the first."""
     return first.shift(-1, fill_value=True)
 
 

@@ -47,9 +47,9 @@ def waits_on_device(tasks: pl.DataFrame, last_ns: int | None = None) -> pl.DataF
 
 
 def waits_in_stream(tasks: pl.DataFrame, last_ns: dict[int, int]) -> pl.DataFrame:
-    """Sort tasks by start, and add `wait_ns`: the time since the end of the task before it in its stream.
+    """Sort tasks by start, and add `wait_ns`: the time since the last task before in the same stream ended.
 
-    wait(i) = start(i) - latest end of the tasks before it in its stream, 0 for the first task and where tasks overlap.
+    wait(i) = start(i) - latest end of the tasks before i in the stream; 0 for the first task and where tasks overlap.
 
     Args:
         tasks: `stream`, `start_ns`, `end_ns`.
@@ -129,13 +129,13 @@ def by_module(sums: pl.DataFrame, texts: pl.Series) -> pl.DataFrame:
 
 
 def by_part(sums: pl.DataFrame) -> dict[str, float]:
-    """Return the milliseconds of each part of a training step, as far as it is known."""
+    """Return the milliseconds of each part of a training step, without kernels of an unknown part."""
     totals = dict(sums.group_by("part").agg(pl.col("total_ns").sum()).iter_rows())
     return {part.name.lower(): milliseconds(totals[part]) for part in Part if part and part in totals}
 
 
 def queued(sums: pl.DataFrame) -> dict[str, float]:
-    """Return the share of each part of a training step in the kernels' time; empty if half of it has no known part."""
+    """Return the share of each part of a training step in the kernels' time; empty if the part of half is unknown."""
     totals = dict(sums.group_by("part").agg(pl.col("total_ns").sum()).iter_rows())
     whole = sum(totals.values())
     if 2 * totals.get(int(Part.UNKNOWN), 0) >= whole:
@@ -144,7 +144,7 @@ def queued(sums: pl.DataFrame) -> dict[str, float]:
 
 
 def bound(sums: pl.DataFrame) -> dict[str, int]:
-    """Return the numbers of kernels that were bound to a module, to a primitive, only to a phase, and to nothing."""
+    """Return how many kernels were bound to a module, to a primitive, only to a phase, and to nothing."""
     to = pl.col("bound").replace(dict.fromkeys(map(int, INFERRED), int(Bound.MODULE)))
     counts = dict(sums.group_by(to).agg(pl.col("count").sum()).iter_rows())
     kinds = [kind for kind in sorted(Bound, reverse=True) if kind not in INFERRED]

@@ -1,4 +1,4 @@
-"""Types for advice and for the facts behind it, thresholds, and the formats of numbers."""
+"""What all advice shares: its types, the thresholds of causes, and numbers as text."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -33,7 +33,7 @@ class Facts:
     """Facts of a run that advice uses in addition to the diagnosis.
 
     Attributes:
-        numbers: step numbers: `numbers[row]` belongs to this row of the table of steps.
+        numbers: `numbers[row]` is the number of the step in this row of the table of steps.
         lane: name of the stepping thread.
         framework: "mindspore" or "torch".
         statistics: statistics of the durations of the steady steps.

@@ -9,16 +9,16 @@ from ms_profiler.analysis.metrics import bounds
 from ms_profiler.analysis.metrics.advice.base import SOME, Advice, Facts, length, percent, size, worst_step
 from ms_profiler.analysis.metrics.diagnosis import Diagnosis
 
-#: if at most this number of steps compiled something, compiling counts as warm-up
+#: compiling counts as warm-up if at most this number of steps compiled something
 WARM_UP_STEPS: Final = 2
-#: smallest number of garbage collections that is reported
+#: garbage collections are reported if there are at least this many
 PAUSES: Final = 3
 #: advice about growing memory comes before all other advice if growth / initial memory is at least this
 LEAK: Final = 0.1
 #: steps are uneven if 95th percentile / median > `UNEVEN`; fewer than `UNEVEN_STEPS` steps are not tested
 UNEVEN: Final = 2.0
 UNEVEN_STEPS: Final = 20
-#: longest text of a cause or a name, in characters
+#: longest text of the cause of a recompilation, in characters; the rest is cut off
 LONGEST: Final = 160
 
 

@@ -84,7 +84,7 @@ def blocked(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
     if module:
         place = f"most of it in the own code of {module}"
     aside = sum(found.shares[part] for part in (bounds.HOST, bounds.RUNNABLE, bounds.UNKNOWN))
-    # the functions are those of all these parts together
+    # `facts.functions` covers the blocked part and the parts of `aside` together, so the blocked part has to dominate
     functions = f", mostly {facts.functions}" if facts.functions and share >= aside else ""
     yield Advice(
         "host-waits",

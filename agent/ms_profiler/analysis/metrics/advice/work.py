@@ -26,7 +26,7 @@ FETCH: Final = (
     "Fetch values (item, tolist, asnumpy, bool or print of a tensor) less often, many at once: each makes the host "
     "wait for everything that was queued, and keeps operators from being queued or compiled together."
 )
-#: operators or kernels per step from which on advice speaks of many launches
+#: number of operators or kernels per step that counts as many
 MANY: Final = 200
 #: launching is the cause if it takes at least this many times as long as computing; the factor is large because
 #: recording lengthens launching
@@ -76,8 +76,8 @@ def host(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
     launch, host = shares[bounds.LAUNCH], shares[bounds.HOST] + shares[bounds.UNKNOWN]
     worth_host = WORTH[bounds.LAUNCH] * (1 - shares[bounds.RUNNABLE] - found.delayed.lost)
     least = max(FAR_LONGER * computing, worth_host)
-    # launching may take half as long as other work of the host: where threads share a processor, some launches take so
-    # long that they count as other work
+    # half of the other work is enough: where threads share a processor, some launches take so long that they count as
+    # other work of the host
     many = launched.per_step >= MANY and launch >= host / 2
     share, due = launch, launch + host >= least
     takes = f"launching them takes {percent(launch)} of the steady steps, computing takes {percent(computing)}"
@@ -103,8 +103,8 @@ def host(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
             takes += f"; launched by {facts.launching}"
         worst = worst_step(found, facts, bounds.LAUNCH)
         yield Advice(cause, bounds.LAUNCH, share, f"{cause}: {numbers}; {takes}", action, worst, facts.lane)
-    # the script's own work is reported however long computing takes, because it can be moved to another thread
-    # beside the launches, it is reported only if its functions are known: otherwise it may consist of slow launches
+    # the script's own work is reported however long computing takes, because this work can move to another thread; if
+    # launches are reported, it is added only if its functions are known, because it may consist of slow launches
     alone = not (many and due) or (bool(facts.functions) and host >= launch)
     if alone and (host >= least or worth(found, bounds.HOST)):
         yield Advice(
