@@ -13,7 +13,7 @@ _TEXT: Final = "a number of `STRING_IDS`"
 _NONE: Final = f"{schema.NONE}: none"
 _NOT_KNOWN: Final = f"always N/A, {_TEXT}"
 
-#: the meaning of a row of each table
+#: the meaning of a row of each table in the database of the run
 ROWS: Final = (
     (schema.TASK, "A task of the device, or a kernel on the processor."),
     (schema.COMPUTE_TASK_INFO, "A task that computed."),

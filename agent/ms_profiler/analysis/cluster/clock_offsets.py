@@ -1,10 +1,13 @@
 """Compute by how much the clocks of ranks differ, from the exchanges in which all of them took part.
 
-No rank leaves such an exchange before the last rank has come. So each exchange limits how far the clock of rank b is
-ahead of the clock of rank a: by at least start_b - end_a, and by at most end_b - start_a. The estimate is the median of
-end_b - end_a, within the tightest of these bounds. Clocks drift apart. So the bounds of an exchange also hold at
-another moment, but are wider there, the further away the moment is. The uncertainty is the largest distance from the
-estimate to such a limit at any exchange. Ranks of one machine share its clock.
+No rank leaves such an exchange before the last rank has come. So each exchange bounds how far the clock of rank b is
+ahead of the clock of rank a:
+
+    start_b - end_a <= clock_b - clock_a <= end_b - start_a
+
+The estimate is the median of end_b - end_a, clipped to the tightest of these bounds. Clocks drift apart: at a distance
+of t ns from an exchange, its bounds are wider by `DRIFT` * t. The uncertainty of the estimate is its largest distance
+from the tightest bounds at the time of any exchange. Ranks of one machine share its clock.
 """
 
 import math
@@ -26,7 +29,7 @@ class Offset:
 
     Attributes:
         offset_ns: how far the clock is ahead of the first rank's clock; subtract it from the rank's times.
-        uncertainty_ns: the largest error of the offset; None where nothing bounds it.
+        uncertainty_ns: the largest possible error of the offset; None if unknown.
         by: the source of the offset: "machine", "exchanges", or "wall clock" if neither of the first two is known.
     """
 
@@ -79,7 +82,8 @@ def _against(meetings: pl.DataFrame, known: int, ranks: set[int]) -> dict[int, t
         ((pl.col("base_end") - pl.col("base_end").min()) * DRIFT).alias("apart"),
     ).sort("rank", "apart")
     apart = pl.col("apart")
-    # the limits at the time of an exchange, from this and the earlier exchanges, and from this and the later ones
+    # bounds at the time of each exchange: the first of a list is from this and the earlier exchanges, the second from
+    # this and the later exchanges
     least = [
         (pl.col("least") + apart).cum_max().over("rank") - apart,
         (pl.col("least") - apart).cum_max(reverse=True).over("rank") + apart,

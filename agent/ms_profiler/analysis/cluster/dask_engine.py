@@ -48,8 +48,8 @@ class Distributed:
         self._client.close()
 
     def each(self, tasks: Iterable[Task]) -> Iterator[Any]:
-        """Yield the results in the order of the tasks. Only few more tasks than the workers can run at once are
-        submitted."""
+        """Yield the results in the order of the tasks. At most `AHEAD` tasks per thread of the workers are submitted
+        before the next result is yielded."""
         most = AHEAD * max(sum(self._client.nthreads().values()), 1)
         running: deque[tuple[Task, Any]] = deque()
         for task in tasks:
@@ -62,7 +62,7 @@ class Distributed:
     def reduced(self, tasks: Sequence[Task], join: Callable[[list[Any]], Any]) -> Any:
         """Return all results combined by `join`, which runs on the workers."""
         futures = [self._submit(task) for task in tasks]
-        # `Lost` replaces the result of a task that killed its workers: each task that uses the result would fail
+        # `Lost` replaces the result of a task that killed its workers, otherwise each task that uses it would fail
         for place, (task, future) in enumerate(zip(tasks, futures, strict=True)):
             if isinstance(future.exception(), self._killed):
                 futures[place] = self._client.submit(Lost, task.name, _why(future.exception()), pure=False)

@@ -16,10 +16,10 @@ from ms_profiler.analysis.driver import cpus
 
 #: largest number of results that one node of the tree reduces to one result
 WIDTH: Final = 8
-#: child processes are worthwhile with at least this many short tasks. Four tasks, of 64 ranks of 40 steps, take 3.5 s
-#: in two processes and 2.2 s in one. 64 tasks, of 1,024 ranks of 10 steps, take 13.3 s and 13.4 s
+#: number of short tasks from which child processes are worthwhile. Four tasks (64 ranks with 40 steps) take 3.5 s in
+#: two processes and 2.2 s in one; 64 tasks (1,024 ranks with 10 steps) take 13.3 s in two processes and 13.4 s in one
 MANY: Final = 64
-#: number of tasks per process that are submitted ahead of the task whose result is next
+#: number of tasks per process that may be submitted before the next result is yielded
 AHEAD: Final = 2
 #: how often a task is tried again after its worker was lost
 LOSSES: Final = 3
@@ -143,9 +143,9 @@ class Local:
         return join(results)
 
     def _worthwhile(self, count: int, long: int) -> bool:
-        """Return whether child processes are worthwhile for `count` tasks, of which `long` are long, and can start.
+        """Return whether to use child processes for `count` tasks, of which `long` are long; if so, start them.
 
-        They cannot start where the main script has no `__main__` guard.
+        They cannot start where the main script has no `__main__` guard. Then this process runs the tasks.
         """
         if self._most < 2 or (count < MANY and long < 2 and not self._forced):
             return False

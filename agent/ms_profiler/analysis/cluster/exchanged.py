@@ -1,4 +1,4 @@
-"""The exchanges of a rank with others, whether the script, a compiled graph, or a framework's C++ code called them."""
+"""The exchanges of a rank with other ranks, called by the script, a compiled graph, or a framework's C++ code."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -26,8 +26,8 @@ EXCHANGES: Final = pl.Schema(
 MARKED: Final = pl.Schema(
     [
         *EXCHANGES.items(),
-        ("number", pl.Int64),  # place among the exchanges of the same operation and group, from 0
-        ("place", pl.Int64),  # place among the exchanges of the same operation and group in the step, from 1
+        ("number", pl.Int64),  # index among the exchanges of the same operation and group, from 0
+        ("place", pl.Int64),  # number among the exchanges of the same operation and group in the step, from 1
         ("count", pl.Int64),  # number of exchanges of the same operation and group in the step
     ]
 )
@@ -58,7 +58,7 @@ def exchanges(measures: "Measures") -> pl.DataFrame:
 
 
 def marked(exchanges: pl.DataFrame) -> pl.DataFrame:
-    """Return the first exchange of each step, and its last exchange of each operation and group, as `MARKED`.
+    """Return, of each step, the first exchange, and the last exchange of each operation and group, as `MARKED`.
 
     Args:
         exchanges: `EXCHANGES`.
@@ -77,8 +77,8 @@ def marked(exchanges: pl.DataFrame) -> pl.DataFrame:
 def _of_device(measures: "Measures", device: tables.Device) -> pl.DataFrame:
     """Return the exchanges that a device ran.
 
-    A device's interface may not report the group and bytes of an exchange. Then they are those of the call that
-    launched the exchange, or those of a bucket of DistributedDataParallel.
+    A device's interface may not report the group and bytes of an exchange. Then `measures.calls` has them: from the
+    call that launched the exchange, or from a bucket of DistributedDataParallel.
     """
     own = device.tasks.with_columns(bytes=pl.lit(0, pl.Int64))
     if device.launches is not None:
@@ -92,7 +92,7 @@ def _of_device(measures: "Measures", device: tables.Device) -> pl.DataFrame:
             pl.when(pl.col("bytes") > 0).then("bytes").otherwise(pl.col("bytes_known").fill_null(0)).alias("bytes"),
         )
     )
-    if own["name"].str.starts_with(replicas.GLOO).any():  # operators only queue the exchanges that gloo's threads make
+    if own["name"].str.starts_with(replicas.GLOO).any():  # operators only queue exchanges, gloo's threads make them
         own = own.filter(~pl.col("name").str.starts_with(replicas.PASSED))
     names = own["name"].str.strip_prefix(replicas.GLOO)
     names = pl.Series("operation", [communication.operation(name) for name in names], dtype=pl.String)
@@ -103,8 +103,8 @@ def _of_device(measures: "Measures", device: tables.Device) -> pl.DataFrame:
 def _joined(measures: "Measures", called: pl.DataFrame, ran: pl.DataFrame) -> pl.DataFrame:
     """Return the calls, each extended to the end of gloo's work for it, and gloo's exchanges without a call.
 
-    An exchange without a call begins when the rank is ready for it, and ends when the rank leaves it. The time of
-    gloo's thread does not count.
+    An exchange without a call begins when the rank is ready for it, and ends when the rank leaves it, whatever the
+    times of gloo's thread.
     """
     calls = called.sort("start_ns")
     pairs = replicas.paired(calls, ran, measures.steps)

@@ -10,7 +10,7 @@ SENT: Final = pl.Schema(
     {
         "group": pl.String,
         "step": pl.Int64,
-        "place": pl.Int64,  # place among the exchanges of the group in the step, from 0
+        "place": pl.Int64,  # index among the exchanges of the group in the step, from 0
         "bytes": pl.Int64,
         "before_ns": pl.Int64,  # time since the exchange before it in the step ended; null for the first
         "took_ns": pl.Int64,

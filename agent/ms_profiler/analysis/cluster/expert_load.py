@@ -2,10 +2,9 @@
 
 A layer of experts has two all-to-all exchanges, as in GShard (https://arxiv.org/abs/2006.16668, section 3.1): tokens go
 to the ranks of their experts, and come back. Between the two exchanges each rank computes with its experts. Two
-consecutive exchanges of a group are such a pair if all ranks together send as many bytes in the second as in the first.
-Far smaller exchanges are left out: they send counts or weights of tokens. The load of a rank is the number of bytes
-that it sends back. The time of its experts lasts from the end of the first exchange until the rank is ready to send
-back, by its own clock.
+consecutive exchanges of a group form such a pair if the bytes that all ranks send are the same in both. Far smaller
+exchanges are left out: they send counts or weights of tokens. The load of a rank is the number of bytes that the rank
+sends back. The time of its experts is the time between the two exchanges, by the rank's own clock.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,7 +29,7 @@ class Load:
         rank: its number.
         bytes: bytes that it sent back.
         expert_ns: the time of its experts.
-        wait_ns: how much longer it was in the exchanges that send back than the rank that came last to them.
+        wait_ns: its time in the exchanges that send back, minus the time of the rank that came last to them.
     """
 
     rank: int
@@ -47,8 +46,8 @@ class Experts:
         known_by: the purpose of the group of ranks.
         ranks: the load of each rank.
         steps: the number of steps that all ranks of the group share.
-        lost_ns: the longest time of a rank's experts, minus the mean over the ranks, summed over all steps.
-        busy: the ranks whose experts take longer than the experts of the others, as `lateness` finds them.
+        lost_ns: the sum over all steps of (longest expert time of a rank - mean expert time of the ranks).
+        busy: the ranks whose experts take longer than those of the other ranks, as `lateness` finds them.
         table: `rank`, `step`, `bytes`, `expert_ns`, `wait_ns`, as in `Load`, of each rank and step.
     """
 
@@ -71,7 +70,7 @@ class Experts:
 
 
 def pairs(sums: Sequence[int]) -> list[int]:
-    """Return the places of the exchanges that send tokens back; empty if the exchanges do not all form pairs.
+    """Return the indices of the exchanges that send tokens back; empty unless all exchanges of tokens form pairs.
 
     Args:
         sums: the bytes that all ranks together send in each exchange of a step.

@@ -1,7 +1,7 @@
 """Copy the results of one machine to a place that all machines share, after the job or while it ends.
 
-A copied result appears only when it is complete: its files are copied beside their place and then renamed. Files that
-have not changed are not copied again. So the command may run on every machine, and again later.
+A copied result appears only when it is complete: the copy has a temporary name until then. Files that have not changed
+are not copied again. So the command may run on every machine, and again later.
 """
 
 import os
@@ -101,7 +101,7 @@ def _send(path: str, name: str, target: str, done: Copied) -> None:
 
 
 def _files(path: str) -> Iterator[tuple[str, str]]:
-    """Yield the plain files of a result with their paths in it; a result that is a single trace has one file."""
+    """Yield each plain file of a result: its path, and its path within the result (empty for a single trace)."""
     if os.path.isfile(path):
         yield path, ""
         return

@@ -29,7 +29,7 @@ class Start:
     """One start of the ranks of a job.
 
     Attributes:
-        number: its place among the starts, from 0.
+        number: its index among the starts, from 0.
         ranks: the number of results.
         steps: the number of steps of the rank that made most steps.
         saved: the last step that a checkpoint of this start holds, -1 for none; None where none was written.
@@ -53,7 +53,7 @@ class Goodput:
 
     Attributes:
         ranks: the number of ranks.
-        total_ns: the time from the first record of a rank to its last one.
+        total_ns: the time from the first to the last record of each rank, summed up.
         useful_ns: `total_ns` without the time of all `parts`.
         parts: part, one of `PARTS` -> its time, ns.
         starts: the starts, the first one first.
@@ -71,9 +71,9 @@ class Goodput:
 def goodput(accounts: Iterable[RankAccount]) -> Goodput | None:
     """Return the goodput of a job; None where no rank made a step.
 
-    useful = time from a rank's first record to its last one - time of all `PARTS`. The steps of a start that came after
-    its last checkpoint count as lost. Waits for data or for other ranks do not count as useful, unless the rank
-    computes at the same time.
+    useful = time from a rank's first record to its last one - time of all `PARTS`. If a later start follows, the steps
+    after the last checkpoint of a start count as lost. Waits for data or for other ranks do not count as useful, unless
+    the rank computes at the same time.
 
     Args:
         accounts: the accounts of all starts of its ranks.

@@ -1,11 +1,11 @@
-"""Match the exchanges of several ranks: the n-th exchange of an operation among the same ranks is the n-th on each.
+"""Match the exchanges of several ranks: the n-th exchange of an operation in a group is the same one on all its ranks.
 
-The n-th message that a rank sends to another rank, with one tag and in one group, is the n-th that the other rank
-receives from it. Where the other rank is not known, messages are matched if all groups have at most two ranks.
+The n-th message from rank a to rank b, with the same tag and in the same group, is the n-th message that b receives
+from a. Where the other rank is not known, messages are matched if all groups have at most two ranks.
 
-When all ranks made the same number of exchanges, n counts from the begin of the recording. Otherwise it counts within
-the step. No rank leaves a joint exchange before the last rank has come. So exchanges that do not overlap in time, as
-far as the clocks are certain, are not matched.
+When all ranks made the same number of exchanges, n counts from the begin of the recording. Otherwise n counts within
+the step. No rank leaves a joint exchange before the last rank has come. So joint exchanges are not matched if they
+certainly do not overlap in time.
 """
 
 from collections.abc import Mapping, Sequence
@@ -97,7 +97,7 @@ def _named(place: int, known: RankAccount) -> pl.DataFrame:
     members = {name: ",".join(map(str, sorted(ranks))) for name, ranks in known.groups.items()}
     everyone = all(len(ranks) == known.world_size for ranks in known.groups.values())
     blank = pl.col("group") == ""
-    # where the job has no group smaller than all ranks, an exchange without a group is among all ranks
+    # if all groups have all ranks of the job, an exchange without a group is among all ranks, too
     among = pl.when(blank).then(pl.lit(ALL if everyone else None)).otherwise(pl.col("group").replace(members))
     return known.exchanges.cast(exchanged.EXCHANGES).select(
         pl.lit(place, pl.Int64).alias("place"),

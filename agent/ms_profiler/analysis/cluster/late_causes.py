@@ -74,8 +74,8 @@ def causes(parts: pl.DataFrame, late: list[Late], hindered: Set[int] = frozenset
     Args:
         parts: `rank` and `rank_account.PARTS`.
         late: the late ranks, as `lateness` finds them.
-        hindered: the ranks that would not be late if their threads had not waited for processors. Such a wait counts
-            even where `parts` calls the moment computing.
+        hindered: the ranks that would not be late if their threads had not waited for processors, no matter what
+            `parts` says.
     """
     names = [found.rank for found in late]
     known = parts.filter(pl.col("part") != bounds.COMMUNICATION)
@@ -122,7 +122,7 @@ def _by_itself(late: Late, found: Cause) -> Cause:
 
 
 def _medians(parts: pl.DataFrame) -> pl.DataFrame:
-    """Return `step`, `part` and `median`, over the ranks with this step. A rank without the part counts as 0 ns."""
+    """Return `step`, `part` and `median` over the ranks that have the step. A rank without the part counts as 0 ns."""
     count = parts.group_by("step").agg(pl.col("rank").n_unique().cast(pl.Int64).alias("count"))
     sorted_times = parts.group_by(_KEYS).agg(pl.col("duration_ns").sort()).join(count, on="step")
     none = pl.col("count") - pl.col("duration_ns").list.len().cast(pl.Int64)

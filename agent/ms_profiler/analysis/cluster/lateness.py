@@ -2,7 +2,7 @@
 
 A rank's own time is the time from the end of one exchange until the rank is ready for the next one. All ranks leave an
 exchange together, so the rank with the longest own time comes last, and the others wait for it. The clocks of two ranks
-are never compared.
+are never compared. The excess of a rank in a step is its own time minus the median own time of the other ranks.
 """
 
 from dataclasses import dataclass, field
@@ -10,23 +10,23 @@ from typing import Any, Final
 
 import polars as pl
 
-#: a late rank's excess, by which its own time exceeds the others' median, is at least this share of the steps' time
+#: limits for ranks that are late in most steps: their excess is at least this share of the time of the steps
 SHARE: Final = 0.03
-#: a late rank's excess is at least this many times its standard error, computed from its variation over the steps
+#: their excess is at least this many times its standard error, computed from its variation over the steps
 TIMES: Final = 4.0
-#: a late rank's excess reaches `SHARE` of a step in at least this part of the steps
+#: in at least this part of the steps, their excess is at least `SHARE` of a step
 OFTEN: Final = 0.7
-#: among at least `MANY` ranks, a late rank's excess is above the median excess of the ranks, by `SPREAD` times the
-#: median of their distances from it
+#: among at least `MANY` ranks, their excess is at least median(x) + `SPREAD` * median(|x - median(x)|), where x is the
+#: median excess of each rank over its steps
 MANY: Final = 8
 SPREAD: Final = 5.0
-#: a rank is late in single steps if its excess there reaches `ONCE_NS`, `ONCE` times the length of a step, and `BEYOND`
-#: times its excess in the middle step
+#: a rank with the excess x in each step is late in single steps if
+#: max(x) >= max(`ONCE_NS`, `ONCE` * length of a step, `BEYOND` * median(|x|))
 ONCE_NS: Final = 200_000_000
 ONCE: Final = 2.0
 BEYOND: Final = 5.0
-#: such a rank is late in each step whose excess reaches these limits, and in each step whose excess is at least this
-#: part of its largest excess and `BEYOND` times its excess in the middle step
+#: such a rank is late in each step whose excess reaches these three limits, and in each step whose excess reaches
+#: `AGAIN` * max(x) and `BEYOND` * median(|x|)
 AGAIN: Final = 0.3
 #: smallest number of steps from which the variation over the steps can be judged
 STEPS: Final = 5
@@ -41,12 +41,12 @@ class Late:
 
     Attributes:
         rank: its number.
-        excess_ns: by how much its own time exceeds the median of the other ranks, over all steps, or over `moments`.
+        excess_ns: its excess, summed over `moments`, or over all steps if `moments` is empty.
         share: `excess_ns` as a share of the time of the steps.
         steps: the number of steps in which it is the last rank.
         worst: the step in which it is latest.
         worst_ns: its excess in the worst step.
-        ahead: the ranks that wait for it in the worst step.
+        ahead: the number of ranks that wait for it in the worst step.
         saved_ns: the time that the steps would save if this rank alone took the median time of the others.
         moments: the steps in which it is late; empty where it is late in most of them.
     """
@@ -67,14 +67,14 @@ class Lateness:
     """The late ranks of a job, and the time that they cost.
 
     Attributes:
-        steps: the number of steps that all known ranks share.
+        steps: the number of steps in which the own times of at least two ranks are known.
         total_ns: the time of these steps on the median rank.
         late: the late ranks, the latest first.
         lost_ns: the time that the steps would save if the late ranks took as long as the slowest other rank.
         waits: `rank`, and `wait_ns`, the rank's wait for the last rank over all steps.
         critical: `step`; `rank`, the last rank of the step; `wait_ns`, the wait of the median rank.
-        imbalance_ns: by how much the own time of the slowest rank exceeds the mean, summed over all steps.
-        passed: the number of these steps, plus the number of steps without an exchange before them.
+        imbalance_ns: the sum over all steps of (longest own time of a rank - mean own time of the ranks).
+        passed: `steps`, plus the number of steps without an exchange that came before each of these steps.
     """
 
     steps: int
@@ -123,10 +123,11 @@ def lateness(own: pl.DataFrame, total_ns: int) -> Lateness:
 
 
 def _differences(known: pl.DataFrame) -> pl.DataFrame:
-    """Add `excess_ns`, by how much a rank's own time exceeds the median of the other ranks, `last` and `saved_ns`.
+    """Add `excess_ns`, `last` (whether the rank is the last one in the step) and `saved_ns` (as in `Late`).
 
-    The other ranks' median comes from n sorted values without the value at place k. The middle values are then at the
-    places (n - 2) // 2 and (n - 1) // 2, each one place further on unless k is behind it.
+    The median of the other ranks is the mean of two of the n sorted own times. Without the rank's own value, they have
+    the indices i = (n - 2) // 2 and (n - 1) // 2. With the rank's own value at index k, they are at i + 1 if k <= i,
+    else at i.
     """
     places = known.sort("step", "own_ns", "rank").with_columns(
         place=pl.int_range(pl.len()).over("step"), count=pl.len().over("step")
@@ -186,8 +187,7 @@ def _moments(table: pl.DataFrame, row: dict[str, Any], length: float) -> tuple[t
 
 
 def _spread(differences: pl.Series) -> float:
-    """Return the smallest excess that stands out among many ranks: their median excess plus `SPREAD` times the median
-    distance from it; 0 for few ranks."""
+    """Return median(x) + `SPREAD` * median(|x - median(x)|) of the differences x; 0 for fewer than `MANY`."""
     if len(differences) < MANY:
         return 0.0
     middle = differences.median()

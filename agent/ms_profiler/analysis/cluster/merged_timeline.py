@@ -88,7 +88,7 @@ def merge(
     exchanges = joined_exchanges.join(chosen, clocks)
     if steps is not None:
         exchanges = exchanges.filter(pl.col("step").is_in(steps))
-    # a flow of which the chosen steps have only one exchange joins nothing, so it is dropped
+    # a flow with only one exchange in the chosen steps joins nothing, so it is dropped
     exchanges = exchanges.with_columns(flow=pl.when(pl.len().over("flow") > 1).then("flow"))
     try:
         os.makedirs(os.path.dirname(os.path.abspath(output)), exist_ok=True)

@@ -16,7 +16,7 @@ LOADS: Final = "expert_load.csv"
 
 
 def write(job: WholeJob, output: str) -> None:
-    """Write the files about the facts that are known, and remove the files about facts that are not known.
+    """Write the two files. If the facts for a file are not known, remove an older file.
 
     Args:
         job: the ranks of the job.

@@ -2,7 +2,7 @@
 
 A purpose is one of these: the description that the script gave a group (PyTorch's `group_desc`, as Megatron does), the
 dimension of a device mesh (`mesh_pp`), the name of a group of MindSpore, or `group_name` in the metadata of Ascend's
-tools. A purpose with any other word does not count: `EXPERT_DATA_PARALLEL_GROUP` shares no experts.
+tools. All words of a purpose have to fit: the ranks of `EXPERT_DATA_PARALLEL_GROUP` share no experts.
 """
 
 import re
@@ -35,7 +35,7 @@ def purpose(name: str, purposes: Mapping[str, Iterable[str]], words: frozenset[s
 def of_kind(
     groups: Mapping[str, Sequence[int]], purposes: Mapping[str, Iterable[str]], words: frozenset[str]
 ) -> dict[str, str]:
-    """Return the purpose of each group that is of a kind and has several ranks, by name.
+    """Return the groups of a kind that have several ranks: name -> purpose.
 
     Args:
         groups: name of a group -> its ranks.

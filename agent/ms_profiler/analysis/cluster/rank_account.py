@@ -34,7 +34,7 @@ STEPS: Final = pl.Schema(
         "bubble_ns": pl.Int64,  # see `stage_waits`; null where the rank is in no known pipeline
     }
 )
-#: the time of each part of each step and of the time before it, see `metrics.bounds` and `step_gaps`
+#: one row per step and part: the time of the part in the step (`metrics.bounds`) and before it (`step_gaps`)
 PARTS: Final = pl.Schema({"step": pl.Int64, "part": pl.String, "duration_ns": pl.Int64})
 #: part in which the stepping thread slept without interruption, but not for data, a checkpoint or other ranks
 STILL: Final = "standing still"
@@ -151,9 +151,12 @@ def account(measures: "Measures") -> RankAccount:
 def steps_of(table: pl.DataFrame, exchanges: pl.DataFrame, *further: pl.DataFrame) -> pl.DataFrame:
     """Return the steps of a rank as `STEPS`.
 
-    Exchanges that overlap form a block. own = sum over the blocks that begin in the step of (start of the block's last
-    exchange - end of the block before). The formula needs no clock but the rank's. Work beside the exchanges of a block
-    counts as own time until the last of them starts.
+    Exchanges that overlap in time form a block. The own time of a step is a sum over the blocks that begin in the step:
+
+        own = sum(start of the last exchange in the block - end of the block before)
+
+    The formula needs no clock but the rank's. Work during the exchanges of a block counts as own time until the last of
+    these exchanges starts.
 
     Args:
         table: `number`, `start_ns`, `end_ns` of steps, by start.
@@ -205,7 +208,7 @@ def _unseen(measures: "Measures", found: pl.DataFrame) -> pl.Series:
 
 
 def _sure(steps: pl.DataFrame, unseen: pl.Series) -> pl.DataFrame:
-    """Return the steps, with null for each own time in which there were exchanges that were not recorded.
+    """Return the steps. `own_ns` becomes null where exchanges during this time were not recorded.
 
     Args:
         steps: `STEPS`.
@@ -240,9 +243,9 @@ def _parts(measures: "Measures", gaps: pl.DataFrame) -> pl.DataFrame:
 
 
 def _with_stills(pieces: pl.DataFrame, measures: "Measures", steps: "Steps") -> pl.DataFrame:
-    """Return the pieces, cut at each stop of the stepping thread. The part of the time of a stop is `STILL`.
+    """Return the pieces, with the part `STILL` for the intervals in which the stepping thread stood still.
 
-    Where operators run in other threads, a stop is certain only in pieces without computing.
+    Where operators run in other threads, this is certain only in pieces without computing.
     """
     known = scheduling.asleep(scheduling.cells(measures.recording.looks, steps.process, steps.thread))
     still = intervals.union(known).filter(pl.col("end_ns") - pl.col("start_ns") >= STILL_NS)

@@ -9,8 +9,8 @@ from typing import Final
 LEAST: Final = 5
 #: a link is slow if its bandwidth is below this part of the usual bandwidth
 SLOW: Final = 0.7
-#: transports without a known bandwidth. LOCAL is within a rank. TCP is between processors: the call of a message waits
-#: for the other rank, or only queues the message, so its time is not that of the transfer
+#: transports without a known bandwidth. LOCAL is within a rank. TCP is between CPUs: the recorded call waits for the
+#: other rank, or only queues the message, so the call does not last as long as the transfer
 _LEFT_OUT: Final = ("LOCAL", "TCP")
 
 

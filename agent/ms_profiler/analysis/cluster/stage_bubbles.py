@@ -1,4 +1,4 @@
-"""Compare the bubbles of the stages of a pipeline, see `stage_waits`. The stage of a rank is its place in the group."""
+"""Compare the bubbles of a pipeline's stages, see `stage_waits`. The stage of a rank is its index in its group."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ class Stage:
     """One stage of a pipeline.
 
     Attributes:
-        number: its place in the pipeline, from 0.
+        number: its index in the pipeline, from 0.
         ranks: its ranks that have a result.
         bubble_ns: the sum of its bubbles over all steps, as the mean of its ranks.
         share: the bubbles as a share of the time of its steps.
@@ -39,7 +39,7 @@ class Pipeline:
         steps: the number of steps in which the bubbles are known.
         stages: the stages that have a result.
         slow: the stages with the fewest bubbles, because the other stages wait for them; `lateness` finds them.
-        table: `stage`, `step`, and the means of its ranks, `bubble_ns` and `step_ns`.
+        table: `stage`, `step`, and `bubble_ns` and `step_ns`, which are means over the ranks of the stage.
     """
 
     known_by: tuple[str, ...]

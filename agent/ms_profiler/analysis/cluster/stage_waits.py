@@ -1,10 +1,10 @@
 """Compute the bubbles of a rank in a pipeline: the time in which the rank only waits for its neighbours.
 
-The bubble of a rank is the time of a step during a message in the pipeline's group, or during a wait for a message,
-while the rank neither computes nor communicates otherwise. It is the idle time that GPipe
-(https://arxiv.org/abs/1811.06965, section 2.3) and Megatron-LM (https://arxiv.org/abs/2104.04473, section 2.2) call
-bubble, as far as the rank spends it in messages. The transfer itself counts, too. For results of Ascend's tools it is
-the column `Bubble`, which is the sum of the receives, but at most `Communication(Not Overlapped)`.
+The bubble of a rank is the part of a step in which the rank sends or receives a message of the pipeline's group, or
+waits for one, and does nothing else: it neither computes nor takes part in another exchange. GPipe
+(https://arxiv.org/abs/1811.06965, section 2.3) and Megatron-LM (https://arxiv.org/abs/2104.04473, section 2.2) call all
+idle time in a pipeline bubble; here it is only the time in messages, the transfers included. For results of Ascend's
+tools, the bubble is the column `Bubble` (the sum of the receives), but at most `Communication(Not Overlapped)`.
 """
 
 from collections.abc import Collection
@@ -46,7 +46,7 @@ def bubbles(messages: pl.DataFrame, others: pl.DataFrame, computing: pl.DataFram
         messages: the times of messages and of waits for messages.
         others: the other exchanges.
         computing: the intervals in which the rank computed.
-        table: `number`, `start_ns`, `end_ns`, `recorded` of steps, apart from each other and by start.
+        table: `number`, `start_ns`, `end_ns`, `recorded` of steps that do not overlap, by start.
     """
     if messages.is_empty():
         return pl.DataFrame(schema={"step": pl.Int64, "bubble_ns": pl.Int64})

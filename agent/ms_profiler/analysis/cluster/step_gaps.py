@@ -22,11 +22,10 @@ _MOST: Final = 0.3
 
 
 def pieces(measures: "Measures") -> pl.DataFrame:
-    """Return the pieces of time between steps.
+    """Return the time between steps, divided into pieces. A piece is an interval with one part.
 
-    The part of an exchange is communication. Elsewhere, evaluation, rollout, profiling and calls of a network come
-    first. In the rest, the part is the phase of the stepping thread if steps have this phase, too. Otherwise the part
-    is `stretches.BETWEEN`.
+    The part is the first of these that applies: communication, during an exchange; evaluation, rollout, profiling or
+    network calls; the phase of the stepping thread, if it is one of `_PHASES`; `stretches.BETWEEN`.
 
     Args:
         measures: the measures of the run.
@@ -59,7 +58,7 @@ def pieces(measures: "Measures") -> pl.DataFrame:
 
 
 def asleep(found: pl.DataFrame, measures: "Measures") -> pl.DataFrame:
-    """Return the pieces, with the part `BLOCKED` for the time without known work in which the stepping thread slept.
+    """Return the pieces. Where the part was `stretches.BETWEEN` but the stepping thread slept, it becomes `BLOCKED`.
 
     Args:
         found: the result of `pieces`.
@@ -80,9 +79,10 @@ def asleep(found: pl.DataFrame, measures: "Measures") -> pl.DataFrame:
 
 
 def names(measures: "Measures", found: pl.DataFrame) -> dict[str, str]:
-    """Return, for each part of the time between steps, the module that took most of it.
+    """Return, for each part of the time between steps, the module or operator that took most of it.
 
-    If no module took the share `_MOST` of the part, an operator that took it counts. A part without either has no name.
+    An operator is named only if no module took the share `_MOST` of the part. If no operator took it, either, the part
+    has no name.
 
     Args:
         measures: the measures of the run.

@@ -25,8 +25,8 @@ _LOADS: Final = (
     "load_checkpoint_async",
     "load_distributed_checkpoint",
 )
-#: groups of phases: the parameters have the new values of a step when its last phase of the first group has ended, or
-#: of the second group in a step without the first
+#: the parameters have the new values of a step when the last optimizer phase of the step has ended; in a step without
+#: one, when the last phase of the second group has ended
 _UPDATES: Final = ((Category.OPTIMIZER,), (Category.GRAPH, Category.BACKWARD, Category.FORWARD))
 
 

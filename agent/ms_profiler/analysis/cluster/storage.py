@@ -1,7 +1,7 @@
 """Access results in a file system of this machine, or in an object store that fsspec reads, such as S3.
 
-Small files are read in place. Files that an analysis needs on a disk are fetched into a temporary directory: only two
-files of a rank whose account was written, but all files of any other rank.
+Small files are read in place. Files that an analysis needs on a disk are fetched into a temporary directory. If small
+files are enough for the account of a rank, only the files `_SMALL` are fetched, otherwise all files of the rank.
 """
 
 import importlib
@@ -202,7 +202,7 @@ def _below(path: str) -> list[str]:
 
 
 def _tree(base: str) -> dict[str, tuple[list[str], list[str]]]:
-    """Return the sorted directories and the sorted files of each directory at or below an address.
+    """Return each directory at or below an address -> sorted names of its directories, sorted names of its files.
 
     One listing of everything is faster than a listing for each directory.
     """
@@ -226,7 +226,7 @@ def _needed(names: list[str]) -> list[str]:
     enough = layout.RANK in names if ours else f"{layout.OUTPUT}/{layout.COMMUNICATION}" in names
     if not enough:
         return names
-    # `rank.json` is fetched last: a copy that is older than that of `run_info.json` would be made again
+    # `rank.json` is fetched last, because it does not count if it is older than `run_info.json`
     return sorted((name for name in names if _SMALL.fullmatch(name)), key=lambda name: name == layout.RANK)
 
 

@@ -136,7 +136,7 @@ def _number(text: str | None) -> float | None:
 def _steps(rows: list[dict[str, float]], exchanges: pl.DataFrame, piped: bool) -> pl.DataFrame:
     """Return the steps as `rank_account.STEPS`.
 
-    Own time is the time of the step minus the time of its exchanges that does not overlap with computing.
+    own time = `Stage` - `Communication(Not Overlapped)`
 
     Args:
         rows: the rows of step_trace_time.csv.

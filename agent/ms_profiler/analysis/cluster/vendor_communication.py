@@ -28,7 +28,7 @@ _SIZES: Final = "Size Distribution"
 _TRANSPORT: Final = "Transport Type"
 _NAME: Final = "Op Name"
 _LEAST: Final = 1e-15
-#: words in the names of exchanges that contain other exchanges; they are left out of the sums
+#: words in the names of exchanges that a `total` entry contains, too; the sums leave these exchanges out
 _PARTS: Final = ("middle", "top", "bottom")
 
 #: key: kind and name of a group, step, name of an exchange
@@ -55,7 +55,7 @@ def entries(rank: int, communication: dict[str, Any], matrix: dict[str, Any]) ->
 
 
 class Exchanges:
-    """The exchanges of all ranks: their data in a file, their places in the file in memory.
+    """The exchanges of all ranks: their data is in a file, their positions in the file are in memory.
 
     Attributes:
         groups: kind of the exchanges, "collective" or "p2p" -> name of a group -> its ranks.
@@ -71,7 +71,8 @@ class Exchanges:
         self.groups: dict[str, dict[str, set[int]]] = {COLLECTIVE: {}, P2P: {}}
         self.sums: dict[tuple[str, str], tuple[float, float]] = {}
         self._file, self._size = file, 0
-        #: for communication.json, and for the matrix: key -> rank, place in the file and size of each entry
+        #: one for communication.json, one for the matrix: key -> three numbers for each entry: rank, position in the
+        #: file, size
         self._places: tuple[dict[_Key, array[int]], dict[_Key, array[int]]] = ({}, {})
 
     def add(self, found: Sequence[Entry], texts: bytes) -> None:
@@ -144,7 +145,7 @@ class _Exchanged:
         return iter(self._places)
 
     def of(self, name: str) -> dict[int, bytes]:
-        """Return rank -> data, as JSON, of the exchange with a name."""
+        """Return rank -> JSON of the exchange `name`."""
         where, found = self._places[name], {}
         for rank, place, length in zip(where[::3], where[1::3], where[2::3], strict=True):
             if rank not in found:
@@ -171,7 +172,7 @@ def _ratio(part: float, whole: float) -> float:
 
 
 def _with_totals(exchanges: _Exchanged) -> Iterator[tuple[str, bytes]]:
-    """Yield each exchange, and then, for each group, the sums of each rank over the exchanges."""
+    """Yield each exchange, then a total for each group: the sums of each rank over the exchanges. All are JSON."""
     sums: dict[str, dict[int, dict[str, Any]]] = {}
     for name in exchanges:
         own = sums.setdefault(group_of(name), {})
@@ -215,7 +216,7 @@ def _add_bandwidths(total: dict[str, Any], known: dict[str, Any]) -> None:
 def _joined_links(exchanges: _Exchanged) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the links of all ranks by exchange, and then their sums.
 
-    The matrix of a rank has ranks within the group. They are replaced by ranks of the job.
+    The matrix of a rank numbers the ranks within their group. Here these numbers are replaced by ranks of the job.
     """
     members: dict[str, dict[str, int]] = {}
     for name in exchanges:

@@ -89,7 +89,8 @@ class StepRows:
 def layout(arguments: Any) -> dict[int, list[int]]:
     """Return the data, pipeline and tensor index of each rank; empty where the layout is not known.
 
-    rank = pipeline * (ranks / pipelines) + data * tensors + tensor, as Megatron numbers them.
+    Megatron's number of a rank is pipeline index * (world size / pipeline size) + data index * tensor size + tensor
+    index.
 
     Args:
         arguments: the arguments of Megatron, by name.
@@ -120,7 +121,7 @@ def layout(arguments: Any) -> dict[int, list[int]]:
 def stages(groups: list[dict[str, Any]]) -> list[list[int]]:
     """Return the ranks of each pipeline stage; empty where no group of ranks belongs to a pipeline.
 
-    Ranks that exchange data within a stage form this stage. A group with two ranks of one pipeline is left out, because
+    Ranks that are in one collective group are in one stage. A group with two ranks of one pipeline is left out, because
     it spans several stages.
 
     Args:

@@ -24,7 +24,7 @@ from ms_profiler.analysis.cluster.lateness import Late, Lateness
 from ms_profiler.analysis.cluster.rank_account import RankAccount
 from ms_profiler.analysis.cluster.stage_bubbles import Pipeline
 
-#: a rank does more work than others if its processes take this many times the processor time of the others' processes
+#: a rank does more work than others if its processor time is at least this many times the median of the other ranks
 TWICE: Final = 2.0
 #: largest number of ranks that a remark lists
 _LISTED: Final = 8
@@ -42,7 +42,7 @@ class Chain:
         operation: the operation of the exchange.
         number: the number of the exchange among those of its operation and group, from 0.
         late_ns: how much later the rank came than the median of the other ranks.
-        waiting: the ranks that wait.
+        waiting: the number of ranks that wait.
     """
 
     rank: int
@@ -108,9 +108,9 @@ class WholeJob:
         return self._lateness(pl.col("own_ns"))
 
     def _lateness(self, own: pl.Expr) -> Lateness:
-        """Return the late ranks for the own times `own`, which may be shorter than the recorded own times.
+        """Return the late ranks if the own times were `own`, which may be shorter than the recorded own times.
 
-        Each step is then shorter by the difference between the longest recorded own time and the longest of `own`.
+        Each step is then shorter by max(recorded own times) - max(`own`).
         """
         known = pl.concat(each.steps.with_columns(rank=pl.lit(each.rank, pl.Int64)) for each in self.accounts.values())
         shared = known.drop_nulls("own_ns").filter(pl.len().over("step") > 1)["step"].unique()
@@ -246,8 +246,8 @@ def _starts(accounts: Iterable[RankAccount], last: Iterable[RankAccount]) -> lis
 def last_run(accounts: Iterable[RankAccount], remarks: list[str], wanted: str = "") -> list[RankAccount]:
     """Return the newest account of each rank and actor from the last run of a job, sorted by role and rank.
 
-    A script that profiles with a schedule may leave a last trace in which nothing ran. So the newest trace with an
-    exchange comes before newer traces without one.
+    A script that profiles with a schedule may leave a last trace in which nothing ran. So a trace with an exchange is
+    preferred to newer traces without one.
 
     Args:
         accounts: the accounts of results.
@@ -309,8 +309,8 @@ def clocks(accounts: Mapping[int, RankAccount]) -> dict[int, clock_offsets.Offse
 
 
 def _gathered(known: RankAccount) -> pl.DataFrame:
-    """Return the parts of a rank's steps. If a step without an exchange is part of the own time of the next step with
-    an exchange, its parts count for that step."""
+    """Return the parts of a rank's steps. The own time of a step may include earlier steps without an exchange: then
+    their parts count for this step."""
     met = known.steps.filter(pl.col("exchange_ns").is_not_null()).select("own_ns", until="step").sort("until")
     placed = known.parts.sort("step").join_asof(met, left_on="step", right_on="until", strategy="forward")
     step = pl.when(pl.col("own_ns").is_not_null()).then("until").otherwise("step").alias("step")
@@ -319,7 +319,8 @@ def _gathered(known: RankAccount) -> pl.DataFrame:
 
 
 def _total(known: RankAccount, shared: pl.Series) -> tuple[int, int]:
-    """Return the time (ns) and number of a rank's `shared` steps, each with the steps without an exchange before it."""
+    """Return the time (ns) and the number of a rank's `shared` steps. Both include the steps without an exchange
+    before each of these steps."""
     passed = (pl.col("end_ns") - pl.col("start_ns")).cum_sum()
     met = known.steps.with_columns(passed=passed, count=pl.int_range(1, pl.len() + 1)).filter(
         pl.col("exchange_ns").is_not_null() | pl.col("own_ns").is_not_null()
@@ -330,7 +331,7 @@ def _total(known: RankAccount, shared: pl.Series) -> tuple[int, int]:
 
 
 def _meetings(number: int, known: RankAccount) -> pl.DataFrame:
-    """Return the last joint exchange of each group and operation in each step, with a key that its ranks share."""
+    """Return the last joint exchange of each group and operation in each step. `key` is the same on all its ranks."""
     last = pl.col("place") == pl.col("count")
     joint = known.exchanges.filter(last, pl.col("operation").is_in(clock_offsets.JOINT))
     names = joint["group"].replace({name: ",".join(map(str, ranks)) for name, ranks in known.groups.items()})

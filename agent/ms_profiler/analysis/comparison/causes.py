@@ -1,9 +1,9 @@
 """Explain why the steps of two runs differ, by contributors that add up to the change.
 
-Every moment of a step is in one cell (`moments`), so the differences of the cells add up. A contributor sums up cells
-that belong together: waits of one kind, or the work of the innermost module that has most of the change. If everything
-takes longer by the same factor, the cause is not a module but the machine, or something that the whole job depends on.
-The change by this factor is a separate contributor, and it is subtracted from the changes of the modules.
+`moments` divides the time of a step into cells, so the differences of the cells add up to the change. A contributor
+sums up cells that belong together: waits of one kind, or the work of the innermost module that has most of the change.
+If everything takes longer by the same factor, the cause is not a module but the machine, or something that the whole
+job depends on. The change by this common factor is a separate contributor. The changes of modules do not include it.
 """
 
 from bisect import bisect_left
@@ -27,11 +27,10 @@ SMALL: Final = "small differences"
 UNEXPLAINED: Final = "unexplained"
 #: contributors that come from the machine and not from the job
 MACHINE: Final = (ALIKE, bounds.RUNNABLE)
-#: a contributor is shown if it is at least this part of the change
+#: a contributor is shown if it is at least `SHOWN` of the change, and at least max(`LEAST`, min(spread, `MOST`)) of the
+#: first run's step, where spread is the usual variation of steps
 SHOWN: Final = 0.1
-#: and if it is at least this part of the first run's step
 LEAST: Final = 0.01
-#: a contributor that is larger than this part of the step is shown even if steps usually vary more
 MOST: Final = 0.05
 #: a change is remarkable if it is larger than both this part of the step and the usual variation of steps
 REMARKABLE: Final = 0.05
@@ -41,13 +40,13 @@ EVEN: Final = 0.02
 AGREEING: Final = 5
 #: a module counts towards the factor if it takes at least this share of a step
 ASKED: Final = 0.005
-#: a change of a module beyond the common factor is noise if it is smaller than this part of the module's time
+#: a change of a module beyond the common factor is noise if it is smaller than max(`BEYOND`, `APART` * d) of its time,
+#: where d is the median deviation of the modules from the factor
 BEYOND: Final = 0.1
-#: or if it is smaller than this multiple of the modules' usual distance from the factor
 APART: Final = 2.5
-#: the machine is named as the cause if its part of the change is this many times as large as the job's part
+#: a contributor from the machine comes before one from the job if its change is at least this many times as large
 WEIGHT: Final = 2
-#: inner modules are the cause instead of the outer module if they have at least this part of its change
+#: inner modules are the cause instead of the outer module if they have at least this part of the outer module's change
 INSIDE: Final = 0.7
 #: parts of a step whose cells form one contributor each, whatever module they are in
 _WAITS: Final = (bounds.DATA, bounds.COMPILE, bounds.CHECKPOINT, bounds.GARBAGE, bounds.RUNNABLE)
@@ -63,8 +62,8 @@ class Contributor:
     Attributes:
         kind: a part of `metrics.bounds`, or "module", "outside", "kernel", "alike", "small differences", "unexplained".
         name: the name for people.
-        module: the module's path in the second run, or in the first if the second lacks it; empty if it is no module.
-        was: the module's path in the first run, if it differs from `module`; else empty.
+        module: for a module, its path in the second run, or in the first run if the second lacks it; else empty.
+        was: the path of the module in the first run if it differs from `module`; else empty.
         before_ns: ns per step in the first run.
         after_ns: ns per step in the second run.
         change_ns: the change, ns per step, without the change by the common factor.
@@ -230,8 +229,8 @@ class _Pairs:
     def factor(self) -> float:
         """Return the factor by which all computing changed; 1 if it did not change, or not by a common factor.
 
-        The result is the median of the modules' factors, either unweighted or weighted by time: the one nearer to 1. So
-        neither many small modules nor a single large module decides.
+        The result is the unweighted or the time-weighted median of the modules' factors, whichever is nearer to 1. So
+        neither many small modules nor a single large module decides. If one is above 1 and the other below, it is 1.
         """
         known = self._ratios()
         if len(known) < AGREEING:
@@ -293,7 +292,7 @@ class _Pairs:
         if factor != 1:
             # small deviations from the common factor are noise, and must not appear as a cause
             apart = max(BEYOND, APART * self._apart(factor))
-            # compared with the smaller of the expected and the real time: no time can fall below 0
+            # relative to the smaller one of expected and real time: a drop is never larger than the expected time
             more = {
                 key: each if abs(each) >= apart * min(self.ns[key][0] * factor, self.ns[key][1]) else 0
                 for key, each in more.items()
@@ -382,7 +381,7 @@ def _key(cell: Cell) -> _Key:
     """Return the kind and the name of the contributor to which a cell belongs."""
     if cell.part in _WAITS or cell.part in _OF_DEVICE:
         return cell.part, ""
-    # on a processor, an operator exchanges the data, so its cells are found by its name
+    # on a CPU, operators exchange the data: their names tell
     if cell.part == bounds.COMMUNICATION or cell.what.startswith(COLLECTIVE):
         return bounds.COMMUNICATION, ""
     if cell.part == bounds.SYNC:

@@ -155,12 +155,12 @@ class Comparison:
         after: the second side.
         causes: the reasons why step times differ.
         phases: ns per step of each phase.
-        bounds: ns per step of each part that bounds the step.
+        bounds: ns per step of each part of `metrics.bounds`.
         modules: the modules, the largest difference first, as in the next tables.
         operators: self times of operators, ns per step.
         kernels: times of kernels, ns per step.
-        callers: ns per step in which kernels computed, by the outermost operator that launched them, because the name
-            of an operator is the same on each device; empty if no kernel's operator is known.
+        callers: time of computing kernels, ns per step, by the outermost operator that launched them: operators have
+            the same names on every device, kernels do not. Empty if no kernel's operator is known.
         counts: the counts of a step, then the counts of the whole run.
         memory: peak memory.
         differences: the differences of machine, versions and workload.

@@ -142,12 +142,18 @@ def _rows(times: pl.Series, table: pl.DataFrame) -> pl.Series:
 
 
 def _each(placed: pl.Series, rows: list[int], amount: pl.Series | None = None) -> Count:
-    """Return the median, least and most over some steps of the count, or of the sum of an amount, in a step."""
+    """Return the median, minimum and maximum over the steps `rows` of the number of entries of `placed` in a step.
+
+    Args:
+        placed: the row of the step of each counted event; null outside of steps.
+        rows: the rows of the steps.
+        amount: an amount for each event; then the sum of the amounts takes the place of the number.
+    """
     one = pl.repeat(1, len(placed), dtype=pl.Int64, eager=True) if amount is None else amount.cast(pl.Int64)
     summed = pl.DataFrame({"row": placed.cast(pl.UInt32), "n": one}).drop_nulls("row").group_by("row").agg(pl.sum("n"))
     every = pl.DataFrame({"row": rows}, schema={"row": pl.UInt32})
     found = every.join(summed, on="row", how="left")["n"].fill_null(0).sort().to_list()
-    # for an even number of steps the lower median, because it is the count of a real step
+    # the lower one of two middle values, because it is the count of a real step
     return Count(float(found[(len(found) - 1) // 2]), float(found[0]), float(found[-1]))
 
 

@@ -19,11 +19,10 @@ class StepTime:
     """Duration of the steps.
 
     Attributes:
-        median_ns: the median of the steady steps. The first step and steps that compiled are not steady. If more than a
-            tenth of the steps after the first five compiled, steps after the first five are steady although they
-            compiled.
+        median_ns: the median of the steady steps. The first step and steps that compiled are not steady. But if more
+            than a tenth of the steps after the fifth one compiled, all steps after the fifth one are steady.
         first_ns: the time from the first record of the run to the end of its first step; None if another tool recorded
-            it.
+            the run.
         durations_ns: the duration of each steady step of the slowest rank, in order.
         count: the number of steady steps.
         total: all steps of the run.
@@ -45,11 +44,11 @@ class Cell:
     Attributes:
         part: a part of the step, see `metrics.bounds`, such as computing.
         phase: a phase of `phases`, or "device" for steps on a device.
-        module: path of the module that owns the moment; empty if none does.
+        module: path of the module to which the time belongs; empty if it belongs to none.
         stage: forward, backward, recompute, optimizer, or empty.
         what: operator, kernel or span; empty if unknown.
-        caller: the outermost operator that launched the kernel. The name of an operator is the same on every device;
-            the name of a kernel is not.
+        caller: the outermost operator that launched the kernel. Operators have the same names on every device, kernels
+            do not.
         ns: nanoseconds per step.
     """
 
@@ -144,7 +143,7 @@ class Memory:
 
     Attributes:
         host: the memory of the training process, without mapped files.
-        device: the memory reserved from the device; if unknown, the memory allocated to tensors.
+        device: the memory that the device's driver or the framework's allocator reserved on the device.
         allocated: the memory that the framework's allocator allocated to tensors.
     """
 
@@ -241,7 +240,7 @@ class Digest:
         source: name of the directory or file.
         started_ns: the begin of the run, ns since the epoch.
         step: the duration of the steps.
-        told_ns: the sum of the cells, ns per step. The difference between it and the median step is unexplained.
+        told_ns: the sum of the cells, ns per step. The rest of the median step is unexplained.
         phases: ns per step, by name.
         bounds: ns per step, by part, see `metrics.bounds`.
         cells: the cells of a step, most time first.

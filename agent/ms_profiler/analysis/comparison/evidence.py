@@ -71,7 +71,7 @@ _COPIES: Final = ("aten::copy_", "aten::clone", "aten::_to_copy", "aten::to", "T
 LONGEST: Final = 48
 #: a name is shown if its change is at least this part of the whole change
 SOME: Final = 0.2
-#: more operators are explained by more reads of values if there are at most this many operators for each read
+#: more reads of values explain why there are more operators if at most this many operators came with each further read
 _EACH: Final = 12
 
 
@@ -82,8 +82,8 @@ def of_wait(kind: str, first: Digest, second: Digest, before: Sequence[Cell], af
         kind: part of `metrics.bounds`.
         first: the run before.
         second: the run after.
-        before: its cells before.
-        after: its cells after.
+        before: the cells of the contributor in the first run.
+        after: the cells of the contributor in the second run.
     """
     found = [counted(name, first, second) for name in _COUNTS.get(kind, ())]
     longer = second if _ns(after) >= _ns(before) else first
@@ -103,8 +103,8 @@ def of_work(first: Digest, second: Digest, before: Sequence[Cell], after: Sequen
     Args:
         first: the run before.
         second: the run after.
-        before: its cells before.
-        after: its cells after.
+        before: the cells of the contributor in the first run.
+        after: the cells of the contributor in the second run.
     """
     found = [*changes(before, after, "stage"), *_off(before, after)]
     names = changes(before, after, "what")[:2]
@@ -130,8 +130,8 @@ def title(kind: str, name: str, first: Digest, second: Digest, before: Sequence[
         name: path of a module, a phase, or a kernel.
         first: the run before.
         second: the run after.
-        before: its cells before.
-        after: its cells after.
+        before: the cells of the contributor in the first run.
+        after: the cells of the contributor in the second run.
     """
     cells = (*before, *after)
     if kind == "module":
@@ -168,7 +168,7 @@ def counted(name: str, first: Digest, second: Digest) -> str:
 
 
 def machine(first: Digest, second: Digest) -> str:
-    """Return the differences of machine and versions in words: they may explain a change of everything."""
+    """Return the differences of machine and versions in words. They may explain why everything changed alike."""
     names = {
         "cpu": "processor",
         "cores": "processors",
@@ -189,7 +189,7 @@ def machine(first: Digest, second: Digest) -> str:
 
 
 def changes(before: Sequence[Cell], after: Sequence[Cell], field: str) -> list[str]:
-    """Return the names with the largest changes, as text; names with less than `SOME` of the change are left out.
+    """Return the names with the largest changes, as "NAME +1.2 ms"; names below `SOME` of the change are left out.
 
     Args:
         before: the contributor's cells in the first run.

@@ -11,7 +11,7 @@ STRUCTURE: Final = "structure"
 CLASS: Final = "class"
 OPERATORS: Final = "operators"
 ORDER: Final = "order"
-#: two modules match only if they have at least this share of their content, or of their operators, in common
+#: two modules match only if at least this share of all their inner modules (or operators) is in both
 ALIKE: Final = 0.5
 #: the same share for modules in different places
 ELSEWHERE: Final = 0.8
@@ -49,10 +49,10 @@ class _Node:
 def match(before: Digest, after: Digest) -> list[Match]:
     """Return the modules of two runs; a module that both have appears once.
 
-    Modules with the same name in the same place match. Other modules in a place match if they hold modules of the same
-    names, have the same class, or run the same operators. If several modules match equally well, the order of their
-    first calls decides. A module without a counterpart in its place may have been wrapped or unwrapped: it matches a
-    module elsewhere that holds nearly the same modules.
+    A module is compared with the modules inside the counterpart of its parent. It matches the one with the same name,
+    or else one that has inner modules of the same names, the same class, or the same operators. If several modules
+    match equally well, the order of their first calls decides. A module without a counterpart there may have been
+    wrapped or unwrapped: it matches any other module that has nearly the same inner modules.
 
     Args:
         before: the first run.
@@ -77,7 +77,7 @@ def match(before: Digest, after: Digest) -> list[Match]:
 
 
 def _pair(first: Sequence[_Node], second: Sequence[_Node], found: dict[str, Match]) -> None:
-    """Match the modules that lie in one place of both runs, and the modules inside of them."""
+    """Match the children of two matched modules, and the modules inside of these children."""
     names = {node.last: node for node in second}
     rest = []
     for node in first:
@@ -102,7 +102,7 @@ def _take(node: _Node, other: _Node, how: str, found: dict[str, Match]) -> None:
 
 
 def _score(node: _Node, other: _Node) -> tuple[float, str]:
-    """Return a score for how well two modules match, and the criterion by which they match."""
+    """Return how well two modules match, from 0 to 1, and the criterion by which they match."""
     if node.kind and other.kind and node.kind != other.kind:
         return 0.0, ""
     if node.inside or other.inside:

@@ -1,8 +1,8 @@
 """Divide a usual step into cells whose times add up to the time of the step.
 
-A new cell begins where the part of the step (`metrics.bounds`), its module (`metrics.owners`, or the module of a
-kernel), or its operator, kernel or span changes. So each moment belongs to one cell. A cell has a part, a phase, a
-module, a stage, and an operator, kernel or span.
+A cell is the time of the step that has the same part (`metrics.bounds`), phase, module (`metrics.owners`, or the module
+of a kernel), stage (forward, backward, recompute or optimizer), and operator, kernel or span. So each moment of the
+step belongs to one cell.
 """
 
 from typing import Final
@@ -32,15 +32,15 @@ CELLS: Final = pl.Schema(
 )
 #: `phase` of the cells of a step on a device
 DEVICE: Final = "device"
-#: the columns that describe a moment, and so a cell
+#: the columns that say what ran in a cell
 _SAID: Final = ("module", "stage", "what", "caller")
-#: a cell that is shorter than this part of a step (20 us of 100 ms) loses its names
+#: a cell that is shorter than this part of a step (20 us of 100 ms) keeps only its part and phase
 LEAST: Final = 2e-4
 #: parts that are defined by the device alone; the host's modules and operators do not describe them
 _OF_DEVICE: Final = (critical_path.GAP, critical_path.COPY)
 #: prefix of the names of nodes of a backward pass
 _ENGINE: Final = r"^autograd::engine::evaluate_function: "
-#: parts in which a span of the framework describes the moment better than an operator in it
+#: parts for which the framework's span says more than the operator in it
 _WAITING: Final = (*bounds.WAITS, bounds.SYNC, bounds.GARBAGE, bounds.COMMUNICATION)
 #: categories of spans that name the host's work; modules and operators are described by other columns
 _SAYING: Final = [
@@ -73,7 +73,7 @@ def usual(found: Diagnosis, steady: pl.DataFrame) -> list[int]:
 def cells(measures: Measures, found: Diagnosis, rows: list[int]) -> pl.DataFrame:
     """Return the cells of a usual step, as `CELLS`, most time first.
 
-    `ns` is the mean over these steps, rounded. A cell below `LEAST` of the step has only part and phase.
+    `ns` is the mean over the steps `rows`, rounded. A cell below `LEAST` of the step has only part and phase.
 
     Args:
         measures: the measures of the run.
@@ -124,7 +124,10 @@ def folded(described: pl.DataFrame) -> pl.DataFrame:
 
 
 def _coded(table: pl.DataFrame, name: str) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Replace the description of intervals by a `code`; return them, and the description of each code, named `name`."""
+    """Return the intervals with a `code` in place of their description, and the description of each code.
+
+    In the second table, the column of the codes is called `name`.
+    """
     says = [column for column in table.columns if column not in intervals.BOUNDS]
     known = table.select(says).unique(maintain_order=True).with_row_index("code", 1).cast({"code": pl.Int64})
     coded = table.join(known, on=says, how="left", nulls_equal=True).select("code", *intervals.BOUNDS)
@@ -136,7 +139,7 @@ def _touching(within: tuple[int, int]) -> pl.Expr:
 
 
 def _said(column: str) -> pl.Expr:
-    """Return the Polars expression for a column of `_SAID`, from the running kernel, or else from the host."""
+    """Return a column of `_SAID` as an expression: from the running kernel, or else from the host's work."""
     part = pl.col("part")
     device = pl.when(part.is_in(_OF_DEVICE)).then(pl.lit(""))
     ran = device.when((part == bounds.COMPUTING) & (pl.col("kernel") > 0)).then(f"kernel_{column}")

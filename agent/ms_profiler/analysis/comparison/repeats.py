@@ -52,10 +52,10 @@ def typical(runs: Sequence[Digest]) -> Digest:
 
 
 def spread(runs: Sequence[Digest]) -> float:
-    """Return the usual variation of step times, as a part of the step.
+    """Return the usual variation of step times, as a part of the step: (max(m) - min(m)) / 2 / median(m).
 
-    For several runs, the variation is half of the distance between the smallest and the largest median step. For one
-    run, the medians of `BLOCKS` blocks of its steps take the place of the runs' medians. That is less certain.
+    For several runs, m are the median steps of the runs. For one run, m are the medians of `BLOCKS` blocks of its
+    steps, which is less certain.
 
     Args:
         runs: the runs of one job.

@@ -64,7 +64,7 @@ def digests(path: str, callback: Callable[[str], None] | None = None) -> list[Di
 
 
 def launches(parts: Sequence[Digest]) -> list[list[Digest]]:
-    """Group results into launches: a launch has ranks that began together, each rank once, and no more than its size.
+    """Group results into launches. The ranks of a launch began within `TOGETHER`, and each rank is there once.
 
     Args:
         parts: the digests, one for each result.
