@@ -18,12 +18,12 @@ def size(folder):
 
 @pytest.fixture(scope="module")
 def bare(launch):
-    return launch(PROGRAMS / "children.py", "16", "150", profile=False)
+    return launch(PROGRAMS / "children.py", "24", "150", profile=False)
 
 
 @pytest.fixture(scope="module")
 def run(launch):
-    return launch(PROGRAMS / "children.py", "16", "150", options={"max_disk": str(MOST), "overhead_budget": 0})
+    return launch(PROGRAMS / "children.py", "24", "150", options={"max_disk": str(MOST), "overhead_budget": 0})
 
 
 @pytest.mark.slow
@@ -40,7 +40,7 @@ def test_all_processes_and_the_analysis_keep_to_it_together(run):
 def test_processes_beyond_the_limit_are_reported(run):
     found = account.read(layout.account_path(str(run.result)))
     recorded = len(layout.process_dirs(str(run.result))) - 1
-    assert found.refused == 16 - recorded and recorded >= 4 and found.refused >= 4
+    assert found.refused == 24 - recorded and recorded >= 4 and found.refused >= 4
     reasons = {entry["what"]: entry["why"] for entry in run.summary["not_collected"]}
     assert "max_disk" in reasons[f"{found.refused} processes that the job started"]
     assert run.summary["completeness"]["dropped_limit"] > 1000
