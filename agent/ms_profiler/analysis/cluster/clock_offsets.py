@@ -19,7 +19,7 @@ import polars as pl
 #: operations that end on no rank before all ranks have arrived
 JOINT: Final = ("allreduce", "allgather", "allgatherintotensor", "reducescatter", "alltoall", "barrier")
 
-#: ns by which two clocks may drift apart in one ns: crystals differ by up to 100 ppm, and NTP slews a clock by 500 ppm
+#: ns by which two clocks may drift apart per ns: crystals differ by up to 100 ppm, and NTP slews a clock by 500 ppm
 DRIFT: Final = 6e-4
 
 
@@ -68,7 +68,7 @@ def offsets(
 
 
 def _against(meetings: pl.DataFrame, known: int, ranks: set[int]) -> dict[int, tuple[int, int]]:
-    """Return the offset and uncertainty (ns) of each rank's clock, from its exchanges with a rank of known offset."""
+    """Return the offset and uncertainty (ns) of each rank's clock against the clock of the rank `known`."""
     base = meetings.filter(pl.col("rank") == known).select("key", base_start="start_ns", base_end="end_ns")
     pairs = meetings.filter(pl.col("rank").is_in(sorted(ranks))).join(base, on="key")
     if pairs.is_empty():

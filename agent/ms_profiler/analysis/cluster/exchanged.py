@@ -38,7 +38,7 @@ def exchanges(measures: "Measures") -> pl.DataFrame:
     """Return `EXCHANGES` of a rank.
 
     Args:
-        measures: the measures of its run.
+        measures: the measures of the rank's run.
     """
     recording = measures.recording
     if recording.device is not None and recording.device.tasks["exchange"].any():

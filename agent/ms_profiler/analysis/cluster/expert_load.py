@@ -26,7 +26,7 @@ class Load:
     """The load of one rank.
 
     Attributes:
-        rank: its number.
+        rank: number of the rank.
         bytes: bytes that it sent back.
         expert_ns: the time of its experts.
         wait_ns: its time in the exchanges that send back, minus the time of the rank that came last to them.
@@ -43,7 +43,7 @@ class Experts:
     """The ranks that share experts.
 
     Attributes:
-        known_by: the purpose of the group of ranks.
+        known_by: the purpose of the group, which says that its ranks share experts.
         ranks: the load of each rank.
         steps: the number of steps that all ranks of the group share.
         lost_ns: the sum over all steps of (longest expert time of a rank - mean expert time of the ranks).

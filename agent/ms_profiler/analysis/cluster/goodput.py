@@ -1,4 +1,4 @@
-"""Goodput: the part of a job's time in which it trained, and the uses of the rest, over all starts of its ranks."""
+"""Goodput: the share of a job's time in which it trained, and what took the rest, over all starts of its ranks."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -104,9 +104,9 @@ def _start(number: int, starts: dict[int, list[RankAccount]], place: int) -> Sta
     """Return the facts about one start.
 
     Args:
-        number: the launcher's number of the start.
-        starts: the accounts of each start with a result, by this number.
-        place: the place of the start among those with a result.
+        number: the number that the launcher gave the start.
+        starts: number of a start with a result -> its accounts.
+        place: the index of the start among the starts with a result.
     """
     members = starts[number]
     reached = [_steps(known).height for known in members]

@@ -47,7 +47,7 @@ class Cause:
     """Why a rank is late.
 
     Attributes:
-        rank: its number.
+        rank: number of the rank.
         kind: a part of `metrics.bounds` or of `step_gaps`, `STOPPED` or `UNKNOWN`.
         excess_ns: how much longer this part takes than the median of the other ranks.
         parts: the excess of every part, the largest first.
@@ -110,7 +110,7 @@ def causes(parts: pl.DataFrame, late: list[Late], hindered: Set[int] = frozenset
 
 
 def _by_itself(late: Late, found: Cause) -> Cause:
-    """Return the cause of a rank's lateness without its waits for a processor; `found` if there is no such cause.
+    """Return the cause of a rank's lateness other than waits for a processor; `found` if there is no other cause.
 
     A rank with more work also waits longer for a processor. So these waits are no cause of its lateness.
     """

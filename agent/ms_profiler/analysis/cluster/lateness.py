@@ -40,7 +40,7 @@ class Late:
     """A rank that is late.
 
     Attributes:
-        rank: its number.
+        rank: number of the rank.
         excess_ns: its excess, summed over `moments`, or over all steps if `moments` is empty.
         share: `excess_ns` as a share of the time of the steps.
         steps: the number of steps in which it is the last rank.

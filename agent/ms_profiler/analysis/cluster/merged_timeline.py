@@ -115,7 +115,7 @@ def _write(
     taken: set[int] = set()
     flows = set()
     for place, known in enumerate(chosen):
-        # a fetched result stays until its timeline is written, because a long recording is then read a second time
+        # a fetched result has to stay until its timeline is written: a long recording is read a second time then
         with ExitStack() as fetched:
             try:
                 here = fetched.enter_context(storage.local(known.directory, everything=True))
@@ -133,7 +133,7 @@ def _write(
 
 
 def _track(known: RankAccount, measures: "Measures", order: int, clock: Offset, taken: set[int]) -> RankTrack:
-    """Return the track of a rank. Its pid is that of the rank's process, unless another machine has the same pid."""
+    """Return the track of a rank. Its pid is that of the rank's process, unless a rank before has the same pid."""
     pid = int(measures.steps.process)
     while pid in taken or pid <= 0:
         pid = 1 + (pid + 1) % 2**22

@@ -55,7 +55,7 @@ def _loads(found: Experts) -> pl.DataFrame:
 
 
 def pipeline(found: Pipeline | None) -> dict[str, Any] | None:
-    """Return the stages of a pipeline for programs; each time is the mean over the steps, in milliseconds.
+    """Return, for programs, the stages of a pipeline. Each time is the mean over the steps, in milliseconds.
 
     Args:
         found: the stages; None where they are not known.
@@ -80,7 +80,7 @@ def pipeline(found: Pipeline | None) -> dict[str, Any] | None:
 
 
 def experts(found: Experts) -> dict[str, Any]:
-    """Return the load of the ranks that share experts for programs: sums over the steps, times in milliseconds.
+    """Return, for programs, the load of ranks that share experts: sums over the steps, times in milliseconds.
 
     Args:
         found: the ranks of one group.

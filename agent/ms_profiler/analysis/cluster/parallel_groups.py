@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-#: words in the purpose of a group that is a pipeline, and of a group that shares experts
+#: words of the purpose of a pipeline's group, and of a group that shares experts
 PIPELINE: Final = frozenset({"pp", "pipe", "pipeline"})
 EXPERTS: Final = frozenset({"ep", "exp", "expert", "experts"})
 #: words that say nothing about the kind of a group

@@ -26,7 +26,7 @@ STEPS: Final = pl.Schema(
         "exchange_ns": pl.Int64,  # time in which an exchange ran, also while the rank computed
         # longest time for which a thread waited for a processor; null where not known
         "queued_ns": pl.Int64,
-        "processor_ns": pl.Int64,  # time of processors that the rank's processes took; null where not known
+        "processor_ns": pl.Int64,  # CPU time of the rank's processes; null where not known
         # these three are the columns of `step_uses.USES`; null where not known
         "waiting_ns": pl.Int64,
         "checkpoint_ns": pl.Int64,
@@ -50,7 +50,7 @@ class RankAccount:
 
     Attributes:
         directory: the directory of its result.
-        rank: its number.
+        rank: number of the rank.
         world_size: the number of ranks of the job.
         host: name of its machine.
         boot: identifies the machine and its start; empty where it is not known.
@@ -110,7 +110,7 @@ def account(measures: "Measures") -> RankAccount:
     """Return the account of a rank.
 
     Args:
-        measures: the measures of its run.
+        measures: the measures of the rank's run.
     """
     recording, info = measures.recording, measures.recording.info
     processes: dict[str, Any] = recording.processes.sort(pl.col("role") != "main", "process").row(0, named=True)
@@ -221,7 +221,7 @@ def _sure(steps: pl.DataFrame, unseen: pl.Series) -> pl.DataFrame:
 
 
 def _ran(measures: "Measures") -> pl.DataFrame:
-    """Return `step` and `processor_ns`; no rows where the time of processors is not known."""
+    """Return `step` and `processor_ns`; no rows where the CPU time is not known."""
     table = measures.steps.table
     ran = host_load.amounts(host_load.shown(measures.recording), [host_metrics.USER, host_metrics.SYSTEM], table)
     if ran is None:

@@ -28,7 +28,7 @@ def by_step(measures: "Measures", exchanges: pl.DataFrame, pipelines: Collection
     Without a device, only messages of PyTorch count, because only their calls last as long as the message.
 
     Args:
-        measures: the measures of its run.
+        measures: the measures of the rank's run.
         exchanges: `exchanged.EXCHANGES`.
         pipelines: the names of the groups that are pipelines.
     """

@@ -33,10 +33,10 @@ _UPDATES: Final = ((Category.OPTIMIZER,), (Category.GRAPH, Category.BACKWARD, Ca
 def uses(measures: "Measures") -> pl.DataFrame:
     """Return `USES` of a rank.
 
-    Computing comes first: an exchange or a wait at the same time costs the step nothing.
+    Time in which the rank computes is training, even if the rank exchanges data or waits at the same time.
 
     Args:
-        measures: the measures of its run.
+        measures: the measures of the rank's run.
     """
     states, none = measures.stream.states, measures.pieces.head(0)
     computing, exchanging = (states.filter(name).select(intervals.BOUNDS) for name in ("computing", "communicating"))

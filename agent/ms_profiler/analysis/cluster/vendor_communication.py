@@ -42,7 +42,7 @@ def entries(rank: int, communication: dict[str, Any], matrix: dict[str, Any]) ->
     """Yield the exchanges of a rank, each with its data as JSON.
 
     Args:
-        rank: its number.
+        rank: number of the rank.
         communication: the content of its communication.json.
         matrix: the content of its communication_matrix.json.
     """

@@ -33,7 +33,7 @@ class StepRows:
         """Add the steps of a rank.
 
         Args:
-            rank: its number.
+            rank: number of the rank.
             path: the path of its step_trace_time.csv.
 
         Raises:

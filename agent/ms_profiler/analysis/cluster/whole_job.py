@@ -331,7 +331,7 @@ def _total(known: RankAccount, shared: pl.Series) -> tuple[int, int]:
 
 
 def _meetings(number: int, known: RankAccount) -> pl.DataFrame:
-    """Return the last joint exchange of each group and operation in each step. `key` is the same on all its ranks."""
+    """Return the last joint exchange of each group and operation in each step. All its ranks give it the same `key`."""
     last = pl.col("place") == pl.col("count")
     joint = known.exchanges.filter(last, pl.col("operation").is_in(clock_offsets.JOINT))
     names = joint["group"].replace({name: ",".join(map(str, ranks)) for name, ranks in known.groups.items()})

@@ -62,7 +62,7 @@ class Contributor:
     Attributes:
         kind: a part of `metrics.bounds`, or "module", "outside", "kernel", "alike", "small differences", "unexplained".
         name: the name for people.
-        module: for a module, its path in the second run, or in the first run if the second lacks it; else empty.
+        module: path of the contributor's module in the second run, or in the first if the second lacks it; else empty.
         was: the path of the module in the first run if it differs from `module`; else empty.
         before_ns: ns per step in the first run.
         after_ns: ns per step in the second run.
@@ -174,7 +174,7 @@ def step_at_speed_of(reference: Digest, run: Digest) -> float | None:
         run: a run of the same or nearly the same job.
 
     Returns:
-        The median step with its computing divided by the common factor; None if too few modules agree in a factor.
+        The median step with its computing divided by the common factor; None if there are too few modules for a factor.
     """
     matches = matching.match(reference, run)
     now = {each.before: each.after for each in matches if each.before is not None and each.after is not None}
@@ -381,7 +381,7 @@ def _key(cell: Cell) -> _Key:
     """Return the kind and the name of the contributor to which a cell belongs."""
     if cell.part in _WAITS or cell.part in _OF_DEVICE:
         return cell.part, ""
-    # on a CPU, operators exchange the data: their names tell
+    # on a CPU, exchanges are operators, so only the name shows that an operator is an exchange
     if cell.part == bounds.COMMUNICATION or cell.what.startswith(COLLECTIVE):
         return bounds.COMMUNICATION, ""
     if cell.part == bounds.SYNC:

@@ -156,7 +156,7 @@ class Comparison:
         causes: the reasons why step times differ.
         phases: ns per step of each phase.
         bounds: ns per step of each part of `metrics.bounds`.
-        modules: the modules, the largest difference first, as in the next tables.
+        modules: the modules, the largest difference first; the next tables are sorted likewise.
         operators: self times of operators, ns per step.
         kernels: times of kernels, ns per step.
         callers: time of computing kernels, ns per step, by the outermost operator that launched them: operators have

@@ -25,7 +25,7 @@ RECOMPILES: Final = "recompiles"
 GRAPHS: Final = "graphs"
 BREAKS: Final = "graph_breaks"
 COMPILED: Final = "compiled_steps"
-#: names of the counts of a step and, in `OF_RUN`, of a run, in the order in which they are shown
+#: names of the counts of a step (`NAMES`) and of a run (`OF_RUN`), in the order in which they are shown
 NAMES: Final = (OPERATORS, KERNELS, COPIES, COPIED, SYNCHRONISATIONS, COLLECTIVES, EXCHANGED)
 OF_RUN: Final = (RECOMPILES, GRAPHS, BREAKS, COMPILED)
 #: names of the counts whose unit is bytes

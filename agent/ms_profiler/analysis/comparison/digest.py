@@ -25,7 +25,7 @@ class StepTime:
             the run.
         durations_ns: the duration of each steady step of the slowest rank, in order.
         count: the number of steady steps.
-        total: all steps of the run.
+        total: the number of all steps of the run.
         source: the source of the step marks, which tell where a step ends.
     """
 
@@ -124,12 +124,12 @@ class Count:
 
 @dataclass(frozen=True)
 class DataWait:
-    """Waits for an operation of the input.
+    """The waits for one operation of the input.
 
     Attributes:
         operation: the operation.
-        count: the number in the whole run.
-        ns: the time in the whole run.
+        count: the number of waits in the whole run.
+        ns: the time of all these waits.
     """
 
     operation: str
@@ -154,7 +154,7 @@ class Memory:
 
 @dataclass(frozen=True)
 class Hint:
-    """An advice of `metrics.advice`.
+    """A piece of advice from `metrics.advice`.
 
     Attributes:
         cause: the name of the cause, for programs.

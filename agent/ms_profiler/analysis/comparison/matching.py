@@ -13,7 +13,7 @@ OPERATORS: Final = "operators"
 ORDER: Final = "order"
 #: two modules match only if at least this share of all their inner modules (or operators) is in both
 ALIKE: Final = 0.5
-#: the same share for modules in different places
+#: the same share for modules whose parents do not match
 ELSEWHERE: Final = 0.8
 
 
@@ -47,7 +47,7 @@ class _Node:
 
 
 def match(before: Digest, after: Digest) -> list[Match]:
-    """Return the modules of two runs; a module that both have appears once.
+    """Return the modules of two runs. A module that both runs have appears once.
 
     A module is compared with the modules inside the counterpart of its parent. It matches the one with the same name,
     or else one that has inner modules of the same names, the same class, or the same operators. If several modules

@@ -215,7 +215,7 @@ def _names(measures: Measures, name: str) -> pl.Series:
 
 
 def _owners(measures: Measures, within: tuple[int, int]) -> pl.DataFrame:
-    """Return the module and stage that own each interval of the stepping thread: `owner_module`, `owner_stage`."""
+    """Return the module and stage of each interval of the stepping thread: `owner_module`, `owner_stage`."""
     recording, found = measures.recording, measures.ownership
     if found is not None and found.basis != "host":
         known = bool((recording.spans["category"] == int(Category.MODULE)).any())

@@ -37,7 +37,7 @@ from ms_profiler.analysis.writers import (
 #: files that are written section by section, before all others
 SECTIONS: tuple[core.SectionWriter, ...] = (trace_view, perfetto_trace, kineto_trace, kernel_details)
 
-#: further files, in the order of writing: the summary is the last, so that it exists only with all others
+#: all other files, in the order of writing. The summary comes last: if it exists, all other files exist
 ARTEFACTS: tuple[core.Writer | core.Database, ...] = (
     step_trace_time,
     op_statistic,

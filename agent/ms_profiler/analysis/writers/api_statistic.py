@@ -16,7 +16,7 @@ from ms_profiler.analysis.writers import csv_lines, numbers
 from ms_profiler.store import layout
 from ms_profiler.store.format import Category
 
-#: `Level` of categories for which it is not the category's name in lower case
+#: values of `Level`; for all other categories it is the category's name in lower case
 _LEVELS: Final = {
     Category.RUN: "model",
     Category.EVALUATION: "model",

@@ -1,6 +1,6 @@
 """communication_analyzer.db: exchanges with other ranks, and the steps, as tables.
 
-It is written beside the database of the run, because msprof-analyze reads neither exchanges nor steps from that
+This file is written beside the database of the run, because msprof-analyze reads neither exchanges nor steps from that
 database. The rows are those of `communication.json`, `communication_matrix.json` and `step_trace_time.csv`, without
 their totals. Other tools compute a number from the name of a group; here the number identifies the group. torch_npu
 calls the file analysis.db.

@@ -25,7 +25,7 @@ PACKED: Final = ".gz"
 _REMEDY: Final = (
     "Is there space left, and may you write there? `ms-profiler analyse DIR --output DIR` writes elsewhere."
 )
-#: text in Polars' `ComputeError` that marks an error of the system
+#: text by which Polars' `ComputeError` shows that it comes from the operating system
 _OF_SYSTEM: Final = "(os error "
 #: size of a database page in bytes
 _PAGE: Final = 4096
@@ -155,7 +155,7 @@ def write_sections(
             path = os.path.join(measures.target, writer.part(measures, section.number))
             with _naming(path):
                 if path not in streams:
-                    files.enter_context(_naming(path))  # closing a file writes the rest of its buffer
+                    files.enter_context(_naming(path))  # closing a file writes its buffer, which may fail
                     stream = files.enter_context(replaced(path, room))
                     streams[path] = files.enter_context(_packing(stream)) if path.endswith(PACKED) else stream
                 writer.write(measures, section, streams[path])
@@ -205,7 +205,7 @@ def _packing(stream: BinaryIO) -> AbstractContextManager[BinaryIO]:
 
 @contextmanager
 def _naming(path: str) -> Iterator[None]:
-    """Raise errors of the system as `MsProfilerError` that names the file."""
+    """Raise errors of the operating system, SQLite and Polars as an `MsProfilerError` that names the file."""
     try:
         yield
     except FullError:

@@ -25,7 +25,7 @@ class Table:
     Attributes:
         name: the name that readers know.
         columns: name -> SQL type. Tools that read `SELECT *` rely on the order.
-        index: columns of the index, because readers join the table by them.
+        index: columns of the table's index; readers join the table by them.
     """
 
     name: str
@@ -152,7 +152,7 @@ ENUM_HCCL_LINK_TYPE: Final = Table("ENUM_HCCL_LINK_TYPE", {"id": _KEY, "name": "
 #: level of a driver call -> its id in ENUM_API_TYPE; the framework's calls have the id `OPERATOR`
 API_TYPES: Final = {"runtime": 5000, "hccl": 5500, "node": 10000, "model": 15000, "acl": 20000, "op": 50001}
 OPERATOR: Final = API_TYPES["op"]
-#: types of data, transports and links: the type is unknown, or no type applies
+#: ids in the enumerations of data types, transports and links: the value is unknown, or there is none
 UNKNOWN_TYPE: Final = 65534
 NO_TYPE: Final = 65535
 #: value of a missing rank, connection or model; not NULL, because readers sort by these columns

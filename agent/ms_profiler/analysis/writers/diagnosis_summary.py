@@ -73,7 +73,7 @@ def summary(measures: Measures) -> dict[str, Any]:
 
 
 def _bounds(measures: Measures) -> dict[str, Any] | None:
-    """Return the share of each part in the examined steps; None if no step was examined."""
+    """Return what filled the examined steps: the share of each part; None if no step was examined."""
     found = measures.diagnosis
     if found.parts.is_empty():
         return None
@@ -110,7 +110,7 @@ def _critical_path(measures: Measures) -> dict[str, Any] | None:
 
 
 def _synchronisation(measures: Measures) -> dict[str, Any] | None:
-    """Return the number of reads of values, and the place with the most reads; None if no read was recorded."""
+    """Return the number of reads of values, and where the most reads happened; None if no read was recorded."""
     found = measures.diagnosis.reads
     if found.is_empty():
         return None

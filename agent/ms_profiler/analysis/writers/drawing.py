@@ -92,7 +92,7 @@ class Drawing:
 
     @property
     def curves(self) -> pl.DataFrame:
-        """Return the curves of a device: `name`, `time_ns`, `value`, by name and time. They are beside its lanes."""
+        """Return the curves beside the lanes of a device: `name`, `time_ns`, `value`, by name and time."""
         curves = self.measures.curves
         return curves if self.lanes.device and self.section.first else curves.clear()
 

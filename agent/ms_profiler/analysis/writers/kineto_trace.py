@@ -3,7 +3,7 @@
 The file is written with `export_type` "kineto". It has a folder of its own, because tools like Holistic Trace Analysis
 take every JSON file of a folder for the trace of a rank. Times are microseconds since `baseTimeNanoseconds`, which is
 the begin of the run rounded down to a second: so a double keeps every nanosecond for 52 days. `External id` numbers
-operators and regions by their start. Operators, calls of compiled graphs, and MindSpore's kernels on a CPU have the
+the spans of the host by their start. Operators, calls of compiled graphs, and MindSpore's kernels on a CPU have the
 category `cpu_op`. Steps, modules and everything else on the host are `user_annotation`. `kineto_device` writes the work
 of devices. Source of the form: `output_json.cpp` of github.com/pytorch/kineto.
 """

@@ -19,7 +19,7 @@ PROCESS_STRIDE: Final = 10
 OVERLAP: Final = 100_000
 WHOLE_RUN: Final = 100_001
 MODULES: Final = 100_002
-#: pid of the Python stacks of the session's process; the pids for the other processes follow
+#: pid of the Python stacks of all processes
 STACKS: Final = 100_003
 #: tid of the steps in the process of the host; no thread has this id. The steps need a lane of their own: a step may
 #: begin or end inside of a thread's span, and viewers do not draw crossing events of one lane
