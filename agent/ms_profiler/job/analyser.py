@@ -6,7 +6,8 @@ import sys
 from ms_profiler.job import apart
 from ms_profiler.job.detached import Detached
 
-#: Replaces the first entry of `sys.path`, the current directory: a file of the job may be named polars.py.
+#: Puts the package's directory in place of `sys.path[0]`, the current directory: the job may have a file polars.py
+#: there.
 _PROGRAM = "import sys; sys.path[0] = sys.argv.pop(1); from ms_profiler.cli import main; sys.exit(main())"
 
 
@@ -21,7 +22,7 @@ def environment() -> dict[str, str]:
 
 
 def start(words: list[str], log: int) -> Detached:
-    """Start `ms-profiler` with a pipe as its stdout, into which it writes one line when it has succeeded.
+    """Start `ms-profiler` with a pipe as its stdout; on success, it writes one line into the pipe.
 
     Args:
         words: its arguments.

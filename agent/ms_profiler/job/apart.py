@@ -1,6 +1,6 @@
-"""Start programs outside of the process tree: a job may wait for any child, count its children, or ignore SIGCHLD.
+"""Start programs that are not children of the job: a job may wait for any child, count its children, or ignore SIGCHLD.
 
-The programs inherit no descriptor of the job. Otherwise a reader of the job's pipe would wait until the programs end.
+The programs inherit no descriptor of the job. Otherwise the reader of a job's pipe would wait until the programs end.
 """
 
 import fcntl
@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from ms_profiler.job.detached import Detached
 
 SHELL = "/bin/sh"
-#: Starts a command in the background, prints its process id and exits, so that the command has no parent in the job.
+#: Starts a command in the background, prints its process id and exits, so that the command is no child of the job.
 _SCRIPT = 'exec "$@" 3>&- & echo $! >&3'
 
 
@@ -34,7 +34,7 @@ def start(command: Sequence[str], environment: Mapping[str, str], output: int, e
 
 
 def start_with_pipe(command: Sequence[str], environment: Mapping[str, str], errors: int) -> Detached:
-    """Start a program as `start` does, with a pipe as its stdout; the pipe ends with the program."""
+    """Start a program as `start` does, with a pipe as its stdout; the pipe closes when the program ends."""
     reader, writer = pipe()
     try:
         return Detached(start(command, environment, writer, errors), reader)
@@ -48,7 +48,7 @@ def start_with_pipe(command: Sequence[str], environment: Mapping[str, str], erro
 def above(descriptor: int) -> int:
     """Duplicate a descriptor to a number above 2 and close the original.
 
-    A job may have closed descriptor 0, 1 or 2 and still write to it.
+    The numbers 0, 1 and 2 are unsafe: a job may have closed such a descriptor and still write to its number.
     """
     try:
         return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 3)
@@ -68,7 +68,7 @@ def pipe() -> tuple[int, int]:
 
 
 def _by_shell(command: Sequence[str], environment: Mapping[str, str], output: int, errors: int) -> int:
-    """Start a program by a shell; the shell is a child of the job and exits at once."""
+    """Start a program through a shell, which exits at once; return the process id of the program."""
     reader, writer = pipe()
     inherited = [number for number in map(int, os.listdir("/proc/self/fd")) if number > 2 and _is_inheritable(number)]
     actions: list[tuple[int, ...]] = [

@@ -14,14 +14,14 @@ _RESTARTS = "TORCHELASTIC_RESTART_COUNT"
 
 
 def earlier(folder: str, own: Identity, info: run_info.RunInfo, environ: Mapping[str, str]) -> tuple[int, str]:
-    """Return the number of earlier starts of this rank, and the name of the newest earlier result, empty if none.
+    """Return how often this rank was started before, and the name of its newest earlier result ("" if there is none).
 
-    In the first start this function reads no file.
+    In the first start, this function reads no file.
 
     Args:
         folder: the folder of the results.
         own: rank and job of this process.
-        info: the run's record of this process.
+        info: run information of this process.
         environ: the environment variables of this process.
     """
     count = environ.get(_RESTARTS, "")

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 _active = False
 _companion = ""
 _pid = 0
-_stderr: "os.stat_result | None" = None  # file behind descriptor 2 at the start
+_stderr: "os.stat_result | None" = None  # result of `os.fstat(2)` when Python started
 
 
 def activate() -> None:
-    """Wait for a framework if the variable is set and this process is not a helper; never raise."""
+    """Wait for the import of a framework, if MS_PROFILER_OPTIONS is set and this process is no helper; never raise."""
     global _active
     if _active or not os.environ.get(origin.VARIABLE):
         return
@@ -67,7 +67,7 @@ def _is_main() -> bool:
 
     The extension has one state for the whole process, so nothing is recorded in a subinterpreter.
     """
-    for name in ("_interpreters", "_xxsubinterpreters"):  # names from CPython 3.13 on, and before
+    for name in ("_interpreters", "_xxsubinterpreters"):  # CPython 3.13 and newer, then older versions
         try:
             interpreters = __import__(name)
         except ImportError:

@@ -1,13 +1,17 @@
-"""The boundaries that each source reports until one source is chosen, reasons for the choice, and flags of steps."""
+"""Where steps begin and end according to each source, until one source is chosen; and the flags of steps.
+
+A source is something in the job that may separate steps, for example the calls of an optimizer. A stretch is a number
+of consecutive steps with one sampling plan (see `bursts.py`).
+"""
 
 from collections.abc import Hashable
 
 from ms_profiler.store.format import Flag, StepSource
 
-#: Largest number of boundaries in memory while no source is chosen. A longer cycle of calls is not recognised.
+#: Number of boundaries that each source keeps while no source is chosen. A longer cycle of calls is not recognised.
 PENDING = 64
 
-#: source -> why it decides where steps end, a text for the summary
+#: source -> text for the summary: why this source decides where steps end
 WHY = {
     StepSource.SCRIPT: "the script calls step()",
     StepSource.FRAMEWORK_LOOP: "the framework's own loop reports each step",
@@ -26,7 +30,7 @@ COARSE, STRETCH = int(Flag.COARSE), int(Flag.STRETCH)
 
 
 class Marks:
-    """The flags with which steps are written: whether a step is sampled, and to which stretch it belongs."""
+    """The flags of the steps to write: whether a step is sampled, and whether the number of its stretch is odd."""
 
     __slots__ = ("_since", "flags", "sampled")
 
@@ -59,7 +63,7 @@ class Marks:
 
 
 class Track:
-    """The boundaries of one source: the begin of its running step, and the steps that wait for the choice."""
+    """The boundaries of one source: the begin of its running step, and steps to keep until a source is chosen."""
 
     __slots__ = ("pending", "start")
 
@@ -95,9 +99,10 @@ class Tracks(dict[StepSource, Track]):
                 track.start = at_ns
 
     def hand_over(self, at_ns: int | None) -> None:
-        """Forget the running steps, because another thread is chosen, whose step began at `at_ns`.
+        """Let the running steps begin at `at_ns`, because another thread decides from now on where steps end.
 
-        The thread before may be about to call `open`, so no step is left without a begin in between.
+        The previous thread may be about to call `open`, which fills each missing begin. So no begin is removed first
+        and set afterwards.
 
         Args:
             at_ns: the begin; None if it is not known.
@@ -111,11 +116,11 @@ class Tracks(dict[StepSource, Track]):
             track.pending.clear()
 
     def enough(self, source: StepSource, optimizers: int) -> int:
-        """Return how many steps a source of a job that trains nothing has to report before it is chosen.
+        """Return the number of steps that a source must report before it is chosen, in a job that trains nothing.
 
         Args:
             source: the source.
-            optimizers: the number of optimizers.
+            optimizers: the number of optimizers of the job.
         """
         if source == StepSource.EVALUATION_LOOP:
             return 1
@@ -139,14 +144,14 @@ class Leader:
         self._others: dict[Hashable, list[int]] = {}
 
     def called(self, which: Hashable, end_ns: int) -> list[int]:
-        """Note the end of a call of a network, and return the ends of the steps that this call makes known.
+        """Note that a call of a network has ended; return the ends of steps that are known because of this call.
 
         Args:
             which: key of the network.
             end_ns: end of the call.
 
         Returns:
-            Ends of steps, oldest first.
+            Ends of steps, oldest first; empty while another network is chosen, or none.
         """
         if which != self._leader:
             if len(self._others) > PENDING:

@@ -1,7 +1,7 @@
 """Measure the cost of recording in the job itself, and keep it within the share `overhead_budget`.
 
-Disk space is a budget, too. The less space is left for fine-grained records, the smaller is the share (`thrift`). So a
-job of any length has sampled steps until its end.
+Disk space is limited, too. The less space is left for fine-grained records, the smaller is the share (see `thrift`). So
+even a very long job has sampled steps until its end.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 #: Steps between the first two checks of the cost.
 INTERVAL = 16
-#: Least time between later checks, ns: a check takes 50 us with cold caches.
+#: Least time between later checks, ns. One check takes 50 us with cold caches.
 PAUSE = 500_000_000
-#: The part of the disk space for fine-grained records that may be taken at the full rate.
+#: Part of the disk space for fine-grained records that is filled at the full rate.
 FREE: Final = 0.25
 #: Least time of our work between two steps that is recorded as ours, and belongs to neither step, ns.
 NOTICED: Final = 20_000
@@ -29,9 +29,9 @@ NOTICED: Final = 20_000
 def thrift(left: float) -> float:
     """Return the factor, at most 1, by which recording is reduced when little disk space is left.
 
-    Records fill the first part of the space, `FREE`, at the full rate. Let v be the free share of the rest: the rate
-    falls with the fourth power of v. If records first fill the rest at a rate r a second, the solution of
-    dv/dt = -r v^4 is v = (1 + 3 r t)^(-1/3). After t = 100 / r, 15 % of the rest is free, and the rate is r / 2000.
+    The factor is 1 until the part `FREE` of the space is full. From then on, v = left / (1 - FREE) is the free share of
+    the rest, and the factor is v^4. Let r be the share of the rest that is filled in a second at the full rate. Then
+    dv/dt = -r v^4, so v = (1 + 3 r t)^(-1/3). After t = 100 / r, 15 % of the rest is free, and the rate is r / 2000.
 
     Args:
         left: the free share of the space for fine-grained records, from 0 to 1.
@@ -40,7 +40,7 @@ def thrift(left: float) -> float:
 
 
 class Budget:
-    """Sample steps when fine-grained records take more than their share of the time.
+    """Record only a sample of the steps when fine-grained records take more than their share of the time.
 
     Args:
         host: the part of the session that records.
@@ -49,13 +49,13 @@ class Budget:
     def __init__(self, host: "Host") -> None:
         self._host = host
         self._share = 0.0
-        self._room = 1  # bytes on disk for fine-grained records at the begin
+        self._room = 1  # bytes on disk that fine-grained records may take, when recording starts
         self._records = 0  # number of records at the last check
         self._count = 0  # number of steps at the last check
-        self._spent = 0  # ns that recording took since the last check, without the cost of the records themselves
+        self._spent = 0  # time that recording took since the last check, besides writing records, ns
         self._pace = Pace(PAUSE, INTERVAL)
         self._bursts: Bursts | None = None
-        #: cost of one hook, ns: {"idle_ns": while nothing is recorded, "span_ns": with a span}
+        #: cost of one hook, ns: {"idle_ns": while the recorder is paused, "span_ns": if the hook records a span}
         self.cost: dict[str, float] = {}
         #: name of a framework's own recorder -> estimated time that it takes in each step, ns
         self.expected: dict[str, float] = {}
@@ -79,9 +79,9 @@ class Budget:
         self._measure()
 
     def _measure(self) -> None:
-        """Measure the cost of a hook by calls of an empty function that is wrapped, while the recorder is paused.
+        """Measure the cost of a hook: call an empty function with the hook and without, while the recorder is paused.
 
-        The 200 calls take 0.3 ms. The recorder itself measures the other cost, that of a record (`span_cost`).
+        This takes 0.3 ms. The cost of writing a record comes from the recorder itself (`span_cost`).
         """
 
         def nothing() -> None:
@@ -105,12 +105,12 @@ class Budget:
         self.cost = {"idle_ns": idle, "span_ns": idle + recorder.span_cost()}
 
     def spend(self, ns: int) -> None:
-        """Count time that recording took in addition to its records.
+        """Count time that recording took besides writing records.
 
-        Sources between two steps take such time, and a framework's own recorder.
+        Examples are the work of a source between two steps, and the work of a framework's own recorder.
 
         Args:
-            ns: the time.
+            ns: the time, in ns.
         """
         if self._bursts is not None:
             self._bursts.spend(ns)
@@ -136,7 +136,7 @@ class Budget:
         return True
 
     def look(self, count: int) -> int:
-        """Check whether the records since the last check cost too much, or continue the sampling plan.
+        """Continue the sampling plan; without a plan, check whether recording has cost too much since the last check.
 
         Args:
             count: the number of steps so far.

@@ -1,13 +1,15 @@
 """Choose the steps to sample where recording all of them costs too much.
 
-The run is divided into stretches of consecutive steps. In each stretch one burst of steps is sampled, at a random
-place. So a periodic pattern of the job does not distort the sample. The cost of a sampled step is its length minus the
-length of its neighbours, which are not sampled. A stretch is so long that its burst takes at most the share of the time
-that recording may take. Where that share allows all steps, the burst is inverted: its steps are the only ones that are
-not sampled, and the comparison with them gives the cost.
+The run is divided into stretches of consecutive steps. In each stretch, one burst of consecutive steps is sampled. The
+burst has a random position, so that a periodic pattern of the job does not distort the sample.
 
-A stretch may have thousands of steps. So blocks of steps are also compared within a stretch. When the length of steps
-has changed, the stretch ends early, and the next stretches are shorter.
+    cost of recording a step = length of a sampled step - length of a step of the same stretch that is not sampled
+
+Each stretch is long enough that its burst stays within the share of the time that recording may take. If the share
+allows recording of nearly all steps, the burst is inverted: only the steps of the burst are not sampled.
+
+A stretch may have thousands of steps. So blocks of steps are also compared within a stretch. If the length of steps has
+changed, the stretch ends early, and the next stretches are shorter.
 """
 
 import math
@@ -16,38 +18,39 @@ from collections import deque
 
 from ms_profiler.job.sources import NEVER
 
-#: smallest and largest number of steps of a burst. Between them, the number is so large that the begin and end of the
-#: burst cost a quarter of its records. Switching PyTorch's hooks took 0.3 ms at the begin of a burst and 0.25 ms at its
-#: end, in a job where the records of a step took 0.2 ms.
+#: smallest and largest number of steps of a burst. Between the two, the number is 4 * (cost of beginning and ending a
+#: burst) / (cost of recording a step). In a PyTorch job where the records of a step took 0.2 ms, switching PyTorch's
+#: hooks took 0.3 ms at the begin of a burst and 0.25 ms at its end.
 LEAST, MOST = 8, 64
 #: largest number of steps of a stretch; smallest and largest number of steps of a stretch with an inverted burst
 LONGEST, PROBE, PROBE_MOST = 1 << 16, 128, 1 << 13
-#: a stretch has at most 1 / PART of the number of steps so far; once the loan is spent, at most that number itself
+#: the longest stretch has (steps so far) / PART steps; once the loan is spent, as many as the steps so far
 PART = 2
-#: loan: recording may exceed its share by this part of the time, before the cost is known and after changes
+#: loan: recording may take this part of the run beyond its share, before its cost is known and after changes
 LOAN = 0.002
-#: number of steps between two comparisons within a stretch: the larger of BLOCK and 1 / BLOCKS of all steps so far
+#: number of steps between two comparisons within a stretch: max(BLOCK, (steps so far) / BLOCKS)
 BLOCK, BLOCKS = 128, 32
-#: part of the share that bursts may take: usually; after recording has taken more than its share; after the length of
-#: steps has changed
+#: part of the share that bursts may take: CALM usually, REPAYING after recording has taken more than its share, ALERT
+#: after the length of steps has changed
 CALM, REPAYING, ALERT = 0.7, 0.4, 2.0
-#: number of stretches with the part ALERT of the share after a change
+#: number of stretches that use ALERT after such a change
 ALERTED = 8
-#: number of comparisons with neighbours after which their median replaces the computed cost; the number that is kept
+#: COMPARED: with this number of measured costs, their median replaces the computed cost; REMEMBERED: number to keep
 COMPARED, REMEMBERED = 5, 31
-#: the whole cost of recording an operator, which includes PyTorch's own hook, divided by the recorder's part of it
+#: (whole cost of recording an operator, including PyTorch's own hook) / (the recorder's part of that cost)
 HOOK = 3.0
-#: largest balance of unspent time, as a multiple of the cost of a sampled step
+#: largest balance of unspent time, in units of the cost of a sampled step
 SAVED = 256
-#: a step is slow if its length is more than this multiple of the usual length; the length of steps has changed if it
-#: differs by more than this part of the usual length
+#: a step is slow if length > LONG * usual; the length of steps has changed if |length - usual| > CHANGED * usual
 LONG, CHANGED = 1.7, 0.08
-#: part of a stretch before each of its marks: 0 for other steps, 1 for the burst, 2 for the step after the burst
+#: A stretch has four marks: begin of the burst, end of the burst, one step later, and end of the stretch. This is the
+#: kind of the steps before each mark: 0 for steps outside of the burst, 1 for the burst, 2 for the step after the
+#: burst.
 _PARTS = (0, 1, 2, 0)
 
 
 class Dice:
-    """A private source of random numbers, which neither uses the job's generators nor imports a module with them."""
+    """A private random number generator: it neither uses the job's generators nor imports `random`."""
 
     def __init__(self) -> None:
         self._state = int.from_bytes(os.urandom(8), "little")
@@ -62,7 +65,7 @@ class Dice:
 
 
 class Bursts:
-    """Plan stretches and their bursts; the caller reports the time after each step that `next_look` names.
+    """Plan stretches and their bursts; the caller calls `passed` after step `next_look`.
 
     Args:
         share: the share of the time that recording may take.
@@ -80,8 +83,8 @@ class Bursts:
         self._balance, self._computed, self._usual = -debt_ns, cost_ns, step_ns
         self._extra: deque[float] = deque(maxlen=REMEMBERED)
         self._fixed = 0.0  # time to begin and to end a burst, ns
-        self._alert = 0  # number of stretches that still get the higher rate
-        self._deaf = False  # whether slow steps have no effect, until a stretch has measured the steps again
+        self._alert = 0  # number of further stretches that use the rate ALERT
+        self._deaf = False  # whether slow steps are ignored, until a whole stretch has ended
         self._probe = PROBE
         self._began = now
         self._lent = False  # whether the next stretch uses the rate ALERT even if the share is spent
@@ -96,11 +99,11 @@ class Bursts:
 
     @property
     def cost(self) -> float:
-        """Return the cost of recording a step, ns: with few comparisons the computed cost, then their median.
+        """Return the cost of recording a step, ns.
 
-        A comparison is that of a burst with its neighbours. The standard error of the median is added, for a normal
-        distribution: 0.93 times the distance of the quartiles, divided by the root of the number of comparisons
-        (Kendall and Stuart, The Advanced Theory of Statistics 1, 10.12).
+        At first this is the computed cost. With `COMPARED` or more measured costs, this is their median plus the
+        standard error of the median: 0.93 * (upper quartile - lower quartile) / sqrt(number of costs), for a normal
+        distribution (Kendall and Stuart, The Advanced Theory of Statistics 1, 10.12).
         """
         found, count = sorted(self._extra), len(self._extra)
         if count < COMPARED:
@@ -110,7 +113,7 @@ class Bursts:
 
     @property
     def long_ns(self) -> int:
-        """Return the duration from which on a step that is not sampled counts as slow, ns."""
+        """Return the length above which a step that is not sampled counts as slow, ns."""
         return NEVER if self.sampled or self._deaf or self._place == 2 else int(LONG * self._usual)
 
     def spend(self, ns: int) -> None:
@@ -137,7 +140,7 @@ class Bursts:
         Args:
             count: the number of steps so far.
             now: the current time, ns.
-            computed_ns: computed cost of the records of each step since the last call.
+            computed_ns: cost of the records of one step since the last call, computed from their number.
         """
         if self.sampled:
             self._computed = computed_ns
@@ -152,7 +155,7 @@ class Bursts:
             self._begin(count, now)
 
     def _next(self, count: int) -> int:
-        """Return the number of steps after which to call `passed` next: the next mark, or less to compare lengths."""
+        """Return the number of steps after which to call `passed` next: up to the next mark, or to a comparison."""
         mark = self._marks[self._place]
         return mark if self.sampled or self._place == 2 else min(mark, count + max(BLOCK, count // BLOCKS))
 
@@ -162,7 +165,7 @@ class Bursts:
         return min(abs(before), abs(self._off)) > CHANGED and before * self._off > 0
 
     def _restart(self, count: int, now: int) -> None:
-        """Take the step length of the last block as the usual one; end the stretch unless share and loan are spent."""
+        """Take the length of the last steps as the usual length; end the stretch unless share and loan are spent."""
         usual = self._usual * (1 + self._off)
         self._reach(count, now)
         if self._credit(now, self._gained()):
@@ -173,11 +176,11 @@ class Bursts:
             self._usual, self._off, self.next_look = usual, 0.0, self._next(count)
 
     def _credit(self, now: int, more: float = 0.0) -> bool:
-        """Return whether recording has taken less than its share plus the loan; `more`, ns, is added to the balance."""
+        """Return whether balance + more + loan > 0 (all in ns): recording is within its share plus the loan."""
         return self._balance + more + LOAN * (now - self._began) > 0
 
     def _gained(self) -> float:
-        """Return what the stretch has added to the balance so far, ns: its share of the time, minus what it cost."""
+        """Return what this stretch has added to the balance so far, ns: share * time - cost of recording."""
         others, own, after = self._steps
         sampled = others + after if self._inverse else own
         return self.share * (sum(self._times) + self._spent) - sampled * self.cost - self._spent
@@ -222,7 +225,7 @@ class Bursts:
             self._place += 1
 
     def _end(self, count: int, now: int) -> None:
-        """Measure the stretch that ends: the length of steps that are not sampled, and the extra time of sampled ones.
+        """Measure the stretch that ends: the length of the steps that are not sampled, and the cost of a sampled step.
 
         Args:
             count: the number of steps so far.

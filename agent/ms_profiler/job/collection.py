@@ -16,7 +16,7 @@ _asked = False
 
 
 def current() -> Session | None:
-    """Return the session of this process, None if there is none."""
+    """Return the session of this process, or None before a session is opened."""
     return _current
 
 
@@ -61,10 +61,10 @@ def _open(since_ns: int) -> None:
 
 
 def for_script(anonymous: bool = False) -> Session:
-    """Return the session of this process; make it if there is none. The session hooks each framework after its import.
+    """Return the session of this process, made if necessary. The session hooks each framework after its import.
 
     Args:
-        anonymous: whether a new session replaces names of the job; an existing session stays as it is.
+        anonymous: whether a new session replaces names of the job; an existing session keeps its setting.
     """
     global _current
     with _lock:

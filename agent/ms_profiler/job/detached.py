@@ -16,7 +16,7 @@ class Detached(NamedTuple):
     """A program that was started.
 
     Attributes:
-        pid: its process id; valid while the program holds its end of the pipe open.
+        pid: its process id, which is valid while the program holds its end of the pipe open.
         reader: our end of the pipe that is the program's stdout.
     """
 
@@ -24,7 +24,7 @@ class Detached(NamedTuple):
     reader: int
 
     def wait(self, timeout: float, leaves: Callable[[], object] = bool) -> str | None:
-        """Wait for the program and return its output; None if the program still runs when the wait ends.
+        """Wait for the program and return its output, or None if the program still runs when the wait ends.
 
         Args:
             timeout: longest wait, in seconds.

@@ -1,6 +1,6 @@
-"""Dynamic profiling: record the steps that a file names while the job runs.
+"""Dynamic profiling: while the job runs, a file names the steps to record.
 
-The thread that runs the steps checks the file between two steps. ms-profiler needs no other process or thread for it.
+The thread that runs the steps checks the file between two steps, so ms-profiler needs no other process or thread.
 """
 
 import os
@@ -31,7 +31,7 @@ class Collector(Protocol):
         """Return whether names of the job are replaced in every recording."""
 
     def guard(self, what: str) -> Guard:
-        """Return a context manager that notes and suppresses our errors."""
+        """Return a context manager that notes and suppresses errors of ms-profiler."""
 
     def start(self, recording: Recording, number: int | None = None) -> bool:
         """Record into one more result directory; return whether that is possible."""
@@ -76,7 +76,7 @@ class Dynamic:
         return self._recording is not None
 
     def begins(self, step: int) -> bool:
-        """Note that a step begins, and start a recording if the file requests this step; return whether it started.
+        """Note that a step begins. Start a recording if the file requests this step; return whether it started.
 
         Args:
             step: number of the step; the first step of the job is 1.
@@ -103,14 +103,14 @@ class Dynamic:
         return False
 
     def ended(self, step: int) -> bool:
-        """Note that a step ended, and stop the recording if it was its last step; return whether it stopped."""
+        """Note that a step ended. Stop the recording if this was its last step; return whether it stopped."""
         if self._recording is None or step < self._stop:
             return False
         self.close()
         return True
 
     def close(self) -> None:
-        """Stop the recording, if there is one, and start its analysis."""
+        """Stop the recording, if one runs, and start its analysis."""
         recording, self._recording = self._recording, None
         if recording is None:
             return

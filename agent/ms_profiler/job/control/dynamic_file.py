@@ -87,7 +87,7 @@ class DynamicFile:
 
     Args:
         path: the file.
-        given: values of options that the file does not name.
+        given: values for the options that the file does not set.
         interval: the least number of seconds between two checks of the file, which may be on a slow file system.
     """
 
@@ -113,7 +113,7 @@ class DynamicFile:
             json.dump(DEFAULTS, stream, indent=4)
 
     def look(self) -> Plan | None:
-        """Return the request of the file if the file has changed since the last call; otherwise None.
+        """Return the steps and options that the file requests, or None if the file has not changed since the last call.
 
         Raises:
             ValueError: the content is invalid; the error is raised once after each change of the file.

@@ -133,14 +133,14 @@ class Aclprof(Interface):
 
 
 def _written(host: "Host") -> int:
-    """Return the bytes of all folders that aclprof has written; it makes a new folder each time it is attached."""
+    """Return the bytes of all of aclprof's folders; aclprof makes a new folder each time it is attached."""
     home = host.home
     folders = glob.glob(os.path.join(glob.escape(home.result), "PROF_*")) if home is not None else []
     return sum(map(layout.size_below, folders))
 
 
 def _room(host: "Host") -> int:
-    """Return the bytes that aclprof may still write: half of the limit on recorded data, without the bytes written."""
+    """Return the bytes that aclprof may still write: half of the limit on recorded data, minus bytes written so far."""
     return max(host.limit // 2 - _written(host), 0)
 
 

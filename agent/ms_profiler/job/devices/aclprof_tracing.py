@@ -4,9 +4,9 @@ aclprof is called a few times in a run, to begin and to end, and returns no reco
 without the extension. aclprof writes files into a folder `PROF_*` of the result directory; CANN's `msprof` reads them.
 
 aclprof serves one user in a process, and returns an error code to a second user. It accepts settings only after
-aclprofInit. That call replaces Python's handler for SIGINT, and starts a thread that ends the process two seconds after
-a Ctrl-C. A job that catches KeyboardInterrupt would never get it. So this module reads the handler before every call
-and restores it afterwards. A start waits up to 30 s for the device.
+aclprofInit. That call replaces the process's handler for SIGINT, and starts a thread that ends the process two seconds
+after a Ctrl-C. A job that catches KeyboardInterrupt would never get one. So this module reads the handler before every
+call and restores it afterwards. A start waits up to 30 s for the device.
 """
 
 import ctypes
@@ -56,7 +56,7 @@ _HANDLER_BYTES: Final = 512
 
 
 def load(library: str) -> tuple[dict[str, Callable[..., Any]], str]:
-    """Load aclprof's library; return its functions by name, and a line with the reason if that fails, else "".
+    """Load aclprof's library; return its functions by name, and the reason if the library cannot be loaded, else "".
 
     Args:
         library: path of the library, or a name that the system's loader finds.
@@ -112,7 +112,7 @@ class AclprofTracing:
     Args:
         plan: called when aclprof is attached; returns the data to record. None: only test whether the library loads.
         refused: called with the options that aclprof refuses, and the reason.
-        used: returns whether the job is known to use an NPU, on any thread.
+        used: returns whether any thread of the job is known to use an NPU.
     """
 
     def __init__(
@@ -163,7 +163,8 @@ class AclprofTracing:
     def record(self, kinds: Kinds) -> tuple[Outcome, str]:
         """Start or stop recording; return the outcome, and the reason of a failure.
 
-        In a test of the interface, return the name of the program that the analysis needs and this machine lacks.
+        In a test of the interface, the second value is the name of a program that the analysis needs and this machine
+        lacks.
 
         Args:
             kinds: `NOTHING` to stop, any other value to start; `attach` has requested the kinds of data.
@@ -228,7 +229,7 @@ class AclprofTracing:
 def _python_keeps_interrupts() -> Iterator[None]:
     """Restore the process's handler for SIGINT after the body.
 
-    This asks the system, because `signal.getsignal` does not see that a library has changed the handler.
+    The handler comes from the system, because `signal.getsignal` does not see that a library has changed it.
     """
     sigaction = ctypes.CDLL(None).sigaction
     before = ctypes.create_string_buffer(_HANDLER_BYTES)

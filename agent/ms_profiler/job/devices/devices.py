@@ -1,8 +1,8 @@
-"""All devices that can be traced, behind one object, which passes each call to the sources of all devices.
+"""All tracing interfaces behind one object, which passes each call to all of them.
 
-Several interfaces may serve one device, as msPTI and aclprof serve an NPU. Only one of them records the device, because
-they use the same callbacks of the driver: the first interface that serves the options and whose library was found. It
-records the device until it is detached.
+Several interfaces may serve one device: msPTI and aclprof both serve an NPU. Only one of them records the device,
+because both use the same callbacks of the driver: the first one that serves the options and whose library was found.
+This interface records the device until it is detached.
 """
 
 from typing import TYPE_CHECKING
@@ -42,7 +42,7 @@ class Devices:
         return []
 
     def waits(self, activity: str) -> bool:
-        """Return whether an interface to a kind of device may still be attached later.
+        """Return whether an interface for this kind of device may still be attached later.
 
         Args:
             activity: the kind of device, "GPU" or "NPU".
@@ -50,10 +50,10 @@ class Devices:
         return any(source.waits for source in self.sources if source.interface.activity == activity)
 
     def look(self, activity: str) -> None:
-        """Attach the interface to a kind of device if the job uses such a device by now.
+        """Attach the interface for a kind of device if the job already uses such a device.
 
         Args:
-            activity: as for `waits`.
+            activity: the kind of device, "GPU" or "NPU".
         """
         for source in self.sources:
             if source.interface.activity == activity:
@@ -82,7 +82,7 @@ class Devices:
         return next((other for other in beside if not other.absent and other.interface.serves(settings)), None)
 
     def _rivals(self) -> None:
-        """Note the data that a recording lacks, because an interface without these data records the device already."""
+        """Note which data a recording lacks because a less suitable interface already records the device."""
         for source in self.sources:
             beside = [other for other in self.sources if other.interface.activity == source.interface.activity]
             first = self._first(beside) if source.attached else None

@@ -15,7 +15,7 @@ def load(libraries: Sequence[str]) -> "ctypes.CDLL":
         libraries: paths of the library, or names that the system's loader finds.
 
     Raises:
-        OSError: no place has it; this is the error of the last place.
+        OSError: no place has the library; the error is that of the last place.
     """
     import ctypes  # takes a millisecond, and few jobs need it
 
@@ -29,7 +29,7 @@ def load(libraries: Sequence[str]) -> "ctypes.CDLL":
 
 
 def missing(libraries: Sequence[str], remedy: str) -> str:
-    """Return a line that says why the driver cannot be loaded; empty if it has been loaded.
+    """Return a line that says why the driver cannot be loaded; empty if it can.
 
     Args:
         libraries: as for `load`.

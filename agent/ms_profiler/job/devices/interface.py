@@ -1,4 +1,4 @@
-"""The description of a vendor's tracing interface, with which `source.py` uses all interfaces in the same way."""
+"""Describe a vendor's tracing interface, so that `source.py` can use all interfaces in the same way."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence

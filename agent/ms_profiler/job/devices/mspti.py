@@ -85,7 +85,7 @@ class Mspti(Interface):
         return host.left_running
 
     def version(self, library: str, number: int) -> str:
-        """See `Interface.version`; msPTI reports no version, so this reads a file of CANN in a folder above it."""
+        """See `Interface.version`; msPTI reports no version, so this reads a file in a folder above the library."""
         return cann.version(library)
 
 

@@ -1,8 +1,8 @@
 """Preload msPTI's library into a job: msPTI reports some kinds of records only if LD_PRELOAD names the library.
 
-A job cannot preload a library for itself. `ms-profiler run` does it if an option needs these records. Every process of
-the job then preloads msPTI. If a library that msPTI needs is missing, each of these processes would end at once. So a
-trial process preloads msPTI before the job starts.
+A job cannot preload a library for itself. `ms-profiler run` does so if an option needs these records, and then every
+process of the job preloads msPTI. If msPTI needs a library that is missing, each process would end at once. So a trial
+process preloads msPTI before the job starts.
 """
 
 import os
@@ -30,7 +30,7 @@ def present(environ: "MutableMapping[str, str] | os._Environ[str]") -> bool:
 
 
 def add(environ: MutableMapping[str, str], chosen: options.Options, libraries: list[str]) -> str:
-    """Preload msPTI's library for records of memory; return a line with the reason if that fails, else an empty text.
+    """Preload msPTI's library, for records of memory; return the reason if that fails, else an empty text.
 
     Args:
         environ: the environment variables of the job; this function changes `LD_PRELOAD`.

@@ -45,8 +45,8 @@ class Places:
     def libraries(self) -> list[str]:
         """Return the paths from which the library can be loaded, the preferred one first.
 
-        The last paths may be bare names. If several versions are installed, the version for the loaded runtime comes
-        first, because a library that is newer than the driver cannot be used.
+        The last paths may be bare names. If several versions are installed, the one for the loaded runtime comes first,
+        because a library that is newer than the driver cannot be used.
         """
         chosen = os.environ.get(self.variable)
         if chosen:

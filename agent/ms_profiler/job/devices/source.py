@@ -30,7 +30,7 @@ class DeviceSource:
     Args:
         host: the part of the session that records.
         interface: the vendor's interface.
-        turn: returns whether a source may record its device; only one of several sources of a device may.
+        turn: returns whether this source may record its device. Of several sources for one device, only one may.
 
     Attributes:
         interface: the vendor's interface.
@@ -62,7 +62,7 @@ class DeviceSource:
 
     @property
     def _inherited(self) -> bool:
-        """Return whether this is a fork child, whose copy of the interface belongs to its parent."""
+        """Return whether this is a fork child: its copy of the interface belongs to the parent."""
         return self._pid != os.getpid()
 
     def start(self) -> None:
@@ -75,7 +75,7 @@ class DeviceSource:
             self._note()
 
     def look(self) -> None:
-        """Attach the interface if the job uses the device by now, and record if the schedule says so."""
+        """Attach the interface if the job already uses the device, and record if the schedule says so."""
         if self._inherited:
             self._say_of_child()
             return
@@ -198,7 +198,7 @@ class DeviceSource:
         self._give_up(f"there is no {name}; {self.interface.package}")
 
     def _explain(self) -> None:
-        """Print which interface records the device, and why, if another interface could: their costs differ."""
+        """Print which interface records the device, and why, if there was a choice: the interfaces differ in cost."""
         home = self._host.home
         if home is not None and (why := home.info.device_sources[self.interface.activity]["why"]):
             home.say(f"the {self.interface.activity} is recorded by {self.interface.name}: {why}")
@@ -295,7 +295,7 @@ class DeviceSource:
             recording.note(line)
 
     def _note_missing(self) -> None:
-        """Note the number of missing records of the device, and the uncertainty of its times."""
+        """Note how many records of the device are missing, and the uncertainty of the device's times."""
         assert self._tracing is not None
         counts, name, activity = self._tracing.counts(), self.interface.name, self.interface.activity
         missing = {

@@ -1,10 +1,12 @@
-"""Read the nodes of autograd's graph in a few steps, and the module in which each node was made.
+"""Read the nodes of autograd's graph in a few steps, and find the module in which each node was made.
 
 The work of a backward pass runs outside of all calls of modules. Autograd numbers the nodes of its graph in the order
-in which it makes them. In the backward pass, it runs the nodes that lead to the requested gradients, in reverse order.
-So in the second step, the 9th, the 65th and so on, ms-profiler reads the graph before its backward pass, which takes 2
-to 4 us a node. At the begin and end of each module's call, it reads the number of the newest node: the nodes with
-numbers in between belong to the module. It registers nothing with a node, and keeps no node alive.
+in which it makes them. A backward pass runs the nodes that lead to the requested gradients, in reverse order.
+
+At the begin and end of each module's call, ms-profiler reads the number of the newest node: the nodes with numbers in
+between belong to the module. Right before a backward pass, ms-profiler reads its graph, which takes 2 to 4 us a node.
+So it does this only in the second step, the 9th, the 65th and so on. It registers nothing with a node, and keeps no
+node alive.
 """
 
 import threading
@@ -18,7 +20,7 @@ from ms_profiler.store import layout
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
-#: number of steps before the first reading of the graph; factor from this number to that before the next reading
+#: the graph is read after FIRST steps, then after FIRST * FACTOR steps, and so on: 1, 8, 64
 FIRST, FACTOR = 1, 8
 #: largest number of nodes in a graph that is read, and of module calls in one step
 MOST = 20_000
@@ -27,8 +29,8 @@ PASSES = 64
 #: number that autograd gives a leaf: a node that receives a gradient and makes none
 LEAF = 2**64 - 1
 
-#: a node: its number, its name, and for each of its gradients the receiver (key of a node, number of that node's
-#: output), None if no node receives it
+#: a node: its number, its name, and a receiver for each of its gradients. A receiver is (key of a node, number of that
+#: node's output), or None if no node receives the gradient.
 Node = tuple[int, str, list[tuple[int, int] | None]]
 #: a node as autograd describes it: its number, its name, and the receivers of its gradients (node, number of output)
 Parts = tuple[int, str, tuple[tuple[Any, int], ...]]
@@ -60,8 +62,8 @@ class Tape:
         self._watch = watch
         self._next = FIRST
         self._stored = 0
-        #: _late: a backward pass had nodes that were made before the reading began. _longer: the reading lasts for a
-        #: second step for this reason.
+        #: _late: a backward pass had nodes that were made before the reading began. _longer: so the reading lasts for a
+        #: second step.
         self._late = self._longer = False
 
     def stepped(self, count: int) -> tuple[int, bool]:
@@ -71,7 +73,8 @@ class Tape:
             return count + 1, False
         self._end()
         if count < self._next or not self.useful():
-            # NEVER ends at the next burst of sampled steps or recording, when the session calls every source
+            # NEVER holds until the next burst of sampled steps or the next recording: then the session calls every
+            # source
             if not self.host.steps.marks.sampled or not self.host.wants("CPU"):
                 return NEVER, False
             # check again at growing intervals; while the schedule pauses recording, check at each step
@@ -93,7 +96,7 @@ class Tape:
             self.forget()
 
     def useful(self) -> bool:
-        """Return whether fine-grained records of the host are made now, to which the nodes belong."""
+        """Return whether fine-grained records of the host are made now; without them, nodes are of no use."""
         steps = self.host.steps
         return steps.recording and steps.marks.sampled and self.host.wants("CPU")
 
@@ -156,7 +159,7 @@ def run(nodes: dict[int, Node], leaves: Callable[[int], bool]) -> list[Made]:
 
     Args:
         nodes: the nodes, by key.
-        leaves: returns whether the gradient of a leaf, given by its key, is requested.
+        leaves: returns whether the gradient of a leaf is requested; its argument is the key of the leaf.
     """
     wanted = {key for key, (number, _, _) in nodes.items() if number >= LEAF and leaves(key)}
     ordered = sorted(((node, key) for key, node in nodes.items() if node[0] < LEAF), key=lambda item: item[0][0])

@@ -33,11 +33,12 @@ class Target:
     Args:
         module: the module that defines the callable.
         path: its dotted name in the module, for example "Model.train".
-        closure: a function that takes the original and returns its replacement, such as the result of `recorded`.
-        wrapper: called in place of each call. It adds a frame to the stack, so it is only for calls where that is
+        closure: a function that takes the original callable and returns its replacement, such as the result of
+            `recorded`.
+        wrapper: called in place of each call. The wrapper adds a frame to the stack, so use it only where that is
             harmless.
         copies: whether to also replace the original where other modules of the framework imported it by this name.
-        group: a name in the run's record for many targets together; empty for the target's own name.
+        group: one name in the run's record for many targets; empty to use the target's own name.
     """
 
     module: str
@@ -224,7 +225,7 @@ def wrap(original: Any, wrapper: Wrapper, method: bool = False) -> Any:
 
 
 def loaded(*modules: str) -> str:
-    """Return the first of these modules that is loaded, else the first; a module's name depends on the version."""
+    """Return the first of these modules that is loaded, else the first name; names of modules depend on the version."""
     return next((module for module in modules if module in sys.modules), modules[0])
 
 
@@ -248,17 +249,17 @@ def _resolve(target: Target) -> tuple[Any, str, Any]:
 
 
 def _is_of_metaclass(owner: type, attribute: str) -> bool:
-    """Return whether only the metaclass can define an attribute of a class: the class and its bases lack it."""
+    """Return whether neither a class nor its bases define an attribute, so that only the metaclass can define it."""
     return not any(attribute in vars(kind) for kind in owner.__mro__)
 
 
 class Inside(threading.local):
-    """Whether a thread is inside a call of some kind; inner calls of the same kind are then not recorded."""
+    """Whether this thread is inside a call of a certain kind; further calls of this kind inside it are not recorded."""
 
     value = False
 
 
-#: In a fork child that has not recorded yet, the session, whose `reopen` makes recording possible; otherwise empty.
+#: Holds the session in a fork child that has not recorded yet, so that a hook can call its `reopen`; otherwise empty.
 forked: list["Host"] = []
 
 
@@ -276,7 +277,8 @@ def recorded(host: "Host", label: str, category: int, outermost: int = 0) -> Clo
         host: the session that records.
         label: name of the spans.
         category: the category of the spans.
-        outermost: kind of nested calls, such as `MODULES`, to record only the outermost one; 0 to record all calls.
+        outermost: `MODULES`, `WAITS` or `CELLS`, to record only the outermost of nested calls of this kind; 0 to record
+            all.
     """
     recorder, failed = host.recorder, host.guard(f"recording {label}")
     name = recorder.intern(label)
@@ -298,7 +300,8 @@ def around(
         host: the session that records.
         what: description for the message when one of our functions fails.
         before: called with the arguments; its result is passed to `after`.
-        after: called with that result, the call's result and its exception, unless `before` returned None.
+        after: called with the result of `before`, the call's result and the call's exception; not called if `before`
+            returned None.
     """
     failed = host.guard(what)
 
@@ -309,7 +312,7 @@ def around(
 
 
 def following(host: "Host", what: str, note: Callable[[Any], Any]) -> Closure:
-    """Return a decorator that adds a function of ours after each call of a method that raised no exception.
+    """Return a decorator for a method, which calls a function of ours after each call that raised no exception.
 
     Args:
         host: the session that records.
@@ -343,7 +346,7 @@ def begin(recorder: Recorder, name: int, category: int, argument: int = 0) -> in
 _Label = TypeVar("_Label")
 
 
-#: the number of stored names is at most this plus twice the number of living modules; a name takes 200 bytes
+#: at most NAMES_LEAST + 2 * (number of living modules) names are stored; a name takes 200 bytes
 NAMES_LEAST = 4096
 #: name of a module if not even the name of its class can be stored
 UNNAMED = "(one of many modules)"
@@ -376,7 +379,7 @@ class Labels(Generic[_Label]):
         return label
 
     def name(self, recorder: Recorder, text: str) -> int:
-        """Store the name of one of the objects, return its id; 0 if far more names than living objects are stored.
+        """Store the name of an object and return the id of the name; 0 if too many names are stored already.
 
         A job may make many short-lived modules with different names, and a stored name is never removed.
         """

@@ -102,9 +102,9 @@ def now() -> int:
 def _like_importlib(code: "CodeType") -> "CodeType":
     """Hide the frames of a function of ours from tracebacks, as CPython hides the frames of importlib.
 
-    From the traceback of an exception, `import` removes consecutive frames of this file that end with a function of
-    this name (remove_importlib_frames in CPython's Python/import.c). A job whose import fails then prints the same
-    traceback as without us.
+    When an import fails, CPython removes frames from the traceback: consecutive frames of this file name, of which the
+    last one has this function name (remove_importlib_frames in Python/import.c). So the job prints the same traceback
+    as without us.
     """
     return code.replace(co_filename="<frozen importlib._bootstrap>", co_name="_call_with_frames_removed")
 

@@ -15,15 +15,15 @@ from ms_profiler.store import layout
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
-#: largest number of stored networks of a process, and of numbered titles of a class: a script may make a new network in
-#: each step
+#: largest number of stored networks in a process, and of numbered titles for a class. The limit is needed because a
+#: script may make a new network in each step.
 MOST: Final = 64
 #: returns the numbers of elements and bytes of a parameter; None if reading them would run code of the script
 Sizes = Callable[[Any], tuple[int, int] | None]
 
 
 class Titles:
-    """Name the outermost modules by their classes, and number those that live at the same time."""
+    """Name networks by the class of the outermost module, and number those that live at the same time."""
 
     def __init__(self) -> None:
         self._taken: dict[str, list[weakref.ref[Any]]] = {}

@@ -1,4 +1,4 @@
-"""Record compilations, their reasons if they repeat, and runs of graphs, in graph mode and with @jit.
+"""Record compilations, the reasons for repeated compilations, and runs of graphs, in graph mode and with @jit.
 
 MindSpore has one executor for cells and one for functions. Both call `_check_recompile` when they find no compiled
 graph and are about to compile one. The compile span begins there and ends with the executor's `compile`. If the

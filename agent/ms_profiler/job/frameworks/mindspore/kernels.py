@@ -185,7 +185,7 @@ class KernelStream:
             os.chmod(path, layout.FILE_MODE)
             size += os.stat(path).st_size
             if name.startswith(layout.MEMORY_PREFIX):
-                # the newest file has all records since the first window, so it replaces the file before it
+                # the newest file has all records since the first window, so it replaces the previous file
                 if self._memory:
                     size -= os.stat(self._memory).st_size
                     os.unlink(self._memory)

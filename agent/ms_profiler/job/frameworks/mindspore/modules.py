@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 NOTHING, OPTIMIZER, TRAINS, NETWORK = range(4)
 #: span of a call: id of the name, category, id of the class's name
 Span = tuple[int, int, int]
-#: the span and the role of a cell; a cell with the role NOTHING usually has the span alone as its label
+#: label of a cell: its span and its role; if the role is NOTHING, usually the span alone
 Label = tuple[Span, int]
 #: state of a call: id of the cell, role, value of `training` before the call, token of the forward span, token of the
 #: cell's span, the cell's span, number of autograd's newest node
@@ -83,7 +83,7 @@ class Modules:
         self._absorbed: Labels[bool] = Labels(lambda cell: True)
 
     def _describe(self, cell: Any) -> Label | Span:
-        """Return the label of a cell, and label every cell in it; a cell that moves keeps its first name."""
+        """Return the label of a cell, and label every cell in it; a cell that later moves keeps its first name."""
         again = self._again(cell)
         root = again or self._titles.of(cell, self.networks.has_parameters(cell))
         span, role = self._label(cell, root)
@@ -229,7 +229,7 @@ class Modules:
             self._steps.turn_ended(source, key, self._now(), inside=trained)
 
     def mode_set(self, state: Any, result: Any, reason: BaseException | None) -> None:
-        """Read the execution mode after the script has set it: the phase of a cell's time depends on it."""
+        """Read the execution mode after the script has set it: the category of a cell's time depends on it."""
         if reason is None:
             self.read_mode()
 

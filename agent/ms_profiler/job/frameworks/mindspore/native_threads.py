@@ -28,7 +28,7 @@ class NativeThreads:
 
     def __init__(self, ids: list[str]) -> None:
         self.ids = ids
-        # time of the last check at which all slept, and the processor time that they had used, in ns
+        # (time of the last check at which all threads slept, processor time that they had used until then, ns)
         self._seen: tuple[float, int] | None = None
 
     def forget(self) -> None:
