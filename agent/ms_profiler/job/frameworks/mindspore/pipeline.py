@@ -1,12 +1,13 @@
 """Sample the operators of dataset pipelines, their queues and processor time, with MindSpore's C++ dataset profiler.
 
-MindSpore's dataset profiler watches the first pipeline that is built after the profiler's set-up. Its thread takes
-50 ms of a processor for each sample, by default every second, and holds 300 bytes a batch until the samples are saved.
-So it runs in windows with growing pauses, see `sampling_plan`. The store keeps its files unchanged.
+MindSpore's dataset profiler watches the first pipeline that is built after the profiler's set-up. The profiler's thread
+takes 50 ms of processor time for each sample, by default every second. It holds 300 bytes a batch in memory until the
+samples are saved. So ms-profiler runs it in windows with growing pauses, see `sampling_plan`. The store keeps the
+profiler's files unchanged.
 
-The dataset profiler would print a warning for every pipeline after the first. So it is on only while one pipeline is
-built and while that pipeline exists. It is never set up again before the pipeline has ended, because its thread would
-then read freed memory.
+The dataset profiler would print a warning for every pipeline after the first. So it is on only from the begin of the
+building of one pipeline to the end of that pipeline. It is never set up again before the pipeline has ended, because
+the profiler's thread would then read freed memory.
 """
 
 import atexit
@@ -66,7 +67,7 @@ class PipelineStream:
         self._lock = threading.RLock()
         self._built = threading.Condition(self._lock)
         self._state = State.OFF
-        self._watched: Any = 0  # id of the iterator of the watched pipeline; 0: none
+        self._watched: Any = 0  # id of the iterator of the watched pipeline; 0: none; -1: that pipeline is ending
         self._batches: Callable[[], int] = lambda: 0  # returns the number of batches of the watched pipeline
         self._threads = NativeThreads([])  # threads of the watched pipeline
         self._builder: int | None = None  # thread that is building a pipeline to be watched
@@ -122,7 +123,7 @@ class PipelineStream:
         if watched:
             with self.host.guard("leaving a dataset pipeline"), self._lock:
                 self._halt()
-                self._watched = -1  # from now on this pipeline must not be watched, and no other pipeline yet
+                self._watched = -1  # until the pipeline has ended, neither this pipeline nor another one may be watched
         result = wrapped(*args, **kwargs)
         if watched:
             with self.host.guard("saving the samples of a dataset pipeline"), self._lock:
@@ -133,7 +134,7 @@ class PipelineStream:
         return result
 
     def yield_to(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the replacement of the dataset profiler's `init`; the script's calls of it end our own sampling."""
+        """Return the replacement of the dataset profiler's `init`; a call by the script ends our own sampling."""
 
         def init(manager: Any) -> Any:
             watched = self._watched
@@ -197,13 +198,13 @@ class PipelineStream:
             own = threading.get_ident()
             self._built.wait_for(lambda: self._builder in (None, own), PATIENCE)
             if self._builder is not None:
-                # two pipelines are being built at the same time, so the dataset profiler might watch either of them
+                # two pipelines are being built at the same time, and the dataset profiler might watch the wrong one
                 if not self._disturbed:
                     self._disturbed = True
                     self._manager.stop()
                 return False
             if self._watched:
-                self._halt()  # or the profiler would warn of a second pipeline; the next step resumes the first one
+                self._halt()  # else the profiler would warn of a second pipeline; the next step resumes the sampling
                 if self._wanted():
                     why = "MindSpore's dataset profiler watches one pipeline at a time"
                     self._not_collected(f"{SUBJECT} that are built while another one lives", why)
@@ -220,7 +221,7 @@ class PipelineStream:
             return True
 
     def _watch(self, iterator: Any, threads: list[str]) -> None:
-        """Note that the dataset profiler watches the pipeline of this iterator, which has threads with these ids."""
+        """Note that the dataset profiler watches the pipeline of this iterator; `threads` are its thread ids."""
         with self._lock:
             self._watched, self._threads = id(iterator), NativeThreads(threads)
             self._batches = _counter(iterator)
@@ -239,7 +240,7 @@ class PipelineStream:
             self.host.steps.next_look = 0
 
     def _abandon(self, why: str) -> None:
-        """Give up the pipeline that is being built and all later pipelines, because parts of it may still exist."""
+        """Stop watching for good, because parts of the pipeline that is being built may still exist."""
         with self._lock:
             if not self._disturbed:
                 self._manager.stop()
@@ -264,7 +265,7 @@ class PipelineStream:
             self._begin_window()
 
     def _halt(self) -> None:
-        """End the window; the dataset profiler completes a sample that it has begun."""
+        """End the window; if the dataset profiler has begun a sample, it completes this sample."""
         if self._state is not State.ON:
             return
         self._manager.stop()

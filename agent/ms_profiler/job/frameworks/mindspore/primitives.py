@@ -1,4 +1,4 @@
-"""Record the operators that Python code dispatches in pynative mode, in the host's order and with its times.
+"""Record the operators that Python code dispatches in pynative mode, in the order and with the times of the host.
 
 MindSpore 2.10 dispatches an operator from Python in three ways:
 
@@ -6,11 +6,11 @@ MindSpore 2.10 dispatches an operator from Python in three ways:
 - the `pyboost` functions of generated primitives;
 - the inner primitives behind functions such as `ops.softmax`.
 
-Operators that are called directly in C++ are not recorded here: methods and operators of tensors (`x + y`,
-`x.view()`), the functions of `mint` that choose among C++ overloads, and the whole backward pass. Code that `@jit` or
-graph mode compiled, which includes the optimizers of `nn`, is not recorded here either. Methods and `mint` functions
-could be replaced, but `@jit(capture_mode="bytecode")` captures them. In a test with replacements, a gradient was no
-longer compiled, and its last bits changed.
+Operators that are called directly in C++ are not recorded here: methods and operators of tensors (`x + y`, `x.view()`),
+the functions of `mint` that choose among C++ overloads, and the whole backward pass. Code that `@jit` or graph mode
+compiled is not recorded here either; this includes the optimizers of `nn`. We could replace methods and `mint`
+functions, but `@jit(capture_mode="bytecode")` would capture the replacements. In a test with replacements, a gradient
+was no longer compiled, and its last bits changed.
 
 A training step of ResNet-18 dispatches 101 operators in its forward pass and loss, 75 of them through Python. A step of
 a two-layer Transformer with `nn.MultiheadAttention` dispatches 153, 91 of them through Python. The kernels of all
@@ -83,7 +83,7 @@ def _names(module: str, meant: Callable[[str, Any], bool]) -> list[str]:
 
     Args:
         module: name of the module; if it is not loaded, there are no names.
-        meant: returns whether to wrap a name with its value.
+        meant: called with a name and its value; returns whether the value is to be wrapped.
     """
     loaded = sys.modules.get(module)
     return [name for name, value in vars(loaded).items() if meant(name, value)] if loaded else []

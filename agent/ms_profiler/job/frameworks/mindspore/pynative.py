@@ -20,9 +20,10 @@ if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
 GRADIENTS = "mindspore.ops.composite.base"
-#: Functions that run the forward pass, depending on the version. If both exist, the second calls the first.
+#: Functions that run the forward pass; which of them exist depends on the version. If both exist, the second calls the
+#: first.
 FORWARDS = ("_pynative_func_grad_forward", "_pynative_forward_run")
-#: Classes that have the second function as a method, in some versions of MindSpore.
+#: Classes that have `FORWARDS[1]` as a method, in some versions of MindSpore.
 CLASSES = ("GradOperation", "_Grad")
 
 

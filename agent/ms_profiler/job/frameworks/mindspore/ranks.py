@@ -91,7 +91,7 @@ def notes(host: "Host") -> Ranks:
 
 
 def targets(host: "Host") -> list[Target]:
-    """Register the checks for the rank, between steps until there is one, and at the end; return no targets."""
+    """Register checks for the rank, between steps until there is a rank, and at the end; return no targets."""
     found = notes(host)
 
     def stepped(count: int) -> tuple[int, bool]:

@@ -12,11 +12,11 @@ from ms_profiler.job.frameworks import trees
 from ms_profiler.job.frameworks.base import Labels
 from ms_profiler.job.frameworks.mindspore import tensors
 
-#: Largest number of elements of a sequence, and of levels of nested sequences, that are compared.
+#: In sequences, only this number of elements and of nested levels are compared.
 ELEMENTS, LEVELS = 32, 3
 #: Largest number of differences that a reason lists.
 SHOWN = 3
-#: Largest number of objects of one function or class whose compilations are remembered.
+#: For each function or class, the compilations of this number of objects are remembered.
 OBJECTS = 64
 
 
@@ -58,8 +58,8 @@ class Compiled:
 
     Attributes:
         count: the number of compilations.
-        last: key of an object -> arguments of its last compilation; the key identifies one of several functions or
-            cells with the same code.
+        last: key of an object -> arguments of the object's last compilation. Several functions or cells may have the
+            same code, and the key tells them apart.
     """
 
     count: int = 0
@@ -154,11 +154,12 @@ class History:
 
         Args:
             definition: the class or code that is compiled; it is not kept alive.
-            inner: id of the user's function, if MindSpore's wrappers of several functions have the same code; else 0.
+            inner: id of the user's function if MindSpore has put it into a wrapper, because all wrappers have the same
+                code; else 0.
             which: a hashable key that distinguishes the object from other objects with the same code.
             now: the arguments of this compilation.
             names: the names of the parameters.
-            replaces: whether the object replaces an earlier object, which no longer exists.
+            replaces: whether the object replaces an earlier object that no longer exists.
 
         Returns:
             The reason, empty for the first compilation of an object; and the number of compilations.

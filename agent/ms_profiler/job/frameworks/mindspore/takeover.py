@@ -4,7 +4,7 @@
 MindSpore's profiler. Two profilers in one process would lose both recordings. Besides, a value like `[1]` would end the
 interpreter, and in a spawn child MindSpore's profiler would start an endless chain of processes. So ms-profiler removes
 the variable from the environment while that module executes, and restores it afterwards. The script and the job's
-children see it unchanged.
+children see the variable unchanged.
 """
 
 import json
@@ -61,7 +61,7 @@ def _restore(_name: str, *_: object) -> None:
 
 
 def _decide(parsed: options.Parsed, value: str, profiled: bool) -> tuple[str, str]:
-    """Return why MindSpore's profiler is left running, and the variable's value for it; two empty texts if not."""
+    """Return why MindSpore's profiler is left running, and the variable's value for it; else two empty texts."""
     if not parsed.takeover:
         return "takeover is false", value
     chosen = parsed.options

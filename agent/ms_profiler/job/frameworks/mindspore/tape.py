@@ -1,4 +1,4 @@
-"""Read autograd's nodes in pynative mode, from which the analysis finds the kernels that each node launches.
+"""Read autograd's nodes in pynative mode; with them, the analysis finds the node that launched a kernel.
 
 MindSpore does not report the number of the newest node. So this module makes a view of a private tensor and reads the
 number of the view's node. No kernel runs for a view.
@@ -15,7 +15,7 @@ from ms_profiler.job.frameworks.mindspore import tensors
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
-#: number of levels of nested tuples that are searched for tensors in a function's result
+#: In the result of a function, tensors are searched for in this number of levels of nested tuples.
 DEPTH = 3
 
 
@@ -95,7 +95,7 @@ class Tape(autograd.Tape):
 
         Args:
             gradient: MindSpore's gradient operation; its attributes tell whether inputs or parameters get gradients.
-            weights: the parameters that get gradients: a sequence, one parameter, or None.
+            weights: the parameters that get gradients: a sequence of parameters, one parameter, or None.
         """
         if not self._nodes:
             return

@@ -5,7 +5,7 @@ from typing import Any
 
 from ms_profiler.job.frameworks import trees
 
-#: properties that MindSpore's C++ base class of all tensors defines; a subclass of the script may override them
+#: properties that MindSpore's C++ base class of all tensors defines; subclasses in a script may override them
 SHAPE, TYPE, ITEM = "_shape", "dtype", "_itemsize"
 
 

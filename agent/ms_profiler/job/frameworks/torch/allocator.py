@@ -25,10 +25,10 @@ WHAT: Final = "memory of tensors"
 LIBRARY: Final = "libc10.so"
 #: smallest size of a block that gets its own record, in bytes; smaller blocks are only counted
 LEAST: Final = 1024
-#: smallest time between two readings of the counts, ns, and largest number of steps between them
+#: smallest time between two readings of the counts, ns; largest number of steps between two readings
 PAUSE: Final = 1_000_000
 MOST: Final = 1024
-#: number of the first step in which the source lines that take blocks are recorded; factor to the next such step
+#: the source lines that take blocks are recorded in step FIRST, then in step FIRST * FACTOR, and so on
 FIRST, FACTOR = 2, 2
 #: copy of a member of an enumeration: looking it up takes 2 us with cold caches
 COUNTER: Final = int(Kind.COUNTER)
@@ -96,7 +96,7 @@ class Allocator:
         return self._placing
 
     def _record(self, at_ns: int) -> None:
-        """Record the counts; stop counting if they are wrong.
+        """Record the counts, or stop counting if they are wrong.
 
         Args:
             at_ns: end of the step, by the recorder's clock, ns.

@@ -1,13 +1,13 @@
-"""Tell whether the calling thread is inside of a call of PyTorch's C++ code, which has called Python code in turn.
+"""Tell whether PyTorch's C++ code has called the Python code that this thread runs.
 
-Such calls are the implementations of operators in Python, the forward methods of autograd's functions, and hooks of a
-backward pass.
+Examples of such Python code are operators that are implemented in Python, forward methods of autograd's functions, and
+hooks of a backward pass.
 """
 
 import ctypes
 from collections.abc import Callable
 
-#: Largest number of C functions to look at, from the innermost one outward.
+#: Largest number of C functions to look at, from the innermost function outward.
 DEPTH = 1024
 _LIBRARIES = b"libtorch"
 

@@ -24,11 +24,11 @@ FILES = (
     (SERIALIZATION, "_load", "torch.load"),
     (SERIALIZATION, "_legacy_load", "torch.load"),
 )
-#: method that closes the file, which writes the rest of it. Opening an existing file waits for its unwritten data, so
-#: `FILES` has a span for it.
+#: Method that closes the file, and so writes the rest of its content. Opening an existing file waits until its earlier
+#: content is written, so `FILES` has a span for the opening.
 CLOSING = "_open_zipfile_writer_file.__exit__"
-#: (module, function, name of the span): functions that do the work of one rank in `save`, `async_save` and `load`; few
-#: jobs import their modules
+#: (module, function, name of the span): these functions do the work of one rank in `save`, `async_save` and `load`. Few
+#: jobs import their modules.
 SAVING = ((SAVER, "_save_state_dict", "distributed checkpoint: save"),)
 LOADING = ((LOADER, "_load_state_dict", "distributed checkpoint: load"),)
 

@@ -1,9 +1,10 @@
 """Keep our functions out of Dynamo's traces.
 
-If an object of the extension replaces a function of PyTorch, Dynamo traces the replaced function. If a Python function
-of ours replaces it, Dynamo skips our frame and traces the functions that our function calls. In a compiled region,
-`is_dynamo_compiling` is a constant, so code that depends on it disappears. Outside of compiled regions, it is a call
-that returns False (40 ns).
+A function of PyTorch may be replaced by an object of the extension. Dynamo then traces the replaced function. Or it may
+be replaced by a Python function of ours. Dynamo then skips our frame and traces the functions that our function calls.
+
+In a compiled region, `is_dynamo_compiling` is a constant, so code that depends on it disappears. Outside of compiled
+regions, it is a call that returns False, in 40 ns.
 """
 
 import inspect

@@ -1,9 +1,9 @@
 """Record collectives and messages between ranks, with their group and bytes.
 
-The hooks wrap functions of `torch.distributed`, which many modules import by name. The functions that exchange objects
-call the functions that exchange tensors. Dynamo has a table of replacements for PyTorch's functions; our functions are
-added to it. The bytes of the input follow from its shape and type; no value is read. The times are those of the host,
-which for NCCL only queues the work.
+The hooks wrap functions of `torch.distributed`, which many modules import by name. Functions that exchange objects call
+functions that exchange tensors; only the outer call is recorded. Dynamo has a table of replacements for PyTorch's
+functions, to which we add our wrapped functions. The bytes of the input follow from its shape and type; no value is
+read. The times are those of the host, which for NCCL only queues the work.
 
 Some exchanges do not call these functions. DTensor and compiled graphs call operators instead, see `functional`. C++
 code sends the gradients of DistributedDataParallel. For such exchanges, gloo reports operators from its own threads
@@ -56,7 +56,7 @@ KINDS = {
 }
 #: functions that queue a message and return an object, with which the script waits for the message
 QUEUED = ("isend", "irecv")
-#: function -> names of the parameters with the other rank of a message: by its number in the job, and in the group
+#: function -> two parameters that may name the other rank of a message: by its number in the job, or in the group
 PEERS = {
     "send": ("dst", "group_dst"),
     "isend": ("dst", "group_dst"),
@@ -64,7 +64,7 @@ PEERS = {
     "irecv": ("src", "group_src"),
 }
 _WORD = 2**32
-#: function -> the function that it calls to exchange, in the versions that have the second function
+#: function -> function that it calls to exchange data, in versions that have the second function
 CALLERS = {"all_gather_into_tensor": "all_gather_single", "reduce_scatter_tensor": "reduce_scatter_single"}
 
 
@@ -91,7 +91,7 @@ class OfClass:
 
 
 class Collectives:
-    """Record collectives, of nested ones only the outermost, and note the members of each group once."""
+    """Record collectives, only the outermost of nested ones, and note the members of each group once."""
 
     def __init__(self, host: "Host") -> None:
         self.host = host

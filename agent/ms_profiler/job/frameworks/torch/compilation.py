@@ -104,10 +104,10 @@ class Compilation:
         return closures.replace(original, reasons)
 
     def starts(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the replacement of the callback at the begin of a compilation; it records all but Dynamo's.
+        """Return the replacement of the callback at the begin of a compilation; Dynamo's own compilations have no span.
 
-        Up to PyTorch 2.7, the callback does not get the name of the compilation. The name of the span is then
-        "compile graph".
+        Up to PyTorch 2.7, the callback does not get the name of the compilation. The name of the span is then "compile
+        graph".
         """
         recorder, guard, compiling = self.host.recorder, self.host.guard, _compiling
 

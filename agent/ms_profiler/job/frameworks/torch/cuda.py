@@ -17,7 +17,7 @@ ACTIVITY = "GPU"
 
 
 class Uses:
-    """Try to attach the tracing interface when the job begins to use the GPU, until that succeeds or cannot succeed.
+    """Try to attach the tracing interface after uses of the GPU, until an attempt succeeds or none can succeed.
 
     PyTorch calls the wrapped function at every use of `torch.cuda`. An attempt is made after calls 1, 2, 4 and so on.
     """
@@ -54,7 +54,7 @@ def held() -> list[Held]:
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare the function that PyTorch calls at every use of CUDA, first before any CUDA context or kernel exists."""
+    """Declare the function that PyTorch calls at every use of CUDA; its first call precedes any context or kernel."""
     uses = Uses(host)
     device_tensors.watch(host, held)
     initialised = base.around(host, "tracing a device", uses.began, uses.ended)

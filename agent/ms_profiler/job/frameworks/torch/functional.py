@@ -1,10 +1,12 @@
 """Record exchanges that operators make: in DTensor, in functional collectives and in compiled graphs.
 
-These call operators of `torch.ops._c10d_functional`, whose C++ code queues the exchange and does not call
+Such code calls operators of `torch.ops._c10d_functional`. Their C++ code queues the exchange and does not call
 `torch.distributed`. Dynamo, FX and the dispatcher compare operators by identity, so an operator itself is not replaced.
-Only the function in its attribute `_op`, which enters C++, is replaced. A tracer calls this function, too, with tensors
-that have no data, or inside a dispatch mode. Such a call exchanges nothing and is not recorded. A dispatch mode of the
-script, for example a counter of exchanges, calls the operator again outside of the mode; this call is recorded.
+Only the function in its attribute `_op`, which enters C++, is replaced.
+
+A tracer calls this function, too: with tensors that have no data, or inside a dispatch mode. Such a call exchanges
+nothing and is not recorded. A dispatch mode of the script, for example a counter of exchanges, calls the operator again
+outside of the mode; this second call is recorded.
 
 Looking the operators up takes 2 ms. So the hooks are applied when this process has joined a process group, because no
 operator exchanges anything before that. They are applied again after the import of a module that may register more
@@ -42,7 +44,7 @@ KINDS = {
     "broadcast_": "Broadcast",
 }
 WAIT = "wait_tensor"
-#: namespaces of the operators; the second exists in versions that have the gradients of these operators in C++
+#: namespaces of the operators; the second one exists in versions where C++ code has the gradients of these operators
 NAMESPACES = ("_c10d_functional", "_c10d_functional_autograd", "_dtensor")
 #: modules that register operators; the last one exists until PyTorch 2.4
 REGISTERING = (
@@ -50,7 +52,7 @@ REGISTERING = (
     "torch.distributed.tensor._collective_utils",
     "torch.distributed._tensor._collective_utils",
 )
-#: whether this thread is in an exchange that is recorded already
+#: whether this thread is inside an exchange that already has a span
 exchanging = Inside()
 #: our replacements, which must stay alive, because TorchScript identifies them by their address
 _known: list[Any] = []

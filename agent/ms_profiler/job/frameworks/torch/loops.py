@@ -53,8 +53,8 @@ class Loops:
     def collects(self, name: str) -> base.Closure:
         """Return a decorator for a rollout, which plays in an environment to collect training data.
 
-        The next step begins at the end of the rollout, because training may begin with a call of a target network,
-        which by itself begins no step.
+        The next step begins at the end of the rollout. Training may begin with a call of a target network, and such a
+        call by itself begins no step.
         """
         steps, now = self.host.steps, self.host.recorder.now
 

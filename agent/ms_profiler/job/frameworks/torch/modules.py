@@ -1,8 +1,9 @@
 """Record each call of a module (`Module.__call__`) as a span.
 
 The outermost call of a thread is a forward pass. In a compiled region, only the outermost call passes through our
-replacement. For inner calls, Dynamo calls `forward` directly if it finds the `Module.__call__` that existed when Dynamo
-was imported. Mostly this is our replacement, because the first use of `torch.compile` imports Dynamo.
+replacement: for inner calls, Dynamo calls `forward` directly. Dynamo does so only if it finds the `Module.__call__`
+that existed when Dynamo was imported. Mostly this is our replacement, because the first use of `torch.compile` imports
+Dynamo.
 """
 
 import functools
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 MODULE = "torch.nn.modules.module"
 #: span of a call: id of the name, category, id of the class's name
 Span = tuple[int, int, int]
-#: the label of a module: its span; in a step in which autograd's graph is read, its span and its path
+#: label of a module: its span; while autograd's graph is read, its span and its path
 Label = Span | tuple[Span, str]
 #: modules that only wrap another module: class -> attribute of the wrapped module
 AROUND = {
@@ -180,7 +181,7 @@ class Modules:
         elif trees.attributes(module).get("training") is False:
             name = self._evaluates
         steps.call_began(at)
-        # this call may have begun a step, in which the reading of autograd's graph begins
+        # number read after `steps.began`: this call may have begun a step in which autograd's graph is read
         number = 0 if looking.tape is None else looking.tape.number()
         around = base.begin(recorder, name, FORWARD)
         span, path = self._span_and_path(module)

@@ -1,4 +1,4 @@
-"""Make the arguments of operators' spans from Kineto's events: the tie to the gradient, and the shapes of inputs."""
+"""Make the argument of an operator's span from Kineto's event: the tie to its gradient, and the shapes of inputs."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 OPTION = "record_shapes"
 #: kind of an event of Kineto -> category of its record
 CATEGORIES = {"cpu_op": Category.OP, "user_annotation": Category.MARKER}
-#: the id of a text has to be smaller than this, to have room in an argument beside the tie
+#: the id of a text must be smaller than this, to fit into an argument together with the tie
 _MOST = 1 << 64 - OP_TIE_BITS
 
 

@@ -2,9 +2,10 @@
 
 The hook is that of `torch.autograd.profiler.emit_itt`, or of `emit_nvtx` if PyTorch has no ITT, see `nvtx`. It is a
 callback of each thread; the threads of a backward pass and a fork child inherit it. Only the thread itself can switch
-its callback on (40 to 240 us the first time, 2 us later) and off. While it is on, an operator takes 0.2 us more, and
-recording the operator takes 0.1 us. New threads begin with the callback. Older threads switch it on or off at the begin
-of their next region; PyTorch marks each step of an optimizer and each batch as a region.
+its callback on and off. Switching takes 40 to 240 us the first time and 2 us later. While the callback is on, an
+operator takes 0.2 us more, and recording the operator takes 0.1 us. New threads begin with the callback on. Older
+threads switch it on or off at the begin of their next region; PyTorch marks each step of an optimizer and each batch as
+a region.
 
 ITT reports names, but neither shapes (see `shapes`) nor numbers that tie an operator to its gradient. The end of an
 operator does not name the operator. A region compiled by TorchScript begins inside a call of `__enter__` and ends after
@@ -157,7 +158,7 @@ class OpStream:
         #: whether operators are to be recorded now
         self.wanted = False
         self._spent = False
-        self._left_out = False  # whether operators are not recorded only because this step is not sampled
+        self._left_out = False  # whether operators are left out now only because this step is not sampled
         self._flagged = False  # whether the script's profilers have set PyTorch's flag
         self._set_flag = getattr(sys.modules[PROFILER], "_set_is_profiler_enabled", None)
         self._local = threading.local()
@@ -220,7 +221,7 @@ class OpStream:
             self._want(True)
 
     def stepped(self, count: int) -> tuple[int, bool]:
-        """Start or stop recording between two steps, as the schedule, the sampling of steps and `max_disk` require."""
+        """Start or stop recording between two steps, as the schedule, the sampling plan and `max_disk` require."""
         host = self.host
         if self.wanted and host.recorder.stats().dropped_limit:
             self._spent = True
@@ -244,7 +245,7 @@ class OpStream:
         self.follow()
 
     def flag(self, original: Callable[[bool], None]) -> Callable[[bool], None]:
-        """Return the replacement of the function that sets PyTorch's flag whether compiled code reports its parts."""
+        """Return the replacement of the function that sets PyTorch's flag: whether compiled code reports its parts."""
 
         def _set_is_profiler_enabled(enable: bool) -> None:
             stream._flagged = enable

@@ -1,8 +1,8 @@
 """Record the optimizers' steps, resets of gradients, and changes of learning rates.
 
 PyTorch's global hooks for optimizers report the steps. These hooks also cover optimizers that were made, or wrapped by
-a scheduler, before the profiler started. The step of an optimizer may run the step of another optimizer inside, for
-example if it is a wrapper. Then only the outermost step counts.
+a scheduler, before the profiler started. A step of one optimizer may run a step of another one inside, for example if
+the first optimizer is a wrapper. Then only the outermost step counts.
 
 A scheduler's `step` issues warnings for the line of its caller, so it is not replaced. In every version, a scheduler
 computes inside one context manager, whose begin and end are those of the span. The only exception is ReduceLROnPlateau,
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 OPTIMIZER = "torch.optim.optimizer"
 SCHEDULERS = "torch.optim.lr_scheduler"
 SCALER = "torch.amp.grad_scaler"
-#: module that loads checkpoints of many ranks; before, it makes the state of an optimizer by a step without gradients
+#: module that loads checkpoints of many ranks; before loading, it makes an optimizer's state by a step without
+#: gradients
 STATES = "torch.distributed.checkpoint.state_dict"
 OPTIMIZER_CATEGORY = int(Category.OPTIMIZER)
 #: PyTorch's handles of our hooks, by which they can be removed
@@ -126,7 +127,8 @@ class Optimizers:
 
         Args:
             running: the steps that have begun.
-            frame: the frame that begins another step; a step whose frame is not among its callers has ended.
+            frame: the frame in which another step begins. A step has ended if its frame is not among the callers of
+                this frame.
         """
         around, outer = set(), frame.f_back
         while outer is not None:
@@ -142,7 +144,7 @@ class Optimizers:
     def scaled(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Return the replacement of the function that makes a step if the gradients of a scaled loss are finite.
 
-        If they are not finite, PyTorch skips the optimizer's step. It counts as a step all the same.
+        If they are not finite, PyTorch skips the optimizer's step. For us, the skipped step counts like any other.
         """
         host, running = self.host, self._running
         skipped = host.recorder.intern("optimizer step skipped: gradients are not finite")

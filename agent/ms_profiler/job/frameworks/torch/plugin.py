@@ -44,7 +44,7 @@ CONCERNS = (
     cuda_graphs.targets,
     cuda.targets,
 )
-#: module that may be imported later -> the concern that needs it; of several modules, the one that is imported last
+#: module that may be imported later -> the concern that needs it; if a concern needs several, the module imported last
 LATER = {
     DISTRIBUTED: communication.targets,
     checkpoint.SAVER: checkpoint.saving,

@@ -2,9 +2,9 @@
 
 PyTorch allows one profiler on a thread: the start of a second one raises an exception in the job. All profilers start
 and stop through functions of `torch._C._autograd`: `torch.profiler` with or without a schedule, `emit_itt`,
-`emit_nvtx`, the legacy profiler. These functions are wrapped. Our collector is switched off before the script's
-profiler starts, and on again after that profiler has stopped. The functions that return whether a profiler is enabled
-do not report our collector.
+`emit_nvtx`, the legacy profiler. ms-profiler wraps these functions. It switches our collector off before the script's
+profiler starts, and on again after that profiler has stopped. PyTorch's functions that tell whether a profiler is
+enabled are wrapped, too: they do not report our collector.
 """
 
 import sys
@@ -52,15 +52,17 @@ class ProfilerSlot:
         self._host = host
         self._collector = collector
         self._devices = host.devices
-        #: thread on which the script started a profiler that still runs -> the kind of that profiler. PyTorch reports
-        #: no profiler on the thread that starts one for all threads
+        #: thread on which the script started a profiler that still runs -> the kind of that profiler; the kind is
+        #: "none" on a thread that started a profiler for all threads
         self.lent: dict[int, Any] = {}
-        #: number of the script's profilers that are for all threads, or may be because they are just being started
+        #: number of profilers of the script that are for all threads, or that are being started and may be for all
+        #: threads
         self.everywhere = 0
         #: whether the script has prepared Kineto and not started it yet, as its schedule does some steps earlier
         self.prepared = False
         #: id of each open region that the script began while its profiler ran -> the region. At the end of the region,
-        #: PyTorch takes any profiler that has the slot then for that one, and writes into memory that is already free
+        #: PyTorch takes whichever profiler has the slot then for the script's, and writes into memory that is already
+        #: free.
         self.regions: dict[int, weakref.ref[Any]] = {}
         #: threads on which a profiler of the script ended inside of PyTorch's C++ code, where regions may be open
         self._inside: set[int] = set()
@@ -80,7 +82,7 @@ class ProfilerSlot:
     def in_backward(self) -> bool:
         """Return whether the calling thread executes a backward pass.
 
-        After each node of a pass, PyTorch gives the thread back the profiler that it had at the begin of the pass.
+        After each node of a pass, PyTorch sets the thread's profiler to the one that it had at the begin of the pass.
         """
         return bool(self._backward_pass() != -1)
 
@@ -88,8 +90,8 @@ class ProfilerSlot:
     def referred(self) -> bool:
         """Return whether PyTorch may still refer to a profiler of the script that has ended.
 
-        It does until the regions end that began while that profiler ran: those of the script, and those around calls of
-        PyTorch's C++ code.
+        It may do so as long as regions are open that began while that profiler ran: regions of the script, and regions
+        around calls of PyTorch's C++ code.
         """
         thread = threading.get_ident()
         if thread in self._inside and not self._is_inside():
@@ -147,7 +149,7 @@ class ProfilerSlot:
 
         def disable(*args: Any, **kwargs: Any) -> Any:
             with self._host.guard("releasing the profiler slot"):
-                # If our collector is on here, the script's profiler is one for all threads. Or the script has no
+                # If our collector is on here, the script's profiler was started for all threads. Or the script has no
                 # profiler, and PyTorch raises its usual error.
                 self._collector.release()
             stopped = False
@@ -178,7 +180,7 @@ class ProfilerSlot:
     def _stopped(self, stopped: bool) -> None:
         if not self._take_back(threading.get_ident()) and stopped:
             for thread in [thread for thread, kind in self.lent.items() if kind == self._none]:
-                self._take_back(thread)  # this thread had started the profiler for all threads
+                self._take_back(thread)  # this thread started the profiler for all threads
         if self._is_inside():
             self._inside.add(threading.get_ident())
         self._resume()

@@ -66,7 +66,7 @@ class Groups:
             return ""
 
     def purpose(self, name: str, description: str) -> None:
-        """Note the purpose of a group, if its description, set by the script or by a device mesh, names one."""
+        """Note the purpose of a group if its description names one; the script or a device mesh sets it."""
         if description not in NO_PURPOSE:
             self._notes.add(f"group {name} for {description}", 0)
 

@@ -43,7 +43,7 @@ def _block(recompute: Any) -> Any:
 
 
 class Recomputation:
-    """Record a recomputation, in which no call of a module is a forward pass."""
+    """Record recomputations; a call of a module inside a recomputation does not count as a forward pass."""
 
     def __init__(self, host: "Host") -> None:
         self.host = host
@@ -68,7 +68,7 @@ class Recomputation:
         return base.around(self.host, "recording a recomputation", before, self._ended)(original)
 
     def frame(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the replacement of `_CheckpointFrame.__init__`; a frame has the function that recomputes its block."""
+        """Return the replacement of `_CheckpointFrame.__init__`; a frame holds a function that recomputes a block."""
 
         def after(frame: Any, result: Any, reason: BaseException | None) -> None:
             held = trees.attributes(frame)

@@ -1,8 +1,8 @@
 """Read the sizes of the buckets in which DistributedDataParallel exchanges gradients, from its own logger.
 
-DistributedDataParallel joins gradients into buckets in C++ and exchanges each bucket with one all-reduce, in the order
-of the buckets. After the first such backward pass it makes the buckets once more, in the order in which gradients
-became ready. The logger's data have the bytes of each bucket:
+DistributedDataParallel joins gradients into buckets in C++. It exchanges each bucket with one all-reduce, in the order
+of the buckets. After the first backward pass with an exchange, it makes the buckets once more, in the order in which
+gradients became ready. The logger's data have the bytes of each bucket:
 https://github.com/pytorch/pytorch/blob/main/torch/csrc/distributed/c10d/logger.cpp. Reading them copies a small table
 and changes nothing.
 """
@@ -20,9 +20,9 @@ from ms_profiler.store.names import BUCKETS
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
-#: number of steps at the begin with a check after each step; number of steps between two later checks for new modules
+#: the buckets are checked after each of the first EARLY steps, then every LOOK steps, to find new modules
 EARLY, LOOK = 8, 16
-#: number of iterations after which buckets are not made again
+#: after this number of iterations, buckets are not made again
 SETTLED = 3
 #: largest number of characters of a list of buckets; a longer list is not noted
 MOST = 2000

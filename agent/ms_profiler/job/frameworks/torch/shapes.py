@@ -1,14 +1,14 @@
 """Record the shapes of operators in a few steps, in which Kineto runs beside the ITT hook.
 
-ITT reports only the names of operators. For `STEPS` steps, after `FIRST` steps in which caches and compilers warm up,
-Kineto records shapes. It runs for all threads, as in `windows`. PyTorch permits such a profiler beside the profiler of
-each thread, if the thread that starts it has no profiler at that moment. So the ITT hook is off while Kineto starts,
+ITT reports only the names of operators. So Kineto records shapes for `STEPS` steps, after `FIRST` steps in which caches
+and compilers warm up. Kineto runs for all threads, as in `windows`. PyTorch permits such a profiler beside the profiler
+of each thread, if the thread that starts it has no profiler at that moment. So the ITT hook is off while Kineto starts,
 and on again before any operator runs.
 
-The spans of operators still come from ITT. Kineto's records only add their arguments, in the order in which a thread
-began the operators. So no operator is recorded twice or cut when Kineto has to stop. Kineto stops before a profiler of
-the script starts and before a fork. It also stops before a thread ends, because PyTorch would otherwise stop Kineto
-instead of the thread's hook.
+The spans of operators still come from ITT. Kineto's records only add arguments to them: on each thread, both have the
+operators in the order of their begin. So no operator is recorded twice, or cut off when Kineto has to stop. Kineto
+stops before a profiler of the script starts and before a fork. It also stops before a thread ends, because PyTorch
+would otherwise stop Kineto instead of the thread's hook.
 
 In these steps, an operator takes 1 to 2 us more, and Kineto keeps 1 KB for each operator in memory until it stops. So
 steps with more than `MOST` records are left out.
@@ -33,7 +33,7 @@ STEPS = 3
 TRIES = 6
 #: Largest number of records of a step, of any kind, with which Kineto runs; it then takes up to 100 MB of memory.
 MOST = 30_000
-#: Number of times that both clocks are read; the quickest reading is used.
+#: Number of times that both clocks are read; the reading that took the shortest time is used.
 READINGS = 5
 
 _ITT = "PyTorch's ITT hook, which reports operators, reports names only"
@@ -87,15 +87,15 @@ class Shapes:
             self._why = f"{_ITT}, and the Kineto of this PyTorch records only one thread, and not beside ITT"
         #: whether Kineto runs for us
         self.running = False
-        #: id of each open region of the script that began while Kineto ran for us -> the region; as with the regions
-        #: of `ProfilerSlot`, PyTorch may take a later recording of ours for the one in which the region began
+        #: id of each open region that the script began while Kineto ran for us -> the region. At the end of the region,
+        #: PyTorch may take a later recording of ours for the earlier one, see `ProfilerSlot.regions`.
         self.regions: dict[int, weakref.ref[Any]] = {}
         self._began = 0  # number of steps before the recording
         self._windows = 0
         self._before = (0, 0)
         self._left = 0  # number of steps still to record
         self._tries = 0
-        self._records = -1  # number of records at the last step boundary; -1 if unknown
+        self._records = -1  # number of records at the end of the last step; -1 if unknown
 
     def start(self) -> None:
         """Note in the run's record which steps have shapes, and why not all steps have them."""
@@ -129,7 +129,7 @@ class Shapes:
             self.end()
             self._left -= min(count - self._began, self._left)
             return (count + 1 if self._left else NEVER), True
-        # before the first recorded step of a schedule, the size of a step is unknown
+        # with a schedule, the size of a step is unknown before the first recorded step
         unknown = size < 0 and self._host.steps.schedule is None
         slot = self._stream.slot
         # in a backward pass, the hook cannot be switched off
@@ -183,7 +183,7 @@ class Shapes:
                 self._record(result.events(), begun)
 
     def _clocks(self) -> tuple[int, int]:
-        """Return one instant by our clock and by the wall clock, both in ns."""
+        """Read our clock and the wall clock at the same moment; return both times in ns."""
         now, found = self._host.recorder.now, []
         for _ in range(READINGS):
             before, wall, after = now(), time.time_ns(), now()

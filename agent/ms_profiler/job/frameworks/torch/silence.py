@@ -33,7 +33,7 @@ def silently(call: Callable[[], Result]) -> Result:
     try:
         return call()
     finally:
-        # at its first use, Kineto itself sets the level, which must stay then
+        # at its first use, Kineto itself sets the level; then that level must stay
         if level.value == _NOTHING:
             level.value = before
 

@@ -1,6 +1,6 @@
 """Read autograd's nodes before some backward passes, to find the module of each operator of a backward pass.
 
-The order of these operators alone does not identify their modules.
+The order of these operators alone does not show to which modules they belong.
 """
 
 import sys

@@ -19,7 +19,7 @@ from ms_profiler.store.names import GRADIENT, PARAMETER, STATE
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
-#: number of the first step after which addresses are noted; factor to the next such step
+#: addresses are noted after step FIRST, then after step FIRST * FACTOR, and so on
 FIRST, FACTOR = 1, 4
 #: largest number of parameters whose addresses are read after a step; reading an address takes 0.2 us
 MOST: Final = 50_000
@@ -86,7 +86,7 @@ def _address(tensor: Any) -> int:
         return 0
     with torch._C.DisableTorchFunction():  # otherwise PyTorch would call a mode of the script
         try:
-            # `data_ptr` would copy the content of a tensor that shares it with another tensor until one is written
+            # `data_ptr` would copy the content of a copy-on-write tensor
             read = getattr(torch._C, "_data_address", torch._C.TensorBase.data_ptr)
             return int(read(tensor))
         except RuntimeError:  # a tensor without a storage

@@ -1,11 +1,12 @@
 """Record PyTorch's operators of a few steps with Kineto, where neither ITT nor NVTX can report them.
 
-Kineto holds its records in memory until it is stopped, and adds 0.7 us and more to an operator. So it runs for `STEPS`
-steps, after `FIRST` steps in which caches and compilers warm up, from one step boundary to another. It runs for all
-threads, because any thread can stop such a profiler. It has to stop before the script starts its own profiler, and
-before a fork, because the child would continue to record into its memory. Only the operators of the stepping thread are
-stored: with the number that autograd gives both an operator and its gradient, and, if `record_shapes` is set, with the
-shapes of their inputs.
+Kineto holds its records in memory until it is stopped, and adds 0.7 us and more to an operator. So it runs only for
+`STEPS` steps, after `FIRST` steps in which caches and compilers warm up. It runs for all threads, because any thread
+can stop such a profiler. It has to stop before the script starts its own profiler, and before a fork, because the child
+would continue to record into its memory.
+
+Only the operators of the stepping thread are stored. Their arguments have the number that autograd gives both an
+operator and its gradient and, if `record_shapes` is set, the shapes of their inputs.
 """
 
 import os
@@ -41,7 +42,7 @@ class Windows:
         self.slot = ProfilerSlot(host, self)
         self._why = why
         self._thread = 0  # the system's id of the stepping thread
-        self._began = -1  # number of steps before the window; -1 while no window is open
+        self._began = -1  # number of steps before the window; -1 if no window is open
         self._done = False
         self._kineto = Kineto()
         self._shapes = False  # whether the window has shapes
@@ -97,7 +98,7 @@ class Windows:
         recorder.record(Kind.SPAN, Category.PROFILER, 0, name, begun, recorder.now(), events)
 
     def end(self) -> None:
-        """End the open window, if there is one; open no other window, although steps may still end."""
+        """End the open window, if there is one, and open no other window, although further steps may end."""
         self.stop()
         self._done = True
 
