@@ -25,7 +25,7 @@ _CALLED = (
     "psutil",
     "wrapt",
 )
-#: classes whose text Python makes without calling code of the script, if they are arguments of an exception
+#: types of an exception's arguments that Python turns into text without calling code of the script
 _PLAIN = (str, int, float, bytes, bool, type(None))
 
 
@@ -59,7 +59,7 @@ class Guard:
             raise reason
 
     def around(self, call: Callable[[], None]) -> Callable[[], None]:
-        """Return a function that calls `call` in this context, for Python to call at a fork or at the exit."""
+        """Return a function, for Python to call at a fork or at exit, that calls `call` inside this guard."""
 
         def guarded() -> None:
             with self:
@@ -99,9 +99,9 @@ class Late:
 
 
 class Uncollected:
-    """Run a block of ours without garbage collection, which would finalize the parent's objects in a fork child.
+    """Run a block of ours in a fork child without garbage collection, which would finalize objects of the parent.
 
-    PyTorch prints an error when a worker of one loader collects the iterator of another loader.
+    For example, PyTorch prints an error if a worker of one loader collects the iterator of another loader.
     """
 
     __slots__ = ("_collecting",)
@@ -120,7 +120,8 @@ def is_of_the_job(reason: BaseException) -> bool:
 
     Python calls the job's signal handlers between any two instructions, also between ours. An exception of such a
     handler, for example a timeout by SIGALRM, is meant for the job. So is an exception that another thread sends to
-    this thread (`PyThreadState_SetAsyncExc`): it appears in a frame of ours and has a class that we do not know.
+    this thread (`PyThreadState_SetAsyncExc`). It appears in a frame of ours, and its class is neither Python's, nor
+    ours, nor of a library that we call.
     """
     if not isinstance(reason, Exception):
         return True

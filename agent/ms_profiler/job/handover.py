@@ -1,6 +1,6 @@
 """The end of a run: start the analysis of the store in another interpreter, and print the path of the result.
 
-All ranks of one launch on one host share one analysis. The rank that ends last starts it. So a node with eight ranks
+All ranks of one launch on one host share one analysis, which the last rank to end starts. So a node with eight ranks
 does not run eight analyses at the same time.
 """
 
@@ -20,9 +20,9 @@ from ms_profiler.log import PREFIX
 from ms_profiler.store import alive, layout, run_info
 
 EXTRA = "pip install 'ms-profiler[analysis]'"
-#: Part of `exit_timeout` that CANN's msprof may take when the job waits for the analysis.
+#: CANN's msprof may take this part of `exit_timeout`, when the job waits for the analysis.
 MSPROF_SHARE = 0.6
-#: Bytes of records that the analysis reads in a second: an event of 32 bytes takes 1 us (`benchmarks/RESULTS.md`).
+#: Bytes of records that the analysis reads in a second; an event of 32 bytes takes 1 us (`benchmarks/RESULTS.md`).
 SPEED: Final = 30_000_000
 #: A package that only the analysis needs.
 NEEDED = "polars"
@@ -100,7 +100,7 @@ def during(recording: Recording) -> None:
 
 
 def takes(results: list[str]) -> float:
-    """Return the estimated duration of the analysis of some results, in seconds, from the recorded bytes.
+    """Return an estimate, in seconds, of how long the analysis of results takes, from the number of recorded bytes.
 
     Args:
         results: the directories of the results.
@@ -179,10 +179,10 @@ def _log(result: str, anonymous: bool) -> Iterator[int]:
 def _last_of_launch(recording: Recording) -> list[str]:
     """Return the results to analyse: all results of this launch on this host if this process ends last, else none.
 
-    A job without a launcher counts as a launch as well, because its children may be ranks with their own results. Each
-    rank marks its end before it looks at the others. So the last rank to look finds that all have ended. If several
-    ranks find that, the rank that creates the file `analysed_N` starts the analysis. The file is created with O_EXCL,
-    which works on every file system; flock does not.
+    A job without a launcher counts as a launch, too, because its children may be ranks with their own results. Each
+    rank marks its end before it looks at the other ranks, so the last rank to look finds that all have ended. If
+    several ranks find that, only one starts the analysis: the one that creates the file `analysed_N`. The file is
+    created with O_EXCL, which works on every file system; flock does not.
     """
     alone = recording.identity.world_size <= 1 and len(layout.process_dirs(recording.result)) <= 1
     if alone or not recording.info.job:

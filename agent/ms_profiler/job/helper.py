@@ -1,7 +1,7 @@
-"""Recognise processes that inherit the variable but are not part of the job; they are not profiled.
+"""Recognise processes that inherit MS_PROFILER_OPTIONS but are not part of the job; they are not profiled.
 
-At every start of an interpreter, ms-profiler decides this from the command line and the variable MS_ROLE, before the
-interpreter imports anything of the job.
+ms-profiler decides this at the start of each interpreter, before anything of the job is imported. It looks at the
+command line and at the variable MS_ROLE.
 """
 
 import os
@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-#: Programs that never train, without their version. The suffix ".py" counts: a script "ld.py" is the user's.
+#: Programs that never train, without their version. The suffix ".py" counts: "ld" is here, but "ld.py" is the user's.
 PROGRAMS = frozenset(
     """
     pip pipx conda mamba micromamba virtualenv uv poetry pyproject-build _in_process.py
@@ -44,8 +44,8 @@ COMPILERS = {
     "/torch/_inductor/": "PyTorch",
     "/torch/_vendor/quack/": "PyTorch",
 }
-#: First words of the program with which PyTorch, until 2.12, tests whether the processor has the instructions for which
-#: PyTorch compiles.
+#: PyTorch until 2.12 runs a program to test whether the processor has the instructions for which PyTorch compiles. The
+#: program begins with these words.
 INSTRUCTIONS = "import torch\nfrom ctypes import cdll\ncdll.LoadLibrary("
 
 FORK_SERVER = "multiprocessing's fork server"
@@ -95,7 +95,7 @@ def arguments(command: "Sequence[str]") -> int:
 
 
 def is_tool(command: "Sequence[str]") -> str:
-    """Return which tool a process is; empty if it is none. ms-profiler does nothing in tools."""
+    """Return which tool this process is; empty if it is none. In tools, ms-profiler does nothing at all."""
     how, what = program(command)
     if how == "-c":
         return "multiprocessing's resource tracker" if ".resource_tracker import main" in what else ""
@@ -104,9 +104,9 @@ def is_tool(command: "Sequence[str]") -> str:
 
 
 def is_companion(command: "Sequence[str]", environ: "Mapping[str, str]") -> str:
-    """Return why a process is a helper of a job; empty if it is not one.
+    """Return which kind of helper of a job this process is; empty if it is none.
 
-    A helper may import the framework, whose own profiler must not start there.
+    A helper may import the framework, but the framework's own profiler must not start in it.
     """
     how, what = program(command)
     if environ.get("MS_ROLE") == "MS_SCHED":

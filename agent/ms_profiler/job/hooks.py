@@ -19,7 +19,7 @@ class Hooks:
 
     Args:
         host: the session that records.
-        devices: a concern of a plugin, which registers the tracing of devices with the session.
+        devices: registers the tracing of devices with the session; called like a concern of a plugin.
     """
 
     def __init__(self, host: "Host", devices: "Callable[[Host], list[base.Target]]") -> None:

@@ -19,14 +19,14 @@ class Tracers(Protocol):
     """The tracing interfaces of all devices, behind one object."""
 
     def waits(self, activity: str) -> bool:
-        """Return whether an interface to a kind of device may still be attached later.
+        """Return whether an interface for this kind of device may still be attached later.
 
         Args:
             activity: the kind of device, as in the option `activities`.
         """
 
     def look(self, activity: str) -> None:
-        """Attach the interface to a kind of device if the job uses such a device by now.
+        """Attach the interface for a kind of device if the job already uses such a device.
 
         Args:
             activity: as for `waits`.
@@ -113,8 +113,9 @@ class Host(Protocol):
         """Register a function to call between steps.
 
         Args:
-            call: called with the number of steps so far. It returns the number of steps after which to call it again
-                (an earlier call does no harm), and whether it took noticeable time, which then belongs to no step.
+            call: called with the number of steps so far. Its first result is the number of steps after which it must be
+                called again; an earlier call does no harm. Its second result is whether the call took noticeable
+                time, which then belongs to no step.
         """
 
     def at_end(self, call: Callable[[], None]) -> None:
@@ -124,21 +125,21 @@ class Host(Protocol):
         """Register functions to call in a fork child: when it begins to record, and before it ends."""
 
     def expect(self, what: str, ns: float) -> None:
-        """Note the estimated time that a framework's own recorder takes in each step; the budget counts it.
+        """Note how much time a framework's own recorder takes in each step, as an estimate; the budget counts it.
 
         Args:
             what: name of the recorder.
-            ns: the time.
+            ns: the time, in ns.
         """
 
     def save(self) -> None:
         """Write `run_info.json` of each open recording, and `process_info.json` of this process."""
 
     def reopen(self) -> None:
-        """Record into a new folder from now on: this fork child must not write into its parent's."""
+        """Record into a new folder from now on, because this fork child must not write into its parent's folder."""
 
     def become(self, number: int, world_size: int) -> None:
-        """Continue as another rank, because the framework has reported the number only now.
+        """Continue as another rank, because the framework reports the number of the rank only now.
 
         Args:
             number: the rank.

@@ -1,8 +1,8 @@
 """Find the profiled process that started this one through multiprocessing, and its result.
 
-The parent maps a file of its result into memory. This process reads the path of that file from the parent's
-/proc/PID/maps. Other ways do not work: the job and its programs would see an environment variable, a file elsewhere
-would stay after a kill, and the job may close a descriptor.
+The parent maps a file of its result into memory, and this process reads the path of that file from /proc/PID/maps of
+the parent. Other ways do not work. An environment variable would be visible to the job and its programs. A file outside
+of the result would stay after a kill. And the job may close a descriptor.
 """
 
 import os
@@ -14,7 +14,7 @@ from ms_profiler.job import process
 from ms_profiler.job.recorder import mapping
 from ms_profiler.store import alive, layout, run_info
 
-#: File of this package. A process that records steps on demand only has no result yet, and maps this file instead.
+#: File of this package. A process that records only on demand has no result yet, and maps this file instead.
 _WATCHES = os.path.join("ms_profiler", "job", "control", "dynamic.py")
 
 _announced: "mapping.Mapping | None" = None
@@ -24,9 +24,9 @@ class Parent(NamedTuple):
     """The profiled process that started this one through multiprocessing.
 
     Attributes:
-        directory: its result directory; empty if it records steps on demand only, without its children.
-        rank: its rank.
-        job: its job, see `process.Identity`.
+        directory: result directory of that process; empty if the process records only on demand, without its children.
+        rank: rank of that process.
+        job: job of that process, see `process.Identity`.
         forks: whether a fork server made this process, which then ends without Python's exit functions.
     """
 
@@ -64,8 +64,8 @@ def announce(directory: str) -> None:
 def find(environ: Mapping[str, str]) -> Parent | None:
     """Return the profiled process whose result this process shares; None if this process is a separate job.
 
-    It shares the result of a living process that started it through multiprocessing, directly or by a fork server,
-    unless a launcher gave it another rank. Every other program that a job starts is a separate job.
+    This process shares the result of a living process that started it through multiprocessing, directly or by a fork
+    server. It does not if a launcher gave it another rank. Any other program that a job starts is a separate job.
     """
     forks = "--multiprocessing-fork" not in sys.orig_argv
     if not forks:
@@ -88,7 +88,7 @@ def find(environ: Mapping[str, str]) -> Parent | None:
 def _directory(pid: int) -> str | None:
     """Return the result directory that a process has announced.
 
-    The result is empty if the process has announced that it has no result, and None if it has announced nothing.
+    Return "" if the process has announced that it has no result, and None if the process has announced nothing.
     """
     own = f"/{layout.ANNOUNCED}"
     folder = layout.process_dir("", pid)

@@ -9,7 +9,7 @@ MOST = 64
 class Listener:
     """Choose one thread: the first thread that reports a boundary, until another thread trains.
 
-    A thread that fills a queue with batches, or calls a network to warm it up, reports before the thread that trains.
+    The first thread to report may be one that fills a queue with batches, or that calls a network to warm it up.
 
     Attributes:
         thread: the chosen thread; None while there is none.
@@ -34,7 +34,7 @@ class Listener:
             self._works.setdefault(threading.get_ident(), at_ns)
 
     def turn(self, busy: bool) -> bool:
-        """Choose the calling thread, which trains, if the chosen thread does not train or has ended.
+        """Choose the calling thread, which trains, unless the chosen thread trains and still runs.
 
         Args:
             busy: whether the chosen thread trains.
@@ -42,8 +42,8 @@ class Listener:
         Returns:
             Whether the calling thread is the chosen one now.
         """
-        # `_active` is Python's table of threads by id. `threading.enumerate` returns objects without the id: the job's
-        # class of a thread may override `ident`.
+        # `_active` is Python's table of threads by id. The objects that `threading.enumerate` returns are no help:
+        # their `ident` may be overridden by the job's class.
         if busy and self.thread in getattr(threading, "_active", (self.thread,)):
             return False
         self.thread = threading.get_ident()

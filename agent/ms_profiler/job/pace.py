@@ -1,4 +1,4 @@
-"""Choose the number of steps between two checks, so that the cost of checks does not depend on the length of a step."""
+"""Choose the number of steps between two checks, so that checks cost the same with short steps and with long steps."""
 
 from ms_profiler.job.sources import NEVER
 
@@ -10,7 +10,7 @@ class Pace:
         pause: desired time between two checks, ns.
         least: smallest number of steps between two checks; also the number before the first check.
         most: largest number of steps between two checks.
-        slack: checks come too late if the time between them is more than this multiple of `pause`.
+        slack: if the time between two checks is more than this multiple of `pause`, checks come too late.
     """
 
     def __init__(self, pause: int, least: int = 1, most: int = NEVER, slack: int = 2) -> None:

@@ -13,8 +13,8 @@ from ms_profiler.option_types import rank_ranges
 from ms_profiler.store import alive, layout
 from ms_profiler.version import VERSION
 
-#: For each launcher: the variable of the rank, those of the world size, and those of the local rank. The frameworks'
-#: own launchers come first. MindSpore's own profiler takes its rank from RANK_ID.
+#: For each launcher: the variable of the rank, the variables of the world size, and those of the local rank. The
+#: frameworks' own launchers come first. MindSpore's own profiler takes its rank from RANK_ID.
 _LAUNCHERS = (
     ("RANK_ID", ("RANK_SIZE", "MS_WORKER_NUM"), ("LOCAL_RANK", "DEVICE_ID")),
     ("RANK", ("WORLD_SIZE",), ("LOCAL_RANK",)),
@@ -44,7 +44,7 @@ class Identity(NamedTuple):
     """The place of a process in its job.
 
     Attributes:
-        rank: number among all ranks of the job; while it is unknown, the number among the ranks of this host.
+        rank: number among all ranks of the job; while this is unknown, the number among the ranks of this host.
         local_rank: number among the ranks of this host.
         world_size: number of ranks.
         device_id: number of the accelerator that the launcher assigned.
@@ -85,7 +85,7 @@ def identity(environ: Mapping[str, str]) -> Identity:
 
 
 def _rank(environ: Mapping[str, str]) -> tuple[int, int, int, str]:
-    """Return rank, world size, local rank, and the name of the variable with the rank; empty if no variable has it.
+    """Return rank, world size, local rank, and the name of the variable that has the rank; the name is "" if none has.
 
     The rank of a worker in MindSpore's dynamic cluster is in MS_NODE_ID, not in RANK_ID. msrun sets both variables.
     Without --node_rank, msrun sets neither, and MindSpore assigns the ranks when the cluster is complete. On the node
@@ -140,7 +140,7 @@ def selected(spec: str, rank: int, world_size: int) -> bool:
         return True
     if spec.startswith("sample:"):
         count = int(spec[7:])
-        # the ranks are divided into `count` shares. Share i begins at rank floor(i * world / count), the one selected.
+        # the ranks are divided into `count` shares; share i begins at rank floor(i * world / count), which is selected
         return count >= world_size or -(-rank * count // world_size) * world_size // count == rank
     return any(low <= rank <= high for low, high in rank_ranges(spec))
 
@@ -203,8 +203,8 @@ def _children(daemon: bool) -> list[int]:
 def after_children(call: Callable[[], None]) -> None:
     """Call a function at the exit of this process, after multiprocessing has waited for its children.
 
-    Multiprocessing waits in an exit function. Python calls exit functions that were registered later, such as ours,
-    before it; the children still write records then.
+    Multiprocessing waits in an exit function. Python calls exit functions in reverse order of registration. So ours
+    would run first, while the children still write records.
 
     Args:
         call: the function; called at once if multiprocessing has no child to wait for.
@@ -234,12 +234,13 @@ def when_child_ends(call: Callable[[], None]) -> None:
             util.Finalize(None, call, exitpriority=-100)
 
     finalize(None)
-    # a child of the fork server imports the main module first, then forgets all finalizers, and calls these functions
+    # a child of the fork server imports the main module, forgets all finalizers, and then calls functions registered
+    # here
     util.register_after_fork(util, finalize)
 
 
 def choose_output(path: str, base: str = "") -> tuple[str | None, str | None]:
-    """Return the directory for the results, made if missing, and a line to print if it is not the requested one.
+    """Return the directory for the results, made if it is missing; and a line to print if it is not the requested one.
 
     A path that is itself a symbolic link is refused: another user could have made it in a shared directory, to choose
     the place to which the job writes. Links in the folders above are followed.

@@ -1,8 +1,8 @@
 """One result directory that is being made: its options, its begin, and its end.
 
 The main recording is that of MS_PROFILER_OPTIONS, and lasts as long as the process. A script that calls the profiler
-opens one more recording at each start. If this recording runs during the main recording, both share one store, and the
-analysis of each covers its own window.
+opens one more recording at each start. If such a recording runs during the main recording, both share one store, and
+the analysis of each recording covers only its own window.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ms_profiler.job.recorder import Recorder
     from ms_profiler.job.steps import Steps
 
-#: A run takes at most 1 / FREE_SHARE of the free space, whatever `max_disk` says.
+#: A run takes at most 1 / FREE_SHARE of the free disk space, whatever `max_disk` says.
 FREE_SHARE = 10
 #: Seconds that the end of a recording waits for a file system.
 PATIENCE = 10.0
@@ -131,7 +131,7 @@ class Recording:
 
         Args:
             now_ns: the current time, CLOCK_MONOTONIC_RAW ns.
-            steps: the steps of the job, with the one that is running.
+            steps: the steps of the job, including the running one.
         """
         window = {"start_ns": self.info.started_ns, "shift": 0} | self.info.window | {"end_ns": now_ns}
         begun, source = steps.running, steps.source
@@ -143,7 +143,7 @@ class Recording:
     def is_reachable(self, recorder: "Recorder") -> bool:
         """Return whether the file system answers; if it does not, print a line and abandon the recording.
 
-        The records remain as a kill of the job would leave them.
+        The records on disk stay as they are, as after a kill of the job.
 
         Args:
             recorder: the recorder that writes there.

@@ -1,9 +1,9 @@
 """The session of this process: it holds the hooks, the recorder and the recordings.
 
 There is a `Recording` for MS_PROFILER_OPTIONS, and one for each start of a profiler by the script. The session records
-while at least one recording is open, into the store of the first one. MS_PROFILER_OPTIONS' recording opens after the
-import of a framework and is closed by atexit. A killed process needs no closing: its records are in the store, and the
-run's record is up to date.
+while at least one recording is open, into the store of the one that was opened first. The recording of
+MS_PROFILER_OPTIONS opens after the import of a framework, and atexit closes it. A killed process needs no closing: its
+records are in the store, and the run's record is up to date.
 """
 
 import atexit
@@ -72,7 +72,7 @@ class Session:
         Args:
             recording: the recording of MS_PROFILER_OPTIONS.
             parent: the profiled process to whose result this process adds its records, if any.
-            since_ns: begin of our own start, whose time counts as cost of profiling.
+            since_ns: when our own start began; its duration counts as cost of profiling.
         """
         if parent is not None:
             recording.result, self.owner, self.parent = parent.directory, False, parent
@@ -220,8 +220,8 @@ class Session:
     def at_step(self, call: Callable[[int], tuple[int, bool]]) -> None:
         """Register a source to call between steps, on the stepping thread, with the number of steps so far.
 
-        The source returns the number of steps after which to call it again (an earlier call does no harm), and whether
-        the call took time; that time then belongs to no step.
+        The first result is the number of steps after which the source must be called again; an earlier call does no
+        harm. The second result is whether the call took noticeable time; that time belongs to no step.
         """
         self.sources.step.append(call)
 
@@ -247,7 +247,7 @@ class Session:
             self.sources.ended()
 
     def _settle_pause(self) -> None:
-        """Override the schedule of MS_PROFILER_OPTIONS while the script has a recording, which needs all steps."""
+        """Override the schedule of MS_PROFILER_OPTIONS while a recording of the script runs, which needs all steps."""
         self.steps.override_schedule(any(recording is not self.main for recording in self.recordings))
 
     def _steps_decided(self, source: StepSource) -> None:
@@ -289,7 +289,7 @@ class Session:
     # -- fork
 
     def _after_fork(self) -> None:
-        """Forget the parent's store; this child opens its own with its first record."""
+        """Forget the parent's store; this child opens a store of its own with its first record."""
         self.forked = True
         with self.guard("a fork"):
             self.steps.forked()

@@ -1,4 +1,4 @@
-"""Functions that record between steps, in addition to hooks: kernels, the data pipeline, ranks."""
+"""Sources: functions that record data between steps, for example kernels or ranks, in addition to the hooks."""
 
 from collections.abc import Callable
 from typing import Any
@@ -18,8 +18,9 @@ class Sources:
 
     def __init__(self, guard: Callable[[str], Guard]) -> None:
         self._guard = guard
-        #: called between steps with the number of steps so far. Each returns the number of steps at which its next call
-        #: is due (an earlier call does no harm), and whether the call took time, which then counts as no step's time.
+        #: called between steps with the number of steps so far. The first result is the number of steps after which the
+        #: function must be called again; an earlier call does no harm. The second result is whether the call took
+        #: noticeable time, which belongs to no step.
         self.step: list[Callable[[int], tuple[int, bool]]] = []
         self._due: dict[Callable[[int], tuple[int, bool]], int] = {}
         #: called when recording begins or continues
@@ -54,7 +55,7 @@ class Sources:
     def stepped(self, count: int, every: bool) -> tuple[int, bool]:
         """Call the functions that are due; return the step of the next call, and whether any took noticeable time.
 
-        It calls no function that is not due, because nine calls took 0.1 ms of each step.
+        Functions that are not due are not called: calling nine of them took 0.1 ms of each step.
 
         Args:
             count: the number of steps so far.

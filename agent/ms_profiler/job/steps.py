@@ -2,7 +2,7 @@
 
 Several sources report boundaries. The source with the highest rank decides. In order of rank, the sources are: the
 framework's own loop, from its first step on; a repeating cycle of optimizer calls, or of calls of training cells; the
-batches of an evaluation; a dataset's batches; calls of a network. Until a source is chosen, boundaries are held.
+batches of an evaluation; a dataset's batches; calls of a network. Boundaries stay in memory until a source is chosen.
 
 The last three sources (`store.format.GUESSES`) decide only while the job trains nothing. If it trains later, their
 steps were an evaluation, a rollout or a warm-up, and are revoked. The job writes no record of the revocation, because
@@ -35,7 +35,7 @@ class Steps:
     Args:
         recorder: receives the steps; the schedule pauses and resumes it.
         schedule: the steps to record; None records all.
-        decided: called with the new source, each time another source is chosen to decide.
+        decided: called with the chosen source, each time another source is chosen.
         stepped: called between two steps with the number of steps so far: from `next_look` steps on, and after a step
             longer than `long_ns`. It returns whether it took noticeable time; that time belongs to neither step.
 
@@ -119,7 +119,7 @@ class Steps:
     def sample(self, sampled: bool, stretch: int) -> None:
         """Note whether the next steps are sampled, see `Marks`.
 
-        A call of a network becomes known as a step only when the next step already runs, so the switch happens now.
+        A call of a network is known to be a step only when the next step already runs, so the switch happens now.
         """
         self.marks.switch(sampled, stretch, self.recorder.now() if self.source == NETWORK_CALL else self.ended_ns)
 
@@ -187,7 +187,7 @@ class Steps:
             self._tracks.open(at_ns)
 
     def batches_ended(self) -> None:
-        """Note that the dataset has no more batches: no step runs until the next one, unless the job has computed."""
+        """Note that the dataset is exhausted: no step runs until its next batch, unless the job has computed."""
         if self._listens():
             self._exhausted = self._worked  # some jobs take all batches before they update their parameters
             if not self._worked:

@@ -1,4 +1,4 @@
-"""Find the cycle of several optimizers, or training cells, that makes up a step."""
+"""Find the cycle in which a job calls its optimizers, or its training cells; one full cycle is a step."""
 
 import weakref
 from collections.abc import Hashable, Sequence
@@ -6,18 +6,18 @@ from typing import Any
 
 from ms_profiler.job.boundaries import PENDING, Track
 
-#: largest number of calls in memory while the length of a cycle is unknown: for each optimizer, and in total. A job may
-#: have one optimizer for each parameter.
+#: while the length of a cycle is unknown, at most HELD calls per optimizer and HELD_MOST calls in total are kept. A job
+#: may have one optimizer for each parameter.
 HELD, HELD_MOST = 4, 4096
-#: after the first call of an optimizer that was made late, the search waits during this number of calls until every
-#: optimizer has been called
+#: If an optimizer is called that is not in the cycle, the cycle is searched again. During this number of calls, the
+#: search then waits until every optimizer has been called.
 LATE = 8
 
 
 def cycle_length(calls: Sequence[Hashable], known: int) -> int:
-    """Return the period of a sequence of optimizer calls, 0 while it is unknown.
+    """Return the period of a sequence of optimizer calls, for example 2 for A B A B; 0 while it is unknown.
 
-    A period counts once it was seen twice and every known optimizer has been called.
+    The sequence must have two full periods, and every known optimizer must have been called.
 
     Args:
         calls: the optimizer of each call, in order.
@@ -36,8 +36,8 @@ def cycle_length(calls: Sequence[Hashable], known: int) -> int:
 def unrepeated(calls: Sequence[Hashable]) -> int:
     """Return the period of a sequence that ended before its cycle repeated.
 
-    If an optimizer was called only once, the sequence is one cycle. Otherwise the job used one optimizer after the
-    other, and each call is a step.
+    If an optimizer was called only once, the sequence is one cycle: 3 for A B C. Otherwise the job used one optimizer
+    after the other, and each call is a step: 1 for A A B B.
 
     Args:
         calls: as for `cycle_length`, at least one.
@@ -73,7 +73,7 @@ class Turns:
         self._patience = PENDING // 2
 
     def begin_anew(self, which: Hashable) -> None:
-        """Search for the length of the cycle again if the called optimizer is not in the cycle: it was made late.
+        """Search for the cycle again if the called optimizer is not in it, because the optimizer was made late.
 
         Args:
             which: the called optimizer or cell.

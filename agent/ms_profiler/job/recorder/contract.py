@@ -9,7 +9,7 @@ from ms_profiler.job.recorder.tracing import Tracing
 from ms_profiler.options import Options
 from ms_profiler.store.device_format import Source
 
-#: value of `RecorderStats.failure`, in place of an errno, when the records in memory have reached `max_memory`
+#: value of `RecorderStats.failure` if the records in memory have reached `max_memory`; other values are errnos
 NO_MEMORY: Final = -1
 
 
@@ -18,8 +18,9 @@ class RecorderStats:
     """Counts of a recorder so far.
 
     Attributes:
-        records: events committed; strings, anchors and thread marks are not events.
-        dropped: events and strings refused for any reason but a pause (no disk, no memory, nesting too deep).
+        records: events committed. Strings, anchors and thread marks are no events.
+        dropped: events and strings that were refused, except during a pause: no disk space, no memory, nesting too
+            deep.
         dropped_limit: the part of `dropped` that was refused because `max_disk` was reached.
         bytes: size on disk of all segments.
         unnamed: number of times that a name was refused because the process had too many names.
@@ -81,13 +82,14 @@ class Recorder(Protocol):
         limit: int | None = None,
         memory: int | None = None,
     ) -> None:
-        """Start recording into the existing directory `folder`, as after `pause(False)` and `fine(True)`.
+        """Start recording into the existing directory `folder`, without a pause and with fine-grained records.
 
         If a store is open, it is closed first.
 
         Args:
             folder: the folder that receives the segments.
-            first_slots: slots of a thread's first segment; later ones double up to 128 Ki slots (4 MiB).
+            first_slots: slots of a thread's first segment; each further segment has twice as many, up to 128 Ki slots
+                (4 MiB).
             account: path of the account, the file in which all processes of a result count their disk space; empty for
                 an account of this process alone.
             limit: bytes on disk that all these processes may take; None is no limit. It has an effect only in the
@@ -133,15 +135,15 @@ class Recorder(Protocol):
         """
 
     def intern_one_of(self, text: str, most: int, /) -> int:
-        """Return the id of a name of which the job may make any number; 0 for a new name if `most` names are stored.
+        """Return the id of a name, as `intern` does; 0 for a new name if `most` names are stored already.
 
         Args:
-            text: the name, for example of an object of the job.
+            text: the name, for example of an object of the job, of which there may be any number.
             most: largest number of names that all calls of this function together store.
         """
 
     def thread_name(self, text: str, /) -> None:
-        """Name the calling thread in the open and every later store; without a call, it has the system's name."""
+        """Name the calling thread in this and all later stores; a thread without a call keeps the system's name."""
 
     def begin(self, name: int, category: int, arg: int = 0, /) -> int:
         """Begin a span on this thread and return its token; 0 if the span is not recorded.
@@ -186,7 +188,7 @@ class Recorder(Protocol):
             function: the function to call.
             name: id of the name of the spans, if neither `labels` nor `describe` gives one.
             category: category of the spans, also if `describe` fails.
-            before: called before each call with the call's arguments; the call then has no span.
+            before: called before the call with the call's arguments; a call for which `before` is called has no span.
             after: called after each call with the result of `before`, the result of the call, and the exception that
                 ended the call; not called if `before` returned None.
             labels: id of the first argument -> (name, category, argument of the span). With any other value, `before`
@@ -196,8 +198,8 @@ class Recorder(Protocol):
             failed: called with an exception of `before`, `after` or `describe`; raises the job's own exceptions again.
             forked: a list, which contains the session in a fork child that does not record yet, and is empty otherwise.
             outermost: kind of nested calls, 1 to 3; 0 if nesting does not matter. Among nested calls of one kind on a
-                thread, `before` and `after` are called only around the outermost call. Inner calls with a label have
-                spans.
+                thread, `before` and `after` are called only around the outermost call. Inner calls have spans if they
+                have labels.
         """
 
     def nest(self, kind: int, levels: int, /) -> int:
@@ -253,7 +255,7 @@ class Recorder(Protocol):
     def delay_signals(self, on: bool, /) -> None:
         """Start or stop delaying signals of the job, so that none interrupts the last work of ms-profiler.
 
-        A delayed signal is sent again after the stop: as long after the stop as it arrived after the start.
+        A signal that arrived t seconds after the start of the delay is sent again t seconds after its end.
         """
 
     def sample_stacks(self, rate: float, /) -> str:

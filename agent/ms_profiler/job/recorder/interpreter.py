@@ -2,8 +2,8 @@
 
 From CPython 3.12 on, the interpreter reports calls through `sys.monitoring`. Earlier versions report them through a
 profile function. Both call the extension (`native/tracer.c`), and no Python code runs for a call. If a debugger, a
-coverage tool or another profiler runs, the other tool and ms-profiler would both record calls of each other. So
-ms-profiler then samples stacks instead.
+coverage tool or another profiler runs, both tools would record calls of each other. So ms-profiler then samples stacks
+instead of tracing.
 """
 
 import os
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from ms_profiler.options import Options
 
-#: identifiers of `sys.monitoring` that Python reserves for no kind of tool, so that a profiler of the script finds free
-#: the identifier that is reserved for profilers
+#: identifiers of `sys.monitoring` that Python reserves for no kind of tool. So the identifier for profilers stays free
+#: for a profiler of the script.
 _FREE: Final = (4, 3)
 #: number of calls that are timed together to measure the cost of tracing, and number of measurements
 _CALLS: Final = 200
@@ -99,10 +99,10 @@ class Interpreter:
         return float(self._native.calls_seen() * self._call_ns)
 
     def beside(self) -> str:
-        """Return the name of another tool that has started since `begin`; if there is none, also trace new threads.
+        """Return the name of another tool that has started since `begin`, else ""; in that case, trace new threads.
 
-        The name is empty if there is no other tool. Before CPython 3.12, each thread needs a profile function of its
-        own. Python sets it only in threads that `threading` starts; this method sets it in the others.
+        Before CPython 3.12, each thread needs a profile function of its own. Python sets it only in threads that
+        `threading` starts, so this method sets it in other threads.
         """
         if tool := other_tool():
             return tool

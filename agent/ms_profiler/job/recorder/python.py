@@ -1,6 +1,6 @@
 """The recorder in pure Python: the same files and methods, for machines where the extension does not load.
 
-An event takes some microseconds; with the extension it takes a tenth of a microsecond. Signal handlers and finalizers
+An event takes some microseconds; with the extension, it takes a tenth of a microsecond. Signal handlers and finalizers
 may run between any two lines, on the thread that is recording. So locks are re-entrant, and a slot is reserved before
 it is filled.
 """
@@ -101,7 +101,7 @@ class PythonRecorder:
         """See `Recorder.annotate`."""
 
     def answers(self, patience: float) -> bool:
-        """See `Recorder.answers`: not checked, because a Python thread that waits could block the interpreter's end."""
+        """See `Recorder.answers`: not checked, because a waiting Python thread could block the interpreter's end."""
         return True
 
     def exit_wait(self, program: Detached, timeout: float, shows: bool, late: str, failed: str) -> None:
@@ -183,7 +183,7 @@ class PythonRecorder:
         return called or ("thread" if self._anonymous else "")
 
     def _admitted(self, category: int) -> PythonWriter | None:
-        """Return the calling thread's writer if an event of `category` is to be recorded; otherwise None.
+        """Return the calling thread's writer; None if an event of this category is not to be recorded.
 
         An event for which no disk space is left counts as dropped.
         """

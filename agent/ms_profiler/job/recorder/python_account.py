@@ -1,7 +1,7 @@
 """Count the disk space of a result in the pure-Python recorder; `native/account.c` does it for the native recorder.
 
-Python has no atomic addition to memory, so each change reads and writes the file. It takes the file's lock if the lock
-is free, and does not wait for it.
+Python cannot add to a number in memory atomically, so each change reads and writes the file. It takes the lock of the
+file if the lock is free, but does not wait for the lock.
 """
 
 import errno
@@ -16,7 +16,7 @@ from ms_profiler.store.file_limit import limited
 
 
 class PythonAccount:
-    """The account of a result: the file in which all of its processes count their disk space; made if it is missing.
+    """The account of a result, a file in which all processes of the result count their disk space; made if missing.
 
     Args:
         path: the path of its file; empty for an account of this process alone.
@@ -85,7 +85,7 @@ class PythonAccount:
         self.now = Account(most, max(self.now.taken + size, 0), self.now.refused + refused)
 
     def take(self, size: int, worth: int) -> bool:
-        """Take bytes, unless the sum would exceed the ceiling of their priority; return whether they were taken."""
+        """Take bytes, unless the sum would exceed the ceiling of this priority; return whether they were taken."""
         self.change()
         if self.now.taken + size > self.now.ceilings[worth]:
             return False

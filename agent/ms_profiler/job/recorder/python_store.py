@@ -17,7 +17,7 @@ from ms_profiler.store.format import SEGMENT_CONTROL, SLOT_SIZE, STRING_MAX, Kin
 
 SLOTS_LEAST: Final = 8
 SLOTS_MOST: Final = 131072
-#: Smallest number of slots of a control segment: room for the longest string with its head, and for an anchor.
+#: Smallest number of slots of a control segment: room for an anchor, and for the longest string with its first slot.
 CONTROL_SLOTS_LEAST: Final = 258
 #: Smallest number of free slots for which another thread reuses a segment: room for its name and a few events.
 LEFT_OVER_LEAST: Final = 4
@@ -100,7 +100,7 @@ class PythonStore:
         strings: the strings of the process.
 
     Attributes:
-        lock: protects everything but the slots of a thread's own segment.
+        lock: protects everything except the slots of a thread's own segment.
         fine_limit: whether fine-grained events have used up their disk space.
         all_limit: whether all events but steps have used up their disk space.
         closed: whether the store was closed. Threads may still write records then; no reader reads these.
@@ -161,7 +161,7 @@ class PythonStore:
         return self._make(granted, SEGMENT_CONTROL) if granted else None
 
     def _charge(self, slots: int, least: int, worth: Worth) -> int:
-        """Halve the slots of a new segment until the account has room for it; return their number, 0 if no room."""
+        """Halve the slots of a new segment until the account has room for them; return their number, 0 if none fit."""
         while not self.account.take(size_of(slots), worth):
             if slots // 2 < least:
                 return 0
@@ -171,7 +171,7 @@ class PythonStore:
         return slots
 
     def _fit(self, slots: int, worth: Worth) -> int:
-        """Halve the size of a new segment until it fits into the memory left; return its slots, 0 if no page fits."""
+        """Halve the slots of a new segment until they fit into free memory; return their number, 0 if no page fits."""
         most = self._memory - (self._memory // 4 if worth == Worth.FINE else 0)
         taken = sum(segment.size for segment in self._live)
         while taken + size_of(slots) > most:
@@ -182,7 +182,7 @@ class PythonStore:
         return slots
 
     def _make(self, slots: int, flags: int) -> SegmentFile | None:
-        """Make a segment; if that fails, note the errno and return None. Only the first call is without the lock."""
+        """Make a segment; on failure, note the errno and return None. All calls but the first one need the lock."""
         index, self._next_index = self._next_index, self._next_index + 1
         try:
             path = os.path.join(self.folder, layout.segment_name(index))
@@ -203,12 +203,13 @@ class PythonStore:
         return bool(self._retry_ns) and now_ns() < self._retry_ns
 
     def take(self, slots: int, worth: Worth, first: bool) -> SegmentFile | None:
-        """Return a segment with free slots; if there is none, count a drop and return None.
+        """Return a segment with free slots; if none can be had, count a drop and return None.
 
         Args:
             slots: the number of slots to reserve.
             worth: the priority of the event that needs it.
-            first: whether the thread has no segment yet. It then gets any segment that another thread has left over.
+            first: whether the thread has no segment yet; then any segment that another thread has left over is good
+                enough.
         """
         with self.lock:
             if self._left_over and (first or self._left_over[-1].capacity - self._left_over[-1].used >= slots):

@@ -28,7 +28,7 @@ def nest(kind: int, levels: int) -> int:
     return _depths.of[kind]
 
 
-# these read `__name__` and `__flags__` of a class directly, because a metaclass of the script may override the look-up
+# these read `__name__` and `__flags__` of a class directly: a metaclass of the script may override the usual look-up
 _name, _flags = (type.__dict__[name].__get__ for name in ("__name__", "__flags__"))
 #: Py_TPFLAGS_HEAPTYPE: a class that was made at run time
 _MADE = 1 << 9
@@ -37,7 +37,7 @@ _MADE = 1 << 9
 def flags_of(reason: BaseException) -> int:
     """Return the flags of a span that ended with an exception: RAISED, or 0 if the exception is no failure.
 
-    The end of an iteration is no failure. PyTorch's exception that stops a recomputation early is no failure either.
+    The end of an iteration is no failure, nor is PyTorch's exception that stops a recomputation early.
     """
     stops = issubclass(type(reason), StopIteration) or _name(type(reason)) == "_StopRecomputationError"
     return 0 if stops else RAISED

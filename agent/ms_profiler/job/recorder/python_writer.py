@@ -15,8 +15,8 @@ _DEPTH_BITS: Final = 9
 _OPEN: Final = int(Kind.OPEN)
 _SPAN: Final = int(Kind.SPAN)
 _THREAD: Final = bytes((Kind.THREAD, 0, 0, 0))
-#: At an event, a thread reads its processor time if its last event is at least QUIET ns old, or its last reading is at
-#: least LOOK ns old. native/writer.h does the same.
+#: At an event, a thread reads its processor time if its last event is QUIET ns old or older, or if its last reading is
+#: LOOK ns old or older. native/writer.h does the same.
 QUIET: Final = 250_000
 LOOK: Final = 5_000_000
 _PROCESSOR: Final = int(Kind.PROCESSOR)
@@ -66,7 +66,7 @@ class PythonWriter:
     def append(
         self, kind: int, category: int, flags: int, name: int, start_ns: int, end_ns: int, arg: int, worth: Worth
     ) -> tuple[SegmentFile, int] | None:
-        """Commit one slot and return its place, None when there is no room.
+        """Commit one slot and return its segment and number; None if there is no room.
 
         Args:
             kind: see native/file_format.h.
@@ -96,7 +96,7 @@ class PythonWriter:
         if segment is None:
             return None
         self._wanted *= 2
-        self._introduce(segment)  # before other records: a signal handler may record between any two lines
+        self._introduce(segment)  # before any other record, because a signal handler may record between any two lines
         full, self._segment = self._segment, segment
         if full is not None:
             self._settle(full)

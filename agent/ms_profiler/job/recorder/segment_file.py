@@ -16,7 +16,7 @@ from ms_profiler.store.format import FORMAT_VERSION, HEADER, HEADER_SIZE, MAGIC,
 if TYPE_CHECKING:
     from ms_profiler.job.recorder.mapping import Mapping
 
-#: Local file systems that write in place. On other file systems, a write to a mapping may raise SIGBUS.
+#: Local file systems that write in place. On other ones, a write to a mapping may raise SIGBUS.
 MAPPABLE: Final = frozenset({"ext2", "ext3", "ext4", "xfs", "tmpfs", "overlay", "f2fs"})
 #: Errors of mmap for a file that cannot be mapped with MAP_SHARED; other errors mean that memory is short.
 REFUSES_MAPPING: Final = frozenset({errno.ENODEV, errno.EINVAL, errno.EACCES, errno.EPERM, errno.EOPNOTSUPP})
@@ -115,16 +115,16 @@ class SegmentFile:
         return 0 if self.control else self.used
 
     def take(self) -> int:
-        """Return a free slot, -1 when there is none."""
+        """Return a free slot, or -1 if no slot is free."""
         return next(self._free, -1)
 
     def take_row(self, count: int) -> int:
-        """Return the first of `count` consecutive slots; -1 if fewer slots are left; these then stay unused."""
+        """Return the first of `count` consecutive slots. If fewer are left, return -1; these then stay unused."""
         slots = list(islice(self._free, count))
         return slots[0] if len(slots) == count else -1
 
     def commit(self, slot: int, start_ns: int, end_ns: int, arg: int, name: int, last: bytes) -> None:
-        """Fill a slot; its last word, which is written last, makes it valid for readers.
+        """Fill a slot. Its last word is written last, and only then the slot is valid for readers.
 
         Args:
             slot: from `take`.
@@ -168,7 +168,7 @@ class SegmentFile:
         self.memory[offset : offset + len(data)] = data
 
     def trim(self) -> int:
-        """Cut the file behind the used slots, after its last writer has ended; return the number of released bytes.
+        """Cut the unused slots off the file, after its last writer has ended; return the number of released bytes.
 
         A file that was truncated or replaced meanwhile stays unchanged.
         """
@@ -192,7 +192,7 @@ class SegmentFile:
         _U64.pack_into(self.memory, _UNNAMED, unnamed)
 
     def pending(self) -> list[tuple[int, bytes]]:
-        """Return the parts of the content that the file lacks, as (offset, copy); nothing if the file is mapped."""
+        """Return the parts of the memory that the file lacks, as (offset, copy); nothing if the file is mapped."""
         if self.mapped:
             return []
         changed, self._changed = self._changed, []

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-#: if a group has no limit, version 1 of control groups reports at least this number of bytes as the limit
+#: version 1 of control groups reports a limit of this number of bytes or more for a group without a limit
 NO_LIMIT: Final = 1 << 60
 
 
@@ -15,7 +15,7 @@ class Group:
 
     Attributes:
         folder: the path of the folder.
-        unified: whether it belongs to version 2 of control groups.
+        unified: whether the group belongs to version 2 of control groups.
     """
 
     folder: str
@@ -31,7 +31,7 @@ class Group:
 
 
 def quota(group: Group) -> int:
-    """Return the number of processors that a group may use, times 1000; 0 if it has no limit."""
+    """Return how many processors a group may use, in thousandths of a processor; 0 if there is no limit."""
     if group.unified:
         words = group.read("cpu.max").split()
     else:

@@ -1,8 +1,8 @@
 """Record Python's garbage collections, during which no other thread of the interpreter runs Python code.
 
 The interpreter reports each collection through `gc.callbacks`. A job has thousands of collections of young generations,
-which take microseconds each; only the long ones are recorded. The spans have no phase, so their time counts as time of
-the interrupted work.
+which take microseconds each, so only the long ones are recorded. The spans have no phase of their own: their time
+counts as time of the interrupted work.
 """
 
 import gc

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 #: smallest time between two samples, in ns
 PAUSE: Final = 10_000_000
-#: largest number of steps between two samples: at 10 us a step, 1,024 steps take `PAUSE`
+#: largest number of steps between two samples; if a step takes 10 us, 1,024 steps take `PAUSE`
 MOST: Final = 1024
 
 

@@ -1,7 +1,7 @@
 """Record Python stacks as the option `with_stack` requests: `true` traces all calls, `"sample"` samples stacks.
 
-The option `data_process` samples the stacks of the job's child processes, too. These stacks name the function that
-makes a batch late.
+With the option `data_process`, the stacks of the job's child processes are sampled, too. They show which function makes
+a batch late.
 """
 
 import os
@@ -75,7 +75,7 @@ class Stacks:
     def stepped(self, count: int) -> tuple[int, bool]:
         """Report the time that tracing takes in a step; sample stacks instead if another tool traces calls."""
         if not self._traces:
-            return NEVER, False  # when a recording begins, the session calls each source once, whatever it returned
+            return NEVER, False  # the session calls each source once at the begin of a recording, even after NEVER
         recorder = self._host.recorder
         if tool := recorder.traces_beside():
             self.stop()

@@ -97,7 +97,7 @@ def _machine(switches: bool) -> Iterator[Row]:
 
 
 def _groups() -> Iterator[Row]:
-    """Yield the rows of the control groups with the tightest limits; without a limit, of the process's own group."""
+    """Yield rows of the control groups with the tightest limits. Without a limit on processors, take the own group."""
     around = list(control_groups.groups("cpu", root))
     tight = sorted((limit, at) for at, group in enumerate(around) if (limit := control_groups.quota(group)))
     if around:
