@@ -17,7 +17,7 @@ TENSOR_ELEMENT, TENSOR_SHAPE, SHAPE_DIMENSION, DIMENSION_SIZE = 1, 2, 1, 1
 
 #: number of a DataType -> bytes of an element
 WIDTHS = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 2, 8: 4, 9: 8, 10: 2, 11: 4, 12: 8, 43: 8, 44: 16, 46: 2}
-#: The size of a dimension that is known only when the graph runs.
+#: size of a dimension whose real size is known only when the graph runs
 UNKNOWN = 1 << 63
 
 

@@ -119,7 +119,7 @@ def table(name: str) -> str:
 
 
 def database(rank: int, *, torch: bool) -> str:
-    """Return the name of a rank's database, which MindSpore's and torch_npu's profilers use, too."""
+    """Return the name of a rank's database, the same as in results of MindSpore's and torch_npu's profilers."""
     return f"ascend_{'pytorch' if torch else 'mindspore'}_profiler_{rank}.db"
 
 
@@ -226,27 +226,27 @@ def windows(folder: str) -> list[tuple[int, str]]:
 
 
 def graph_path(folder: str, index: int) -> str:
-    """Return the path of a process's file number `index`, from 0, with the description of a compiled graph."""
+    """Return the path of the description of a process's compiled graph; `index` counts from 0."""
     return os.path.join(folder, GRAPHS, f"{index:06d}.graph")
 
 
 def graphs(folder: str) -> list[str]:
-    """Return the paths of a process's files with descriptions of compiled graphs, oldest first."""
+    """Return the paths of the descriptions of a process's compiled graphs, oldest first."""
     return _numbered(os.path.join(folder, GRAPHS), _GRAPH)
 
 
 def tape_path(folder: str, index: int) -> str:
-    """Return the path of a process's file number `index`, from 0, with nodes of autograd before a backward pass."""
+    """Return the path of a process's tape, the autograd nodes before a backward pass; `index` counts from 0."""
     return os.path.join(folder, TAPES, f"{index:06d}.json")
 
 
 def tapes(folder: str) -> list[str]:
-    """Return the paths of a process's files with nodes of autograd, one for each noted backward pass, oldest first."""
+    """Return the paths of a process's tapes, one for each noted backward pass, oldest first."""
     return _numbered(os.path.join(folder, TAPES), _TAPE)
 
 
 def place_path(folder: str, index: int) -> str:
-    """Return the path of a process's file number `index`, from 0, with addresses of tensors after a step."""
+    """Return the path of a process's file with the addresses of tensors after a step; `index` counts from 0."""
     return os.path.join(folder, PLACES, f"{index:06d}.json")
 
 
@@ -256,7 +256,7 @@ def places(folder: str) -> list[str]:
 
 
 def strategy_path(folder: str) -> str:
-    """Return the path of a process's file that describes the division of the job among its ranks."""
+    """Return the path of the file in which a process describes how the job is divided among ranks."""
     return os.path.join(folder, STRATEGY)
 
 
@@ -269,10 +269,10 @@ def _numbered(folder: str, pattern: re.Pattern[str]) -> list[str]:
 
 
 def network_path(folder: str, index: int) -> str:
-    """Return the path of a process's file number `index`, from 0, with the structure of a network."""
+    """Return the path of the structure of a network that a process called; `index` counts from 0."""
     return os.path.join(folder, NETWORKS, f"{index:06d}.json")
 
 
 def networks(folder: str) -> list[str]:
-    """Return the paths of a process's files with structures of networks, oldest first."""
+    """Return the paths of the structures of the networks that a process called, oldest first."""
     return _numbered(os.path.join(folder, NETWORKS), _NETWORK)

@@ -37,9 +37,9 @@ DATASET_WINDOW_END: Final = "dataset window end"
 #: MindSpore's recorder holds the inputs of steps during a window: the job itself does not hold them.
 KERNEL_WINDOW_MOST: Final = 128 << 20
 #: Prefix of the text of an instant about the buckets in which DistributedDataParallel exchanges gradients. The text has
-#: these fields, separated by semicolons: iterations so far, whether the buckets were made again, their bytes, bytes of
-#: the all-reduce by which ranks exchange the set of used parameters (0 without one), name of the script's hook, group,
-#: module.
+#: seven fields, separated by semicolons: iterations so far; whether the buckets were made again; bytes of the buckets;
+#: bytes of the all-reduce that tells all ranks which parameters were used (0 without such an all-reduce); name of the
+#: script's hook; group; module.
 BUCKETS: Final = "buckets "
 #: span of making a batch, in a worker of a DataLoader or in the process that trains
 FETCHED: Final = "fetch batch"

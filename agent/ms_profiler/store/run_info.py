@@ -138,7 +138,7 @@ def note(notes: list[_Note], entry: _Note, more: _Note) -> bool:
     Args:
         notes: the notes of the record.
         entry: the note to add.
-        more: the text that replaces all entries after the first `NOTES`.
+        more: the last entry of a full list; it stands for all further notes.
     """
     if len(notes) > NOTES or entry in notes:
         return False

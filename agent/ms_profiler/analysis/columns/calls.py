@@ -1,6 +1,6 @@
-"""Find the module of each operator, whether it contains operators, and its wait, as native/columns/calls.c does.
+"""Find each operator's module, whether other operators began during it, and its wait, as native/columns/calls.c does.
 
-One pass goes over the operators and modules of each thread, in order of start, and takes 2 us for each of them.
+One pass goes over the operators and modules of each thread in order of start. It takes 2 us per operator or module.
 """
 
 from dataclasses import dataclass, field

@@ -1,7 +1,7 @@
-"""Write Perfetto's track events in Python alone, in a microsecond for each field. native/columns/perfetto.c does it in
-C.
+"""Write Perfetto's track events in pure Python, as native/columns/perfetto.c does in C.
 
-The messages are TracePacket, TrackEvent and InternedData of protos/perfetto/trace in github.com/google/perfetto.
+Each field takes about a microsecond. The messages are TracePacket, TrackEvent and InternedData of protos/perfetto/trace
+in github.com/google/perfetto.
 """
 
 from collections.abc import Callable

@@ -49,9 +49,8 @@ class Columns(Protocol):
         Args:
             pieces: parts of a store, each of whole slots. The last THREAD slot before a slot in its piece names the
                 slot's thread.
-            wanted: only the window of the run is used.
-            every: the result has the start of the first fine-grained span of a piece and of each `every`-th one after
-                it.
+            wanted: the names and the window of the run are used; `between` and `fine` are not.
+            every: 1 of `every` fine-grained spans adds its start to the result, beginning with the first of each piece.
         """
 
     def spans(self, pieces: Sequence[bytes], wanted: Wanted) -> pl.DataFrame:
@@ -77,7 +76,7 @@ class Columns(Protocol):
         """
 
     def order(self, lane: pl.Series, start_ns: pl.Series, end_ns: pl.Series) -> pl.Series:
-        """Return the rows of spans by lane, start and falling duration, as UInt32; equal spans keep their order.
+        """Return the row numbers of spans sorted by lane, start and falling duration, UInt32; equal spans keep order.
 
         Args:
             lane: UInt64.
@@ -103,7 +102,7 @@ class Columns(Protocol):
         """
 
     def latest(self, queries: pl.DataFrame, known: pl.DataFrame) -> pl.Series:
-        """Return for each query the row of the latest entry that has the query's key and is not later than the query.
+        """Return for each query the row of the latest entry with the same key that is not later than the query.
 
         Args:
             queries: two columns: the key, UInt32, and the time, Int64.
@@ -130,10 +129,10 @@ class Columns(Protocol):
 
         Returns:
             `module` (UInt32): the name of the innermost module around the operator's start, null outside of all
-            modules. A module that ends later than the module in which it began is cut there. `inner` (Boolean): whether
-            no other operator of the thread began during this one; an operator without duration counts as one nanosecond
-            long. `wait_ns` (Int64): for an inner operator, the time since the latest end of the inner operators before
-            it, at least 0, and 0 for the first one; null for other operators.
+            modules. If a module ends later than the module in which it began, both count as ended at the earlier time.
+            `inner` (Boolean): whether no other operator of the thread began during this operator. An operator without
+            duration counts as one nanosecond long. `wait_ns` (Int64): for an inner operator, max(0, start - latest end
+            of the earlier inner operators), and 0 for the first inner operator; null for other operators.
         """
 
     def sums(
@@ -158,10 +157,10 @@ class Columns(Protocol):
     def nest(self, lane: pl.Series, start_ns: pl.Series, end_ns: pl.Series) -> pl.DataFrame:
         """Return spans by lane and start, the longest first, with the depth and the parent of each.
 
-        Let i be the place of a span in its lane, in that order. Then depth(i) = i - (number of spans of the lane that
-        ended at or before start(i)), and the parent of i is the last place before i whose span ends after start(i). So
-        the spans inside of a span cover no time twice, even where spans cross. A span without duration counts as one
-        nanosecond long, so that it can lie inside of others.
+        Let i = 0, 1, 2, ... number the spans of a lane in that order. Then depth(i) = i - (number of spans of the lane
+        that ended at or before start(i)), and parent(i) = the largest j < i with end(j) > start(i). So the children of
+        a span cover no time twice, even where spans cross. A span without duration counts as one nanosecond long, so
+        that it can lie inside of others.
 
         Args:
             lane: UInt64; spans of a lane may contain each other.
@@ -169,12 +168,12 @@ class Columns(Protocol):
             end_ns: Int64, none before its start.
 
         Returns:
-            `row` (UInt32, of the arguments), `depth` (UInt16, at most 65535), `parent` (UInt32, a place in this order,
+            `row` (UInt32, of the arguments), `depth` (UInt16, at most 65535), `parent` (UInt32, a row of this result,
             null at depth 0).
         """
 
     def inside(self, parent: pl.Series, start_ns: pl.Series, end_ns: pl.Series, taken: pl.Series) -> pl.Series:
-        """Return for each span the time that its children cover in it.
+        """Return for each span how much of its time its children cover.
 
         Args:
             parent: UInt32, the row of the parent; null for a span without a parent.
@@ -187,7 +186,7 @@ class Columns(Protocol):
         """
 
     def rows(self, count: int, parts: Sequence[Part]) -> bytes:
-        """Return rows of text in UTF-8; a row consists of its parts one after the other.
+        """Return rows of text in UTF-8. Each row is the concatenation of its parts.
 
         Args:
             count: the number of rows.
@@ -206,8 +205,9 @@ class Columns(Protocol):
     def track_events(self, to: Callable[[bytes], object], place: Place, events: TrackEvents) -> int:
         """Write events of Perfetto's trace, and return the number of the next free sequence of packets.
 
-        Each track has its own sequence: the first packet holds the defaults of the others, and times are deltas. A
-        slice that would cross an open slice goes to the first further track of its lane on which it crosses none.
+        Each track has its own sequence of packets: the first packet holds the defaults of the others, and times are
+        deltas. On a track, slices have to nest. A slice that would overlap an open slice without nesting goes to a
+        further track of its lane: the first one on which the slice nests.
 
         Args:
             to: the file that receives the bytes.

@@ -1,4 +1,4 @@
-"""The parts of a row of text, as columns."""
+"""Describe rows of text column by column: each row is a sequence of parts, and a part has a value for every row."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass

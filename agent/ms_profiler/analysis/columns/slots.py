@@ -1,4 +1,4 @@
-"""Tables of a store's slots, of the spans and device records in them, and of their summaries."""
+"""Tables of a store's slots, and of the spans and device records that the slots hold."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -82,13 +82,13 @@ CAUSED = pl.Schema({**RAN, "native_tid": pl.UInt32()})
 #: types of records whose work computes or exchanges data
 TASKS = (Device.KERNEL, Device.COMMUNICATION, Device.GRAPH)
 
-#: number of the thread of slots that precede the first THREAD slot
+#: thread number of slots that come before the first THREAD slot
 NO_THREAD = 2**32 - 1
 
 IS_SPAN = pl.col("kind").is_between(Kind.OPEN, Kind.SPAN)
 #: earliest and latest time that an undamaged slot can have, RAW ns
 TIMES = (0, LATEST_NS - 1)
-#: whether the times of a slot are possible and, unless it is an open span, the end is not before the start
+#: whether the times of a slot are possible, and start <= end (open spans have no end yet)
 FORWARDS = (
     ((pl.col("end_ns") >= pl.col("start_ns")) | (pl.col("kind") == Kind.OPEN))
     & pl.col("start_ns").is_between(*TIMES)
@@ -101,13 +101,12 @@ class Wanted:
     """Which slots to decode, and what the numbers in them mean.
 
     Attributes:
-        names: the name of each id, UInt32; `lost` for an id without a name.
-        lost: the name of ids without a name.
+        names: id of a string -> row of `Recording.names`, UInt32; `lost` for an id without a string.
+        lost: row of `Recording.names` for ids without a string.
         clock: the clock of the run.
         last_ns: the end that spans without an end get, RAW.
         window: start and end of the run, RAW; 0 for no bound.
-        between: two times, ns since the epoch: select spans that begin at or after the first time and before the
-            second.
+        between: (first, last), ns since the epoch: select spans with first <= begin < last.
         fine: whether to select only fine-grained spans (modules and operators).
     """
 
@@ -182,12 +181,12 @@ def decoded(spans: pl.DataFrame, wanted: Wanted) -> pl.DataFrame:
 
 
 def names_of(ids: pl.Series, names: pl.Series, lost: int) -> pl.Series:
-    """Return the name of each id as the column `name`; `lost` for an id without a name.
+    """Return the row of `Recording.names` for each id, as the column `name`.
 
     Args:
         ids: UInt32.
-        names: UInt32, by id.
-        lost: the name of ids without a name.
+        names: as in `Wanted`.
+        lost: as in `Wanted`.
     """
     known = ids.to_frame("id").select(pl.when(pl.col("id") < len(names)).then("id")).to_series()
     return names.gather(known).fill_null(lost).rename("name")

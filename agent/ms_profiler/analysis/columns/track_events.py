@@ -9,7 +9,7 @@ import polars as pl
 
 from ms_profiler.analysis.columns.row_parts import Choice, Integer
 
-#: The ends of flows: `event` is the row of an event, by which the table is sorted. `ends`: whether the flow ends there.
+#: The ends of flows, sorted by `event`, the row of the event. `ends`: whether the flow ends, and does not begin, there.
 FLOWS = pl.Schema({"event": pl.UInt32, "id": pl.Int64, "ends": pl.Boolean})
 
 
@@ -38,8 +38,8 @@ class Track:
 
     Attributes:
         uuid: the uuid of the track in the trace.
-        crossing: fields of the TrackDescriptor, without its uuid, for the further tracks that hold slices that would
-            cross others.
+        crossing: encoded fields of the TrackDescriptor, without uuid, of the track's further tracks. They hold the
+            slices that would cross (overlap without nesting) other slices of the track.
     """
 
     uuid: int
@@ -54,10 +54,9 @@ class Place:
         tracks: all tracks.
         base_ns: a time at or before the first event of the trace.
         sequence: number of the first free sequence of packets.
-        crossing_uuid: the uuid of a track for crossing slices is this number plus the number of its sequence.
+        crossing_uuid: uuid of a further track = crossing_uuid + number of its sequence.
         stride: the difference between the numbers of successive sequences.
-        further: whether all slices go to further tracks, because other slices, which this call does not know, may be
-            open.
+        further: whether all slices go to further tracks, because slices that this call does not know may be open.
     """
 
     tracks: list[Track]

@@ -29,9 +29,9 @@ class Result:
     Attributes:
         directory: the result directory, which holds the files.
         verdict: the most important finding, one sentence.
-        warning: the unreadable parts; empty when there is none.
-        notes: requested data that is missing or incomplete.
-        error: the reason why this directory could not be analysed; empty if it was. If no directory can be analysed,
+        warning: the parts that could not be read; empty if all could be read.
+        notes: sentences about requested data that is missing or incomplete.
+        error: the reason why this directory could not be analysed; empty if it could. If no directory can be analysed,
             `analyse` raises.
         slots: the number of slots that were read.
     """
@@ -67,8 +67,8 @@ def analyse(
         step_list: consecutive step numbers to analyse.
         pretty: format JSON for people.
         max_processes: processors to use at most; by default all that the affinity mask and the control group allow.
-        data_simplification: accepted because MindSpore's interface has it; this analysis leaves no intermediate files,
-            and the store stays.
+        data_simplification: ignored; accepted because MindSpore's interface has this argument. The analysis leaves no
+            intermediate files, and never removes the store.
         progress: called with the progress.
         output: a directory that receives a directory for each result.
         packed: compress the timelines of ms-profiler's own recordings with gzip.

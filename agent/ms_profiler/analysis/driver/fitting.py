@@ -10,9 +10,9 @@ from ms_profiler.analysis.metrics.measures import Measures
 
 #: estimated bytes that the timelines take for each slot of the store: 160 in trace_view.json, 40 in trace.pftrace
 SLOT: Final = 200
-#: the same for a span, which has a slot at its start and one at its end
+#: estimated bytes that the timelines take for each span, with a reserve
 SPAN: Final = 2 * SLOT
-#: of the steps that would fit by this estimate, only this part is shown, because steps differ in size
+#: share of the steps that fit by this estimate; only this share is shown, because steps differ in size
 CAUTION: Final = 0.6
 #: the reason, in messages, why a file is left out
 MORE: Final = "more than a quarter of max_disk, which is the share of the analysis"
@@ -22,9 +22,9 @@ TIMELINES: Final = "they take " + MORE
 def narrowed(measures: Measures, room: Room, attempt: int) -> list[int] | None:
     """Choose as many steps for the timelines as fit; return None for all steps, an empty list if not even one fits.
 
-    The first attempt takes the first steps. A further attempt follows where these took more space than estimated, for
-    example because other processes recorded much during a slow step. It takes a quarter of the steps, at least one,
-    and of the consecutive steps whose spans fit it takes those with the most spans.
+    Attempt 0 takes the first steps of the run. They may take more space than estimated, for example because other
+    processes recorded much during a slow step. Then each further attempt takes a quarter as many steps, at least one:
+    the consecutive steps with the most spans that are still estimated to fit.
 
     Args:
         measures: the measures of the run.
@@ -44,7 +44,10 @@ def narrowed(measures: Measures, room: Room, attempt: int) -> list[int] | None:
 
 
 def _fullest(measures: Measures, steps: pl.DataFrame, count: int, most: float) -> int:
-    """Return the row of the first of `count` consecutive steps with the most spans, but at most `most`."""
+    """Choose `count` consecutive steps with as many spans as possible, but at most `most`; return the first row.
+
+    If all choices have more than `most` spans, choose the steps with the fewest spans.
+    """
     found = intervals.locate(measures.spans["start_ns"], steps).alias("at").to_frame().group_by("at").len("spans")
     known = steps.with_row_index("at").join(found, on="at", how="left", maintain_order="left")
     sums = known["spans"].fill_null(0).cast(pl.Float64).rolling_sum(count)[count - 1 :]

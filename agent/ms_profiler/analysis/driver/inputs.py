@@ -25,7 +25,7 @@ class Kind(Enum):
 
 
 def kind(path: str) -> Kind | None:
-    """Return the kind of input at a path, None if it cannot be analysed.
+    """Return the kind of input at a path; None if the path is no input.
 
     Results of MindSpore's profiler also have a folder with the name of ms-profiler's store, but it holds no processes.
 
@@ -49,7 +49,7 @@ def find(directories: list[str]) -> list[str]:
         directories: files or directories.
 
     Raises:
-        StoreError: one of the directories holds none.
+        StoreError: one of the directories holds no input.
     """
     found: list[str] = []
     for directory in directories:

@@ -67,7 +67,7 @@ class Ledger:
 
 
 def read_summary(directory: str) -> dict[str, Any] | None:
-    """Return the content of the `summary.json` that ms-profiler wrote into a directory; None if there is none."""
+    """Return the content of the `summary.json` that ms-profiler wrote into a directory; None without such a file."""
     try:
         with open(os.path.join(directory, layout.SUMMARY), encoding="utf-8") as stream:
             content = json.load(stream)

@@ -26,13 +26,13 @@ _PAUSE = 0.01
 
 
 def state_of(process: ProcessInfo, run: RunInfo, folder: str) -> str:
-    """Return how a process ended, or that it runs; `settled` then adds whether its parent ended it.
+    """Return how a process ended, or that it runs. Whether its parent ended it is only known to `settled`.
 
     "exit", "exit code N", "exit code N, without Python's exit", "exception: NAME", "stopped" (the profiler, not the
     process), "killed by SIGNAL", "killed or vanished", "running" or "unknown".
 
-    If the process never wrote its end, the function looks for a running process with the same pid, which started at the
-    same clock tick of the same boot. The state is "unknown" only if this is not the host of the process.
+    If the process never wrote its end, a running process with the same pid counts as the same process if it started at
+    the same clock tick of the same boot. The state is "unknown" only if this is not the host of the process.
 
     Args:
         process: the record of the process.
@@ -90,7 +90,7 @@ def exit_codes(directory: str) -> dict[int, int]:
 
 
 def _last_status(process: ProcessInfo, folder: str, last: float) -> int | None:
-    """Wait until a process writes its exit status, ends, or a time limit passes; return the status, None without one.
+    """Wait for the exit status of a process; None if the process ends without one, or the time limit passes.
 
     Args:
         process: the record of the process.

@@ -77,10 +77,10 @@ class Bounded(io.FileIO):
 
     @contextmanager
     def written_directly(self) -> Iterator[int]:
-        """Yield the number of bytes that the block may write into the descriptor itself; then count the bytes it wrote.
+        """Let a `with` block write to the descriptor itself; yield the limit in bytes, and later count the bytes.
 
         Raises:
-            FullError: the block had more bytes than this, and raised an OSError with EOVERFLOW.
+            FullError: the block had more bytes than the limit, and raised an OSError with EOVERFLOW.
         """
         left = self._room.left
         try:

@@ -27,16 +27,16 @@ class Section:
     """An interval of a run.
 
     Attributes:
-        number: its number, from 0. Section 0 also has the tables that are not divided: steps, phases, counters,
-            kernels.
-        last: whether it is the last one.
-        spans: the fine-grained spans that begin in the section; in section 0 also all coarse spans of the run. They
-            have at least the columns of `tables.UNNESTED`, and come by process, thread, start and falling duration.
-        before: the number of spans in the sections before.
-        carried: spans of earlier sections, as `tables.UNNESTED`, that may contain fine-grained spans of this section,
-            or are the last operators before them.
-        operators: the result of `metrics.host_operators.calls` for the section: operators that compute where they are
-            called. If the run is divided, only operators that are shown one by one or have a number.
+        number: number of the section, from 0. Section 0 also has the tables that are not divided: steps, phases,
+            counters, kernels.
+        last: whether this is the last section.
+        spans: the fine-grained spans that begin in the section; in section 0 also all coarse spans of the run. The
+            columns are at least those of `tables.UNNESTED`. Sorted by process, thread, start and falling duration.
+        before: the number of spans in all earlier sections.
+        carried: some spans of earlier sections, as `tables.UNNESTED`: those that may contain fine-grained spans of this
+            section, and the last operators of each thread.
+        operators: the operators of the section, from `metrics.host_operators.calls`. If the run has several sections:
+            only the operators that are innermost or have a number from autograd.
     """
 
     number: int

@@ -111,11 +111,11 @@ MARKS = pl.Schema(
     {"stream": pl.UInt32, "name": pl.String, "domain": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64}
 )
 
-#: one row per part of an exchange, as another tool recorded it
+#: one row per transfer, which is a part of an exchange, as another tool recorded it
 TRANSFERS = pl.Schema(
     {
         "group": pl.String,  # the group of ranks
-        "exchange_ns": pl.Int64,  # begin of the exchange that contains this part
+        "exchange_ns": pl.Int64,  # begin of the exchange that contains this transfer
         "plane": pl.Int64,  # number of the plane; an exchange runs on several planes at once
         "kind": pl.String,  # kind of work
         "transport": pl.String,
@@ -197,7 +197,7 @@ COUNTER_TABLES = {
 
 
 class Form(Enum):
-    """The tool that recorded a device's work; its formulas for the times of a step are used."""
+    """The tool that recorded a device's work. The analysis uses this tool's formulas for the times of a step."""
 
     MINDSPORE = "mindspore"
     TORCH_NPU = "torch_npu"
@@ -238,10 +238,10 @@ class Whole:
     Attributes:
         runs: `RUNS`; no rows after `take_runs`.
         kernels: `name`, `type` and `core` of tasks.
-        call_sums: the call sums of `metrics.operators.by_level`, over all calls.
-        copied: the intervals in which memory was copied or set, without overlap and by time.
-        details: a function that returns the tasks, with their calls and copies, of some intervals (`start_ns` and
-            `end_ns`, without overlap), or of the whole run for None. The field is None after its use.
+        call_sums: the result of `metrics.operators.by_level` for all calls.
+        copied: the intervals in which memory was copied or set, sorted and without overlap.
+        details: a function that returns the tasks of some intervals, with their calls and copies. Its argument is a
+            table of `start_ns` and `end_ns` without overlap, or None for the whole run. None after the function's use.
         totals: the counts of `runs`.
     """
 
@@ -277,9 +277,8 @@ class Device:
         memory: `DEVICE_MEMORY`.
         allocations: `ALLOCATIONS`.
         modules: `MODULE_MEMORY`.
-        launches: `LAUNCHES`, one row for each row of `tasks`; None if the calls that launched the tasks are not known.
-        callers: the thread that launched each task, as in `LAUNCHES`, if only the thread of a launch is known;
-            otherwise None.
+        launches: `LAUNCHES`, one row for each row of `tasks`; None if the calls that launched the tasks are unknown.
+        callers: the thread that launched each task, as in `LAUNCHES`. None if `launches` has it, or if it is unknown.
         copies: `COPIES`.
         waits: `WAITS`.
         marks: `MARKS`.
@@ -290,7 +289,7 @@ class Device:
             text.
         reservations: `RESERVATIONS` of the whole run; only for ms-profiler's own tracing.
         whole: the columns of all tasks; only for ms-profiler's own tracing.
-        unread: the reason why the work of a device that ran is not known; empty if it is known.
+        unread: the reason why the work of a device is missing although the device ran; empty if it is not missing.
         on_host: whether the tasks are operators of the host, because nothing ran on a device.
         within: `number`, `start_ns`, `end_ns` of the steps whose tasks, calls, copies and waits this object holds; None
             for all.

@@ -107,9 +107,9 @@ LOOKS = pl.Schema(
         "process": pl.UInt32,
         "thread": pl.UInt32,
         "time_ns": pl.Int64,
-        "before_ns": pl.Int64,  # time of the thread's last event before this one
-        "ran_ns": pl.Int64,  # its processor time so far
-        "waited_ns": pl.Int64,  # wait for a processor since the previous sample with this value; null in other samples
+        "before_ns": pl.Int64,  # time of the thread's last event before this sample
+        "ran_ns": pl.Int64,  # processor time of the thread so far
+        "waited_ns": pl.Int64,  # wait for a processor since the last sample that has this value; null in other samples
     }
 )
 
@@ -195,7 +195,7 @@ STEPS = pl.Schema(
         "source": pl.UInt8,  # store.format.StepSource
         "recorded": pl.Boolean,  # the step has all records that the options request
         "content": pl.String,  # the extent of its records, see `ALL_OF_IT`
-        "stretch": pl.UInt32,  # number of the stretch of steps of which one burst was sampled, see `metrics.sampling`
+        "stretch": pl.UInt32,  # number of the stretch: steps of which one burst was sampled, see `metrics.sampling`
     }
 )
 
@@ -221,8 +221,8 @@ BLOCKS = pl.Schema(
         "thread": pl.UInt32,  # the thread that allocated the block
         "address": pl.Int64,
         "size": pl.Int64,
-        "allocated_ns": pl.Int64,  # null where it was allocated before the recording
-        "released_ns": pl.Int64,  # null where it was in use at the end
+        "allocated_ns": pl.Int64,  # null for a block that was allocated before the recording
+        "released_ns": pl.Int64,  # null for a block that was still in use at the end
         "allocation_allocated": pl.Int64,  # bytes in use after the allocation
         "release_allocated": pl.Int64,  # bytes in use after the release
     }
@@ -249,15 +249,15 @@ KERNELS = pl.Schema(
         "kernel": pl.UInt32,  # row of `KERNEL_NAMES`
         "start_ns": pl.Int64,
         "duration_ns": pl.Int64,
-        "wait_ns": pl.Int64,  # time since the end of the kernel before it in its lane and window; 0 for the first
-        "shapes": pl.UInt32,  # row of the texts, null where not known
-        "step": pl.UInt32,  # row of the steps in use, null outside
-        "host": pl.UInt32,  # row of the innermost span on the stepping thread that contains its start, null where none
-        "launch": pl.UInt32,  # row of the operator or communication span that queued it, null where not known
-        "module": pl.UInt32,  # row of the texts, null where not known
-        "bound": pl.UInt8,  # metrics.binding.Bound: the kind of owner to which it was bound
-        "part": pl.UInt8,  # metrics.scopes.Part: the part of a training step that ran it
-        "launch_ns": pl.Int64,  # when the host launched it on a device, null where not known
+        "wait_ns": pl.Int64,  # time since the previous kernel of the lane and window ended; 0 for the first kernel
+        "shapes": pl.UInt32,  # row of the texts, null if unknown
+        "step": pl.UInt32,  # row of the steps in use, null outside of all steps
+        "host": pl.UInt32,  # row of the innermost span on the stepping thread around the kernel's start; null without
+        "launch": pl.UInt32,  # row of the operator or communication span that queued the kernel, null if unknown
+        "module": pl.UInt32,  # row of the texts, null if unknown
+        "bound": pl.UInt8,  # metrics.binding.Bound: how the module, or only a phase, was found
+        "part": pl.UInt8,  # metrics.scopes.Part: the part of a training step that ran the kernel
+        "launch_ns": pl.Int64,  # when the host launched the kernel on a device, null if unknown
     }
 )
 
@@ -280,12 +280,12 @@ class Window:
 
     Attributes:
         process: pid.
-        index: its number in the process.
-        folder: its folder, whether or not it exists.
-        start_ns: when it began.
-        end_ns: when it ended; if that is not known, the latest possible time.
-        ended: whether the process marked its end.
-        drained: number of kernels that the process counted in it; None if it did not count.
+        index: number of the window in the process.
+        folder: path of the folder, whether or not the folder exists.
+        start_ns: begin of the window.
+        end_ns: end of the window; if unknown, the latest possible time.
+        ended: whether the process marked the end of the window.
+        drained: number of kernels that the process counted in the window; None if the process did not count.
     """
 
     process: int
@@ -319,13 +319,13 @@ class Recording:
         tensors: `MEMORY` of the allocator of `blocks`.
         calls_left_out: number of traced calls that were left out because there were too many.
         fine: number of fine-grained spans (modules, operators) that were read.
-        again: a function that reads the spans of an interval (ns since the epoch) again, in parts, as `UNNESTED`. Its
-            second argument tells whether to read the fine-grained spans only. None if `spans` has all spans; otherwise
-            `spans` has no fine-grained spans until `driver.thinning` has chosen some.
-        starts: the begins of some fine-grained spans in order, if `spans` does not hold all fine-grained spans.
-        sums: sums of all fine-grained spans by name, see `metrics.operators.sum_up`, if `spans` lacks some of these
-            spans.
-        sums_by_place: the sums of these spans by name and place, see `metrics.sampling.places`.
+        again: `again(interval, fine)` reads the spans of an interval (ns since the epoch) again, in parts, as
+            `UNNESTED`; if `fine` is true, only the fine-grained spans. None if `spans` has all spans. Otherwise `spans`
+            has no fine-grained spans until `driver.thinning` has chosen some.
+        starts: the sorted begins of some fine-grained spans, if `spans` does not hold all fine-grained spans.
+        sums: the sums of all fine-grained spans by name, see `metrics.operators.sum_up`, if `spans` does not hold all
+            fine-grained spans.
+        sums_by_place: the sums of all fine-grained spans by name and place, see `metrics.sampling.places`.
         detailed: numbers of the steps whose fine-grained spans `spans` holds; None for all.
         windows: the windows of the kernel stream, by process and start.
         device: the work of an accelerator; None if there was none, or it was not recorded.

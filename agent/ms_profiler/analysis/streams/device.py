@@ -21,7 +21,7 @@ def collect(recording: tables.Recording, device: tables.Device, whole: Steps, us
     """Return the kernel stream of a device's tasks, with the states of the steps.
 
     `sums` leaves out exchanges, as the tables of the recording tools do. If ms-profiler's own tracing recorded the
-    tasks, `sums` covers all of them, batch by batch, but `table` holds only the tasks with details.
+    tasks, `sums` covers all tasks, but `table` may hold only the tasks of some steps (`Device.within`).
 
     Args:
         recording: the run.
@@ -62,9 +62,9 @@ def collect(recording: tables.Recording, device: tables.Device, whole: Steps, us
 
 
 def _numbered(recording: tables.Recording, device: tables.Device) -> tuple[list[str], pl.DataFrame, pl.DataFrame]:
-    """Return the texts, the kernels by name, type and core, and the tasks.
+    """Return three lists: texts, kernels (`name`, `type`, `core`), tasks.
 
-    In the tasks, `kernel` is a row of these kernels and `shapes` a row of these texts.
+    In the tasks, `kernel` is a row of the kernels, and `shapes` is a row of the texts.
     """
     texts = recording.names.to_list()
     if device.whole is not None:
@@ -142,7 +142,7 @@ class _Taken:
             self._launches = launched.Launches(self.recording, self.process)
 
     def take(self, part: pl.DataFrame) -> None:
-        """Add a part of the tasks; each task lies in one part."""
+        """Add the next part of the tasks. Parts come in order of time, and no task is in two parts."""
         bound = launched.unbound(part.height) if self._launches is None else self._launches.bind(part)
         placed = pl.concat([part, bound], how="horizontal")
         steps = self.time.owners(part)

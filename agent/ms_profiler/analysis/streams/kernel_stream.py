@@ -1,7 +1,8 @@
-"""Read the kernels of the host batch by batch: place and sum up all, and store as many as the timeline can show.
+"""Read the kernels that ran on the host, batch by batch, and keep as many rows as the timeline can show.
 
-Every kernel counts for the sums and for the states of the steps. If there are more than `MOST` kernels, only the rows
-of the first, the slowest and the last steps stay, as `driver.thinning` does with spans.
+Each kernel is placed: its step, its module, and the host span around it are found. All kernels count for the sums and
+for the states of the steps. If there are more than `MOST` kernels, only the rows of the first, the slowest and the last
+steps stay, as `driver.thinning` does with spans.
 """
 
 from collections.abc import Iterator
@@ -37,13 +38,13 @@ from ms_profiler.store.reader import ReadCounts
 
 #: approximate largest number of kernels whose rows stay
 MOST: Final = 500_000
-#: number of kernels that are placed at once
+#: smallest number of kernels in a batch, except in the last one
 BATCH: Final = 100_000
 
 #: number of windows whose kernel shapes are compared with the shapes in compiled graphs
 COMPARED: Final = 2
-#: Largest size in bytes of such a window's executions. It suffices for some ten thousand kernels: the first window has
-#: one step.
+#: Largest size in bytes of such a window's file of executions. The file of some ten thousand kernels is smaller, which
+#: is enough: the first window has only one step.
 COMPARED_BYTES: Final = 2_000_000
 
 #: the reason why kernels have no module if their graph calls other graphs
@@ -67,12 +68,12 @@ class Stream:
         names: `tables.KERNEL_NAMES`.
         sums: the result of `metrics.kernels.sum_up` over all kernels.
         sums_by_place: `count` and `total_ns` by `kernel`, `module`, `part` and `place`, see `metrics.sampling.places`;
-            None if the kernels of all steps were recorded.
+            None for a device's tasks, or without kernels.
         detailed: numbers of the steps whose kernels `table` holds; None for all.
         covered: the intervals in which kernels of the stepping process were recorded, `start_ns` and `end_ns`.
-        lost: windows that could not be read, or only partly, as in `summary.json`.
-        decides: whether the states of the steps follow from the kernels, in intervals with recorded kernels.
-        bound: `metrics.launched.BOUND` of a device's tasks, row by row.
+        lost: the windows of which some or all kernels could not be read, as entries of `summary.json`.
+        decides: whether the kernels decide the states of the steps, in the intervals in which kernels were recorded.
+        bound: the operators and modules that launched a device's tasks, as `metrics.launched.BOUND`.
         owned: the step of each row of `bound`.
         moments: the result of `metrics.launched_steps.moments`; empty unless the kernels are a device's tasks.
         during: the result of `metrics.launched_steps.spans`; empty unless the kernels are a device's tasks.
@@ -103,7 +104,7 @@ class Stream:
 def collect(
     recording: tables.Recording, used: Steps, compute: pl.DataFrame, communicate: pl.DataFrame, restricted: bool
 ) -> Stream:
-    """Read the kernels of the host, and compute from them the states of steps that ran on the processor.
+    """Read the kernels of the host, and compute the states of steps that ran on the processor.
 
     Args:
         recording: the run.
@@ -181,7 +182,7 @@ class _Intake:
         )
 
     def _process(self, process: int, windows: list[tables.Window]) -> None:
-        """Read the windows of one process; small windows form one batch of at least `BATCH` kernels."""
+        """Read the windows of one process; join windows to batches of at least `BATCH` kernels."""
         self.owners = self._owned(process, [window for window in windows if self._touches(window)])
         pending: list[pl.DataFrame] = []
         since = -_FOREVER
@@ -193,7 +194,7 @@ class _Intake:
                 pending, since = [], until
 
     def _read(self, window: tables.Window) -> pl.DataFrame:
-        """Return the kernels of a window, which are not placed yet, and note lost kernels."""
+        """Return the kernels of a window before they are placed, and note lost kernels."""
         recording = self.recording
         executions = pl.DataFrame(schema=reader.EXECUTIONS)
         if self._touches(window):
@@ -211,7 +212,7 @@ class _Intake:
         )
 
     def _owned(self, process: int, windows: list[tables.Window]) -> dict[str, Owner]:
-        """Return kernel name -> owner for the kernels in the compiled graphs of a process."""
+        """Map the names of kernels in the compiled graphs of a process to owners: the modules that they belong to."""
         found = graphs.read(layout.process_dir(self.recording.directory, process), self.recording.counts)
         if not found:
             return {}
@@ -229,7 +230,7 @@ class _Intake:
         return self._spanned(graph_names.owners(found, seen, ran))
 
     def _spanned(self, owners: dict[str, Owner]) -> dict[str, Owner]:
-        """Put the name of the outermost cell before the owners' modules: a compiled function does not contain it."""
+        """Put the outermost cell's name before the owners' modules, because a compiled function does not contain it."""
         spans = self.recording.spans
         rows = spans.filter(pl.col("category") == int(Category.MODULE))["name"].unique()
         names = self.recording.names.gather(rows).to_list()
@@ -251,7 +252,7 @@ class _Intake:
         }
 
     def _shapes(self, window: tables.Window) -> Iterator[tuple[str, str]]:
-        """Yield the different pairs of a kernel's name and its operands' shapes in a window."""
+        """Yield (kernel name, shapes of its operands) for a window, each pair once."""
         names: dict[str, int] = {}
         texts: dict[str, int] = {}
         read = reader.read(window, names, self.recording.clock, ReadCounts())
@@ -261,9 +262,9 @@ class _Intake:
             yield known[kernel], lines[shapes]
 
     def _scope(self, name: str) -> Scope:
-        """Return the scope in a kernel's name without its unreliable parts.
+        """Return the scope in a kernel's name, with the module of the kernel's owner, or without a module.
 
-        MindSpore gives all equal cells the scope of the first one.
+        The module in the name is unreliable: MindSpore gives all equal cells the scope of the first one.
         """
         scope = Scope.of(name)
         owner = self.owners.get(name)
@@ -281,7 +282,7 @@ class _Intake:
         """
         processes = self.recording.processes
         state = processes.row(by_predicate=pl.col("process") == window.process, named=True)["state"]
-        # a process that was not killed counted the kernels in MindSpore's files, and a call without kernels has no file
+        # `drained` is reliable if the process was not killed; MindSpore writes no file for a window without kernels
         nothing = not liveness.is_killed(state) and window.drained == 0 and reader.empty(window)
         whole = window.ended and (count > 0 or nothing or not self._computed(window))
         if whole or (count > 0 and reader.written(window)):
@@ -329,7 +330,7 @@ class _Intake:
             self._measure(placed, between)
 
     def _measure(self, placed: pl.DataFrame, between: tuple[int, int]) -> None:
-        """Divide the part of the steps between two times into states."""
+        """Compute the states of the steps between two times."""
         compute, communicate = intervals.clip(self.compute, *between), self.communicate
         if self.decides:
             runs = placed.select(
