@@ -1,4 +1,4 @@
-"""Read the accounts of the ranks of a job, one after the other. A damaged rank is reported and skipped."""
+"""Read the accounts of a job's ranks (see `rank_account`). Damaged results are reported and skipped."""
 
 import os
 from collections.abc import Sequence

@@ -12,7 +12,7 @@ VERSION: Final = 1
 #: largest number of ranks that a sentence lists one by one
 LISTED: Final = 6
 LATE, WAITS, EVEN, ALONE = "late", "waits", "even", "alone"
-#: a rank that waits for others for at least this share of the time of the steps counts as waiting
+#: a rank counts as waiting if it waits for other ranks for at least this share of the time of the steps
 WAIT_SHARE: Final = 0.05
 #: if threads wait for a processor for at least this share of the time of the steps, the machine lacks processors
 SHORT: Final = 0.1

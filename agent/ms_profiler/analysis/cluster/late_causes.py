@@ -1,4 +1,7 @@
-"""Find why a rank is late: the part of its steps that takes longer than on the other ranks."""
+"""Find why a rank is late: the part of its steps that takes longer than on the other ranks.
+
+Parts are those of `metrics.bounds`, such as computing or waiting for data, and those of the time between steps.
+"""
 
 from collections.abc import Set
 from dataclasses import dataclass, replace
@@ -49,8 +52,8 @@ class Cause:
     Attributes:
         rank: number of the rank.
         kind: a part of `metrics.bounds` or of `step_gaps`, `STOPPED` or `UNKNOWN`.
-        excess_ns: how much longer this part takes than the median of the other ranks.
-        parts: the excess of every part, the largest first.
+        excess_ns: the time of this part, minus the median of its times on the other ranks.
+        parts: part -> its excess, ns, the largest first.
         name: the module or the operator that takes most of the part; empty if it is unknown.
     """
 

@@ -1,4 +1,8 @@
-"""The account of one rank for the comparison of ranks: its steps, the parts of their time, and its exchanges."""
+"""The account of one rank for the comparison of ranks: its steps, the parts of their time, and its exchanges.
+
+A part says what filled an interval, such as computing or waiting for data (`metrics.bounds`). A piece is such an
+interval.
+"""
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final

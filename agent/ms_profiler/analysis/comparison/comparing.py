@@ -39,9 +39,9 @@ class Side:
     Attributes:
         source: directory or file, as the user named it.
         runs: number of runs.
-        step_ns: median over the runs of the median steady step.
-        least_ns: smallest of these medians.
-        most_ns: largest of these medians.
+        step_ns: median step of the side: the median of the runs' median steady steps.
+        least_ns: smallest median step of a run.
+        most_ns: largest median step of a run.
         steps: the number of steady steps in the run with the fewest.
         first_ns: the time from the first record to the end of the first step; None if unknown.
         ranks: numbers of the ranks that were read.

@@ -15,8 +15,8 @@ BLOCKS: Final = 5
 def typical(runs: Sequence[Digest]) -> Digest:
     """Return a digest that stands for several runs of one job.
 
-    The step time of the result is the median of the runs' step times. Its cells are the mean over the runs whose step
-    time is in the middle half. So a disturbed run has little influence.
+    Its step time is the median of the runs' step times. Its cells are means over the middle half of the runs, sorted by
+    step time. So a disturbed run has little influence.
 
     Args:
         runs: the runs, at least one.

@@ -1,4 +1,7 @@
-"""Open files of the result, replace them atomically, and remove half-written ones; all writers use this module."""
+"""Open files of the result, replace them atomically, and remove half-written ones; all writers use this module.
+
+A section is an interval of a run. A run that is too large for memory has several sections, any other run has one.
+"""
 
 import gzip
 import io

@@ -30,15 +30,15 @@ class Drawing:
     Attributes:
         measures: the measures of the run.
         section: the section of the run.
-        scopes: the result of `scopes.runs`, one lane per depth.
-        owners: the result of `owner_lanes.lanes`, one lane per depth.
-        stacks: the result of `Stacks.lanes`, one lane per thread.
+        scopes: the scopes of kernels, from `scopes.runs`, one lane per depth.
+        owners: the passes and modules to which time belongs, from `owner_lanes.lanes`, one lane per depth.
+        stacks: the Python stacks, from `Stacks.lanes`, one lane per thread.
         lanes: all lanes of the timeline.
         steps: `number`, `start_ns`, `end_ns`, `duration_ns`, in the lane of the steps.
         spans: `tables.UNNESTED`, in the lanes of their threads.
         instants: `tables.INSTANTS`, in the lanes of their threads.
         counters: `tables.COUNTERS`, beside the lanes of their threads.
-        kernels: `tables.KERNELS`, in their own lanes, with `id`, the number of the flow to the kernel.
+        kernels: `tables.KERNELS`, in their own lanes, and `id`, the number of the flow to each kernel.
     """
 
     def __init__(self, measures: Measures, section: Section, exchanges: pl.DataFrame | None = None) -> None:
@@ -71,7 +71,7 @@ class Drawing:
 
     @cached_property
     def whole(self) -> pl.DataFrame:
-        """Return the parts of the whole run: `lane` (one for each process), `part`, `start_ns`, `end_ns`."""
+        """Return the run as intervals of its parts: `lane` (one per process), `part`, `start_ns`, `end_ns`."""
         parts = stretches.parts(self.measures.stretches)
         if self.measures.chosen is not None:
             steps = self.measures.steps.table
@@ -123,7 +123,7 @@ class Drawing:
 
     @property
     def tie_ends(self) -> pl.DataFrame:
-        """Return both ends of `ties`, first all begins: `end` ("s" or "f"), `id`, `process`, `thread`, `start_ns`."""
+        """Return the begins ("s"), then the ends ("f") of `ties`: `end`, `id`, `process`, `thread`, `start_ns`."""
         spans, ties = self.spans.select("process", "thread", "start_ns"), self.ties
         sides = (("s", "source"), ("f", "target"))
         return pl.concat(spans[ties[side]].with_columns(ties["id"], end=pl.lit(end)) for end, side in sides)

@@ -1,4 +1,4 @@
-"""host_metrics.csv and host_threads.csv: the system's counters for each process, its machine and its threads.
+"""host_metrics.csv and host_threads.csv: counters of the operating system for processes, the machine and threads.
 
 A row covers the time between two samples, and its numbers are means over this time. In a run with more than `ROWS`
 samples, a row covers several samples.

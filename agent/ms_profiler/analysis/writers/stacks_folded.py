@@ -1,6 +1,6 @@
 """python_stacks.folded: each sampled Python stack with its number of samples, or each traced one with its microseconds.
 
-A line has the functions from the thread to the innermost one, with semicolons between them, then a space and the count.
+A line names the thread and its functions from the outermost to the innermost, then the count: `THREAD;outer;inner 12`.
 This is the form of Brendan Gregg's FlameGraph, which inferno, speedscope and flamegraph.com read too.
 """
 

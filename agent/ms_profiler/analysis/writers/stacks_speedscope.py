@@ -1,7 +1,7 @@
 """python_stacks.speedscope.json: the Python stacks that were sampled or traced, by time, a profile for each thread.
 
-The form is that of https://www.speedscope.app, described by its file-format-schema.json. The weight of a sample is the
-time for which the sample stands, in nanoseconds. A traced call has its begin and its end.
+The file format is that of https://www.speedscope.app. The weight of a sample is the time for which the sample stands,
+in nanoseconds. A traced call has its begin and its end.
 """
 
 import json
