@@ -92,8 +92,8 @@ class Hosts:
         Args:
             kernels: `process`, `kernel`, `lane`, `start_ns` and `window_ns` (begin of the window that contains the
                 kernel), sorted by window, lane and start.
-            scopes: the parsed kernel names, by row of the kernel names.
-            texts: the row of each text; texts of the recording's names keep their rows.
+            scopes: the parsed kernel names, by row of `tables.KERNEL_NAMES`.
+            texts: text -> its row; texts of the recording's names keep their rows.
         """
         own = kernels["process"] == self.steps.process
         times = kernels["start_ns"].zip_with(own, pl.Series([None], dtype=pl.Int64))
@@ -184,7 +184,7 @@ class Hosts:
         Args:
             kernels: see `bind`.
             step: the step of each kernel.
-            scopes: the scopes, by row of the kernel names.
+            scopes: the parsed kernel names, by row of `tables.KERNEL_NAMES`.
             only: the only phase that a kernel can belong to, null where there are several.
         """
         keys = [self._keys.get(_key(COLLECTIVES.get(scope.type, scope.type))) for scope in scopes]
@@ -267,7 +267,7 @@ class Hosts:
         Args:
             kernels: the kernels, with `after`, `before` and `phase`, as for `_ordered`.
             own: whether the module of each kernel is still unknown.
-            scopes: the scopes, by row of the kernel names.
+            scopes: the parsed kernel names, by row of `tables.KERNEL_NAMES`.
         """
         return self._passes.by_nodes(kernels.with_columns(backward=self._backward(kernels, own, scopes)), scopes)
 
@@ -286,7 +286,7 @@ class Hosts:
                 span).
             launch: the row of the span that queued each kernel, null where unknown.
             by_nodes: the result of `_by_nodes`.
-            scopes: the scopes, by row of the kernel names.
+            scopes: the parsed kernel names, by row of `tables.KERNEL_NAMES`.
             texts: the rows of texts, to which new texts are added.
         """
         rows = by_nodes["module"].replace_strict(
@@ -315,9 +315,9 @@ class Hosts:
         earliest(i) = max(lower bounds of the kernels up to i in the lane)
         latest(i) = min(upper bounds of the kernels from i on in the lane)
 
-        Lower bounds of a kernel: the begin of its window, when the queue is empty; the begin of the span that queued
-        the kernel; the begin of the only phase in which its primitive occurs.
-        Upper bounds: the start of the kernel; the begin of the span that queued it; the end of that phase.
+        Lower bounds of a kernel: the start of its window, when the queue is empty; the start of the span that queued
+        the kernel; the start of the only phase in which its primitive occurs.
+        Upper bounds: the start of the kernel; the start of the span that queued it; the end of that phase.
         """
         queued = self._spans["start_ns"].gather(launch)
         # a pass begins with its seed: kernels queued before the seed were queued before the pass

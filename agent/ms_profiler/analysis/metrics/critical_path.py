@@ -1,4 +1,4 @@
-"""The critical path of each step: the chain of work for which the end of the step waited, back to the step's begin.
+"""The critical path of each step: the chain of work for which the end of the step waited, back to the step's start.
 
 The host queues kernels and continues; it waits for them only where it blocks. So the path runs back along the host to
 the end of a wait. From there it runs along the awaited kernels, from each to its predecessor (the kernel before it, or
@@ -53,7 +53,7 @@ class _Walk:
         """Yield the kind, the start and the end of each piece of a step's path, the last piece first.
 
         Args:
-            begin: the begin of the step, in ns.
+            begin: the start of the step, in ns.
             end: the end of the step, in ns.
         """
         time, kernel, launching = end, -1, False
@@ -77,7 +77,7 @@ class _Walk:
             yield _HOST, begin, time
 
     def _on_host(self, time: int, begin: int, launching: bool) -> tuple[str, int, int]:
-        """Return kind and begin of the host's work that ends at `time`, and the kernel on which the path continues.
+        """Return kind and start of the host's work that ends at `time`, and the kernel on which the path continues.
 
         The number of the kernel is -1 if the path stays on the host.
         """

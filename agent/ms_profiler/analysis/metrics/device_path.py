@@ -3,7 +3,7 @@
 Steps are those of `launched_steps.spans`: a step begins where the step before it ended, and lasts until the last kernel
 that it launched has ended. So the paths of all steps together form the path of the run.
 
-The path is followed backwards, from the end of the step to its begin. From the end of a kernel it runs to the begin of
+The path is followed backwards, from the end of the step to its start. From the end of a kernel it runs to the start of
 the kernel, and from there to the kernel's predecessor:
 
 - usually the kernel before it in the same stream;
@@ -64,7 +64,7 @@ class _Walk:
         """Yield the kind, the start and the end of each piece of a step's path, the last piece first.
 
         Args:
-            begin: the begin of the step on the device, in ns.
+            begin: the start of the step on the device, in ns.
             end: the end of the step on the device, in ns.
         """
         last = bisect_right(self.ends, end) - 1

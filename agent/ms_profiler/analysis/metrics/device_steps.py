@@ -71,7 +71,7 @@ def bubbles(names: pl.Series, form: Form) -> pl.Series:
 def windows(tasks: pl.DataFrame, steps: Steps, form: Form) -> pl.DataFrame:
     """Return the interval of each step on the device: `step`, `host_ns`, `start_ns`, `end_ns`.
 
-    `step` is the row of `steps.table`, and `host_ns` is the begin of the step on the host. The interval depends on the
+    `step` is the row of `steps.table`, and `host_ns` is the start of the step on the host. The interval depends on the
     tool that recorded the run:
 
     - ms-profiler: the interval of the step on the host.

@@ -25,7 +25,7 @@ _NO_STREAM: Final = 2**32 - 1
 #: spans whose names begin with this compute gradients on a separate thread, and the script waits for this thread
 _AUTOGRAD: Final = "autograd::engine::evaluate_function"
 
-#: waits of the host: `stream` is the awaited stream, null if the host awaits several; `released_ns` is the begin of the
+#: waits of the host: `stream` is the awaited stream, null if the host awaits several; `released_ns` is the start of the
 #: awaited copy, null if the host awaits no copy
 WAITED: Final = pl.Schema(
     {"start_ns": pl.Int64, "end_ns": pl.Int64, "thread": pl.Int64, "stream": pl.UInt32, "released_ns": pl.Int64}

@@ -375,7 +375,7 @@ def _held(recording: tables.Recording, steps: Steps, kernels: pl.DataFrame) -> p
 
 
 def kernels_since(times: pl.Series, windows: list[tables.Window], starts: pl.Series) -> pl.Series:
-    """Return for each time the number of kernels since the begin of the window around this time; 0 outside of windows.
+    """Return for each time the number of kernels since the start of the window around this time; 0 outside of windows.
 
     Args:
         times: Int64, in order.

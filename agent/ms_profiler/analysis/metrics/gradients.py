@@ -204,7 +204,7 @@ def owners(kernels: pl.DataFrame, begins: pl.DataFrame, scopes: list[Scope]) -> 
         begins: `backward` (number of the backward pass), `begin` (the first row that can belong to its forward pass),
             `scripted` (whether the script computes gradients itself, so that products and elementwise kernels may come
             from anywhere).
-        scopes: the scopes, by row of the kernel names.
+        scopes: the parsed kernel names, by row of `tables.KERNEL_NAMES`.
 
     Returns:
         `OWNERS`, in the order of the kernels, of the passes that could be resolved.
@@ -217,7 +217,7 @@ def between(kernels: pl.DataFrame, begins: pl.DataFrame, roles: dict[int, Roles]
 
     Args:
         kernels: the kernels, as for `owners`.
-        begins: the begins of forward passes, as for `owners`.
+        begins: the starts of forward passes, as for `owners`.
         roles: the roles, by row of the kernel names.
     """
     rows = kernels.with_row_index("row").with_columns(pl.col("row").cast(pl.Int64))

@@ -37,7 +37,7 @@ _SIGNS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The owner of an operator.
+    """The cell to which an operator belongs (its owner), and the part of a step.
 
     Attributes:
         module: attribute names from the compiled cell to the owner, joined by dots; empty for the compiled cell, None

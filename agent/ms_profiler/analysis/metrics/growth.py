@@ -12,10 +12,10 @@ from ms_profiler.analysis.metrics.steps import Steps
 ENOUGH: Final = 8
 #: number of blocks of steps; the first block, in which caches fill, does not count
 BLOCKS: Final = 4
-#: smallest growth of a block, relative to the block that grew most: a heap that settles grows less and less
+#: smallest ratio of a block's growth to the largest growth of a block: a heap that settles grows less and less
 EVEN: Final = 0.4
-#: random variation of a heap, in bytes and as a part of its size: a heap of 240 MB, fragmented by batches of workers,
-#: grew by 10 MB in 22 steps
+#: smallest growth of a leak, in bytes and as a part of the memory before it. Less may be chance: a heap of 240 MB,
+#: fragmented by batches of workers, grew by 10 MB in 22 steps
 LEAST: Final = 16 << 20
 LEAST_PART: Final = 0.05
 

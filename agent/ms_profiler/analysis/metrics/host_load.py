@@ -11,7 +11,7 @@ from ms_profiler.store import host_metrics
 from ms_profiler.store.host_metrics import Metric
 
 _KEYS: Final = ("process", "name", "native_tid")
-#: key of a series of values: the row of the name stands for the name, because numbers compare five times as fast
+#: key of a series of values, with the row of the name instead of the name: numbers compare five times as fast
 _ROWS: Final = ("process", "row", "native_tid")
 #: largest number of values in a timeline's curve: six minutes at the usual rate; longer runs show means of several
 #: samples
