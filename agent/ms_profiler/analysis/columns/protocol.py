@@ -129,7 +129,7 @@ class Columns(Protocol):
 
         Returns:
             `module` (UInt32): the name of the innermost module around the operator's start, null outside of all
-            modules. If a module ends later than the module in which it began, both count as ended at the earlier time.
+            modules. A module that ends later than the module in which it began counts as ended with that module.
             `inner` (Boolean): whether no other operator of the thread began during this operator. An operator without
             duration counts as one nanosecond long. `wait_ns` (Int64): for an inner operator, max(0, start - latest end
             of the earlier inner operators), and 0 for the first inner operator; null for other operators.

@@ -1,12 +1,13 @@
 """Convert times from CLOCK_MONOTONIC_RAW nanoseconds to nanoseconds since the epoch; no other module does.
 
-An anchor is a reading of both clocks at nearly the same moment; `offset = REALTIME - RAW`. The system adjusts REALTIME
-but not RAW, so the offset drifts by some 20 ppm (70 ms an hour). Between anchors the offset is interpolated. An anchor
-becomes a knot of the interpolation only if its offset differs from the last knot's by more than the uncertainty of the
-two readings. So a short run has one constant offset, and its durations stay as measured.
+An anchor is a reading of CLOCK_MONOTONIC_RAW (RAW) and CLOCK_REALTIME (REALTIME) at nearly the same moment;
+`offset = REALTIME - RAW`. The system adjusts REALTIME but not RAW, so the offset drifts by some 20 ppm (70 ms an hour).
+Between anchors the offset is interpolated. An anchor becomes a knot of the interpolation only if its offset differs
+from the last knot's offset by more than the uncertainty of the two readings. So a short run has one constant offset,
+and its durations stay as measured.
 
-When someone sets the wall clock during the run, the offset jumps. The jump is reported and removed, so that times
-continue without it. `from_wall` removes the jumps from wall-clock times of other sources.
+If someone sets the wall clock during the run, the offset jumps. The jump is reported, and removed from the times.
+`from_wall` removes the jumps from wall-clock times of other sources.
 """
 
 from collections.abc import Iterable
@@ -21,7 +22,7 @@ from ms_profiler.store.reader import Anchor
 SLEW_PPM = 500
 #: a jump smaller than this cannot be distinguished from scheduling noise
 STEP_MINIMUM_NS = 100_000
-#: an anchor is not used if its reading took more than this many times as long as the shortest one
+#: an anchor is not used if its reading took longer than POOR_READING * duration of the shortest reading
 POOR_READING = 10
 #: A time from another source may lie this far outside of the interval that should contain it. Errors of extrapolation
 #: and slewing are smaller.
@@ -33,9 +34,9 @@ class WallStep:
     """A jump of the wall clock.
 
     Attributes:
-        at_ns: a moment on the run's time line after the jump.
+        at_ns: latest possible time of the jump, on the run's time line.
         jump_ns: the size of the jump; negative if the clock was set back.
-        after_ns: a moment on the run's time line before the jump.
+        after_ns: earliest possible time of the jump, on the run's time line.
     """
 
     at_ns: int
@@ -50,7 +51,7 @@ class Clock:
     Attributes:
         knots: (raw, offset) pairs by time; the offset is linear between two knots and constant outside of all.
         uncertainty_ns: half the duration of the longest reading in use; None when no anchor was recorded.
-        steps: when the wall clock was set during the run.
+        steps: the jumps of the wall clock during the run.
     """
 
     knots: tuple[tuple[int, int], ...]

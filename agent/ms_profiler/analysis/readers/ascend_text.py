@@ -43,7 +43,7 @@ _EXCHANGES: Final = ("HCCL", "COMMUNICATION")
 #: categories of flows to a task: from the operator that launched it, and from the driver's call that launched it
 _BY_FRAMEWORK: Final = "async_npu"
 BY_DRIVER: Final = "HostToDevice"
-#: largest difference of a task's start between the table and the trace: one truncates, the other rounds
+#: largest difference between a task's start in `kernel_details.csv` and in the trace: one truncates, the other rounds
 _ROUNDING_NS: Final = 1
 _NOTHING: Final = ("", "N/A")
 #: arguments of spans to read: level of a call, stream and core of a task, and columns of `tables.TRANSFERS`

@@ -13,7 +13,7 @@ _IMPOSSIBLE = (_STARTS & ~pl.col("start_ns").is_between(*TIMES)) | (_ENDS & ~pl.
 
 
 def possible(moment: int) -> bool:
-    """Return whether a time is one that an undamaged slot can have.
+    """Return whether an undamaged slot can have this time.
 
     Args:
         moment: the time, ns of CLOCK_MONOTONIC_RAW.
@@ -22,7 +22,7 @@ def possible(moment: int) -> bool:
 
 
 def sound(slots: pl.DataFrame) -> tuple[pl.DataFrame, int]:
-    """Return the slots without those that have impossible times, and the number of slots left out.
+    """Remove the slots that have impossible times, and also return how many were removed.
 
     Spans and other single events are not checked here: `columns.slots.FORWARDS` checks them.
 
@@ -34,7 +34,7 @@ def sound(slots: pl.DataFrame) -> tuple[pl.DataFrame, int]:
 
 
 def sound_tasks(traced: Traced) -> tuple[Traced, int]:
-    """Return the records of a device without those that have impossible times, and the number of records left out.
+    """Remove the records of a device that have impossible times, and also return how many were removed.
 
     Args:
         traced: the records, with times since the epoch.

@@ -70,7 +70,7 @@ def known(recording: tables.Recording, found: dict[int, Traced]) -> dict[int, Tr
 
 
 def mark(recording: tables.Recording, found: dict[int, Traced]) -> None:
-    """Add the host markers of a device's interface to the spans and instants of a recording.
+    """Add the markers that host threads set, as a device's tracing interface reported them, to spans and instants.
 
     Args:
         recording: the recording, before `left_out` removes records from it.
@@ -359,7 +359,7 @@ def _of(found: pl.DataFrame, kinds: tuple[Device, ...]) -> pl.DataFrame:
 
 
 def _lane(several: bool) -> pl.Expr:
-    """Return a number for each stream. Devices number their streams alike, so several devices' numbers are combined."""
+    """Return a unique number for each stream: with several devices, device * 2**16 + stream."""
     lane = pl.col("device") * 2**16 + pl.col("stream") if several else pl.col("stream")
     return lane.cast(pl.UInt32).alias("stream")
 

@@ -13,7 +13,7 @@ DAMAGE: Final = (OSError, ValueError, LookupError, TypeError, ArithmeticError, A
 
 
 def parsed(content: bytes) -> Any:
-    """Parse JSON. Half of a surrogate pair, which names that are not UTF-8 contain, becomes "?".
+    """Parse JSON. A lone half of a surrogate pair becomes "?"; names that are not UTF-8 contain such halves.
 
     Args:
         content: the JSON.
