@@ -23,7 +23,7 @@ WHY = {
     StepSource.WHOLE_RUN: "nothing in the job separates one step from the next",
 }
 
-#: sources that report where steps begin
+#: sources that report where steps begin; the other sources report only where steps end
 BEGINNING = (StepSource.SCRIPT, StepSource.DATASET, StepSource.NETWORK_CALL)
 
 COARSE, STRETCH = int(Flag.COARSE), int(Flag.STRETCH)
@@ -37,7 +37,7 @@ class Marks:
     def __init__(self) -> None:
         #: whether fine-grained records are made now
         self.sampled = True
-        #: flags of the steps that end from here on
+        #: flags of the steps that end from now on
         self.flags = 0
         self._since = 0  # time of the last change of `sampled`, ns
 
@@ -47,7 +47,7 @@ class Marks:
         Args:
             sampled: whether fine-grained records are made.
             stretch: number of the stretch that the next step belongs to.
-            since: the time of the switch, ns; a step that began before it has only a part of its records.
+            since: time of the switch, ns. A step that began before the switch has only a part of its records.
         """
         if sampled is not self.sampled:
             self.sampled, self._since = sampled, since
@@ -72,7 +72,7 @@ class Track:
         self.pending: list[tuple[int, int]] = []
 
     def end(self, end_ns: int) -> tuple[int, int] | None:
-        """Close the open step, open the next one, and return begin and end; None when no step was open."""
+        """End the running step and begin the next one; return begin and end of the ended step, None if no step ran."""
         start, self.start = self.start, end_ns
         return None if start is None else (start, end_ns)
 

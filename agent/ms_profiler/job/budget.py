@@ -22,7 +22,7 @@ INTERVAL = 16
 PAUSE = 500_000_000
 #: Part of the disk space for fine-grained records that is filled at the full rate.
 FREE: Final = 0.25
-#: Least time of our work between two steps that is recorded as ours, and belongs to neither step, ns.
+#: Work of ms-profiler between two steps is recorded if it takes this time or longer, ns; it belongs to neither step.
 NOTICED: Final = 20_000
 
 
@@ -118,9 +118,9 @@ class Budget:
             self._spent += ns
 
     def worked(self, since_ns: int) -> bool:
-        """Record the time since `since_ns` as ours, unless it was too short to notice.
+        """Record the time since `since_ns` as work of ms-profiler, if it is `NOTICED` or longer.
 
-        Reading a small file takes 10 us on an idle machine, and 6 ms if the thread loses its processor there.
+        Reading a small file takes 10 us on an idle machine, but 6 ms if the thread loses its processor meanwhile.
 
         Args:
             since_ns: begin of our work between two steps.

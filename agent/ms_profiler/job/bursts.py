@@ -22,9 +22,9 @@ from ms_profiler.job.sources import NEVER
 #: burst) / (cost of recording a step). In a PyTorch job where the records of a step took 0.2 ms, switching PyTorch's
 #: hooks took 0.3 ms at the begin of a burst and 0.25 ms at its end.
 LEAST, MOST = 8, 64
-#: largest number of steps of a stretch; smallest and largest number of steps of a stretch with an inverted burst
+#: LONGEST: largest number of steps of a stretch. PROBE, PROBE_MOST: smallest and largest number with an inverted burst.
 LONGEST, PROBE, PROBE_MOST = 1 << 16, 128, 1 << 13
-#: the longest stretch has (steps so far) / PART steps; once the loan is spent, as many as the steps so far
+#: a stretch has at most (steps so far) / PART steps; once the loan is spent, at most (steps so far)
 PART = 2
 #: loan: recording may take this part of the run beyond its share, before its cost is known and after changes
 LOAN = 0.002
@@ -35,7 +35,8 @@ BLOCK, BLOCKS = 128, 32
 CALM, REPAYING, ALERT = 0.7, 0.4, 2.0
 #: number of stretches that use ALERT after such a change
 ALERTED = 8
-#: COMPARED: with this number of measured costs, their median replaces the computed cost; REMEMBERED: number to keep
+#: COMPARED: from this number of measured costs on, their median replaces the computed cost. REMEMBERED: number of
+#: measured costs that are kept.
 COMPARED, REMEMBERED = 5, 31
 #: (whole cost of recording an operator, including PyTorch's own hook) / (the recorder's part of that cost)
 HOOK = 3.0
@@ -88,7 +89,7 @@ class Bursts:
         self._probe = PROBE
         self._began = now
         self._lent = False  # whether the next stretch uses the rate ALERT even if the share is spent
-        self._off = 0.0  # relative difference of the last block of steps from the usual length
+        self._off = 0.0  # (length of a step of the last block) / usual - 1
         #: number of the current stretch
         self.stretch = 0
         #: whether the next steps are sampled
@@ -186,7 +187,7 @@ class Bursts:
         return self.share * (sum(self._times) + self._spent) - sampled * self.cost - self._spent
 
     def _begin(self, count: int, now: int) -> None:
-        """Plan the next stretch, with its burst at a random place."""
+        """Plan the next stretch, with its burst at a random position."""
         burst = max(LEAST, min(MOST, int(4 * self._fixed / self.cost)))
         rate = CALM if self._balance >= 0 else REPAYING
         if self._alert and (self._balance > 0 or self._lent):

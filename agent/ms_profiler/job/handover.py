@@ -20,7 +20,7 @@ from ms_profiler.log import PREFIX
 from ms_profiler.store import alive, layout, run_info
 
 EXTRA = "pip install 'ms-profiler[analysis]'"
-#: CANN's msprof may take this part of `exit_timeout`, when the job waits for the analysis.
+#: When the job waits for the analysis, CANN's msprof may take this part of `exit_timeout`.
 MSPROF_SHARE = 0.6
 #: Bytes of records that the analysis reads in a second; an event of 32 bytes takes 1 us (`benchmarks/RESULTS.md`).
 SPEED: Final = 30_000_000

@@ -119,7 +119,7 @@ def _number(environ: Mapping[str, str], names: Sequence[str]) -> int | None:
 
 
 def _job(environ: Mapping[str, str], world: int, variable: str) -> str:
-    """Return a name for the launch: the launcher's own name, and the pid of the parent of a launched process.
+    """Return a name for the launch: the launcher's own name for it, the pid of the parent process, or both.
 
     The name alone is not enough: msrun uses the same port again, and torchrun calls every launch "none". The parent
     alone is not enough either: under SLURM and MPI a shell may run between the launcher and each rank.
@@ -177,7 +177,7 @@ def wall_time() -> float:
 
 
 def name(role: str) -> str:
-    """Return the name that multiprocessing gives this process; the role for a child that multiprocessing did not start.
+    """Return multiprocessing's name for this process, or `role` for a child that multiprocessing did not start.
 
     Args:
         role: the role of this process, see `run_info.ProcessInfo`.
@@ -188,12 +188,12 @@ def name(role: str) -> str:
 
 
 def daemons() -> list[int]:
-    """Return the pids of the living children that multiprocessing ends when this process exits, without waiting."""
+    """Return the pids of the living children that multiprocessing ends at the exit of this process; wait for none."""
     return _children(daemon=True)
 
 
 def _children(daemon: bool) -> list[int]:
-    """Return the pids of multiprocessing's living children, either the daemons or the others, without waiting."""
+    """Return the pids of multiprocessing's living children, either the daemons or the others; wait for no child."""
     # `active_children` would collect the exit codes of ended children, which the job may need
     children = [*getattr(sys.modules.get("multiprocessing.process"), "_children", ())]
     pids = [child.pid for child in children if bool(child.daemon) is daemon and child.pid]

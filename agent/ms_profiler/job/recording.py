@@ -254,7 +254,7 @@ class Recording:
 
 
 def _make(path: str, host: str) -> str:
-    """Make a new result directory in `path`; two recordings of a process may begin in the same millisecond."""
+    """Make a new result directory in `path`, also if another recording began in the same millisecond."""
     wall = process.wall_time()
     for attempt in range(100):
         result = os.path.join(path, layout.result_name(host, os.getpid(), wall + attempt / 1000))

@@ -181,7 +181,7 @@ class Session:
         return {plugin.describe().get("device", "") for plugin in self.hooks.plugins}
 
     def become(self, number: int, world_size: int) -> None:
-        """Continue as another rank, because the framework has reported the number only now."""
+        """Continue as another rank, because the framework reports the number of the rank only now."""
         rank.settle(self, number, world_size)
 
     # -- while it runs
@@ -236,7 +236,7 @@ class Session:
         self.sources.end.append(call)
 
     def at_child(self, start: Callable[[], None], end: Callable[[], None]) -> None:
-        """Register a source of fork children: to begin when a child begins to record, and to end before it ends."""
+        """Register functions to call in a fork child: when it begins to record, and before it ends."""
         self.sources.child.append((start, end))
 
     def _end_sources(self) -> None:
@@ -274,7 +274,7 @@ class Session:
         return self._budget.worked(arrived) or took_time
 
     def expect(self, what: str, ns: float) -> None:
-        """Note the estimated time that a framework's own recorder takes in each step; the budget counts it."""
+        """Note how much time a framework's own recorder takes in each step, as an estimate; the budget counts it."""
         self._budget.expected[what] = ns
 
     def save(self) -> None:
@@ -346,7 +346,7 @@ class Session:
         self.steps.next_look = 0
 
     def _share(self, recording: Recording, end: str) -> None:
-        """Link the segments of the store into the directory of a recording that ends without a store there."""
+        """Link the segments of the store into the directory of an ended recording that has no store of its own."""
         home, stats = self.home, self.recorder.stats()
         if home is None:
             return

@@ -4,9 +4,9 @@ The interface is attached only after this process has used the device. Otherwise
 instead of its parent would inherit the attached interface. PyTorch reports the first use. With other frameworks, checks
 between steps at growing intervals find it.
 
-Under a schedule, recording begins one step before the first step of a window and ends one step after the last. The
-analysis then selects kernels by the time of their launch. So a step has its first kernels, and also its last kernels,
-which run long after the step has ended on the host.
+Under a schedule, recording begins one step before the first step of a window and ends one step after the last step. The
+analysis then selects kernels by the time of their launch. So each step has all of its kernels, also those that run long
+after the step has ended on the host.
 """
 
 import os

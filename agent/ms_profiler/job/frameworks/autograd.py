@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 #: the graph is read after FIRST steps, then after FIRST * FACTOR steps, and so on: 1, 8, 64
 FIRST, FACTOR = 1, 8
-#: largest number of nodes in a graph that is read, and of module calls in one step
+#: a graph with more nodes is not read; after a step with more calls of modules, the reading ends
 MOST = 20_000
 #: largest number of backward passes whose graph is read in one step
 PASSES = 64

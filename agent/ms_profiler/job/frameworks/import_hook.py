@@ -1,4 +1,4 @@
-"""Call functions when the job imports a module; this neither imports the module nor changes it.
+"""Call functions when the job imports a module; the hook itself neither imports nor changes the module.
 
 Our finder is the first in `sys.meta_path`. It gets the module's loader from the finders behind it and replaces the
 loader's method `exec_module`. The replacement removes itself before the module executes. So the module has the same

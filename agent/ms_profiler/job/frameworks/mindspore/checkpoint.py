@@ -37,7 +37,7 @@ METHODS = (
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare the functions to wrap: those that save or load files, or wait for a thread that does so."""
+    """Declare targets: the functions that save or load files, or wait for a thread that does so."""
 
     def recorded(name: str) -> base.Closure:
         return base.recorded(host, name, Category.CHECKPOINT)

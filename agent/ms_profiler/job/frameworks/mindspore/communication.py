@@ -1,10 +1,11 @@
 """Record collectives and messages between ranks, with their group and bytes.
 
-MindSpore offers them as primitives, for example `ops.AllReduce`, and as functions in `communication.comm_func`,
-`ops.communication` and `mint.distributed`. Each function calls a primitive, whose call is recorded as
-`AllReduce@group`. The functions themselves are not replaced: MindSpore may compile them into a graph, and a function of
-ours would change the graph. The bytes of the input follow from its shape and type; no value is read. The times are
-those of the host, which in most cases only queues the work. `exchanges` records the exchanges of compiled graphs.
+MindSpore offers collectives and messages as primitives, for example `ops.AllReduce`, and as functions in
+`communication.comm_func`, `ops.communication` and `mint.distributed`. Each function calls a primitive, whose call is
+recorded as `AllReduce@group`. The functions themselves are not replaced: MindSpore may compile them into a graph, and a
+function of ours would change the graph. The bytes of the input follow from its shape and type; no value is read. The
+times are those of the host, which in most cases only queues the work. `exchanges` records the exchanges of compiled
+graphs.
 """
 
 import inspect
@@ -107,7 +108,7 @@ class Collectives:
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare the primitives that exchange data and the waits for them, as functions to wrap."""
+    """Declare targets: the primitives that exchange data, and the waits for exchanges."""
     collectives = Collectives(host)
     found = []
     for module, generated in ((PRIMITIVES, False), (GENERATED, True)):

@@ -83,7 +83,7 @@ def _is_cell(subject: Any) -> bool:
 
 
 def _cells(subject: Any) -> Iterator[tuple[str, str, list[str]]]:
-    """Yield path, class and names of the own parameters of a cell and of each cell in it, except optimizers."""
+    """Yield (path, class, names of own parameters) of a cell and of each cell in it, without optimizers."""
     if not _is_cell(subject):  # a function has no cells
         return
     skipped: tuple[str, ...] = ()

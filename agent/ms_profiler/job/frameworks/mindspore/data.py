@@ -22,7 +22,7 @@ fetching = Inside()
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare the functions of datasets and loaders to wrap."""
+    """Declare targets: functions of datasets and loaders."""
     recorder, steps = host.recorder, host.steps
     begin, end, now, inside = recorder.begin, recorder.end, recorder.now, fetching
 

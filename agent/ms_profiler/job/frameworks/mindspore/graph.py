@@ -239,7 +239,7 @@ def _run(host: "Host") -> base.Closure:
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare the functions to wrap that compile graphs or run them."""
+    """Declare targets: the functions that compile graphs or run them."""
     compilation = Compilation(host)
     module = loaded("mindspore.graph.api", "mindspore.common.api")
     return [

@@ -122,7 +122,7 @@ class Loops:
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare the functions to wrap in the loops of `Model`."""
+    """Declare targets: functions in the loops of `Model`."""
     loops = Loops(host)
     trained = loops.step_ended("train", StepSource.FRAMEWORK_LOOP)
     evaluated = loops.step_ended("eval", StepSource.EVALUATION_LOOP)

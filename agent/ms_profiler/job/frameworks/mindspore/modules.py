@@ -253,7 +253,7 @@ def optimizer_types() -> tuple[type, ...]:
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare `Cell.__call__` and the functions that set the mode, as functions to wrap."""
+    """Declare targets: `Cell.__call__`, and the functions that set the mode."""
     modules = Modules(host)
     modules.read_mode()
     host.at_step(modules.networks.stepped)

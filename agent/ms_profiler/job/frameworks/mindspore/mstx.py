@@ -39,7 +39,7 @@ def _own_call() -> bool:
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare the three functions of `mstx` that make markers, as functions to wrap."""
+    """Declare targets: the three functions of `mstx` that make markers."""
     recorder, fetching = host.recorder, data.fetching
 
     def text(message: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:

@@ -4,7 +4,7 @@ import os
 import time
 from typing import Final
 
-#: Seconds between two checks of the threads, and longest wait until they sleep.
+#: LOOK: seconds between two checks of the threads. PATIENCE: longest wait until they sleep, in seconds.
 LOOK: Final = 0.02
 PATIENCE: Final = 1.0
 #: Nanoseconds of processor time that threads without work may use between two checks; work takes many times as much.

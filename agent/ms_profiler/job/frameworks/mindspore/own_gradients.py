@@ -23,7 +23,7 @@ FUNCTIONS = "mindspore.common._grad_function"
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare the functions to wrap: those that run backward passes, or register code of the script for them."""
+    """Declare targets: the functions that run backward passes, or register code of the script for them."""
     recorder = host.recorder
     passes = [recorder.intern(name) for name in NAMES]
     function = getattr(sys.modules.get(FUNCTIONS), "_Function", int)

@@ -5,9 +5,9 @@ takes 50 ms of processor time for each sample, by default every second. It holds
 samples are saved. So ms-profiler runs it in windows with growing pauses, see `sampling_plan`. The store keeps the
 profiler's files unchanged.
 
-The dataset profiler would print a warning for every pipeline after the first. So it is on only from the begin of the
-building of one pipeline to the end of that pipeline. It is never set up again before the pipeline has ended, because
-the profiler's thread would then read freed memory.
+The dataset profiler would print a warning for every pipeline after the first. So it is on for one
+pipeline at a time, until that pipeline has ended. It is never set up again before that, because the profiler's thread
+would then read freed memory.
 """
 
 import atexit
@@ -353,7 +353,7 @@ class PipelineStream:
 
     def _number(self, dataset: Any) -> int:
         """Return the number of a dataset, which is the same for every iterator over it."""
-        while trees.kind_name(dataset) == "ProjectDataset":  # an iterator over some columns makes a new one
+        while trees.kind_name(dataset) == "ProjectDataset":  # an iterator over some columns makes a new dataset
             (dataset,) = trees.attributes(dataset)["children"]
         number = self._pipelines.known.get(id(dataset))
         return self._pipelines.add(dataset) if number is None else number

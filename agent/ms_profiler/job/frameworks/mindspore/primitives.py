@@ -90,7 +90,7 @@ def _names(module: str, meant: Callable[[str, Any], bool]) -> list[str]:
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare the functions to wrap: `_run_op`, and some 650 others, which the run's record groups by module."""
+    """Declare targets: `_run_op`, and some 650 other functions, which the run's record groups by module."""
     dispatch = Dispatch(host)
     found = [Target(DISPATCH, "_run_op", closure=dispatch.run_op, copies=True)]
     for module in PYBOOST:

@@ -32,7 +32,7 @@ def _inner(before: Callable[..., Any], instance: Any, *args: Any, **kwargs: Any)
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare the functions to wrap that run forward and backward passes, and recomputations."""
+    """Declare targets: the functions that run forward and backward passes, and recomputations."""
     steps, recorder = host.steps, host.recorder
     name, again = recorder.intern("forward"), recorder.intern("recompute forward")
 
@@ -65,7 +65,7 @@ def targets(host: "Host") -> list[Target]:
     paths = [function] if function else methods or [FORWARDS[0]]
 
     def forward(path: str) -> base.Closure:
-        # a method gets `self` before the function
+        # a method gets `self` as its first argument, before the function
         method = "." in path
         return base.around(host, "recording a forward pass", partial(_inner, before) if method else before, after)
 

@@ -50,7 +50,7 @@ def _name(block: Any) -> str:
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare the functions to wrap for both kinds of recomputation in MindSpore, with and without `use_reentrant`."""
+    """Declare targets for both kinds of recomputation in MindSpore, with and without `use_reentrant`."""
     recorder = host.recorder
 
     def begin(block: Any) -> int:

@@ -27,7 +27,7 @@ WAITS = (
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare the functions that read tensors or wait for the device as targets."""
+    """Declare targets: the functions that read tensors or wait for the device."""
     executor = loaded("mindspore.graph.api", "mindspore.common.api")
 
     def named(name: str) -> base.Closure:

@@ -41,16 +41,16 @@ def _targets(host: "Host", functions: tuple[tuple[str, str, str], ...]) -> list[
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare the functions to wrap that write and read files."""
+    """Declare targets: the functions that write and read files."""
     closing = base.recorded(host, "torch.save, closing", Category.CHECKPOINT)
     return [*_targets(host, FILES), Target(SERIALIZATION, CLOSING, closure=closing)]
 
 
 def saving(host: "Host") -> list[Target]:
-    """Declare the functions to wrap that save checkpoints of many ranks."""
+    """Declare targets: the functions that save checkpoints of many ranks."""
     return _targets(host, SAVING)
 
 
 def loading(host: "Host") -> list[Target]:
-    """Declare the functions to wrap that load checkpoints of many ranks."""
+    """Declare targets: the functions that load checkpoints of many ranks."""
     return _targets(host, LOADING)

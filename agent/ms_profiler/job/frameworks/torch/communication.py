@@ -233,7 +233,7 @@ def _register_with_dynamo(original: Any, replacement: Any) -> None:
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare the functions to wrap that exchange data, wait for exchanges, or make the group of all ranks."""
+    """Declare targets: the functions that exchange data, wait for exchanges, or make the group of all ranks."""
     there = vars(sys.modules[DISTRIBUTED])
     collectives = Collectives(host)
     # PyTorch compares the functions `QUEUED` by identity with a function that the script gives it. After PyTorch's

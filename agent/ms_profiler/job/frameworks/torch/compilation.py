@@ -1,4 +1,4 @@
-"""Record the compilations of `torch.compile`, the reasons of recompilations, and runs of compiled graphs.
+"""Record the compilations of `torch.compile`, the reasons for recompilations, and runs of compiled graphs.
 
 Dynamo compiles a function of the script in `_compile`, or only parts of the function if it breaks the graph. The
 backward pass of a graph is compiled when it first runs. The first use of `torch.compile` imports these modules.
@@ -104,7 +104,7 @@ class Compilation:
         return closures.replace(original, reasons)
 
     def starts(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the replacement of the callback at the begin of a compilation; Dynamo's own compilations have no span.
+        """Return the replacement of the callback at the begin of a compilation; it leaves Dynamo's to `function`.
 
         Up to PyTorch 2.7, the callback does not get the name of the compilation. The name of the span is then "compile
         graph".
@@ -182,7 +182,7 @@ def cause(text: str) -> str:
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare the functions of Dynamo to wrap, and hide our functions from Dynamo, which is imported by now."""
+    """Declare targets in Dynamo, which is imported by now, and hide our own functions from Dynamo."""
     closures.hide()
     compilation = Compilation(host)
     causes = next((name for name in CAUSES if name in vars(sys.modules[FRAMES])), CAUSES[0])
@@ -194,7 +194,7 @@ def targets(host: "Host") -> list[Target]:
 
 
 def callbacks(host: "Host") -> list[Target]:
-    """Declare the callbacks to wrap that report compilations, in a module that may be imported later than Dynamo."""
+    """Declare targets: the callbacks that report compilations, in a module that may be imported later than Dynamo."""
     compilation = Compilation(host)
     return [
         Target(CALLBACKS, "CompilationCallbackHandler.run_start_callbacks", closure=compilation.starts),

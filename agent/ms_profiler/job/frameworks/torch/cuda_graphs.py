@@ -38,7 +38,7 @@ class Captures:
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare the methods of `CUDAGraph` to wrap."""
+    """Declare targets: methods of `CUDAGraph`."""
     captures = Captures(host)
     return [
         Target(MODULE, "CUDAGraph.capture_begin", closure=captures.begins),

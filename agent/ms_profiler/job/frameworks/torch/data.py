@@ -20,7 +20,7 @@ FETCH = "torch.utils.data._utils.fetch"
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare the functions of data loaders and their workers to wrap."""
+    """Declare targets: functions of data loaders and of their workers."""
     recorder, steps, category = host.recorder, host.steps, int(Category.DATA)
     begin, end, now = recorder.begin, recorder.end, recorder.now
 

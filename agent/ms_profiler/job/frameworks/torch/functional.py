@@ -44,7 +44,7 @@ KINDS = {
     "broadcast_": "Broadcast",
 }
 WAIT = "wait_tensor"
-#: namespaces of the operators; the second one exists in versions where C++ code has the gradients of these operators
+#: namespaces of the operators; the second one exists if the gradients of these operators are in C++ code
 NAMESPACES = ("_c10d_functional", "_c10d_functional_autograd", "_dtensor")
 #: modules that register operators; the last one exists until PyTorch 2.4
 REGISTERING = (

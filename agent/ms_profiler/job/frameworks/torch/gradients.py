@@ -25,7 +25,7 @@ listeners: list[Callable[[], None]] = []
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare the function to wrap that runs every backward pass."""
+    """Declare the target: the function that runs every backward pass."""
     compiling = sys.modules["torch.compiler"].is_compiling
     steps, recorder = host.steps, host.recorder
     backward, gradient = recorder.intern("backward"), recorder.intern("autograd.grad")

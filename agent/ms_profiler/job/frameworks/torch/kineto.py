@@ -20,7 +20,7 @@ class Kineto:
         self._disable, self._enabled = core._disable_profiler, core._profiler_enabled
         self._activities = {profiler.ProfilerActivity.CPU}
         everywhere = profiler._ExperimentalConfig(profile_all_threads=True)
-        flags = (False, False, False, False)  # whether to record memory, stacks, flops, modules
+        flags = (False, False, False, False)  # record no memory, stacks, flops or modules
         self._configs = {
             shapes: profiler.ProfilerConfig(profiler.ProfilerState.KINETO, shapes, *flags, everywhere)
             for shapes in (False, True)

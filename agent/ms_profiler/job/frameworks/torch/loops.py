@@ -114,7 +114,7 @@ class Loops:
 
 
 def trainer(host: "Host") -> list[Target]:
-    """Declare the functions to wrap in the Trainer of transformers, which ends a step after the optimizer's step."""
+    """Declare targets: functions in the Trainer of transformers, which ends a step after the optimizer's step."""
     loops = Loops(host)
     return [
         Target(TRAINER, "Trainer._inner_training_loop", closure=loops.trains("Trainer.train")),
@@ -124,13 +124,13 @@ def trainer(host: "Host") -> list[Target]:
 
 
 def _collecting(module: str, host: "Host") -> list[Target]:
-    """Declare the function to wrap in one family of algorithms of stable-baselines3."""
+    """Declare the target: a function in one family of algorithms of stable-baselines3."""
     collects = Loops(host).collects("collect_rollouts")
     return [Target(module, f"{ROLLOUTS[module]}.collect_rollouts", closure=collects)]
 
 
 def _evaluating(host: "Host") -> list[Target]:
-    """Declare the function to wrap in stable-baselines3 that evaluates a policy."""
+    """Declare the target: a function in stable-baselines3 that evaluates a policy."""
     return [Target(POLICY, "evaluate_policy", closure=Loops(host).evaluates("evaluate_policy"))]
 
 
@@ -138,7 +138,7 @@ def _lightning(package: str) -> Callable[["Host"], list[Target]]:
     module = f"{package}.loops"
 
     def targets(host: "Host") -> list[Target]:
-        """Declare the functions to wrap in Lightning's loops; a batch that only accumulates gradients is no step."""
+        """Declare targets: functions in Lightning's loops; a batch that only accumulates gradients is no step."""
         loops = Loops(host)
         ended = loops.step_ended(lambda loop: not loop._should_accumulate())
         return [

@@ -217,7 +217,7 @@ def _register_with_dynamo(original: Any, replacement: Any) -> None:
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare `Module.__call__` as the function to wrap, and register functions that read networks between steps."""
+    """Declare `Module.__call__` as target, and register functions that read networks between steps."""
     modules = Modules(host)
     host.at_step(modules.networks.stepped)
     host.at_end(modules.networks.end)

@@ -180,7 +180,7 @@ class Rates:
 
 
 def preparing(host: "Host") -> list[Target]:
-    """Declare the function that initialises an optimizer's state by a step, which does not count as a step."""
+    """Declare the target: the function that initialises an optimizer's state by a step, which must not count."""
 
     def before(*_: Any, **__: Any) -> bool:
         _preparing.value = True
@@ -200,7 +200,7 @@ def release() -> None:
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare the functions of optimizers, schedulers and loss scalers to wrap."""
+    """Declare targets: functions of optimizers, schedulers and loss scalers."""
     optimizers, rates = Optimizers(host), Rates(host)
 
     def recorded(module: str, path: str, name: str) -> Target:

@@ -88,7 +88,7 @@ class Recomputation:
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare the functions to wrap for recomputation with `use_reentrant=True` and with `use_reentrant=False`."""
+    """Declare targets for recomputation with `use_reentrant=True` and with `use_reentrant=False`."""
     recomputation = Recomputation(host)
     return [
         Target(MODULE, "CheckpointFunction.backward", closure=recomputation.reentrant),

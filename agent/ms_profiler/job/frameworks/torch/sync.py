@@ -64,7 +64,7 @@ def accelerated() -> bool:
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare the functions that read tensors or wait for the device as targets."""
+    """Declare targets: the functions that read tensors or wait for the device."""
     if not accelerated():
         return []
 
