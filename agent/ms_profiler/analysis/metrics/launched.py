@@ -1,4 +1,4 @@
-"""Bind tasks of a device to the operator and the module around their launch, on the launching thread."""
+"""Find the operator and the module that launched each task of a device: the innermost spans around the launch."""
 
 import polars as pl
 
@@ -9,12 +9,12 @@ from ms_profiler.analysis.metrics.scopes import Part
 from ms_profiler.analysis.model import tables
 from ms_profiler.store.format import Category
 
-#: bindings of a launch, as columns of `tables.KERNELS`
+#: the columns of `tables.KERNELS` that `Launches.bind` returns
 BOUND: pl.Schema = pl.Schema({name: tables.KERNELS[name] for name in ("host", "launch", "module", "bound", "part")})
 
 
 def unbound(count: int) -> pl.DataFrame:
-    """Return rows of `BOUND` without any binding."""
+    """Return `count` rows of `BOUND` for tasks whose launch is unknown."""
     nothing = {name: pl.repeat(None, count, dtype=kind, eager=True) for name, kind in BOUND.items()}
     return pl.DataFrame(nothing).with_columns(
         pl.lit(int(Bound.NOTHING), pl.UInt8).alias("bound"), pl.lit(int(Part.UNKNOWN), pl.UInt8).alias("part")
@@ -38,13 +38,17 @@ class Launches:
     def bind(self, launched: pl.DataFrame) -> pl.DataFrame:
         """Return `BOUND` for each task.
 
-        `module` is a row of the recording's names. `launch` and `host` are rows of its spans. An exchange is bound to
-        the call of the collective around its launch, if there is one; any other task to the innermost operator. Both
-        are bound to the innermost module. If there is no module around it, and it belongs to an operator that computes
-        a gradient, it is bound to the module of the operator whose gradient this is.
+        `launch` and `host` are rows of the recording's spans, `module` is a row of its names.
+
+        - `launch` of an exchange: the call of the collective around the launch, or else the innermost operator.
+        - `launch` of any other task: the innermost operator, or else the call of the collective.
+        - `host`: the innermost operator, or else the call of the collective.
+        - `module`: the innermost module. In a backward pass no module may be around the launch; then it is the module
+          of the operator whose gradient was computed.
 
         Args:
-            launched: `launch_ns`, `thread`, `exchange`.
+            launched: the tasks: `launch_ns` and `thread` of the launch, `exchange` (whether the task communicates with
+                other ranks).
         """
         places = launched.select("launch_ns", "thread", "exchange").with_row_index("task")
         found = [places.head(0).select("task", *(pl.lit(None, pl.UInt32).alias(name) for name in _PLACES))]
@@ -71,7 +75,7 @@ class Launches:
 
 
 class _Thread:
-    """The spans of one thread, cut into pieces of one innermost span each."""
+    """The innermost operator, collective, module and gradient of one thread, as intervals of time."""
 
     def __init__(self, spans: pl.DataFrame, gradients: pl.DataFrame) -> None:
         category = pl.col("category")
@@ -84,7 +88,7 @@ class _Thread:
         }
 
     def around(self, times: pl.Series) -> list[pl.Series]:
-        """Return the columns `_PLACES` for each time, from the innermost spans around it; null without such a span."""
+        """Return the columns `_PLACES`: the innermost span of each kind around each time, null without one."""
         found = []
         for name, pieces in self._pieces.items():
             values = pieces.drop(intervals.BOUNDS).to_series()
@@ -93,7 +97,10 @@ class _Thread:
 
 
 def _rows(paths: pl.Series, names: pl.Series) -> pl.Series:
-    """Return the row of the name of each module, or of the innermost named module around it; null without one."""
+    """Return the row in `names` of each module path.
+
+    If `names` lacks the path, return the row of the innermost outer module in `names`; null if there is none.
+    """
     known, rows = {name: row for row, name in enumerate(names)}, dict[str, int | None]()
     for path in paths.drop_nulls().unique():
         around = path

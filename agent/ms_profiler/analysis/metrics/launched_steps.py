@@ -1,9 +1,11 @@
 """Steps on a device, where a step consists of the work that the host launched in it.
 
-A kernel belongs to the step that launched it, however late it runs. On the device, a step lasts until the last kernel
-that was launched in it, or in an earlier step, has ended, and at least until its end on the host. It begins where the
-step before it ended on the device, and not before it begins on the host. So these spans do not overlap. Between two
-spans the host was in no step.
+A kernel belongs to the step that launched it, however late the kernel runs. A step has this span on the device:
+
+    begin = max(begin of the step on the host, end of the previous step on the device)
+    end   = max(end of the step on the host, end of the last kernel that this step or an earlier step launched)
+
+So the spans do not overlap. Between two spans the host was in no step.
 """
 
 from collections.abc import Iterable
@@ -23,16 +25,16 @@ SPANS: Final = pl.Schema({"step": pl.UInt32, "host_ns": pl.Int64, "start_ns": pl
 _PARTS: Final = ("length", "computing", "overlapped", "not_overlapped", "copying", "idle")
 #: one row per step: its length, and its time in each state, in ns
 MOMENTS: Final = pl.Schema({"step": pl.UInt32, **dict.fromkeys(_PARTS, pl.Int64)})
-#: number that marks launches outside of all steps
+#: step number of launches outside of all steps
 _OUTSIDE: Final = -1
 
 
 def owners(runs: pl.DataFrame, steps: Steps, launches: bool) -> pl.Series:
-    """Return the step (row of `steps.table`) that launched each task; null if no step did, or if it is unknown.
+    """Return the step (row of `steps.table`) that launched each task; null if no step launched it, or if unknown.
 
-    A task without a known launch was launched between its neighbours on the stream, which runs tasks in order: if both
-    belong to one step, so does the task. If no launch is known at all, a task belongs to the step on the host in which
-    it starts.
+    A stream runs its tasks in the order of their launches. So a task whose launch is unknown belongs to the step of the
+    tasks before and after it on the stream, if both belong to the same step. If no launch of the run is known, a task
+    belongs to the step on the host in which the task starts.
 
     Args:
         runs: `stream`, `start_ns`, `launch_ns`.
@@ -65,7 +67,7 @@ def spans(runs: pl.DataFrame, steps: Steps) -> pl.DataFrame:
     """Return the span of each recorded step on the device: `step`, `host_ns` (begin on the host), `start_ns`, `end_ns`.
 
     Args:
-        runs: `end_ns` and `step`, of `owners`.
+        runs: `end_ns` of each task, and `step` as returned by `owners`.
         steps: the steps in use.
     """
     known = (
@@ -81,7 +83,7 @@ def spans(runs: pl.DataFrame, steps: Steps) -> pl.DataFrame:
 
 
 def pieces(tasks: pl.DataFrame, copied: pl.DataFrame, during: pl.DataFrame, since: int, until: int) -> pl.DataFrame:
-    """Cut steps into pieces of one state: `step`, `computing`, `communicating`, `copying`, and times.
+    """Cut steps at every change of the device's state: `step`, `computing`, `communicating`, `copying`, and times.
 
     Args:
         tasks: tasks that ran in the interval: `start_ns`, `end_ns`, `exchange`.
@@ -105,13 +107,14 @@ def pieces(tasks: pl.DataFrame, copied: pl.DataFrame, during: pl.DataFrame, sinc
 
 
 def moments(parts: Iterable[pl.DataFrame]) -> pl.DataFrame:
-    """Return the states of each step on the device, in nanoseconds that add up to `length`.
+    """Return the time that the device spends in each state in each step, as `MOMENTS`.
 
-    length = computing + not_overlapped (only communicating) + copying (only copying) + idle. overlapped (computing and
-    communicating at once) is a part of computing.
+        length = computing + not_overlapped (only communicating) + copying (only copying) + idle
+
+    overlapped (computing and communicating at once) is a part of computing.
 
     Args:
-        parts: the parts of `pieces`, at least one.
+        parts: the results of `pieces` for the parts of a run, at least one.
     """
     computing, communicating, copying = (pl.col(state) for state in STATES)
     sums = {
@@ -131,13 +134,14 @@ def moments(parts: Iterable[pl.DataFrame]) -> pl.DataFrame:
 
 
 def sums(tasks: pl.DataFrame) -> pl.DataFrame:
-    """Sum up the work that each step launched, whenever it ran, for a part of the run that no task crosses.
+    """Sum up the tasks that each step launched, for one part of a run; no task may extend beyond the part.
 
     Args:
-        tasks: `step`, `start_ns`, `end_ns`, `exchange`, `bubble` (whether the task waits for another stage).
+        tasks: `step`, `start_ns`, `end_ns`, `exchange`, `bubble` (whether the task waits for another pipeline stage).
 
     Returns:
-        `step`, `computing`, `communication`, `busy` (unions, in nanoseconds), `bubble`, `first_ns`.
+        `step`; `computing`, `communication`, `busy` and `bubble` in ns; `first_ns` (when the first task started). Tasks
+        that run at the same time count once, except in `bubble`.
     """
     own = tasks.drop_nulls("step")
     kinds = {"computing": own.filter(~pl.col("exchange")), "communication": own.filter("exchange"), "busy": own}
@@ -153,16 +157,15 @@ def sums(tasks: pl.DataFrame) -> pl.DataFrame:
 def by_step(parts: Iterable[pl.DataFrame], moments: pl.DataFrame, during: pl.DataFrame) -> pl.DataFrame:
     """Return the columns of `overlap.by_step`: one row per step, in nanoseconds.
 
-    - computing, communication = union of the tasks of this kind that the step launched, whenever they ran.
+    - computing, communication = union of the step's tasks of this kind, even those that ran after the step.
     - overlapped = both at once.
-    - bubble = sum over the exchanges that wait for another stage.
+    - bubble = sum over the exchanges that wait for another pipeline stage.
     - free = time of the step on the device in which nothing ran there, not even a copy.
     - stage = span of the step on the device - bubble.
-    - preparing = from the begin of the step on the host to the begin of the first task that it launched; 0 without a
-      task.
+    - preparing = from the begin of the step on the host to the begin of its first task; 0 without a task.
 
     Args:
-        parts: the parts of `sums`, at least one.
+        parts: the results of `sums` for the parts of a run, at least one.
         moments: the result of `moments`.
         during: the result of `spans`.
     """
@@ -191,7 +194,7 @@ def by_step(parts: Iterable[pl.DataFrame], moments: pl.DataFrame, during: pl.Dat
 
 
 def _covered(tasks: pl.DataFrame) -> pl.DataFrame:
-    """Return the length of the union of the tasks of each step: `step`, `covered`."""
+    """Return the time in which at least one task of a step ran: `step`, `covered`."""
     until = pl.col("end_ns").cum_max().shift(1).over("step")
     gained = (pl.col("end_ns") - pl.max_horizontal("start_ns", until)).clip(lower_bound=0)
     return tasks.sort("start_ns").with_columns(gained.alias("covered")).group_by("step").agg(pl.col("covered").sum())

@@ -7,7 +7,7 @@ from typing import Final
 
 import polars as pl
 
-#: columns that name a section of the queue and a primitive, from the widest section to the narrowest
+#: columns by which kernels and spans are matched: a section of the queue and a primitive, the widest section first
 _WINDOW: Final = ["window", "key"]
 _STEP: Final = ["step", "key"]
 _SEGMENT: Final = ["step", "segment", "key"]
@@ -17,11 +17,11 @@ _GAP: Final = ["gap", "key"]
 def match(kernels: pl.DataFrame, operators: pl.DataFrame) -> pl.Series:
     """Return for each kernel the span that queued it; null if unknown.
 
-    Kernels of a backward pass have no span. The queue is empty at the begin of a window, and the host may be steps
-    ahead. So if a window has as many kernels of a key as spans of this key, they are matched in order. If the numbers
-    differ, the same is tried for each step of the window, and then for each segment of the step. The remaining kernels
-    are matched in the same way between matched neighbours. No match may let a kernel start before its span, or change
-    the order of a lane.
+    Kernels of a backward pass have no span. A window begins where the queue is empty; within a window, the host may be
+    several steps ahead of the kernels. If a window has as many kernels of a primitive as spans, the n-th kernel belongs
+    to the n-th span. If the numbers differ, they are compared for each step of the window, and then for each segment of
+    the step. Kernels that still have no span are matched in the same way between two matched kernels. A match is
+    dropped if the kernel would start before its span, or if a lane's kernels and spans would have different orders.
 
     Args:
         kernels: `window` (null outside of all windows), `step`, `segment` (a number that increases with each backward
@@ -45,7 +45,7 @@ def match(kernels: pl.DataFrame, operators: pl.DataFrame) -> pl.Series:
 
 
 def _fitting(pairs: pl.DataFrame, sure: pl.DataFrame) -> pl.DataFrame:
-    """Leave out the pairs of kernel and span that would change the order of more certain pairs."""
+    """Return the pairs of kernel and span that come in the same order as the certain pairs in `sure`."""
     key = pl.struct("start_ns", "kernel")
     both = pl.concat([sure.with_columns(sure=pl.lit(True)), pairs.with_columns(sure=pl.lit(False))])
     fence = pl.when("sure").then("queued_ns")
@@ -58,9 +58,9 @@ def _fitting(pairs: pl.DataFrame, sure: pl.DataFrame) -> pl.DataFrame:
 
 
 def _between(runs: pl.DataFrame, spans: pl.DataFrame, matched: pl.DataFrame) -> pl.DataFrame:
-    """Match the remaining kernels between two matched neighbours of one segment.
+    """Match the kernels that lie between two matched kernels of the same segment.
 
-    Work that was queued between the neighbours ran between them.
+    Work that was queued between the two ran between them.
     """
     fences = matched.sort("kernel")
     places = fences.join(runs.select("kernel", "step", "segment"), on="kernel", maintain_order="left")
@@ -76,13 +76,13 @@ def _between(runs: pl.DataFrame, spans: pl.DataFrame, matched: pl.DataFrame) -> 
 
 
 def _as_many(runs: pl.DataFrame, spans: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
-    """Return the keys with as many kernels as spans."""
+    """Return the values of `keys` that have as many kernels as spans."""
     counts = [table.group_by(keys).len() for table in (runs, spans)]
     return counts[0].join(counts[1], on=[*keys, "len"]).drop("len")
 
 
 def _pair(runs: pl.DataFrame, spans: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
-    """Pair the n-th kernel with the n-th span of the same keys; drop keys of which a kernel starts before its span."""
+    """Pair the n-th kernel with the n-th span of the same keys; drop keys with a kernel that starts before its span."""
     number = pl.int_range(pl.len()).over(keys).alias("number")
     return (
         runs.sort("start_ns", "kernel")
@@ -94,7 +94,7 @@ def _pair(runs: pl.DataFrame, spans: pl.DataFrame, keys: list[str]) -> pl.DataFr
 
 
 def _in_order(pairs: pl.DataFrame) -> pl.DataFrame:
-    """Leave out the pairs of kernel and span that change the order of their lane."""
+    """Drop the pairs that contradict others: in a lane, a kernel that starts later was queued later."""
     earlier = pl.col("queued_ns").cum_max().shift(1).over("lane")
     later = pl.col("queued_ns").cum_min(reverse=True).shift(-1).over("lane")
     crossed = (pl.col("queued_ns") < earlier) | (pl.col("queued_ns") > later)

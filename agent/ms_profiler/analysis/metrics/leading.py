@@ -1,9 +1,9 @@
-"""Cut calls of a network off the begin of steps when they are a rollout, an evaluation or a warm-up.
+"""Let a step begin after a rollout, an evaluation or a warm-up that ran before it.
 
-A step begins where the step before it ended. Calls without gradients before the first work of a step may be an
-evaluation that no hook reported, or a part of every step, such as a teacher or a target network. Calls with which most
-steps begin belong to the steps. Additional calls at the begin of a single step do not belong to it, so the step begins
-after them.
+A step begins where the previous step ended. So calls of a network between two steps first count for the later step.
+If most steps begin with the same number of calls without gradients, these calls are a part of the step, such as a
+teacher or a target network. If a step begins with more calls than that, the additional calls are no part of it, such as
+an evaluation that no hook reported. The step then begins after the additional calls.
 """
 
 from typing import Final
@@ -13,7 +13,7 @@ import polars as pl
 from ms_profiler.analysis.metrics import intervals
 from ms_profiler.store.format import Category, Flag
 
-#: smallest share of steps that begin with the same number of calls; below it nothing is cut
+#: steps stay as they are unless at least this share of them begins with the same number of calls
 MOST: Final = 0.5
 _CALLS: Final = (int(Category.FORWARD), int(Category.GRAPH))
 _APART: Final = pl.col("flags") & int(Flag.NO_GRADIENTS) != 0
@@ -22,8 +22,8 @@ _APART: Final = pl.col("flags") & int(Flag.NO_GRADIENTS) != 0
 def cut(table: pl.DataFrame, spans: pl.DataFrame) -> pl.DataFrame:
     """Let steps begin after calls of a network that do not belong to them.
 
-    Calls with gradients are cut off the first step only, and only where all other steps have the same number of calls:
-    otherwise the number may depend on the data.
+    Calls with gradients are cut off the first step only, and only if all other steps have the same number of calls.
+    If the numbers differ, they may depend on the data.
 
     Args:
         table: `tables.STEPS`, by start and without overlap.
@@ -51,8 +51,8 @@ def _cut(
         spans: the spans with which a step may begin.
         calls: the calls that may not belong to a step.
         work: the spans that certainly belong to a step.
-        agreeing: share of the steps that must have the same number of calls; 1 means all steps that may not be cut.
-        first: number of steps that may be cut.
+        agreeing: share of the steps that must have the same number of calls; 1 means all steps from row `first` on.
+        first: only this many steps, from the first one on, may be cut.
     """
     rows = table.with_row_index("row")
     begun = _begins(rows, work).group_by("row").agg(pl.col("time_ns").min().alias("work_ns"))
@@ -87,6 +87,6 @@ def _cut(
 
 
 def _begins(rows: pl.DataFrame, spans: pl.DataFrame) -> pl.DataFrame:
-    """Return the begins of spans in steps: `row`, `time_ns`."""
+    """Return when spans begin in steps: `row` (of the step), `time_ns`."""
     times = spans["start_ns"]
     return pl.DataFrame({"row": intervals.locate(times, rows), "time_ns": times}).drop_nulls("row")

@@ -1,4 +1,4 @@
-"""Find groups of ranks whose exchanges are slower than the exchanges of other groups with the same operation."""
+"""Find slow links. A link is one operation in one group of ranks, such as all-reduce between ranks 0 and 1."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -9,13 +9,13 @@ from ms_profiler.analysis.metrics import communication
 
 #: fewest exchanges of a group for an estimate of its bandwidth
 ENOUGH: Final = 3
-#: a link is slow below this part of the best bandwidth that the same operation reaches
+#: a link is slow if bandwidth < SLOW * (best bandwidth of the same operation in any group)
 SLOW: Final = 0.5
 
 
 @dataclass(frozen=True)
 class Slow:
-    """A slow link: one operation in one group of ranks.
+    """A slow link.
 
     Attributes:
         operation: the kind of exchange.
@@ -23,8 +23,8 @@ class Slow:
         bandwidth: bytes per second.
         best: the bandwidth of the fastest group, bytes per second.
         best_group: the fastest group.
-        duration_ns: the duration of all its exchanges.
-        step: row of the step with its longest exchange.
+        duration_ns: the total duration of the link's exchanges.
+        step: row of the step with the link's longest exchange.
     """
 
     operation: str
@@ -37,7 +37,7 @@ class Slow:
 
 
 def bandwidths(calls: pl.DataFrame) -> pl.DataFrame:
-    """Return `operation`, `group`, `count`, `bytes`, `duration_ns`, `bandwidth` (bytes/s), `step` (see `Slow`).
+    """Return one row per link: `operation`, `group`, `count`, `bytes`, `duration_ns`, `bandwidth`, `step`; see `Slow`.
 
     bandwidth = sum of the bytes / sum of the durations, over the exchanges whose bytes are known.
 
@@ -60,10 +60,10 @@ def bandwidths(calls: pl.DataFrame) -> pl.DataFrame:
 
 
 def slow(table: pl.DataFrame) -> list[Slow]:
-    """Return the links that reach less than `SLOW` of the best link for the same operation, most time first.
+    """Return the slow links, the one with the most time first.
 
-    Small exchanges are slow because of their latency. So a link is compared with the best link only if its exchanges
-    are, on average, at least half as large.
+    Small exchanges are slow because of latency. So a link is compared with the best link only if its mean exchange has
+    at least half as many bytes.
 
     Args:
         table: the table of `bandwidths`.

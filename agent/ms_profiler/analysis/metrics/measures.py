@@ -63,17 +63,17 @@ class Measures:
         chosen: numbers of the selected steps; None for all steps.
         steps: the steps in use.
         spans: `tables.SPANS` of the chosen steps, with the columns of `operators.self_times`.
-        pieces: the recorded steps cut by phase, see `phases.pieces`.
+        pieces: the phases of the recorded steps as intervals, see `phases.pieces`.
         shares: time by phase, see `phases.shares`.
         compiled: steps (rows of `steps.table`) that compiled something.
-        compile_ns: the time of compiling.
-        stream: the kernels, and the recorded steps by state, see `streams.kernel_stream`.
+        compile_ns: the time that compiling took.
+        stream: the kernels, and when the recorded steps computed or communicated, see `streams.kernel_stream`.
         sums: the sums of `operators.sum_up`, over all spans.
         types: kernels by primitive, see `kernels.by_type`.
         calls: exchanges with other ranks, see `communication.calls`.
         memory: `tables.MEMORY`, if it was requested.
         pipelines: dataset pipelines with samples, the one with the most samples first.
-        host_operators: operators that computed in their calls, of `host_operators.calls`, if there are any.
+        host_operators: operators that computed during their call, see `host_operators.calls`; empty in other runs.
         run_ns: the time from the first to the last record.
         target: the directory of derived files; by default the recording's directory.
         request: the options of this analysis.
@@ -117,7 +117,7 @@ class Measures:
 
     @cached_property
     def shaped(self) -> bool:
-        """Return whether the shapes of any operator that computed in its call are known."""
+        """Return whether the shapes of the inputs are known for any operator."""
         return bool(self.spans.select(operands.SHAPED.any()).item())
 
     @property
@@ -134,7 +134,7 @@ class Measures:
 
     @cached_property
     def totals(self) -> totals.Totals | None:
-        """Return estimated sums over the whole run, if some steps were sampled; None if all were recorded."""
+        """Return estimated sums over the whole run if only some steps were recorded; None if all were recorded."""
         known = self.recording.sums_by_place
         return totals.totals(self.steps, self.spans if known is None else known, self.stream, self.pieces)
 
@@ -232,17 +232,17 @@ class Measures:
 
     @cached_property
     def ownership(self) -> Ownership | None:
-        """Return the owners of the time; None if no module is known."""
+        """Return how much time each module took; None if no module is known."""
         return ownership(self.recording, self.steps, self.steady, self.stream)
 
     @cached_property
     def owner_lanes(self) -> pl.DataFrame:
-        """Return the owners of the time for timelines."""
+        """Return which module ran when, as lanes of a timeline."""
         return owner_lanes.lanes(self.ownership)
 
     @cached_property
     def module_facts(self) -> tuple[pl.DataFrame, dict[str, str]]:
-        """Return the tree of modules with parameters and operations, and the reasons for unknown values."""
+        """Return the tree of modules with their parameters and FLOPs, and the reasons for unknown values."""
         found = self.ownership
         if found is None:
             columns = {**module_tree.ROWS, **parameters.SIZES, **module_work.WORK}
@@ -286,7 +286,7 @@ class Measures:
 
     @property
     def held(self) -> pl.DataFrame:
-        """Return `tables.MEMORY` of the allocator with most memory, with its `component`."""
+        """Return `tables.MEMORY` of the allocator that holds most memory, with its name in the column `component`."""
         device = self.recording.device
         if device is None or not self.memory.is_empty():
             return self.memory.with_columns(memory_of.component(self.recording))
@@ -297,7 +297,7 @@ class Measures:
 
     @cached_property
     def blocks(self) -> pl.DataFrame:
-        """Return the blocks of an allocator on a processor with their owners, see `tensor_owners.owned`."""
+        """Return the memory blocks of the host's allocator with their owners, see `tensor_owners.owned`."""
         found = None if self.recording.blocks.is_empty() else self.ownership
         return tensor_owners.owned(self.recording, self.steps, self.recording.spans, self.pieces, found)
 
@@ -309,7 +309,7 @@ class Measures:
 
 
 def _by_operators(own: pl.DataFrame, recording: tables.Recording) -> bool:
-    """Return whether the computing time of steps comes from operators: only if the operators of all steps are known."""
+    """Return whether the computing time comes from operators; this needs the operators of all steps."""
     return not own.is_empty() and recording.sums is None
 
 

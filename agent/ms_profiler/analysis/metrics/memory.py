@@ -10,11 +10,11 @@ from ms_profiler.analysis.model import tables
 
 #: reason why only the parameters of modules have a memory size
 NO_MEMORY: Final = "no allocator reports the module that uses its memory; the size of parameters is exact"
-#: component of the memory that MindSpore's recorder of CPU kernels reports
+#: component name for the memory that MindSpore's recorder of CPU kernels reports
 COMPONENT: Final = "MindSpore"
-#: component of the memory that PyTorch's allocator on a processor takes, in our own store
+#: component name for the memory of PyTorch's CPU allocator in our own recordings
 PYTORCH: Final = "PyTorch"
-#: component of the memory that PyTorch's allocator on a processor reports to Kineto
+#: component name for the memory of PyTorch's CPU allocator in traces of Kineto
 PROCESSOR: Final = "CPU"
 
 
@@ -24,7 +24,7 @@ def component(recording: tables.Recording) -> pl.Expr:
 
 
 def leading(held: pl.DataFrame) -> pl.DataFrame:
-    """Return the memory of the component that allocated most; a processor's component only if there is no other.
+    """Return the memory of the component that allocated most; the CPU's component only if there is no other.
 
     Args:
         held: `tables.DEVICE_MEMORY`.

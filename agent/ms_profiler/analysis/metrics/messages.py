@@ -1,4 +1,4 @@
-"""Find the other rank and the tag of each message: the job records both as an instant within the call."""
+"""Find the other rank and the tag of each message. The job records both as an instant within the call."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -9,7 +9,7 @@ from ms_profiler.analysis.metrics import intervals
 from ms_profiler.analysis.model import tables
 from ms_profiler.store.names import PEER, PEER_IN_GROUP
 
-#: the other rank of a message (its number in the job) and the tag; both are null for other exchanges, and if unknown
+#: `peer`: the other rank of a message, by its number in the job; null, like `tag`, if unknown or for other exchanges
 PEERS: Final = pl.Schema({"peer": pl.Int64, "tag": pl.Int64})
 #: pattern of the names of calls that send or receive a message; it captures the name of the group
 _CALL: Final = r"(?s)^(?:Send|Receive)@(.*)$"
@@ -25,10 +25,10 @@ def peers(
         recording: the recording. Each message has an instant within its span, which names the other rank and the tag.
         calls: `row`, `call` (`OPERATION@GROUP`), `thread`, `start_ns`, `end_ns` of the process.
         process: the number of the process.
-        groups: the ranks of each group by the name of the group, in the order of the group.
+        groups: name of a group -> its ranks in the group's order.
 
     Returns:
-        `row` (of the call) and `PEERS`. A call without such an instant has no row.
+        `row` (of the call) and `PEERS`. The result has no row for a call without such an instant.
     """
     marks = recording.instants.filter(pl.col("process") == process, _tells(recording))
     if marks.is_empty():

@@ -46,10 +46,10 @@ class _Node:
 
 
 def rows(times: pl.DataFrame, calls: pl.DataFrame, whole_ns: int) -> pl.DataFrame:
-    """Return the tree, as `ROWS`: each module is followed by the modules in it, the largest first.
+    """Return the tree, as `ROWS`: each module is followed by its inner modules, the largest first.
 
     Args:
-        times: `owner`, `part`, `bound`, `self_ns`, of `owners.sums` or of kernels.
+        times: `owner`, `part`, `bound`, `self_ns`, from `owners.sums` or from kernels.
         calls: `module`, `calls`.
         whole_ns: the time that shares refer to.
     """

@@ -1,4 +1,4 @@
-"""Find the module whose own code takes most of a part of the steps, such as a sleep, a lock or a loop of Python."""
+"""Find the module whose own code causes most of the blocked time or of the host's time, by a sleep, a lock, a loop."""
 
 from typing import Final
 
@@ -9,16 +9,16 @@ from ms_profiler.analysis.metrics.phases import innermost
 from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.store.format import Category
 
-#: parts in which the host's own code runs
+#: parts of a step in which the host runs or waits in code of its own
 PARTS: Final = (bounds.BLOCKED, bounds.HOST)
-#: a module is named if more than this share of the part's time lies in its own code, inner modules excluded
+#: a module is named if its own code, without inner modules, takes more than this share of the part's time
 MOST: Final = 0.5
 #: a module is named only for a part that takes at least this share of the steps
 LEAST: Final = 0.05
 
 
 def within(moments: pl.DataFrame, spans: pl.DataFrame, names: pl.Series, steps: Steps) -> dict[str, str]:
-    """Return, for each large part of `PARTS`, the module whose own code takes more than half of it.
+    """Return part -> module whose own code takes most of it, for each of `PARTS` that takes much of the steps.
 
     Args:
         moments: the result of `bounds.parts`.

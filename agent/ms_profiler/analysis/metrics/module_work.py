@@ -29,9 +29,10 @@ _COUNTED: Final = pl.Schema(
 def work(
     found: Ownership, recording: tables.Recording, used: Steps, steady: pl.DataFrame, stream: Stream
 ) -> tuple[pl.DataFrame, str]:
-    """Return the operations of each module of the tree in a step, as `WORK`, and the reasons for unknown values.
+    """Return the FLOPs of each module in a step, as `WORK`, and the reasons for unknown values.
 
     flops of a module = sum over the operators or kernels in it / number of steps whose operations are known.
+    The rows are in the order of the tree.
 
     Args:
         found: the result of `ownership.ownership`.
@@ -76,7 +77,7 @@ def work(
 
 
 def _operators(found: Ownership, recording: tables.Recording, used: Steps) -> tuple[pl.DataFrame, int]:
-    """Return the operations of PyTorch's operators, as `_COUNTED`, and the number of steps."""
+    """Return the FLOPs of PyTorch's operators, as `_COUNTED`, and the number of steps that they cover."""
     spans, names = recording.spans, recording.names
     table = used.table.with_row_index("row").filter("recorded")
     own = spans.with_row_index("id").filter(pl.col("process") == used.process)
@@ -119,7 +120,7 @@ def _operators(found: Ownership, recording: tables.Recording, used: Steps) -> tu
 
 
 def _inside(chosen: pl.DataFrame, spans: pl.DataFrame) -> pl.Series:
-    """Return whether each operator is inside of another operator, which already counts its operations."""
+    """Return for each operator whether another of them contains it, and so already counts its FLOPs."""
     around, own = spans["parent"].gather(chosen["id"]), chosen["id"].implode()
     found = pl.repeat(False, chosen.height, dtype=pl.Boolean, eager=True)
     while around.null_count() < around.len():
@@ -129,7 +130,7 @@ def _inside(chosen: pl.DataFrame, spans: pl.DataFrame) -> pl.Series:
 
 
 def _kernels(found: Ownership, steady: pl.DataFrame, stream: Stream) -> tuple[pl.DataFrame, int]:
-    """Return the operations of MindSpore's kernels, as `_COUNTED`, and the number of steps."""
+    """Return the FLOPs of MindSpore's kernels, as `_COUNTED`, and the number of steps that they cover."""
     covered = steady.filter(intervals.locate(steady["start_ns"], stream.covered).is_not_null())
     pieces = found.pieces.filter(pl.col("step").is_in(covered["row"].implode()))
     steps = pieces["step"].n_unique()

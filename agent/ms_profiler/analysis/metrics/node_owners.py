@@ -1,11 +1,12 @@
 """Find the modules of the kernels of a backward pass by autograd's nodes, see `readers.tapes`.
 
-Nodes run in the reverse order of their making. So the types of kernels limit the nodes that a kernel can belong to, as
-in `metrics.gradients`. But here all nodes are known, with the number of gradients that each computes, and operators
-without a node are left out. A kernel belongs to the innermost module around all nodes that it can belong to.
+Autograd runs nodes in the reverse order of their creation. So the type of a kernel limits the nodes that can have
+launched it, as in `metrics.gradients`. But here all nodes are known, with the number of gradients that each computes,
+and operators without a node play no role. A kernel belongs to the innermost module around all nodes that can have
+launched it.
 
-If no nodes were recorded for a pass, it gets the nodes of a pass before which the same modules were called in the same
-order. If several such passes have different nodes, it gets none.
+A pass without recorded nodes gets the nodes of another pass, if the same modules were called in the same order before
+both passes. If several such passes have different nodes, the pass gets none.
 """
 
 from collections import Counter
@@ -22,7 +23,8 @@ from ms_profiler.analysis.metrics.scopes import SEED, Scope
 from ms_profiler.analysis.readers.tapes import Node, Tape
 from ms_profiler.store.format import Category
 
-#: kernel that every operator except `VIEWS` may launch, before and behind a kernel that the device lacks in a data type
+#: kernel that changes a data type. Every gradient except those of `VIEWS` may launch it, before and after a kernel that
+#: the device does not offer for a data type
 CAST: Final = "Cast"
 #: operators whose gradients launch nothing: the operators only view a tensor, or have no gradient
 VIEWS: Final = "concat contiguous expanddims oneslike reshape squeeze transpose view"
@@ -57,16 +59,15 @@ EMITS: Final[dict[str, frozenset[str]]] = {
     )
     for key in keys.split()
 }
-#: operators whose gradient begins with the kernel that is named after the operator or typical of it, and casts for this
-#: kernel
+#: operators whose gradient launches only casts before the kernel that is named after the operator, or typical of it
 FIRST: Final = frozenset(
     {"batchmatmul", "batchnorm", "biasadd", "conv2d", "dropout", "gatherd", "gelu", "layernorm", "matmul", "relu"}
 )
-#: number of kernels behind the last known kernel of a pass that are examined
+#: `Known.trailing` examines this many kernels after the last known kernel of a pass
 MOST: Final = 8
-#: columns of owned kernels: row of the kernel in the argument, path of its module, and whether it is a recomputation
+#: result of `Known.owned`: row of the kernel in the argument, path of its module, and whether it is a recomputation
 OWNED: Final = pl.Schema({"place": pl.UInt32, "module": pl.String, "again": pl.Boolean})
-#: columns of kernels behind a pass: row of the kernel in the argument, and row of the span of the backward pass
+#: result of `Known.trailing`: row of the kernel in the argument, and row of the span of the backward pass
 TRAILING: Final = pl.Schema({"place": pl.UInt32, "backward": pl.UInt32})
 
 
@@ -75,9 +76,9 @@ class Known:
     """The nodes of backward passes.
 
     Attributes:
-        tapes: the tapes of the process.
-        passes: the passes with nodes: `backward` (row of its span), `tape` (its place in `tapes`), `scripted` (whether
-            the script computes gradients itself).
+        tapes: the recorded lists of nodes of the process, see `readers.tapes`.
+        passes: the passes with nodes: `backward` (row of the pass's span), `tape` (index in `tapes`), `scripted`
+            (whether the script computes gradients itself).
     """
 
     tapes: list[Tape]
@@ -113,7 +114,7 @@ class Known:
         )
 
     def owned(self, kernels: pl.DataFrame, scopes: list[Scope]) -> pl.DataFrame:
-        """Return the modules of kernels of backward passes, as `OWNED`, as far as the nodes show them.
+        """Return the modules of kernels of backward passes, as `OWNED`; null where the nodes do not show them.
 
         Args:
             kernels: `place`, `kernel`, `backward`, of one lane, in its order.
@@ -126,7 +127,7 @@ class Known:
         ran = ran.filter((pl.col("position") > 0) | ~pl.col("kernel").is_in(seeds))
         if ran.is_empty():
             return pl.DataFrame(schema=OWNED)
-        # most passes run the same kernels for the same nodes: one of each kind is examined
+        # most passes run the same kernels for the same nodes, so one pass of each kind is enough
         kinds = ran.group_by("backward", maintain_order=True).agg(
             pl.col("tape", "scripted").first(),
             pl.struct("kernel", "position").hash(7).sum().alias("hash"),
@@ -187,10 +188,10 @@ class Known:
         )
 
     def trailing(self, kernels: pl.DataFrame, scopes: list[Scope]) -> pl.DataFrame:
-        """Return the kernels behind the last known kernel of a pass that belong to the pass, too: `place`, `backward`.
+        """Return further kernels of each pass that ran after the last known kernel of the pass, as `TRAILING`.
 
-        When the host leaves a pass, the last kernels of the pass may not have run yet. Later kernels belong to the pass
-        as long as its nodes have gradients that no kernel has computed.
+        When the host leaves a pass, the last kernels of the pass may not have run yet. A later kernel belongs to the
+        pass as long as nodes of the pass still lack a kernel of this type.
 
         Args:
             kernels: `place`, `kernel`, `backward`, `loose` (whether its module is unknown), of one lane, in its order.
@@ -214,7 +215,7 @@ class Known:
         return pl.DataFrame(found, schema=TRAILING, orient="row")
 
     def _left(self, tape: int, ran: list[Roles]) -> dict[str, int]:
-        """Return, by family, how many matrix products the nodes of a pass launch in addition to those that ran."""
+        """Return, by family of kernels, how many matrix products of a pass have not run yet."""
         products = [
             node.wanted for node in self.tapes[tape].nodes if gradients.known_by(node.name) in gradients.PRODUCTS
         ]
@@ -244,10 +245,10 @@ class Known:
 
 
 def _before(bounded: pl.DataFrame, kinds: list[int]) -> pl.DataFrame:
-    """Assign kernels before the first kernel of a node to nodes that run before this node.
+    """Narrow the bounds of kernels that ran before the first kernel of a node: an earlier node launched them.
 
-    This is right only for nodes that launch nothing but casts before the kernel that is named after them. Casts
-    themselves stay as they are.
+    This is right only for nodes that launch nothing but casts before the kernel that is named after them. The bounds of
+    casts stay as they are.
 
     Args:
         bounded: kernels of passes, in order, with their bounds, `free`, `cast` and `kind` (row of the node's name).
@@ -261,7 +262,7 @@ def _before(bounded: pl.DataFrame, kinds: list[int]) -> pl.DataFrame:
 
 
 def _kernel_role(scope: Scope) -> Roles:
-    """Return the role of a kernel; it is `free` if several operators may launch the kernel."""
+    """Return the role of a kernel; the role is `free` if several operators may launch the kernel."""
     role = replace(Roles.of(scope), type=scope.type)
     if role.expanded:
         return replace(role, type="")  # only the operator that MindSpore expanded launches it
@@ -289,12 +290,12 @@ def _never(node: Node, known: set[str], settled: frozenset[str], adds: bool) -> 
 
 
 def _any(type: str) -> str:
-    """Return the name of the family of all kernels of a type that is named after no operator."""
+    """Return the family name of a kernel type that is not named after an operator."""
     return f"any {type}"
 
 
 def _settled(nodes: tuple[Node, ...], ran: list[Roles]) -> frozenset[str]:
-    """Return the families whose kernels all come from nodes of known types."""
+    """Return the families with as many kernels as nodes that launch them: no other node launched such a kernel."""
     products = sum(node.wanted for node in nodes if gradients.known_by(node.name) in gradients.PRODUCTS)
     made = Counter(gradients.known_by(node.name) for node in nodes)
     counts = Counter(role.family for role in ran)
@@ -319,7 +320,7 @@ def _rows(made: list[int]) -> pl.DataFrame:
 def _called(passes: pl.DataFrame, spans: pl.DataFrame) -> list[pl.Series]:
     """Return two columns for each pass: `key` and `nth`.
 
-    `key` is a hash of the modules that were called last before the pass. `nth` is the number of passes between these
+    `key` is a hash of the last modules that were called before the pass. `nth` is the number of passes between these
     calls and the pass.
     """
     modules = spans.filter(pl.col("category") == int(Category.MODULE)).sort("start_ns").select("name", "start_ns")

@@ -14,7 +14,7 @@ SHAPED: Final = (pl.col("category") == Category.OP) & (pl.col("arg") >= _SHAPES)
 
 
 def shapes(spans: pl.DataFrame) -> pl.Series:
-    """Return the shapes of the inputs of each span, `shapes`: row of the names, null where not known.
+    """Return `shapes`: the row in the recording's names that has the shapes of each span's inputs; null if unknown.
 
     Args:
         spans: `category` and `arg`.
@@ -24,24 +24,24 @@ def shapes(spans: pl.DataFrame) -> pl.Series:
 
 
 def renamed(args: pl.Series, rows: pl.Series) -> pl.Series:
-    """Return the arguments of operators with the numbers of their texts replaced.
+    """Return the arguments of operators with new numbers for the texts of their shapes.
 
     Args:
         args: the arguments, see `store.format.Category.OP`.
-        rows: the new number of the text of each argument.
+        rows: the new text number of each argument.
     """
     return (rows.cast(pl.UInt64) * _SHAPES + args % _SHAPES).alias(args.name)
 
 
 def texts(args: pl.Series) -> pl.Series:
-    """Return the number of the text that each argument contains, 0 for none."""
+    """Return the number of the text of shapes in each argument; 0 if it has none."""
     return (args // _SHAPES).cast(pl.UInt32)
 
 
 def dimensions(text: str) -> list[list[int]]:
-    """Return the dimensions of each input; an empty list for an input that is no tensor, or has no dimension.
+    """Return the dimensions of each input; an empty list for a scalar, or for an input that is no tensor.
 
     Args:
-        text: as in the store, "4,8;8;;".
+        text: the shapes as in the store, for example "4,8;8;;".
     """
     return [[int(size) for size in part.split(",") if size] for part in text.split(";")[:-1]]
