@@ -18,27 +18,29 @@ _OPERATOR: Final = pl.col("category").is_in([int(Category.OP), int(Category.TRAC
 _OTHERS: Final = pl.col("category").is_in(
     [int(Category.MARKER), int(Category.OTHER), int(Category.COMMUNICATION), int(Category.COMPILE)]
 )
-#: key of spans that are not summed up
+#: key of spans that are not summed up; any other key is place * `_PLACES` + name * 256 + category
 _APART: Final = 2**64 - 1
-#: factor of a place (see `sampling.places`) in such a key; the row of a name and the category are below it
+#: factor of a span's place in its key, see `sampling.places`
 _PLACES: Final = 2**40
 
 
 def self_times(spans: pl.DataFrame, calls: pl.DataFrame | None = None) -> pl.DataFrame:
-    """Add `duration_ns`, `self_ns` (without spans inside), and `repeated` (same call as the operator around it).
+    """Add `duration_ns`, `self_ns` (without inner spans), and `repeated` (the same call as the outer operator).
 
-    self(i) = duration(i) - sum of duration(j) over all j with parent(j) = i, where only the part inside i counts.
-    Operators nest among operators only; the time of other spans inside (regions of the script, calls of a device's
-    runtime, C++ exchanges) is subtracted as well. An operator is `repeated` if it is the only content of an operator of
-    the same name, as `aten::div_` in `aten::div_`: both are one call. `key_averages` of torch.profiler counts in the
-    same way (`EventList._remove_dup_nodes` and `FunctionEvent.self_cpu_time_total` of torch/autograd/profiler_util.py):
-    its total sums up calls of one name even where one call contains another, as long as the outer call contains
-    something else.
+        self(i) = duration(i) - sum of duration(j) over all j with parent(j) = i
+
+    Only the part of j inside i counts. The parent of an operator is an operator. The time of other inner spans is
+    subtracted, too: regions of the script, calls of a device's runtime, C++ exchanges.
+
+    An operator is `repeated` if it is the only content of an operator of the same name, such as `aten::div_` in
+    `aten::div_`: both are one call. If the outer operator contains anything else, both count, and the total of the name
+    contains the inner time twice. `key_averages` of torch.profiler counts in the same way: see
+    `EventList._remove_dup_nodes` and `FunctionEvent.self_cpu_time_total` in torch/autograd/profiler_util.py.
 
     Args:
         spans: `tables.SPANS`, and any further columns, which the result repeats.
-        calls: the calls of a device's runtime, `process`, `thread`, `start_ns`, `end_ns`, where they are not among the
-            spans.
+        calls: the calls of a device's runtime, `process`, `thread`, `start_ns`, `end_ns`; None if the spans contain
+            them, or if there are none.
     """
     duration = spans["end_ns"] - spans["start_ns"]
     covered, tree = inside(spans, pl.repeat(True, spans.height, eager=True), calls)
@@ -59,8 +61,8 @@ def inside(spans: pl.DataFrame, taken: pl.Series, calls: pl.DataFrame | None = N
         calls: the calls, as for `self_times`.
 
     Returns:
-        The covered time of each span in ns; and a table with `row` in the spans, `name`, `category` and `parent`, a row
-        of this table.
+        The covered time of each span in ns; and a table of nested spans: `row` (in `spans`), `name`, `category` and
+        `parent` (a row of this table).
     """
     found = COLUMNS.inside(spans["parent"], spans["start_ns"], spans["end_ns"], taken)
     tree = _with_others(spans, taken, calls)
@@ -73,10 +75,10 @@ def inside(spans: pl.DataFrame, taken: pl.Series, calls: pl.DataFrame | None = N
 
 
 def _with_others(spans: pl.DataFrame, taken: pl.Series, calls: pl.DataFrame | None) -> pl.DataFrame | None:
-    """Return the operators, nested together with other spans that may be inside them; None without other spans.
+    """Return operators nested with the other spans that may be inside them; None if there are no other spans.
 
     Returns:
-        `row` in the spans, `name`, `category`, `start_ns`, `end_ns`, `parent` (a row of this table), `taken`.
+        `row` (in `spans`), `name`, `category`, `start_ns`, `end_ns`, `parent` (a row of this table), `taken`.
     """
     columns = ["process", "thread", "start_ns", "end_ns", "name", "category", "row", "taken"]
     numbered = spans.with_row_index("row").with_columns(taken.alias("taken"))
@@ -94,7 +96,7 @@ def _repeated(tree: pl.DataFrame) -> pl.Series:
     """Return the `row` of each operator that is the only content of an operator of the same name.
 
     Args:
-        tree: `row`, `name`, `category`, and `parent`, a row of this table.
+        tree: `row`, `name`, `category`, and `parent` (a row of `tree`).
     """
     around = tree["parent"]
     same = (tree["name"] == tree["name"].gather(around)) & (tree["category"] == Category.OP)
@@ -112,11 +114,11 @@ def sum_up(spans: pl.DataFrame) -> pl.DataFrame:
         spans: the spans of `self_times`.
 
     Returns:
-        `name` (row of the names), `category`, `count`, `total_ns`, `self_ns`, `min_ns`, `max_ns`, `squares` (sum of the
-        squared durations in ns^2: exact, so that a variance does not depend on the order of the sum).
+        `name` (row of the names), `category`, `count`, `total_ns`, `self_ns`, `min_ns`, `max_ns`, and `squares`: the
+        sum of the squared durations in ns^2. It is an exact integer, so the order of the additions does not matter.
     """
     length = pl.col("duration_ns")
-    # a single number as the key takes a third of the time of two columns
+    # grouping by one number takes a third of the time of grouping by two columns
     key = (pl.col("name").cast(pl.UInt64) * 256 + pl.col("category")).alias("key")
     again = spans.filter("repeated").group_by(key).agg(pl.col("self_ns").sum().alias("again_ns"))
     counted = spans if again.is_empty() else spans.filter(~pl.col("repeated"))
@@ -143,11 +145,11 @@ def sum_up(spans: pl.DataFrame) -> pl.DataFrame:
 
 
 def sums_of(spans: pl.DataFrame) -> tuple[pl.DataFrame, pl.Series]:
-    """Sum up a part of a run's spans like `sum_up`, and return the spans that are still open, see `Columns.sums`.
+    """Sum up one part of a run's spans like `sum_up`, and return the spans that are still open, see `Columns.sums`.
 
     Args:
-        spans: `tables.UNNESTED` and `counted`; with `place` (see `sampling.places`), the spans are summed up by place,
-            too.
+        spans: `tables.UNNESTED` and `counted`. If there is a column `place` (see `sampling.places`), each place gets
+            sums of its own.
     """
     # spans that may be inside operators are added a second time, to be subtracted from the operators' time
     others = spans.filter(_OTHERS)
@@ -168,7 +170,7 @@ def sums_of(spans: pl.DataFrame) -> tuple[pl.DataFrame, pl.Series]:
 
 
 def by_level(calls: pl.DataFrame) -> pl.DataFrame:
-    """Sum up calls of a driver by level and name: `level`, `name` and the columns of `sum_up`, without self times.
+    """Sum up calls of a driver by `level` and `name`, with the columns of `sum_up` except self times.
 
     Args:
         calls: `tables.DRIVER_CALLS`.
@@ -217,11 +219,11 @@ def by_name(sums: pl.DataFrame, names: pl.Series, category: Category) -> pl.Data
 
 
 def scaled(sums: pl.DataFrame, totals: pl.DataFrame, names: pl.Series) -> pl.DataFrame:
-    """Return `by_name` with totals for the whole run, of which only some steps were recorded, and their errors.
+    """Return `by_name` for a run of which only some steps were recorded: estimated totals, and their errors.
 
     Args:
-        sums: the sums of `by_name`; the longest call of each name is taken from the recorded steps.
-        totals: the totals of `sampling.totals`, of one category, by `name`.
+        sums: the sums of `by_name` over the recorded steps; they have the longest call of each name.
+        totals: the totals of `sampling.totals` by `name`, for one category.
         names: texts by row.
     """
     known = totals.with_columns(names.gather(totals["name"]))
@@ -246,7 +248,7 @@ def top(sums: pl.DataFrame, count: int = TOP) -> list[dict[str, Any]]:
 
 
 def errors(row: dict[str, Any]) -> dict[str, Any]:
-    """Return whether the sums of a row are scaled to the whole run, and their standard errors if they are."""
+    """Return the fields that state whether a row's sums are estimates for the whole run, with the standard errors."""
     if "total_ns_error" not in row:
         return {"scaled": False, "count_error": None, "total_ms_error": None}
     count, total = row["count_error"], row["total_ns_error"]

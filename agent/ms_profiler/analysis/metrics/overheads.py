@@ -18,8 +18,8 @@ OPTIMIZER: Final = NAMES[Category.OPTIMIZER]
 CAST: Final = "aten::_to_copy"
 #: two reads are close if at most this many inner operators lie between them
 BETWEEN: Final = 10
-#: latency in ns, and bandwidth in bytes per second, of a slow network: an exchange that takes longer waits for other
-#: ranks
+#: a slow network: latency in ns, bandwidth in bytes per second. An exchange that takes longer than this network would
+#: need waits for other ranks
 LATENCY: Final = 1_000_000
 BYTES_A_SECOND: Final = 100e6
 
@@ -44,10 +44,10 @@ class Optimizing:
     """The cost of the optimizer.
 
     Attributes:
-        share: the share of the steps' time that it takes.
-        launching: part of its time, without time off the processor, in which operators are launched and nothing
-            computes.
-        per_step: number of its operators or kernels per step; None if unknown.
+        share: the share of the steps' time that the optimizer takes.
+        launching: the part of the optimizer's time in which operators are launched and nothing computes. Time in which
+            the thread waited for a processor, or was blocked, is left out.
+        per_step: number of the optimizer's operators or kernels per step; None if unknown.
     """
 
     share: float
@@ -60,7 +60,7 @@ class Late:
     """Exchanges that wait for other ranks.
 
     Attributes:
-        share: share of the time of exchanges that goes beyond the time that a slow network needs for their bytes.
+        share: (time of the exchanges beyond the time that a slow network needs) / time of the exchanges.
         count: the number of exchanges.
         mean_ns: the mean duration of an exchange.
         bytes: the mean number of bytes of an exchange.
@@ -73,7 +73,7 @@ class Late:
 
 
 def casts(ran: pl.DataFrame, names: pl.Series, during: pl.DataFrame) -> Casts | None:
-    """Return the cost of casts in some steps; None if no cast took longer than its own dispatch.
+    """Return the cost of casts in some steps; None if casts only take the time of their dispatch.
 
     Args:
         ran: operators, `name` (row of `names`), `start_ns`, `end_ns`.
@@ -82,7 +82,7 @@ def casts(ran: pl.DataFrame, names: pl.Series, during: pl.DataFrame) -> Casts | 
     """
     found = ran.filter((names == CAST).gather(ran["name"]))
     long = pl.col("end_ns") - pl.col("start_ns") > bounds.SHORT
-    # some of many short casts are long only because the system took their processor away
+    # if only a few of many casts are long, the system took the processor away during these few
     found = found.filter(long, long.mean() >= OFTEN)
     found = found.filter(intervals.locate(found["start_ns"], during).is_not_null())
     if found.is_empty():
@@ -110,10 +110,10 @@ def optimizing(moments: pl.DataFrame, ran: pl.DataFrame | None, during: pl.DataF
 
 
 def optimizing_beside(moments: pl.DataFrame, kernels: pl.DataFrame, during: pl.DataFrame) -> Optimizing:
-    """Return the cost of the optimizer in some steps, if kernels run beside the host.
+    """Return the cost of the optimizer in some steps of a job whose kernels run while the host goes on.
 
-    Each run of consecutive kernels of the optimizer counts from its first to its last kernel. The cost is the time in
-    these intervals in which kernels compute or the host launches them, without waits.
+    Consecutive kernels of the optimizer make one interval, from the first to the last of these kernels. The cost is the
+    time in these intervals in which kernels compute or the host launches them, without waits.
 
     Args:
         moments: the result of `bounds.parts`.
@@ -134,10 +134,10 @@ def optimizing_beside(moments: pl.DataFrame, kernels: pl.DataFrame, during: pl.D
 
 
 def reading(found: pl.DataFrame, starts: pl.Series, moments: pl.DataFrame) -> float:
-    """Return the part of the launching time that lies between reads with at most `BETWEEN` operators between them.
+    """Return the share of the launching time that lies between two close reads (see `BETWEEN`).
 
     Args:
-        found: the result of `reads.reads`, the reads of PyTorch on a processor, which wait for nothing.
+        found: the result of `reads.reads` for a job of PyTorch without an accelerator, where reads wait for nothing.
         starts: the starts of inner operators, in order.
         moments: the result of `bounds.parts`.
     """
@@ -151,11 +151,11 @@ def reading(found: pl.DataFrame, starts: pl.Series, moments: pl.DataFrame) -> fl
 
 @dataclass(frozen=True)
 class Delayed:
-    """The share of waits that is due to waiting for a processor.
+    """Waits that last longer because threads wait for a processor.
 
     Attributes:
-        parts: the share of waits that is due to waiting for a processor, by part of a step.
-        lost: the share of the steps in which the stepping thread waited for a processor inside of such waits.
+        parts: part of a step, such as "data" -> share of its waits that is due to waiting for a processor.
+        lost: the share of the steps' time in which the stepping thread was in such a wait, but needed a processor.
     """
 
     parts: dict[str, float]
@@ -165,14 +165,14 @@ class Delayed:
 def delayed(looks: pl.DataFrame, steps: Steps, moments: pl.DataFrame, crowd: scheduling.Crowd) -> Delayed:
     """Return the share of waits for data, files and other ranks that is due to waiting for a processor.
 
-    The stepping thread itself waits for a processor, and so do the workers that make data: two shares a and b combine
-    to 1 - (1 - a)(1 - b).
+    In waits for data, the stepping thread may wait for a processor (share a), and so may the workers that make the data
+    (share b). Together this is the share 1 - (1 - a)(1 - b).
 
-    Other ranks are assumed to wait for processors as long as this rank. On a busy machine, ranks lose their processors
-    at different times. Each time, the other ranks wait, before an exchange and in it.
+    Other ranks are assumed to wait for processors as long as this rank. On a busy machine, the ranks lose their
+    processors at different times. Each time a rank loses its processor, the others wait for it in the next exchange.
 
     Args:
-        looks: `tables.LOOKS`.
+        looks: samples of the job's threads, `tables.LOOKS`.
         steps: the steps in use.
         moments: the result of `bounds.parts`.
         crowd: waits of the job's threads for processors.
@@ -192,7 +192,7 @@ def delayed(looks: pl.DataFrame, steps: Steps, moments: pl.DataFrame, crowd: sch
 
 
 def late(calls: pl.DataFrame, rows: list[int]) -> Late | None:
-    """Return the waits of exchanges for other ranks; None if there are no exchanges with known bytes.
+    """Return how long exchanges wait for other ranks; None if there are no exchanges with known bytes.
 
     Args:
         calls: the calls of `communication.calls`.
@@ -208,7 +208,7 @@ def late(calls: pl.DataFrame, rows: list[int]) -> Late | None:
 
 
 def late_beside(exchanges: pl.DataFrame, size: int, steps: int) -> Late | None:
-    """Return the waits for other ranks of exchanges that run on separate threads; None if their bytes are unknown.
+    """Return how long exchanges on separate threads wait for other ranks; None if their bytes are unknown.
 
     Args:
         exchanges: the exchanges of `communication.replicated`.

@@ -1,4 +1,4 @@
-"""Compute the time of each step in which the machine computed, communicated, did both or neither."""
+"""Compute how long each step computed, communicated, did both, or did neither."""
 
 from typing import Final
 
@@ -17,7 +17,7 @@ LANE_FREE: Final = "Free"
 
 
 def computing(cut: pl.DataFrame) -> pl.DataFrame:
-    """Return the intervals in which the model was computed according to the phases, for runs without recorded kernels.
+    """Return the intervals of the phases that compute the model, for runs without recorded kernels.
 
     Args:
         cut: the result of `phases.pieces`.
@@ -28,7 +28,7 @@ def computing(cut: pl.DataFrame) -> pl.DataFrame:
 def communicating(spans: pl.DataFrame, cut: pl.DataFrame, steps: Steps) -> pl.DataFrame:
     """Return the intervals in which the stepping process communicated.
 
-    They are the phase of communication, and the collectives of the other threads of the process.
+    These are the stepping thread's phase "communication", and the collectives on other threads of the process.
 
     Args:
         spans: `tables.SPANS`.
@@ -87,7 +87,7 @@ def by_step(pieces: pl.DataFrame) -> pl.DataFrame:
 
 
 def sum_up(pieces: pl.DataFrame) -> pl.DataFrame:
-    """Return the sums that `add_up` combines, for a part of the run.
+    """Return the sums over one part of a run; `add_up` combines the sums of all parts.
 
     Args:
         pieces: the pieces of `states`.
@@ -115,7 +115,7 @@ def add_up(parts: list[pl.DataFrame]) -> pl.DataFrame:
     """Return the columns of `by_step` for a run that was summed up part by part.
 
     Args:
-        parts: the parts of `sum_up`, at least one.
+        parts: the results of `sum_up`, at least one.
     """
     moments = pl.col("start_ns", "first_ns")
     sums = pl.concat(parts).group_by("step").agg(pl.exclude("step", "start_ns", "first_ns").sum(), moments.min())

@@ -1,6 +1,6 @@
-"""The owners of the time as lanes of a timeline.
+"""Lanes of a timeline that show which pass and which modules ran when.
 
-The first lane has the passes. The lanes below it have the modules, one lane for each depth.
+The first lane has the passes. The lanes below it have the modules, one lane for each depth in the tree of modules.
 """
 
 from typing import Final
@@ -33,10 +33,9 @@ _PASSES: Final = {
 def lanes(found: Ownership | None) -> pl.DataFrame:
     """Return the content of the lanes, as `LANES`, by depth and start.
 
-    The lanes show the same intervals as the table of modules. An interval ends where the pass, the module or the step
-    changes. If the table has times of the host, an interval also ends at a gap in these times. If it has times of
-    kernels, an interval lasts from the first kernel of a module to the last kernel before another module, gaps
-    included.
+    The lanes show the same times as the table of modules. An interval ends where the pass, the module or the step
+    changes. Times of the host: an interval also ends at a gap. Times of kernels: an interval lasts from a module's
+    first kernel to its last kernel before another module, gaps included.
 
     Args:
         found: the result of `ownership.ownership`.
@@ -69,10 +68,11 @@ def lanes(found: Ownership | None) -> pl.DataFrame:
 
 
 def _merged(pieces: pl.DataFrame, queued: bool) -> pl.DataFrame:
-    """Join consecutive pieces of one place, one pass and one step.
+    """Join consecutive intervals that have the same place, pass and step.
 
     Args:
-        pieces: `step`, `part`, `place` (a number; null where nothing is at this depth) and times, by start.
+        pieces: `step`, `part`, `place` (the pass, or the number of the module; null if no module is at this depth) and
+            times, by start.
         queued: whether to join across gaps.
     """
     change = pl.any_horizontal(pl.col(key).ne_missing(pl.col(key).shift(1)) for key in ("place", "part", "step"))

@@ -1,8 +1,8 @@
-"""Find the owner of every moment of a step: a module, an optimizer, or none.
+"""Divide the time of each step among owners. An owner is the module or the optimizer that the time is spent on.
 
-A moment belongs to the innermost module that runs on the stepping thread. While autograd runs a node of a backward
-pass, the moment belongs to the module of the operator whose gradient the node computes (`metrics.backward_operators`).
-Modules that are recomputed during a backward pass have separate calls. The pieces of a step add up to its length.
+The owner is the innermost module that runs on the stepping thread. While autograd runs a node of a backward pass, the
+owner is the module of the operator whose gradient the node computes, see `metrics.backward_operators`. A module that is
+recomputed in a backward pass is called again, and the time of this call counts as backward.
 """
 
 from typing import Final
@@ -34,14 +34,14 @@ _BOUNDS: Final = 16
 
 
 def pieces(spans: pl.DataFrame, names: pl.Series, steps: Steps, nodes: pl.DataFrame, cut: pl.DataFrame) -> pl.DataFrame:
-    """Cut steps into pieces of one owner, as `PIECES`, by time; gaps between them have no owner.
+    """Cut steps into intervals that each have one owner, as `PIECES`, by time; time in gaps has no owner.
 
     Args:
         spans: `tables.SPANS` of the run.
         names: the names of the recording.
         steps: the steps in use.
         nodes: the nodes of `backward_operators.nodes`.
-        cut: `row` (of `steps.table`), `start_ns` and `end_ns` of the steps to be cut, by start.
+        cut: the steps to cut, by start: `row` (of `steps.table`), `start_ns`, `end_ns`.
     """
     own = spans.filter(pl.col("process") == steps.process, pl.col("thread") == steps.thread)
     category = pl.col("category")
@@ -85,14 +85,14 @@ def pieces(spans: pl.DataFrame, names: pl.Series, steps: Steps, nodes: pl.DataFr
 
 
 def _compiled(modules: pl.DataFrame, names: pl.Series) -> pl.DataFrame:
-    """Return the modules without those that Dynamo makes around a compiled module."""
+    """Return the modules without the modules that Dynamo makes inside a compiled module."""
     made = names.gather(modules["name"]).str.contains(_MADE)
     inside = intervals.locate(modules["start_ns"], intervals.union(modules.filter(~made))).is_not_null()
     return modules.filter(~(made & inside))
 
 
 def _coded(spans: pl.DataFrame, owner: pl.Series | None, part: pl.Series | int, bound: pl.Series | int) -> pl.DataFrame:
-    """Return the spans as if they had one thread, with `code`: a number for owner, part and binding together."""
+    """Return the spans as spans of one thread, with `code`: one number that contains owner, part and binding."""
     number = pl.lit(0, pl.UInt64) if owner is None else pl.lit((owner.cast(pl.UInt64) + 1).fill_null(0))
     code = (number * _PARTS + pl.lit(part).cast(pl.UInt64)) * _BOUNDS + pl.lit(bound).cast(pl.UInt64)
     one = (
@@ -103,7 +103,7 @@ def _coded(spans: pl.DataFrame, owner: pl.Series | None, part: pl.Series | int, 
 
 
 def _cut(found: pl.DataFrame, cut: pl.DataFrame, texts: pl.Series) -> pl.DataFrame:
-    """Return the pieces within steps; a piece that crosses the end of a step is divided."""
+    """Return the intervals within steps; an interval that crosses the end of a step is divided there."""
     done, rest = [], found
     while not rest.is_empty():
         place = intervals.locate(rest["start_ns"], cut)

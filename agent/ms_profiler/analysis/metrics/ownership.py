@@ -1,4 +1,4 @@
-"""The owners of the time of a run: its modules with their share of the steps, or of the kernels."""
+"""Find which share of the steps' time, or of the kernels' time, each owner takes: a module or an optimizer."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -27,13 +27,13 @@ class Ownership:
     """The modules of a run.
 
     Attributes:
-        basis: the source of the times: "host" for the stepping thread, "kernels" for kernels.
+        basis: what the times measure: "host" for the stepping thread, "kernels" for kernels.
         steps: the number of steps that the times cover; 1 if the times are sums over all kernels.
         whole_ns: time of these steps, or of all kernels.
         tree: the tree of `module_tree.rows`.
-        sums: the sums of `owners.sums`, of all steps with known contents.
-        pieces: the result of `owners.pieces` for "host". For "kernels", the kernels in memory with the same columns,
-            `kernel` and `shapes`; they may overlap, and `step` is the step that queued the kernel.
+        sums: the sums of `owners.sums`, over all steps with known contents.
+        pieces: for "host", the result of `owners.pieces`. For "kernels", the kernels in memory, with the same columns,
+            and `kernel` and `shapes`. Kernels may overlap, and `step` is the step that queued the kernel.
         process: pid of the process with these modules; None if kernels of several processes are summed up.
     """
 
@@ -52,14 +52,14 @@ class Ownership:
 
 
 def ownership(recording: tables.Recording, used: Steps, steady: pl.DataFrame, stream: Stream) -> Ownership | None:
-    """Return the owners of the kernels' time if modules of kernels are known, or else of the stepping thread's time.
+    """Return the owners of the kernels' time if the modules of kernels are known.
 
-    Return None if no module is known.
+    Otherwise, return the owners of the stepping thread's time; None if no module is known.
 
     Args:
         recording: the run.
         used: the steps in use.
-        steady: the steps that shares refer to, a part of `used`, with `row`.
+        steady: the steps of `used` that shares refer to, with `row`.
         stream: the kernels.
     """
     if stream.sums["module"].is_not_null().any():
@@ -74,7 +74,7 @@ def of_steps(recording: tables.Recording, used: Steps, chosen: pl.DataFrame) -> 
     Args:
         recording: the run.
         used: the steps in use.
-        chosen: the steps that shares refer to, a part of `used`, with `row`.
+        chosen: the steps of `used` that shares refer to, with `row`.
     """
     known = used.table.with_row_index("row").filter("recorded")
     if recording.detailed is not None:
@@ -126,7 +126,7 @@ def _of_kernels(stream: Stream, recording: tables.Recording, used: Steps) -> Own
 
 
 def heaviest(found: Ownership, spans: pl.DataFrame, names: pl.Series, used: Steps, stream: Stream, least: float) -> str:
-    """Return text about the module with most self time, and its largest operator; empty if no module takes much.
+    """Return text about the module with most self time and its largest operator; empty if no module takes much.
 
     Args:
         found: the result of `ownership`.
@@ -147,7 +147,7 @@ def heaviest(found: Ownership, spans: pl.DataFrame, names: pl.Series, used: Step
 
 
 def _mostly(inside: pl.DataFrame) -> str:
-    """Return text about what takes most of a module's own time, or a part of it; empty if nothing takes much.
+    """Return text about where most of a module's own time goes; empty if no operator takes much.
 
     Args:
         inside: `name` of an operator, `part` of a step and `share` of the module's own time, the largest first.

@@ -17,11 +17,11 @@ class Packets:
     """The small exchanges.
 
     Attributes:
-        count: exchanges whose bytes are known.
-        small: the number of these exchanges that are smaller than `half_bytes`.
-        time_share: the share of the small exchanges in the time of all counted exchanges.
-        bytes_share: the share of the small exchanges in the bytes of all counted exchanges.
-        half_bytes: the size at which half of the time is transfer, bytes.
+        count: the number of exchanges whose bytes are known.
+        small: how many of these exchanges are smaller than `half_bytes`.
+        time_share: time of the small exchanges / time of all exchanges with known bytes.
+        bytes_share: bytes of the small exchanges / bytes of all exchanges with known bytes.
+        half_bytes: the size of an exchange that spends half of its time on transfer, in bytes.
         latency_ns: the duration of the shortest exchange.
         bandwidth: the bandwidth of the fastest exchange, bytes per second.
     """
@@ -41,10 +41,12 @@ class Packets:
 
 
 def packets(calls: pl.DataFrame) -> Packets | None:
-    """Return the small exchanges; None if too few have known bytes, or all have the same size.
+    """Return the small exchanges; None if too few exchanges have known bytes, or if all have the same size.
 
-    time(s) = latency + s / bandwidth, and half of it is transfer at s = latency * bandwidth: the half-performance
-    length of Hockney (1994). Latency is estimated by the shortest exchange, bandwidth by max(bytes / time).
+        time of s bytes = latency + s / bandwidth
+        half_bytes      = latency * bandwidth      (half-performance length of Hockney, 1994)
+
+    Estimates: latency = duration of the shortest exchange, bandwidth = max(bytes / duration).
 
     Args:
         calls: the calls of `communication.calls`.

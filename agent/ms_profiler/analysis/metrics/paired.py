@@ -1,9 +1,10 @@
-"""Measure the cost of recording in jobs with sampled steps, by pairs of neighbouring steps with and without records.
+"""Measure the cost of recording in jobs that record only some steps, from pairs of neighbouring steps.
 
-The job chose the sampled steps at random, so on average neighbours differ in nothing else. Each stretch gives one pair.
-The mean leaves out a tenth of the pairs at either end. Otherwise one step in which the system did something else would
-outweigh a hundred others. The standard error of this mean is that of Tukey and McLaughlin, from the winsorized variance
-(Wilcox, Introduction to Robust Estimation, 3.4).
+Each stretch of steps gives one pair: steps with records, and the steps next to them without records. The job chose the
+recorded steps at random, so on average the records are the only difference. The result is a trimmed mean: the lowest
+and the highest tenth of the pairs do not count. Otherwise, one step that the system disturbed would outweigh a hundred
+others. The standard error is that of Tukey and McLaughlin, from the winsorized variance (Wilcox, Introduction to Robust
+Estimation, 3.4).
 """
 
 import math
@@ -20,18 +21,25 @@ from ms_profiler.store.format import CATEGORY_FINE, Category
 LEAST: Final = 8
 #: a burst of n steps is compared with up to this number times n steps on either side
 BESIDE: Final = 2
-#: part of the pairs that is left out at either end
+#: this part of the pairs is left out among the lowest, and among the highest
 TRIMMED: Final = 0.1
 
 
 def paired(recording: tables.Recording, steps: Steps, sums: pl.DataFrame) -> dict[str, Any] | None:
     """Return the cost of recording; None if too few stretches have steps with and without records.
 
-    recording = extra time of a sampled step * sampled steps / time of all steps. The extra time of a burst begins at
-    the end of the step before it and ends at the end of the step after it, because records are switched off in the step
-    after it. The same number of steps of the neighbours' mean length is subtracted from this time. If most steps were
-    sampled, the extra time is the time of the neighbours minus the time of the steps that were left out. hooks =
-    (coarse spans of a step * span_ns + modules of a step * idle_ns) / length of a step, for all steps.
+        recording = extra time of a sampled step * sampled steps / time of all steps
+        hooks     = (coarse spans of a step * span_ns + modules of a step * idle_ns) / length of a step
+        share     = recording + hooks
+
+    For a burst of n sampled steps, with m the mean length of the steps around it:
+
+        extra time of a sampled step = (time of the burst and of the step after it - (n + 1) * m) / n
+
+    The step after the burst belongs to its cost, because records are switched off in that step. If most steps were
+    sampled, bursts of steps without records are compared instead:
+
+        extra time of a sampled step = m - mean length of the steps without records
 
     Args:
         recording: the run.
@@ -39,7 +47,8 @@ def paired(recording: tables.Recording, steps: Steps, sums: pl.DataFrame) -> dic
         sums: the sums of `operators.sum_up`, of the recorded spans.
 
     Returns:
-        `pairs`, `sampled`, `per_step_ms` (of a sampled step), `recording`, `hooks`, `share` (both), `standard_error`.
+        `pairs` and `sampled` (numbers of pairs and of sampled steps), `per_step_ms` (extra time of a sampled step),
+        `recording`, `hooks`, `share`, and `standard_error` (of `recording`).
     """
     wanted = steps.table.filter(pl.col("content").is_in([tables.ALL_OF_IT, tables.COARSE]))
     found = _pairs(wanted)
@@ -69,10 +78,10 @@ def paired(recording: tables.Recording, steps: Steps, sums: pl.DataFrame) -> dic
 
 
 def _pairs(table: pl.DataFrame) -> list[float]:
-    """Return the extra time of a sampled step in ns, for each stretch that has steps with and without records.
+    """Return the extra time of a sampled step in ns, one value per pair, see `paired`.
 
     Args:
-        table: steps, recorded or coarse, by start.
+        table: steps with all records or with coarse records, by start.
     """
     recorded, ends = table["recorded"].to_list(), table["end_ns"].to_list()
     sums = [0, *accumulate(table["duration_ns"].to_list())]
@@ -91,7 +100,7 @@ def _pairs(table: pl.DataFrame) -> list[float]:
         right = skipped, min(after[1], skipped + BESIDE * length)
         beside = left[1] - left[0] + max(right[1] - right[0], 0)
         if length > beside or right[1] < right[0]:
-            continue  # too few neighbours: this run is itself the neighbour of a shorter run
+            continue  # too few neighbours: these steps are themselves the neighbours of a shorter burst
         usual = (sums[left[1]] - sums[left[0]] + sums[right[1]] - sums[right[0]]) / beside
         if sampled:
             found.append((ends[skipped - 1] - ends[own[0] - 1] - usual * (length + 1)) / length)
@@ -101,9 +110,9 @@ def _pairs(table: pl.DataFrame) -> list[float]:
 
 
 def trimmed(values: list[float]) -> tuple[float, float]:
-    """Return the trimmed mean of some values and its standard error.
+    """Return the trimmed mean of some values, and the standard error of this mean.
 
-    error = winsorized standard deviation / ((1 - 2 * trimmed part) * root of the number).
+        error = winsorized standard deviation / ((1 - 2 * TRIMMED) * sqrt(number of values))
 
     Args:
         values: the values, at least two.

@@ -13,13 +13,13 @@ OWN_CLASSES: Final = "some parameters are of special classes and may be parts of
 
 
 def of(modules: list[str], networks: list[Network]) -> tuple[pl.DataFrame, str]:
-    """Return the sizes of modules' parameters as `SIZES`, and the reasons for unknown values.
+    """Return number and bytes of each module's parameters, as `SIZES`, and the reasons for unknown values.
 
-    Unknown values are null. Each parameter counts once.
+    Unknown values are null. A parameter that a module shares with others counts once in each of them.
 
     Args:
         modules: paths of modules.
-        networks: the networks of the processes that called them.
+        networks: the networks of the processes that called these modules.
     """
     if not networks:
         return _table([(module, None, None) for module in modules]), NOT_KEPT

@@ -15,7 +15,7 @@ from ms_profiler.store.format import Category
 RECOMPUTE: Final = "recompute "
 #: name of backward passes in which functions of the script may run
 SCRIPTED: Final = "backward with the script's gradients"
-#: columns of kernels, see `Passes.owned`
+#: columns of kernels that `Passes.owned` reads
 QUEUED: Final = ("kernel", "lane", "window_ns", "after", "before", "backward")
 
 
@@ -35,8 +35,7 @@ class Passes:
         found = every.filter(~again.gather(every["name"]))
         step = intervals.locate(found["start_ns"], steps.table)
         forward = spans.filter(pl.col("category") == int(Category.FORWARD))
-        # for gradients of gradients, the forward pass of the outer gradient contains the backward pass of the inner
-        # gradient
+        # gradients of gradients: the forward pass of the outer gradient contains the inner backward pass
         inner = intervals.locate(found["start_ns"], intervals.union(forward)).is_not_null()
         nested = found.select(inner.alias("inner"), step.alias("step")).select(
             pl.col("inner").cast(pl.UInt32).cum_sum().over("step") - pl.col("inner").cast(pl.UInt32) > 0
@@ -60,20 +59,22 @@ class Passes:
         return self._table["backward"]
 
     def outer(self, phases: pl.Series) -> pl.Series:
-        """Return rows of spans, with the row of a pass in place of spans inside it whose nodes were joined to the pass.
+        """Replace rows of spans inside a backward pass by the row of the pass, if the pass has the nodes of the span.
 
         Args:
-            phases: rows of spans; null for none.
+            phases: rows of spans; null for no span.
         """
         inside = self._inside
         return phases.replace(inside["row"], inside["backward"]) if inside.height else phases
 
     def owned(self, kernels: pl.DataFrame, scopes: list[Scope]) -> pl.DataFrame:
-        """Return the interval in which the owner of each kernel of a backward pass was queued, as far as it is known.
+        """Return when the owner of each kernel of a backward pass was queued: between `after` and `before`.
+
+        The owner is the operator whose gradient the kernel computes. Kernels with an unknown owner have no row.
 
         Args:
-            kernels: `QUEUED`, by lane: begin of the window, bounds of the kernel's own queueing time, and the span of
-                its backward pass, null in a forward pass.
+            kernels: `QUEUED`, by lane: `window_ns` (begin of the window), `after` and `before` (the kernel was queued
+                between these times), `backward` (span of the backward pass; null in a forward pass).
             scopes: the scopes, by row of the kernel names.
 
         Returns:
@@ -85,7 +86,7 @@ class Passes:
         return pl.concat(found)
 
     def by_nodes(self, kernels: pl.DataFrame, scopes: list[Scope]) -> pl.DataFrame:
-        """Return the modules of backward passes' kernels as `node_owners.OWNED`, as far as autograd's nodes show them.
+        """Return the modules of kernels of backward passes that autograd's nodes show, as `node_owners.OWNED`.
 
         Args:
             kernels: the kernels, as for `owned`.
@@ -98,7 +99,7 @@ class Passes:
         )
 
     def trailing(self, kernels: pl.DataFrame, scopes: list[Scope]) -> pl.DataFrame:
-        """Return the kernels behind the last known kernel of a pass that belong to the pass, too: `place`, `backward`.
+        """Return further kernels of each pass that ran after the last known kernel of the pass: `place`, `backward`.
 
         Args:
             kernels: `kernel`, `lane`, `backward`, `loose` (whether its module is unknown), by lane.
@@ -148,10 +149,10 @@ def _placed(kernels: pl.DataFrame) -> pl.DataFrame:
 
 
 def _forward(passes: pl.DataFrame, forward: pl.DataFrame, spans: pl.DataFrame) -> pl.Series:
-    """Return the begin of the forward pass of each backward pass, null where unknown.
+    """Return when the forward pass of each backward pass began, null where unknown.
 
-    This is the last forward pass before the backward pass. If nothing ran in the forward pass, its begin is unknown,
-    because the script had run the network before it requested gradients.
+    The forward pass is the last one that began before the backward pass. If no module and no operator ran in that
+    forward pass, the script had run the network earlier, before it requested gradients. Then the begin is unknown.
     """
     ran = spans.filter(pl.col("category").is_in([int(Category.MODULE), int(Category.OP)]))["start_ns"].sort()
     inside = ran.search_sorted(forward["start_ns"]) < ran.search_sorted(forward["end_ns"])

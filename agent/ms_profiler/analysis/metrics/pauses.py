@@ -17,7 +17,7 @@ class Pauses:
         count: number of collections.
         total_ns: time of all collections.
         longest_ns: time of the longest collection.
-        share: share of the collections in the time of these steps.
+        share: the share of these steps' time that the collections take.
         step: row of the step with the longest collection.
     """
 
@@ -29,9 +29,9 @@ class Pauses:
 
 
 def pauses(spans: pl.DataFrame, names: pl.Series, steps: Steps, chosen: list[int]) -> Pauses | None:
-    """Return the collections that began in some steps; None where none did.
+    """Return the collections that began in the chosen steps; None if there are no such collections.
 
-    share = sum of their durations / sum of the durations of these steps.
+    share = sum of the collections' durations / sum of the steps' durations.
 
     Args:
         spans: `tables.SPANS`.

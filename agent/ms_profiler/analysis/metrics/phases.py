@@ -36,12 +36,15 @@ COMPUTING: Final = tuple(
 
 
 def pieces(spans: pl.DataFrame, steps: Steps) -> pl.DataFrame:
-    """Cut the recorded steps into pieces of one phase each; the pieces of a step add up to its length exactly.
+    """Cut the recorded steps into intervals of one phase each; the intervals of a step add up to its exact length.
 
-    At every moment of a step, the phase is that of the innermost span on the stepping thread that has a phase. But a
-    graph that runs inside a forward pass, a backward pass or an optimizer belongs to the phase of this pass or
-    optimizer (in pynative mode MindSpore's optimizers are compiled). A module outside of all phases counts as a forward
-    pass. Everything else is "other".
+    The phase is that of the innermost span on the stepping thread whose category has a phase. There are two exceptions:
+
+    - A graph inside a forward pass, a backward pass or an optimizer has the phase of this pass or optimizer. For
+      example, MindSpore's optimizers are compiled to graphs in pynative mode.
+    - A module outside of all spans with a phase counts as a forward pass.
+
+    The rest of a step is "other".
 
     Args:
         spans: `tables.SPANS` of the run.
@@ -61,7 +64,7 @@ def pieces(spans: pl.DataFrame, steps: Steps) -> pl.DataFrame:
 
 
 def line(own: pl.DataFrame, sets: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
-    """Cut time where the phase changes, or where an interval of other sets begins or ends.
+    """Cut time where the phase changes, or where an interval of `sets` begins or ends.
 
     Args:
         own: `tables.SPANS` of one thread.
@@ -83,7 +86,7 @@ def line(own: pl.DataFrame, sets: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
 
 
 def _phased(spans: pl.DataFrame) -> pl.DataFrame:
-    """Return the spans of one thread that decide about phases."""
+    """Return the spans of one thread that decide the phase: those of `NAMES`, without graphs inside `GRAPH_OWNERS`."""
     category = pl.col("category")
     phased = spans.filter(category.is_in([int(known) for known in NAMES])).sort("start_ns")
     owners = intervals.union(phased.filter(category.is_in([int(owner) for owner in GRAPH_OWNERS])))
@@ -116,17 +119,17 @@ def compiling(times: pl.DataFrame) -> list[int]:
 
 
 def shares(times: pl.DataFrame, left_out: list[int]) -> pl.DataFrame:
-    """Sum up phases over all recorded steps, and over the steady steps.
+    """Sum up the time of each phase over all recorded steps, and over the steady steps.
 
-    share = time of the phase / time of the steps; both over the same steps, so that shares add up to 1.
+    share = time of the phase / time of the steps; the shares of all phases add up to 1.
 
     Args:
         times: the times of `by_step`.
         left_out: steps that are not steady; if no other steps remain, all steps count as steady.
 
     Returns:
-        `phase`, `total_ns`, `share`, `steady_ns` (per step), `steady_share`, in the order of `ALL`, without the phases
-        that did not occur.
+        `phase`, `total_ns`, `share`, `steady_ns` (per steady step), `steady_share`, in the order of `ALL`. Phases that
+        did not occur have no row.
     """
     steady = times.filter(~pl.col("step").is_in(left_out))
     if steady.is_empty():
@@ -149,10 +152,10 @@ def shares(times: pl.DataFrame, left_out: list[int]) -> pl.DataFrame:
 
 
 def innermost(spans: pl.DataFrame, value: str = "category") -> pl.DataFrame:
-    """Return the value that a column has for the innermost span, for all time that any span covers.
+    """Return which value of a column the innermost span has at each time; time without any span is left out.
 
-    The function goes through begins and ends in order of time, ends first. The begin of a span at depth d makes this
-    span the innermost. After an end that leaves depth d, the innermost span is the last one that began at depth d.
+    Example: a span "a" from 0 to 10 contains a span "b" from 3 to 5. The result is "a" from 0 to 3, "b" from 3 to 5,
+    and "a" from 5 to 10.
 
     Args:
         spans: the spans of one thread, `category`, `start_ns`, `end_ns`; either operators only, or no operators.
@@ -190,8 +193,8 @@ def _nested(spans: pl.DataFrame) -> pl.DataFrame:
     crossing = (nested["end_ns"] > nested["end_ns"].gather(nested["parent"])).fill_null(False)
     if not crossing.any():
         return nested
-    # crossing spans are rare, because only records with explicit times can cross: outermost spans without them need no
-    # check
+    # only records with explicit times can cross, so crossing spans are rare; only the outermost spans that contain some
+    # are examined
     tree = (nested["depth"] == 0).cum_sum()
     rows = tree.is_in(tree.filter(crossing).unique().implode()).arg_true()
     starts, ends = nested["start_ns"].gather(rows).to_list(), nested["end_ns"].gather(rows).to_list()
