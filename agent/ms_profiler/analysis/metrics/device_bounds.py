@@ -27,8 +27,8 @@ def host(did: pl.DataFrame, during: pl.DataFrame, tasks: pl.DataFrame, waits: pl
 
     - The host waits for the device, or has waited and launches work within `bounds.GAP`: the parts of `_WAITING` become
       `bounds.SYNC`.
-    - The host launches: the parts of `_ELSEWHERE` become `bounds.LAUNCH`. This holds between two launches, and between
-      a launch and the start or end of a wait or step, if they are at most `bounds.GAP` apart.
+    - The host launches: the parts of `_ELSEWHERE` become `bounds.LAUNCH`. The host counts as launching between two
+      neighbouring times at most `bounds.GAP` apart; these are launches, and starts and ends of waits and steps.
     - An unknown part becomes `bounds.HOST`.
 
     Args:

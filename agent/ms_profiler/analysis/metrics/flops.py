@@ -1,8 +1,8 @@
 """Floating-point operations of matrix products, convolutions and attention, from the shapes of their operands.
 
 A multiplication with an addition counts as two operations, as in torch.utils.flop_counter and the papers on
-utilization. Other operations do not count: they are a thousandth of these. If the shapes do not determine the number of
-an operator's operations, this number is unknown, and so are the numbers of the modules around the operator.
+utilization. Other operations do not count: they are a thousandth of these. If the shapes do not tell how many
+operations an operator has, its number is unknown, and so are the numbers of the modules around the operator.
 """
 
 from collections.abc import Callable, Iterable

@@ -9,7 +9,8 @@ begins and gives its outputs when it ends. If this cell contains exactly one cel
 the operator belongs to that inner cell.
 3. An operator between two cells belongs to the first cell if all cells of this class are followed by the same number of
 such operators. It belongs to the second cell if all cells of that class are preceded by the same number of such
-operators. If both hold, this rule does not decide.
+operators. If both hold, this rule does not decide. Example: in `block act block act block act`, each `act` belongs to
+the block before it.
 4. A gradient belongs to an operator if it reads the operands of the operator, computes the gradient of the operator's
 parameter, or reads the gradient of the operator's result. If several operators remain, the gradient belongs to the cell
 around them.
@@ -27,8 +28,8 @@ from ms_profiler.analysis.metrics.module_paths import common, inside, prefixes
 from ms_profiler.analysis.metrics.scopes import Part
 from ms_profiler.analysis.readers.graphs import Graph
 
-#: operators of Python's syntax, such as `+`; MindSpore parses each of them once, so its scope is the scope of its first
-#: use
+#: operators of Python's syntax, such as `+`; MindSpore parses each sign once, so all uses of the sign have the scope of
+#: its first use
 _SIGNS: Final = {
     *("Add", "AddExt", "Sub", "SubExt", "Mul", "Muls", "Div", "Divs", "RealDiv", "FloorDiv", "Mod", "Pow", "Neg"),
     *("MatMul", "MatMulExt", "BatchMatMul", "Less", "Greater", "Equal", "NotEqual", "LessEqual", "GreaterEqual"),
