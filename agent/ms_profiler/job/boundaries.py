@@ -1,7 +1,8 @@
 """Where steps begin and end according to each source, until one source is chosen; and the flags of steps.
 
-A source is something in the job that may separate steps, for example the calls of an optimizer. A stretch is a number
-of consecutive steps with one sampling plan (see `bursts.py`).
+A source is something in the job that may separate steps, for example the calls of an optimizer. A boundary is a time
+at which a source reports that a step ends. A stretch is a number of consecutive steps with one sampling plan (see
+`bursts.py`).
 """
 
 from collections.abc import Hashable

@@ -2,7 +2,7 @@
 
 The main recording is that of MS_PROFILER_OPTIONS, and lasts as long as the process. A script that calls the profiler
 opens one more recording at each start. If such a recording runs during the main recording, both share one store, and
-the analysis of each recording covers only its own window.
+the analysis of each recording covers only its own window. The run's record is the file `run_info.json` of a result.
 """
 
 import contextlib

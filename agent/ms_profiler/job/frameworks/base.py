@@ -1,7 +1,7 @@
 """The base of framework plugins: a plugin declares its targets; this module wraps them and can undo the wrapping.
 
 A plugin is a folder with one file for each concern. Each file has a function `targets(host)`, which returns a list of
-`Target`. If the installed framework lacks a target, the run's record says so, and the other targets are wrapped.
+`Target`. If the installed framework lacks a target, `run_info.json` says so, and the other targets are wrapped.
 """
 
 import functools

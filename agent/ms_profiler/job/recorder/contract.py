@@ -1,4 +1,8 @@
-"""The interface of a recorder, which the native and the pure-Python recorder implement; both pass the same tests."""
+"""The interface of a recorder, which the native and the pure-Python recorder implement; both pass the same tests.
+
+A store is a folder with the records of one process, in files called segments. A segment has slots of 32 bytes, and each
+record takes a slot. An anchor is a record with readings of two clocks at the same instant.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -62,8 +66,8 @@ class Recorder(Protocol):
     """Append events of the calling thread to a store folder.
 
     Every method may be called from any thread, at any time. Before `open` and after `close`, methods record nothing and
-    raise nothing; the same holds in a fork child until it calls `open` itself. The methods that
-    hooks call most take positional arguments only, so that hooks can call the native functions directly.
+    raise nothing; the same holds in a fork child until it calls `open` itself. The methods that hooks call most take
+    positional arguments only, so that hooks can call the native functions directly.
     """
 
     @property
@@ -92,15 +96,15 @@ class Recorder(Protocol):
                 (4 MiB).
             account: path of the account, the file in which all processes of a result count their disk space; empty for
                 an account of this process alone.
-            limit: bytes on disk that all these processes may take; None is no limit. It has an effect only in the
-                process that makes the account. Once half of the limit is taken, fine-grained categories are refused.
-                Once seven eighths are taken, everything but steps, anchors and strings is refused.
+            limit: bytes on disk that all these processes may take; None is no limit. The limit of the process that
+                makes the account counts. Once half of the limit is taken, fine-grained categories are refused. Once
+                seven eighths are taken, everything but steps, anchors and strings is refused.
             memory: bytes of memory that the records of this process may take at a time; None is no limit. While three
                 quarters of it are taken, fine-grained categories are refused. While all of it is taken, everything but
                 anchors and strings is refused.
 
         Raises:
-            OSError: the first segment cannot be made; `EDQUOT` where the account has no room.
+            OSError: the first segment cannot be made; `EDQUOT` if the account has no room.
         """
 
     def spend(self, size: int, /) -> None:
@@ -116,10 +120,10 @@ class Recorder(Protocol):
         """Stop recording: end all open spans of the calling thread, write a last anchor, and unmap the files."""
 
     def take_ops(self) -> bool:
-        """Start recording operators that PyTorch reports through ITT; return whether it will report any."""
+        """Start recording operators that PyTorch reports through ITT; return whether PyTorch will report any."""
 
     def take_ranges(self) -> bool:
-        """Start recording operators that PyTorch reports through NVTX; return whether it will report any."""
+        """Start recording operators that PyTorch reports through NVTX; return whether PyTorch will report any."""
 
     def annotate(self, text: str, /) -> None:
         """Turn the operator that this thread began last into a region of the user, if the operator has this name."""
@@ -155,7 +159,7 @@ class Recorder(Protocol):
         """
 
     def end(self, token: int, flags: int = 0, /) -> None:
-        """End the span of `token` on this thread, and all open spans that began after it, with the flag `ABANDONED`.
+        """End the span of `token` on this thread; open spans that began after it end, too, with the flag `ABANDONED`.
 
         The call does nothing if the token is 0 or of another store, or if the span has ended already.
         """
@@ -231,7 +235,7 @@ class Recorder(Protocol):
     def exit_wait(self, program: Detached, timeout: float, shows: bool, late: str, failed: str) -> None:
         """Wait for a program before this process ends, and write one line about it; called once, at exit.
 
-        A signal ends the wait. It does not change the exit code of the process, which is final.
+        A signal ends the wait, but does not change the exit code of the process, which is final.
 
         Args:
             program: the program, which writes one line on success.
@@ -255,7 +259,7 @@ class Recorder(Protocol):
     def delay_signals(self, on: bool, /) -> None:
         """Start or stop delaying signals of the job, so that none interrupts the last work of ms-profiler.
 
-        A signal that arrived t seconds after the start of the delay is sent again t seconds after its end.
+        A signal that arrived t seconds after the start of the delay is sent again t seconds after the end of the delay.
         """
 
     def sample_stacks(self, rate: float, /) -> str:
@@ -289,9 +293,9 @@ class Recorder(Protocol):
         """Stop counting blocks, and forget them."""
 
     def block_places(self, on: bool, /) -> bool:
-        """Start or stop recording the Python lines in which the calling thread allocates blocks; return whether it can.
+        """Start or stop recording the Python lines where this thread allocates blocks; return whether that is possible.
 
-        After the allocation of a block, the thread notes its frames before its next bytecode, which takes 2 us.
+        After the allocation of a block, the thread notes its stack before it runs its next bytecode. This takes 2 us.
         """
 
     def blocks(self) -> BlockCounts:

@@ -55,7 +55,7 @@ class PythonWriter:
         self._serial = threading.get_ident() * 0x9E3779B1 >> 4  # differs by thread, so tokens do, too
 
     def __del__(self) -> None:
-        """End the open spans of the ended thread; do nothing in a fork child, where the files are the parent's."""
+        """End the open spans of the ended thread; in a fork child, do nothing, because the files are the parent's."""
         if self._segment is None or os.getpid() != self._process or self.store.closed:
             return
         now = now_ns()

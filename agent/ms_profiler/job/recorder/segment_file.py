@@ -1,4 +1,7 @@
-"""One segment file of the pure-Python recorder; `native/segment.c` writes the same files for the native recorder."""
+"""One segment file of the pure-Python recorder; `native/segment.c` writes the same files for the native recorder.
+
+A segment has a header and slots of 32 bytes. A record takes one slot, and a string takes several.
+"""
 
 import errno
 import os
@@ -124,7 +127,7 @@ class SegmentFile:
         return slots[0] if len(slots) == count else -1
 
     def commit(self, slot: int, start_ns: int, end_ns: int, arg: int, name: int, last: bytes) -> None:
-        """Fill a slot. Its last word is written last, and only then the slot is valid for readers.
+        """Fill a slot. Its last word is written last; before that, readers ignore the slot.
 
         Args:
             slot: from `take`.
@@ -163,7 +166,7 @@ class SegmentFile:
             self._changed.append(slot)
 
     def payload(self, slot: int, data: bytes) -> None:
-        """Fill the slots after the head of a string with its text."""
+        """Fill the slots after the first slot of a string with its text."""
         offset = HEADER_SIZE + slot * SLOT_SIZE
         self.memory[offset : offset + len(data)] = data
 
