@@ -280,3 +280,10 @@ def test_functions_that_launch_are_named_and_those_of_other_work_beside_them():
     assert evidence["launch-bound"].endswith("; launched by ema at a.py:9 (60 %)")
     assert "mostly env at rl.py:7 (91 %)" in evidence["host-bound"]
     assert "host-bound" not in [item.cause for item in advice_on(parts=table, launched=launched)]
+
+
+def test_a_run_without_steps_gets_no_advice_about_its_imports_and_its_set_up():
+    """Such a run counts as one step; the table of the whole run divides its time."""
+    table, launched = parts(blocked=0.3, host=0.6), Launched("operators", 900, 9)
+    assert [item.cause for item in advice_on(parts=table, launched=launched)] == ["host-bound", "host-waits"]
+    assert advice_on(parts=table, launched=launched, whole=True) == []

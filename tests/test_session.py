@@ -123,6 +123,7 @@ def test_killed_run_yields_its_steps_and_the_same_bytes_either_way(job, tmp_path
     )
     assert "20" in shown.stdout and "killed" in shown.stdout
     assert run.summary["steps"]["count"] == 20
+    assert (run.summary["framework"]["mode"], run.summary["framework"]["device"]) == ("graph", "CPU")
     files = [path for path in run.result.rglob("*") if path.is_file() and "FRAMEWORK" not in path.parts]
     before = {path: path.read_bytes() for path in files if "logs" not in path.parts}
     subprocess.run([*command, "analyse", str(run.result)], env=environment(), check=True, capture_output=True)

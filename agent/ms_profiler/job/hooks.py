@@ -72,19 +72,19 @@ class Hooks:
             for plugin in self.plugins:
                 plugin.redirect(self._host)
 
-    def describe(self, recording: "Recording", ended: bool = False) -> None:
+    def describe(self, recording: "Recording", works: bool = False) -> None:
         """Write the frameworks and the state of their hooks into a run's record.
 
         Args:
             recording: the recording of the run.
-            ended: whether to add the mode and the device, which are known only at the end.
+            works: whether to add the mode and the device, which are known only when the job has computed something.
         """
         info = recording.info
         for plugin in self.plugins:
             version = getattr(sys.modules.get(plugin.framework), "__version__", "")
             info.hooks.update(plugin.state)
             info.framework.update({"name": plugin.framework, "version": str(version)})
-            if ended:
+            if works:
                 info.framework.update(plugin.describe())
             recording.collected(plugin.forwarded_options)
             if plugin.left_running:

@@ -15,7 +15,6 @@ from typing import Any
 
 from ms_profiler import log, options
 from ms_profiler.job import handover, kinship, origin, process, rank, recorder
-from ms_profiler.job.boundaries import WHY
 from ms_profiler.job.budget import Budget
 from ms_profiler.job.control import dynamic
 from ms_profiler.job.devices.devices import Devices
@@ -252,8 +251,9 @@ class Session:
 
     def _steps_decided(self, source: StepSource) -> None:
         begun = self.recorder.now()
-        for recording in self.recordings:
-            recording.info.steps = {"source": source.name.lower(), "why": WHY[source]}
+        with self.guard("describing the frameworks"):
+            for recording in self.recordings:
+                self.hooks.describe(recording, works=True)
         self.save()
         self._budget.worked(begun)
 
@@ -331,7 +331,7 @@ class Session:
             self.steps.close()
             if recording is not self.main:
                 recording.cut(self.recorder.now(), self.steps)
-            self.hooks.describe(recording, ended=True)
+            self.hooks.describe(recording, works=True)
         home = self.home
         if not others:
             self._close_store(end)

@@ -33,7 +33,7 @@ from ms_profiler.analysis.metrics.steps import Steps, settled
 from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.streams.device_time import LAUNCHED
 from ms_profiler.analysis.streams.kernel_stream import Stream
-from ms_profiler.store.format import Category
+from ms_profiler.store.format import Category, StepSource
 from ms_profiler.store.names import COLLECTION, HELD, KERNEL_WINDOW_MOST
 
 #: bytes that MindSpore's recorder keeps per kernel until it is emptied; they do not count as memory of the job
@@ -87,6 +87,7 @@ class Diagnosis:
         modules: the result of `module_waits.within` for `moments`.
         copied: the copies that a device ran while nothing else ran on it, in the same steps.
         strains: the causes of slow steps that lie in the machine.
+        whole: whether the run counts as one step, with its imports and its set-up.
     """
 
     pieces: pl.DataFrame
@@ -113,6 +114,7 @@ class Diagnosis:
     modules: dict[str, str] = field(default_factory=dict)
     copied: copies.Copied | None = None
     strains: list[strain.Strain] = field(default_factory=list)
+    whole: bool = False
 
     @property
     def shares(self) -> dict[str, float]:
@@ -183,7 +185,6 @@ def diagnose(
     if recording.device is not None and recording.device.form != tables.Form.MS_PROFILER:
         did = bounds.parts(cut, cut.head(0), cut.head(0), cut.head(0), None, collecting, cells)
         pieces, path = _of_device(recording, recording.device, stream, spans, steps, did, rows)
-    device = recording.info.framework.get("device", "CPU").upper()
     crowd = scheduling.crowd(recording.looks, steps.process, steps.thread, during, *_processors(recording))
     return Diagnosis(
         pieces=pieces,
@@ -193,6 +194,7 @@ def diagnose(
         copied=None if recording.device is None else copies.exposed(recording.device.copies, pieces),
         crowd=crowd,
         strains=strain.strains(recording, steps, rows, crowd.busy),
+        whole=steps.source == StepSource.WHOLE_RUN,
         delayed=overheads.delayed(recording.looks, steps, moments, crowd),
         reading=0.0 if inner is None else overheads.reading(points, inner["start_ns"].sort(), moments),
         optimizing=overheads.optimizing_beside(moments, kernels, during)
@@ -202,7 +204,7 @@ def diagnose(
         late=overheads.late(calls, rows)
         or overheads.late_beside(*communication.replicated(recording, steps, rows), len(rows)),
         seen=ran is not None,
-        accelerator=ran is None and device not in ("", "CPU"),
+        accelerator=ran is None and recording.info.framework.get("device", "").upper() not in ("", "CPU"),
         path=critical_path.segments(
             during, tasks, _waits(recording, spans if watched else spans.head(0), steps, cut), host, moments
         )

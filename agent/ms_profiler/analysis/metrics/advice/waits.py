@@ -76,7 +76,7 @@ def waits(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
 def blocked(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
     """Yield advice about time in which the stepping thread is asleep or blocked, outside of all recorded waits."""
     share = found.shares[bounds.BLOCKED]
-    if not worth(found, bounds.BLOCKED):
+    if found.whole or not worth(found, bounds.BLOCKED):
         return
     where = verdict.within(found.moments).get(bounds.BLOCKED, "")
     module = found.modules.get(bounds.BLOCKED, "")

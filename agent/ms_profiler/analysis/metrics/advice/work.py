@@ -69,7 +69,7 @@ def reads(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
 def host(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
     """Yield advice about launches, or other code of the host, that take far longer than computing."""
     shares, launched = found.shares, found.launched
-    if launched is None:
+    if launched is None or found.whole:
         return
     computing = shares[bounds.COMPUTING]
     numbers = f"{launched.per_step:,.0f} {launched.what} a step, half of them shorter than {length(launched.median_ns)}"
