@@ -166,3 +166,10 @@ def kernels(*rows):
 )
 def test_the_largest_kernel_type_is_named_when_the_model_is_computed(parts, table, types, expected):
     assert found(parts, table, kernels=kernels(*types)).sentence.endswith(expected)
+
+
+def test_a_module_with_a_share_of_kernels_is_not_named_beside_work_of_the_host():
+    assert verdict.least_of_module("forward", of_steps=False) == 0.05
+    assert verdict.least_of_module("blocked", of_steps=True) == 0.5
+    assert verdict.least_of_module("blocked", of_steps=False) > 1
+    assert verdict.least_of_module("optimizer", of_steps=True) > 1

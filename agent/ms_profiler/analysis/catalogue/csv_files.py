@@ -19,7 +19,7 @@ def _of_host(threads: bool) -> dict[str, str]:
 CSV_FILES: Final = (
     ResultFile(
         layout.STEP_TRACE_TIME,
-        "A step. Times are microseconds. For results of other tools, the vendor's formulas apply.",
+        "A step with all its records. Times are microseconds. For other tools' results, the vendor's formulas apply.",
         {
             "Step": "number of the step, as in the summary",
             "Computing": "time in which kernels ran; without kernels, the compute phases of the host",

@@ -258,11 +258,11 @@ class Measures:
     @cached_property
     def verdict(self) -> str:
         """Return the biggest finding, with the heaviest module if the finding is about the model."""
-        sentence, found, least = self.finding.sentence, self.ownership, verdict.least_of_module(self.finding.kind)
-        if found is None or least is None:
-            return sentence
+        if (found := self.ownership) is None:
+            return self.finding.sentence
+        least = verdict.least_of_module(self.finding.kind, found.basis == "host")
         heaviest = ownership_of.heaviest(found, self.spans, self.recording.names, self.steps, self.stream, least)
-        return f"{sentence.removesuffix('.')}; {heaviest}." if heaviest else sentence
+        return f"{self.finding.sentence.removesuffix('.')}; {heaviest}." if heaviest else self.finding.sentence
 
     @property
     def utilization(self) -> Utilization:

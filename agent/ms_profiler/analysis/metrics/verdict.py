@@ -151,16 +151,17 @@ def finding(
     return Finding(phase, inside[phase], f"{subject} dominated by {phase} ({_percent(inside[phase])}){leading}.")
 
 
-def least_of_module(kind: str) -> float | None:
-    """Return the share of a step from which on the sentence names the heaviest module; None if it names no module.
+def least_of_module(kind: str, of_steps: bool) -> float:
+    """Return the share from which on the sentence names the heaviest module; 2 if it names no module.
 
     Args:
         kind: the finding's kind.
+        of_steps: whether the modules have shares of the steps, and not of the kernels' time.
     """
     if kind in (bounds.HOST, bounds.BLOCKED, bounds.RUNNABLE):
-        return MODULE_SHARE_OF_HOST
+        return MODULE_SHARE_OF_HOST if of_steps else 2.0
     computes = kind in (*COMPUTING, "computing", bounds.LAUNCH) and kind != NAMES[Category.OPTIMIZER]
-    return MODULE_SHARE if computes else None
+    return MODULE_SHARE if computes else 2.0
 
 
 def within(moments: pl.DataFrame) -> dict[str, str]:
