@@ -39,7 +39,7 @@ class Account(NamedTuple):
 
 
 def parsed(content: bytes) -> Account | None:
-    """Return the account in the content of a file; None if the content is no account."""
+    """Parse the content of an account's file; None if the content is no account."""
     if len(content) < FORMAT.size:
         return None
     magic, *values = FORMAT.unpack_from(content)

@@ -1,4 +1,4 @@
-"""Find out whether a recorded process still runs, although its process id may belong to another process by now.
+"""Find out whether a recorded process still runs. Its process id alone is not enough: the system may reuse it.
 
 A process is identified by its id, its start in clock ticks since boot, and the boot id.
 """
@@ -11,11 +11,11 @@ class _Stat(NamedTuple):
     state: str
     parent: int
     start: int
-    status: int  # the status of an ended process, as from `wait()`; other users read 0
+    status: int  # the status of an ended process, as from `wait()`; for processes of other users, the kernel shows 0
 
 
 def _stat(pid: int) -> _Stat:
-    """Return fields 3, 4, 22 and 52 of /proc/PID/stat (proc_pid_stat(5)); zeros when there is no such process."""
+    """Return fields 3, 4, 22 and 52 of /proc/PID/stat (proc_pid_stat(5)); empty and zeros without such a process."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as stream:
             # field 2, the name, may hold spaces and brackets

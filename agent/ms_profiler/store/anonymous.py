@@ -60,7 +60,7 @@ def word(text: str) -> str:
 
 
 def label(text: str) -> str:
-    """Return the label of a record in which every word of the job is replaced.
+    """Replace every word of the job in the label of a record.
 
     Args:
         text: the label, such as "encoder.layer.0", "compile Net.forward" or "aten::mm".
@@ -69,7 +69,7 @@ def label(text: str) -> str:
 
 
 def message(text: str) -> str:
-    """Return a message in which every word is replaced that does not occur in ms-profiler's own texts."""
+    """Replace the words of a message that do not occur in ms-profiler's own texts."""
     return _hidden(text, ("",), _loaded())
 
 
@@ -155,7 +155,7 @@ def _classes(loaded: tuple[str, ...]) -> Iterator[str]:
 
 
 def _texts(code: CodeType | None) -> Iterator[str]:
-    """Yield the texts in code except docstrings: a text that ends with a full stop is a docstring."""
+    """Yield the texts in code, except docstrings. A text that ends with a full stop counts as a docstring."""
     waiting: list[Any] = [code]
     while waiting:
         item = waiting.pop()

@@ -81,7 +81,8 @@ MACHINE_MAJOR: Final = Metric("machine: major page faults", "1/s", "pgmajfault o
 AVAILABLE: Final = Metric("machine: available memory", "B", "MemAvailable of /proc/meminfo", _KB, grows=False)
 PERIODS: Final = Metric("control group: periods", "1/s", "nr_periods of cpu.stat")
 THROTTLED: Final = Metric("control group: throttled periods", "1/s", "nr_throttled of cpu.stat")
-#: time for which a control group was not allowed to run, in both versions; version 1 reports the sum over processors
+#: Time for which a control group was not allowed to run, for version 2 and version 1 of control groups. Version 1
+#: reports the sum over all processors.
 WITHHELD: Final = Metric("control group: withheld from", "processors", "throttled_usec of cpu.stat (version 2)", 1e-6)
 WITHHELD_1: Final = Metric(
     "control group: processors withheld", "processors", "throttled_time of cpu.stat (version 1)", 1e-9

@@ -4,7 +4,7 @@ from typing import Final
 
 #: counter of the process' memory, bytes
 HELD: Final = "host memory"
-#: counters of the memory of tensors on a processor, bytes: in use now, and the largest use since the last record
+#: counters of the memory of tensors on a processor, bytes: in use now, and the peak since the previous value
 TENSORS: Final = "memory of tensors"
 TENSORS_PEAK: Final = "memory of tensors, highest"
 #: Counter of the memory that an allocator holds on a device. The first field is the device, the second "allocated",
@@ -22,7 +22,8 @@ PEER: Final = "message, rank of the job"
 PEER_IN_GROUP: Final = "message, rank of the group"
 #: span of a call of a network in evaluation mode, without gradients
 EVALUATING: Final = "forward in evaluation mode"
-#: prefix of the text of an instant with the bytes of the gradients that ranks exchange; the module's name follows
+#: Prefix of the text of an instant; the module's name follows. The instant has the bytes of the module's gradients that
+#: ranks exchange.
 GRADIENTS: Final = "gradients of "
 #: instants at both ends of a window of the kernel stream
 KERNEL_WINDOW: Final = "kernel window"

@@ -15,7 +15,7 @@ from ms_profiler.store.format import Kind
 
 #: offset, in bytes, of the field `kind` in a slot
 _KIND = 28
-#: The last byte of a file that is not zero is searched for in blocks of this size, from the end.
+#: size of the blocks in which `_used` searches for the last byte of a file that is not zero
 _TAIL = 4096
 #: a text with this number or a larger number is damaged: a process stores at most 65,536 texts
 _NAMES_MOST = 1 << 20
@@ -30,7 +30,7 @@ class ReadCounts:
         slots: committed slots that were understood, strings and anchors included.
         torn: slots that were never committed, although later slots of the same segment were.
         cut: slots cut off by the end of a file.
-        unknown: slots of a kind that this version does not know, or that does not occur in such a segment.
+        unknown: slots of a kind that this version does not know, or that this type of segment never has.
         backwards: records that end before they start, or have an impossible time.
         missing_strings: records whose name was not found; these records get a placeholder as name.
         empty_files: segments that were made but never written; they contain no lost records.
@@ -86,7 +86,7 @@ class ReadCounts:
 
     @property
     def reasons(self) -> str:
-        """Return the reasons why files were left out; each names one file and the number of further files."""
+        """Return the reasons why files were left out, each with one file name and the number of further files."""
         by_reason: dict[str, list[str]] = {}
         for name, reason in self.damaged_files:
             by_reason.setdefault(reason, []).append(name)
@@ -251,7 +251,7 @@ def read_segment(path: str, counts: ReadCounts) -> Segment | None:
 
 
 def _used(content: bytes) -> int:
-    """Return the number of bytes up to the last one that is not zero; unlike `rstrip`, this makes no copy."""
+    """Return the number of bytes without the zeros at the end; unlike `rstrip`, this does not copy the content."""
     end = len(content)
     while end > 0:
         begin = max(end - _TAIL, 0)

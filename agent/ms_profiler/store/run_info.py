@@ -90,7 +90,7 @@ class RunInfo:
         return [text for text in value if isinstance(text, str)] if isinstance(value, (list, tuple)) else []
 
     def numbers(self) -> dict[str, int]:
-        """Return the entries of `framework` that are numbers of at most nine digits, such as `threads`."""
+        """Return the entries of `framework` whose values are numbers of at most nine digits, such as `threads`."""
         return {key: int(text) for key, text in self.framework.items() if text.isdecimal() and len(text) < 10}
 
 

@@ -88,7 +88,7 @@ class PlainColumns:
         """See `Columns.latest`."""
         names = ["key", "time"]
         rows = known.rename(dict(zip(known.columns, names, strict=True))).with_row_index("row")
-        # the join needs the order of time; the last line restores the order of the arguments
+        # the join needs queries sorted by time; the last line restores their original order
         question = queries.rename(dict(zip(queries.columns, names, strict=True))).with_row_index("place").sort("time")
         found = question.join_asof(rows, on="time", by="key", check_sortedness=False)
         return found.sort("place")["row"]
@@ -193,7 +193,7 @@ def _slots(slots: bytes) -> pl.DataFrame:
 
 
 def _cut(slots: pl.DataFrame, wanted: Wanted) -> pl.DataFrame:
-    """Return the spans that lie in the run; a span that is open at the end of the run ends there."""
+    """Return the spans that begin in the run; a span that is open at the end of the run is cut there."""
     start, end = wanted.window
     spans = slots.filter(IS_SPAN)
     if start:
@@ -204,7 +204,7 @@ def _cut(slots: pl.DataFrame, wanted: Wanted) -> pl.DataFrame:
 
 
 def _texts(part: Part) -> list[pl.Expr]:
-    """Return Polars expressions whose texts, one after the other, are a part of a row."""
+    """Return Polars expressions; their texts, concatenated, are a part of a row."""
     if isinstance(part, str):
         return [pl.lit(part)]
     if isinstance(part, Choice):
@@ -220,7 +220,7 @@ def _texts(part: Part) -> list[pl.Expr]:
 
 
 def _nest_lane(starts: pl.Series, ends: pl.Series) -> tuple[pl.Series, pl.Series]:
-    """Return the depth and the parent of each span of one lane; the spans come by start, longest first."""
+    """Return the depth and the parent of each span of one lane; spans are sorted by start, longest first."""
     rows = pl.int_range(len(starts), dtype=pl.UInt32, eager=True)
     reach = pl.select(pl.max_horizontal(ends, starts + 1)).to_series().sort()
     depth = rows.cast(pl.Int64) - reach.search_sorted(starts, side="right").cast(pl.Int64)

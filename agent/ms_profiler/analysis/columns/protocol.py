@@ -14,8 +14,8 @@ from ms_profiler.analysis.columns.track_events import Place, TrackEvents
 CHUNK = 100_000
 
 
-#: Sums of spans by key: of durations, of self times, and of squared durations. The squares are exact whole numbers, so
-#: that a variance does not depend on the order of the spans.
+#: Sums over all spans with the same key: durations, self times, squared durations. The sum of squares is an exact whole
+#: number, so that a variance does not depend on the order of the spans.
 SUMS = pl.Schema(
     {
         "key": pl.UInt64,
@@ -66,13 +66,13 @@ class Columns(Protocol):
 
         Args:
             pieces: the slots, as for `coarse`.
-            wanted: what the numbers of names and times mean; its bounds are not used.
+            wanted: its names and clock are used; its selection of spans is not.
         """
 
     def trim(self) -> None:
         """Return the memory of dropped tables to the system.
 
-        Call it after tables of millions of rows were dropped: 400 MB of ten million device records stayed otherwise.
+        Call it after tables of millions of rows were dropped. Without it, 400 MB stayed after 10 million records.
         """
 
     def order(self, lane: pl.Series, start_ns: pl.Series, end_ns: pl.Series) -> pl.Series:
@@ -89,7 +89,7 @@ class Columns(Protocol):
 
         Args:
             times: Int64.
-            start_ns: Int64, the starts of intervals that do not overlap, by time.
+            start_ns: Int64, the sorted starts of intervals that do not overlap.
             end_ns: Int64, the ends of these intervals; an end does not belong to its interval.
         """
 
@@ -140,7 +140,8 @@ class Columns(Protocol):
     ) -> tuple[pl.DataFrame, pl.Series]:
         """Sum up spans by a key.
 
-        If the only content of an operator is an operator with the same key, the inner one adds to the self time only.
+        If an operator contains one span only, an operator with the same key, the inner operator is not counted: only
+        its self time is added.
 
         Args:
             lane: UInt64; spans of a lane may contain each other.

@@ -9,7 +9,7 @@ import polars as pl
 
 
 class Texts:
-    """A list of texts; rows name a text by its index in the list."""
+    """A list of texts; a row refers to a text by its index in the list."""
 
     def __init__(self, texts: Iterable[str | None]) -> None:
         """Store the texts; None stands for an absent text."""
@@ -35,7 +35,7 @@ class Choice:
 
 
 def distinct(values: pl.Series, texts: Callable[[pl.Series], Texts] = Texts) -> Choice:
-    """Return the part of a row that is a text of a column; each distinct text is stored once.
+    """Turn a column of values into a part of a row; each distinct text is stored once.
 
     Args:
         values: the column; null becomes an empty part.

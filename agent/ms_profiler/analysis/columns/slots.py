@@ -193,11 +193,11 @@ def names_of(ids: pl.Series, names: pl.Series, lost: int) -> pl.Series:
 
 
 def within(slots: pl.DataFrame, between: tuple[int, int]) -> pl.DataFrame:
-    """Return the slots whose events begin in a part of the run.
+    """Return the slots whose events begin in an interval.
 
     Args:
         slots: `SLOTS`.
-        between: the begin and the end of the part, RAW; an end of 0 means the end of the run.
+        between: the begin and the end of the interval, RAW; 0 for no bound.
     """
     begins = pl.col("start_ns") >= between[0]
     return slots.filter(begins & (pl.col("start_ns") < between[1]) if between[1] else begins)

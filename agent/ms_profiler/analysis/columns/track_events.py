@@ -69,7 +69,7 @@ class Place:
 
 @dataclass(frozen=True)
 class TrackEvents:
-    """Events of one kind, by track, start and falling duration.
+    """Events of one kind, sorted by track, start and falling duration.
 
     Attributes:
         kind: the kind of all rows.
@@ -94,11 +94,11 @@ class TrackEvents:
     flows: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=FLOWS))
 
     def moved(self, flow: int, ahead_ns: int) -> "TrackEvents":
-        """Return the events at earlier times; numbers of flows below `flow` grow by `flow`.
+        """Return the events at earlier times and with other numbers of flows.
 
         Args:
-            flow: the number that is added to the numbers of flows.
-            ahead_ns: the time that is subtracted from the times.
+            flow: added to all numbers of flows that are smaller than `flow`.
+            ahead_ns: subtracted from all times.
         """
         number = pl.col("id")
         return replace(

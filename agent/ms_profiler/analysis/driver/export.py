@@ -22,11 +22,11 @@ from ms_profiler.store import layout
 OUTPUT: Final = "mindstudio_profiler_output"
 #: prefixes of msprof's output files that hold the device's data
 NEEDED: Final = ("msprof_", "op_summary_")
-#: Longest time of msprof in seconds: data of some minutes take it minutes.
+#: longest time that msprof may take, in seconds; it needs minutes for a recording of some minutes
 PATIENCE_S: Final = 3600
 _PREFIX: Final = "PROF_"
-#: Runs a command. When the analysis, which holds the other end of standard input, ends, the script kills the command
-#: with all its children. Without this, msprof would run for minutes after the analysis was killed.
+#: Shell script that runs a command, and kills it with all its children when standard input closes. The analysis holds
+#: the other end of standard input. So msprof does not run for minutes after the analysis was killed.
 _TIED: Final = (
     'exec 3<&0; (cat <&3; kill -9 0) >/dev/null 2>&1 & watch=$!; "$@" </dev/null 3<&-; status=$?; '
     "kill $watch 2>/dev/null; exit $status"
@@ -44,7 +44,7 @@ class Export:
     Attributes:
         folder: the folder of the raw data.
         output: folder of msprof's output; empty if there is none.
-        why: the reason why there is no output, with the remedy, in one line.
+        why: why there is no output, and what the user can do, in one line.
     """
 
     folder: str
@@ -58,7 +58,7 @@ class Export:
 
 
 def look(directory: str, target: str = "") -> list[Export]:
-    """Return the folders of raw data in a result directory with their existing exports; run nothing.
+    """Return the folders of raw data in a result directory, with the exports that exist already; do not run msprof.
 
     Args:
         directory: the result.
@@ -130,7 +130,7 @@ def _export(folder: str, directory: str, target: str, patience: float) -> Export
 
 @contextmanager
 def _copied(folder: str, target: str) -> Iterator[str]:
-    """Yield a temporary copy of a folder, made below the target, of hard links if possible."""
+    """Yield a temporary copy of a folder. The copy is below the target, and consists of hard links if possible."""
     os.makedirs(target, layout.DIRECTORY_MODE, exist_ok=True)
     for name in os.listdir(target):
         if (match := _SCRATCH.fullmatch(name)) and not os.path.exists(f"/proc/{match[1]}"):
@@ -146,7 +146,7 @@ def _copied(folder: str, target: str) -> Iterator[str]:
 
 
 def _make_ours(folder: str) -> None:
-    """Give msprof's files and folders the modes that all files and folders of a result have."""
+    """Give msprof's files and folders the usual modes of a result."""
     for place, _, names in os.walk(folder):
         os.chmod(place, layout.DIRECTORY_MODE)
         for name in names:

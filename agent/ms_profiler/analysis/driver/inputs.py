@@ -38,7 +38,7 @@ def kind(path: str) -> Kind | None:
         return Kind.STORE
     if os.path.isdir(layout.output_dir(path)):
         return Kind.ASCEND
-    # the name is that of a recording; the reader reports why the recording cannot be read
+    # the directory looks like a recording; the reader will report why it cannot be read
     return Kind.STORE if os.path.isdir(layout.framework_dir(path)) else None
 
 

@@ -51,7 +51,7 @@ def state_of(process: ProcessInfo, run: RunInfo, folder: str) -> str:
 
 
 def _names_of(name: str) -> set[str]:
-    """Return the plain and the anonymous name of a host or a boot: a result has one of them. Empty without a name."""
+    """Return both forms of a host's or a boot's name: plain and anonymous. A result has one of them."""
     return {name, anonymous.word(name)} - {""}
 
 

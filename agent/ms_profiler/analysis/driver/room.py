@@ -60,7 +60,7 @@ class Bounded(io.FileIO):
 
     Args:
         descriptor: the descriptor of the file; closed together with this object.
-        room: the room that its bytes are taken from.
+        room: the room from which the bytes of the file are taken.
     """
 
     def __init__(self, descriptor: int, room: Room) -> None:

@@ -1,4 +1,4 @@
-"""Reduce a recording that is too large for memory to the spans that metrics need; `sections` reads all of its spans.
+"""Reduce a recording that is too large for memory to the spans that metrics need.
 
 Steps, phases and all coarse records stay for the whole run. Fine-grained spans (modules, operators) stay in the first,
 the slowest and the last steps. The outermost modules stay in all steps, because the forward phase is computed from
@@ -29,7 +29,7 @@ _COLUMNS: Final = tables.UNNESTED.names()
 def thin(
     recording: tables.Recording, chosen: list[int] | None = None, progress: Progress | None = None
 ) -> tables.Recording:
-    """Return the recording with some of its fine-grained spans, and with the sums of all.
+    """Return the recording with some of its fine-grained spans, and with sums over all fine-grained spans.
 
     If a device has more than `TASKS` tasks, only the tasks of some steps stay.
 
@@ -93,7 +93,7 @@ def kept_steps(table: pl.DataFrame, fine: float, most: int = KEPT) -> pl.DataFra
         most: approximate number of spans that may stay.
 
     Returns:
-        `number`, `start_ns`, `end_ns`, by start.
+        `number`, `start_ns`, `end_ns`, sorted by start.
     """
     third = max(int(most * table.height / max(fine, 1)) // 3, 1)
     slowest = table.sort("duration_ns", "number", descending=[True, False]).head(third)
@@ -107,9 +107,8 @@ def kept_steps(table: pl.DataFrame, fine: float, most: int = KEPT) -> pl.DataFra
 class _Thinner:
     """Sums up the spans of a recording batch by batch, and keeps some of them.
 
-    A batch may end inside of a span. Spans that reach beyond the batch are carried over to the next one, so that later
-    spans find the spans around them. A carried span is not counted again: only the time of later spans inside of it is
-    subtracted from its self time.
+    A batch may end while spans are open. These spans are carried over to the next batch, so that later spans are found
+    inside of them. A carried span is not counted again. Later spans inside of it only reduce its self time.
     """
 
     windows: pl.DataFrame

@@ -73,7 +73,7 @@ COPIES = pl.Schema(
         "start_ns": pl.Int64,
         "end_ns": pl.Int64,
         "launch_ns": pl.Int64,  # null where not known
-        "thread": pl.UInt32,  # the thread that launched it; null where not known
+        "thread": pl.UInt32,  # the thread that launched the task; null where not known
         "correlation": pl.UInt32,
         "device": pl.UInt32,
         "context": pl.UInt32,
@@ -83,7 +83,7 @@ COPIES = pl.Schema(
 #: one row per wait of the host or of a stream for a device's work, by start
 WAITS = pl.Schema(
     {
-        "stream": pl.UInt32,  # the awaited stream; 2**32 - 1 where the wait is not for one stream
+        "stream": pl.UInt32,  # the awaited stream; 2**32 - 1 for a wait that is not for a certain stream
         "name": pl.String,
         "start_ns": pl.Int64,
         "end_ns": pl.Int64,
@@ -205,7 +205,7 @@ class Form(Enum):
     MS_PROFILER = "ms_profiler"
     CUPTI = "cupti"  # own tracing of a GPU, with the formulas for PyTorch's records of a GPU
     ACLPROF = "aclprof"  # own recording of an NPU, with torch_npu's formulas
-    MSPTI = "mspti"  # own tracing, with formulas of torch_npu: a step has the work that it launched
+    MSPTI = "mspti"  # own tracing of an NPU, with torch_npu's formulas: a step has the work that it launched
 
 
 @dataclass(frozen=True)

@@ -76,7 +76,7 @@ SPANS = pl.Schema(
         "start_ns": pl.Int64,
         "end_ns": pl.Int64,
         "arg": pl.UInt64,
-        "depth": pl.UInt16,  # number of spans of its lane around it; operators and other spans have separate lanes
+        "depth": pl.UInt16,  # number of spans around it in its lane; operators have a lane of their own in each thread
         "parent": pl.UInt32,  # row of the innermost span around it, null at depth 0
     }
 )
@@ -203,7 +203,7 @@ STEPS = pl.Schema(
 #: kernels, because of `overhead_budget`. "times": only the step's times, because the schedule left the step out.
 ALL_OF_IT, COARSE, TIMES_ALONE = "all", "coarse", "times"
 
-#: memory that the framework's allocator held after each allocation and release, by process and time; bytes
+#: bytes that the framework's allocator held after each allocation and release, by process and time
 MEMORY = pl.Schema(
     {
         "process": pl.UInt32,
@@ -268,7 +268,7 @@ KERNEL_NAMES = pl.Schema(
         "type": pl.String,  # the primitive that it computes
         "core": pl.String,  # kind of core that ran it
         "scope": pl.String,  # the kernel's full name without its last part; empty if the name has one part only
-        "module": pl.String,  # the module in its scope; null if the scope names none
+        "module": pl.String,  # the module in the kernel's scope; null if the scope names no module
         "class": pl.String,  # the class of that module
     }
 )

@@ -68,7 +68,7 @@ def read(directory: str, path: str, ours: frozenset[str] = frozenset()) -> table
     """
     counts = ReadCounts()
     info = ascend_run.describe(directory, counts)
-    # `immutable`: the database is only read, so SQLite need not make files beside it
+    # with `immutable`, SQLite makes no files beside the database, which is only read
     connection = sqlite3.connect(f"file:{quote(os.path.abspath(path))}?mode=ro&immutable=1", uri=True)
     # a character of UTF-8 has at most four bytes, so `TEXT` characters never need more bytes than this
     connection.text_factory = lambda content: content[: 4 * TEXT].decode("utf-8", "replace")[:TEXT]

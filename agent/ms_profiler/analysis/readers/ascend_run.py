@@ -86,7 +86,7 @@ def note(info: RunInfo, device: Device, directory: str, ours: frozenset[str]) ->
 
 
 def _world(metadata: dict[str, Any], least: int) -> int:
-    """Return the number of ranks of the job, as far as its groups of ranks show it; at least `least`."""
+    """Return the number of ranks of the job: the size of its largest group of ranks, but at least `least`."""
     groups = metadata.get("parallel_group_info", {})
     members = [group.get("global_ranks", []) for group in groups.values() if isinstance(group, dict)]
     return max([least, *(len(ranks) for ranks in members if isinstance(ranks, list))])

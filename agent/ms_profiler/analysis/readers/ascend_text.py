@@ -307,7 +307,7 @@ def transfers(events: trace_events.Events, counts: ReadCounts) -> pl.DataFrame:
 
 
 def _operation(name: pl.Expr) -> pl.Expr:
-    """Return the type of an exchange as the table names it: `hcom_allReduce_` for `hcom_allReduce__586_0_1`."""
+    """Return the type of an exchange as in `kernel_details.csv`: `hcom_allReduce_` for `hcom_allReduce__586_0_1`."""
     return name.str.replace(r"__\d+_.*$", "_")
 
 
@@ -336,7 +336,7 @@ def text(path: str, needed: Sequence[str], counts: ReadCounts, names: Mapping[st
         path: the path of the file.
         needed: the columns that the file must have.
         counts: receives the number of unreadable parts.
-        names: name of a column in another version -> the name used here.
+        names: column names of other versions -> the names used here.
     """
     try:
         found = pl.read_csv(path, infer_schema=False, encoding="utf8-lossy", truncate_ragged_lines=True)
@@ -363,7 +363,7 @@ def table(path: str, counts: ReadCounts) -> pl.DataFrame:
 
 
 def rows_of(text: pl.DataFrame, counts: ReadCounts) -> pl.DataFrame:
-    """Return `ROWS` of a table of kernels that is in memory.
+    """Convert a table of kernels from text to `ROWS`.
 
     Args:
         text: a table with the columns of a `kernel_details.csv`, as text; empty for none.

@@ -125,7 +125,7 @@ def assemble(directory: str, info: RunInfo, counts: ReadCounts, parts: Parts) ->
     Args:
         directory: the directory of the result.
         info: the run's record.
-        counts: numbers of records read and skipped; all spans and tasks are added.
+        counts: the numbers of records read and skipped; this function adds the spans and tasks.
         parts: the contents of the result.
 
     Raises:

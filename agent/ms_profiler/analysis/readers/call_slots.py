@@ -16,7 +16,7 @@ MOST: Final = 3_000_000
 #: longest possible call, ns: about a year
 _LONGEST: Final = 2**55
 _LINES: Final = 2**FRAME_LINE_BITS
-#: columns that identify a call among the rows of its thread
+#: columns that identify a call of a process
 _KEY: Final = ["thread", "start_ns", "id", "arg"]
 
 
@@ -93,7 +93,7 @@ class Calls:
         running = running.join(known, on=_KEY, how="anti").with_columns(
             (pl.col("arg") * _LINES).alias("arg"), end_ns=pl.lit(last_ns, pl.Int64)
         )
-        # calls are written when they end, so of calls with the same times the last one is the outermost: put it first
+        # calls are written when they end, so inner calls come before outer ones; reversed, the outer calls come first
         rows = pl.concat([ended.with_columns(unfinished=False), running.with_columns(unfinished=True)]).reverse()
         first, last = window
         if first:

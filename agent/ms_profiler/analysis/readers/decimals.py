@@ -24,7 +24,7 @@ def nanoseconds(microseconds: pl.Expr) -> pl.Expr:
 
 
 def _nanoseconds(texts: pl.Series) -> pl.Series:
-    # most numbers have at most three decimals, and this way takes 1/18 of the time of the patterns in `_any`
+    # a fast path for at most three decimals, which most numbers have; `_any` takes 18 times as long
     text = pl.col("text")
     plain = text.str.contains(_PLAIN)
     decimal = pl.when(plain).then(text).cast(pl.Decimal(30, 3), strict=False)

@@ -56,7 +56,7 @@ def of_allocators(events: Events, device: str) -> pl.DataFrame:
 
     Args:
         events: the events of the trace.
-        device: the name of the device's kind, for devices of a type that is not in `_TYPES`.
+        device: the kind of device, used as a name for types that are not in `_TYPES`.
     """
     known = events.held.drop_nulls(["Device Type", "Total Allocated"])
     number = pl.when(pl.col("Device Id") >= 0).then(pl.format(" {}", "Device Id")).otherwise(pl.lit(""))
@@ -78,7 +78,7 @@ def of_database(rows: Rows, text: Text, counts: ReadCounts) -> pl.DataFrame:
 
     Args:
         rows: a function that reads a table of the database.
-        text: a function that returns the text of a number.
+        text: a function that returns the text with a number in STRING_IDS.
         counts: receives the number of rows that cannot be read.
     """
     held = [
@@ -97,7 +97,7 @@ def allocations(rows: Rows, text: Text, counts: ReadCounts) -> pl.DataFrame:
 
     Args:
         rows: a function that reads a table of the database.
-        text: a function that returns the text of a number.
+        text: a function that returns the text with a number in STRING_IDS.
         counts: receives the number of rows that cannot be read.
     """
     columns = (

@@ -27,7 +27,7 @@ from ms_profiler.store.device_format import Device, Source
 SLACK_NS: Final = 1_000_000
 #: `level` in `tables.DRIVER_CALLS` for the overhead of tracing and for the loading of code
 OVERHEAD: Final = "overhead"
-#: name of a kernel whose name was not reported
+#: name of kernels without a reported name
 UNNAMED: Final = "(kernel without a name)"
 
 #: `level` in `tables.DRIVER_CALLS` for waits: the host waits for a device, or one stream waits for another
@@ -145,7 +145,7 @@ class _Records:
         self._kernels = self._named()
 
     def whole(self) -> tables.Whole:
-        """Return what metrics need of all tasks: `tables.RUNS`, the kernels, sums of calls, and the times of copies."""
+        """Return what metrics need for all tasks: `tables.RUNS`, the kernels, sums of calls, and times of copies."""
         leveled = ((self._calls, self.source.level), (self._overheads, OVERHEAD), (self._waits, WAIT))
         sums = pl.concat([_summed(rows, level, self._recording.names) for rows, level in leveled])
         runs = self._ran.select(_lane(self._several), *list(tables.RUNS)[1:])
@@ -209,7 +209,7 @@ class _Records:
         says whether the interface itself calls the kernel an exchange.
         """
         names, source = self._recording.names, self.source
-        # millions of tasks have some hundred names: each name is processed once, and each task looks its name up
+        # millions of tasks share some hundred names, so each distinct name is processed only once
         parts = [self._ran.head(0), *self._ran.iter_slices(CHUNK)]
         different = pl.concat([_key(part).unique(maintain_order=True) for part in parts]).unique(maintain_order=True)
         details = names.gather(different["detail"] // _TYPES)
@@ -381,7 +381,7 @@ def _summed(rows: pl.DataFrame, level: str, names: pl.Series) -> pl.DataFrame:
     numbered = rows.select(pl.lit(level).alias("level"), "name", "start_ns", "end_ns")
     # sum chunk by chunk, because the squares of durations take 16 bytes each
     sums = pl.concat([operators.by_level(part) for part in (numbered.head(0), *numbered.iter_slices(CHUNK))])
-    # the versions of a call get one name, so their sums are added
+    # variants of a call get the same readable name, so their sums are added
     named = sums.with_columns(_readable(names).gather(sums["name"]).alias("name"))
     return (
         named.group_by("level", "name")

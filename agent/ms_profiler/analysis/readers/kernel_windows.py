@@ -83,7 +83,7 @@ def size(window: tables.Window) -> int:
 
 
 def content(folder: str, prefix: str, counts: ReadCounts) -> bytes:
-    """Return the content of a file of a window; empty if it is missing or unreadable.
+    """Return the content of a file in the folder of a window; empty if the file is missing or unreadable.
 
     Args:
         folder: the folder of the window.
@@ -146,16 +146,16 @@ def read(window: tables.Window, names: dict[str, int], clock: Clock, counts: Rea
 
 
 def shapes(window: tables.Window, kernels: pl.DataFrame, names: list[str], texts: dict[str, int]) -> pl.Series:
-    """Return the input shapes of each execution of a window, as rows of `texts`; null where they are not known.
+    """Return the input shapes of each execution of a window, as rows of `texts`; null if unknown.
 
-    The file of shapes has only the last part of a kernel's name. Its n-th line with this part belongs to the n-th
-    execution with this part. This holds only if there are as many lines as executions, and no two of these executions
-    overlapped.
+    The file of shapes has only the last part of a kernel's name. The n-th line with such a last part belongs to the
+    n-th execution with this last part, if there are as many lines as executions, and no two of these executions
+    overlapped. Otherwise the shapes are unknown.
 
     Args:
         window: the window.
         kernels: the result of `read`.
-        names: the kernel names; the position of a name is its row.
+        names: the kernel names, by row.
         texts: text of shapes -> its row, for the texts known so far; new texts are added.
     """
     noted = _noted(content(window.folder, _SHAPES, ReadCounts()))
@@ -264,7 +264,7 @@ def _numbers(text: bytes, count: int) -> pl.DataFrame | None:
         return pl.DataFrame(schema=_NUMBERS)
     table = _csv(text.replace(b" ", b"\n"))
     if table is None or table.height != count:
-        # one damaged execution can hide others: put a line without numbers in its place
+        # a damaged execution can hide others from Polars, so replace it with a line without numbers
         whole = (part if _EXECUTION.fullmatch(part) else b",," for part in text.removesuffix(b" ").split(b" "))
         table = _csv(b"\n".join(whole))
     return table if table is not None and table.height == count else None

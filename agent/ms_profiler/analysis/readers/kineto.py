@@ -21,7 +21,7 @@ ARGUMENTS: Final = kineto_tasks.ARGUMENTS
 _UNKNOWN: Final = "none of its events has a known category"
 #: pattern of the operators that exchange data between ranks on a CPU
 _CALLS: Final = r"^(c10d::|gloo:|mpi:)"
-#: largest rank, and largest number of ranks, to accept from a trace: PyTorch cannot count further
+#: largest rank, and largest number of ranks, to accept from a trace: PyTorch's ranks have 31 bits
 _MOST_RANKS: Final = (1 << 31) - 1
 #: pattern of the names of module calls in PyTorch's Python tracer; its group is the module
 _MODULE: Final = r"^nn\.Module: (.+)$"
@@ -85,7 +85,7 @@ def _describe(events: trace_events.Events) -> RunInfo:
 
 
 def _number(value: object) -> int | None:
-    """Return a trace's value for a rank or a number of ranks; None if the value is impossible."""
+    """Return a rank, or a number of ranks, from a trace; None if the value is impossible."""
     return value if type(value) is int and 0 <= value <= _MOST_RANKS else None
 
 
@@ -117,7 +117,7 @@ def _operators(spans: pl.DataFrame, group: str) -> pl.DataFrame:
         group: the name of the group whose ranks exchange data; empty if unknown.
     """
     highest = pl.col("end_ns").cum_max().shift(1).over("pid", "tid")
-    # newer versions of PyTorch report the exchanges of a back end as annotations
+    # newer versions of PyTorch report the exchanges of gloo and MPI as annotations
     called = (pl.col("kind") == kinds.ANNOTATION) & pl.col("name").str.contains(_CALLS)
     own = spans.filter((pl.col("kind") == kinds.OPERATOR) | called)
     own = own.filter(pl.col("name").str.extract(assembly.STEP.pattern, 1).is_null())

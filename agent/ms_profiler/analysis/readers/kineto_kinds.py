@@ -107,7 +107,7 @@ def device(spans: pl.DataFrame, labels: dict[str, str]) -> str:
     categories = spans["category"].unique().str.to_lowercase().to_list()
     own = [name for category, name in _DEVICES.items() if category in categories]
     called = {RUNTIMES[category][0] for category in categories if category in RUNTIMES}
-    # a trace of another device may contain PyTorch's calls of CUDA, but a trace of a GPU contains only calls of CUDA
+    # a trace of another device may also contain calls of CUDA, but a trace of a GPU contains no calls of other devices
     other = own + sorted(called - {"GPU"})
     found = other[0] if other else "GPU"
     if found != _UNNAMED_DEVICE:

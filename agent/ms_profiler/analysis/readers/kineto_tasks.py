@@ -119,8 +119,9 @@ def read(events: trace_events.Events, every: pl.DataFrame, name: str) -> Found:
 def _missing(calls: pl.DataFrame, launched: pl.DataFrame, kernels: pl.DataFrame, endless: int) -> str:
     """Return a clause that says which work of the device the trace lacks; empty for a complete trace.
 
-    Other tools cut, filter and rewrite traces. The thresholds come from 49 traces of GPUs. In all of them each launch
-    had its kernel. At most 8 % of the kernels took less than a microsecond, which old versions of PyTorch wrote as 0.
+    A trace may be incomplete because other tools cut, filter and rewrite traces. The thresholds come from 49 traces of
+    GPUs. In these traces, each launch had its kernel, and at most 8 % of the kernels took less than a microsecond,
+    which old versions of PyTorch wrote as 0.
     """
     brief = endless + kernels.filter(pl.col("end_ns") <= pl.col("start_ns")).height
     if brief >= _LEAST and brief > _LOST * (kernels.height + endless):

@@ -1,4 +1,4 @@
-"""Remove records that belong only to another run with the same store."""
+"""Remove records that the run did not ask for, such as those of another run in the same store."""
 
 import polars as pl
 
@@ -7,7 +7,7 @@ from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.streams.nesting import nest
 from ms_profiler.store.format import Category
 
-#: separator of a marker's domain and its text; a marker of the default domain has only the text
+#: separator between the domain and the text in the name of a marker; without a separator: the default domain
 DOMAIN_ENDS = ": "
 DEFAULT_DOMAIN = "default"
 

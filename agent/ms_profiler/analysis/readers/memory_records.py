@@ -23,8 +23,8 @@ _COLUMNS: Final = pl.Schema(
 def read(recording: tables.Recording) -> pl.DataFrame:
     """Return the memory of tensors on the host as `tables.MEMORY`.
 
-    MindSpore's records come first, by process and time, if the run's options request them. The records of
-    ms-profiler's own store (`readers.tensor_blocks`) follow.
+    MindSpore's records come first, sorted by process and time, if the run's options request them. Then come the
+    records of ms-profiler's own store (see `readers.tensor_blocks`).
 
     Args:
         recording: the run; its counts receive the number of unreadable records.

@@ -32,7 +32,7 @@ class Metrics:
 
     @property
     def threads(self) -> set[int]:
-        """Return the numbers of the threads that wrote these slots. They belong to ms-profiler and not to the job."""
+        """Return the numbers of ms-profiler's own threads, which wrote these slots."""
         return {number for part in self.parts for number in part["thread"].unique()}
 
     def table(

@@ -119,7 +119,7 @@ def _whole(device: tables.Device) -> tables.Whole:
 
 
 def _together(read: list[tables.Device]) -> tables.Device:
-    """Return the tables of several folders as one. The folders differ in time or in device."""
+    """Join the tables of several folders, each of which covers another time or another device."""
     first, *_ = read
     order = pl.concat([device.tasks for device in read]).with_row_index("row").sort("start_ns", "end_ns")["row"]
     names = dict.fromkeys(name for device in read for name in device.counters)
@@ -150,7 +150,7 @@ def _parts(
 
 
 def _process(recording: tables.Recording) -> int:
-    """Return the pid of the result's main process, which recorded the device; 0 where it is not known."""
+    """Return the pid of the main process, which recorded the device; 0 if unknown."""
     main = recording.processes.filter(pl.col("role") == "main")["process"]
     return int(main[0]) if len(main) else 0
 

@@ -34,7 +34,7 @@ class Network:
 
     def _inside(self, module: int, name: str) -> int | None:
         seen: set[int] = set()
-        # paths leave out the names that wrappers put between modules, such as _orig_mod
+        # paths lack the names of wrappers, such as _orig_mod, so look inside the wrappers, too
         while module not in seen:
             seen.add(module)
             held = self.modules[module][1]

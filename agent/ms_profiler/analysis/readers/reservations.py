@@ -16,8 +16,9 @@ _ON_DEVICE: Final = ("device memory", "array memory", "managed memory")
 def held(reservations: pl.DataFrame) -> pl.DataFrame:
     """Return the memory that the driver has allocated, after each allocation and release, as `DEVICE_MEMORY`.
 
-    reserved(t) = sum of the bytes allocated until t - sum of the bytes released until t. If a device released more than
-    it allocated, the difference was allocated before recording began, and is added. So reserved(t) is a lower bound.
+    reserved(t) = (bytes allocated until t) - (bytes released until t). If this is negative at some time, memory was
+    allocated before the recording began. Then the smallest constant that makes all values >= 0 is added. So reserved(t)
+    is a lower bound.
 
     Args:
         reservations: `tables.RESERVATIONS`.

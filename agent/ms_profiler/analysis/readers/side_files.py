@@ -1,5 +1,4 @@
-"""JSON files beside the segments of a process: structures of networks, tapes, places of tensors, descriptions of
-graphs."""
+"""Parse JSON from small files beside the segments of a process, such as structures of networks, and tapes."""
 
 import json
 from typing import Any, Final

@@ -35,7 +35,7 @@ class Stacks:
 
     @property
     def threads(self) -> set[int]:
-        """Return the numbers of the threads that wrote samples. They belong to ms-profiler and not to the job."""
+        """Return the numbers of ms-profiler's own threads, which wrote the samples."""
         return {number for part in self.parts for number in part["thread"].unique()}
 
     def frames(self, process: int, names: Callable[[pl.Series], pl.Series]) -> pl.DataFrame:

@@ -86,7 +86,7 @@ def read(directory: str, progress: Progress | None = None) -> tables.Recording:
     progress.of(most)
     own = Window.of(info)
     parts = [_Process(store, clock, texts, counts, coarse, own).read(info, progress) for store in stores]
-    progress.of(counts.slots)  # the number of records; the estimate before was the room for slots in the files
+    progress.of(counts.slots)  # now the number of records is known; before, it was estimated from file sizes
     recording = tables.Recording(
         directory=directory,
         info=info,
@@ -221,7 +221,7 @@ class _Process:
         self._last = max(times, default=0)
         self._fill_row(info, self.clock.epoch_ns(min(times, default=0)), self.clock.epoch_ns(self._last), records)
         spans = _stack(by_kind["spans"])
-        # threads that only write device records or samples belong to ms-profiler, not to the job
+        # ms-profiler's own threads: those that only wrote device records, samples or counters
         ours = (tracing | stacks.threads | counted.threads) - busy
         self._fill_threads(_stack(by_kind["threads"]).filter(~pl.col("thread").is_in(ours)))
         self.frames = stacks.frames(self.store.pid, self._names)

@@ -54,7 +54,7 @@ def read(path: str, arguments: tuple[str, ...], counts: ReadCounts) -> trace_eve
             return found
     damage = _damage(counts)
     events = trace_events.read(path, arguments, counts)
-    # a damaged trace is not cached, so that its damage is reported each time; a trace being written is not cached
+    # do not cache a damaged trace, so that the damage is reported each time, nor a trace that is still being written
     settled = time.time_ns() - before.st_mtime_ns > _SETTLED and _key(os.stat(path), arguments) == key
     if settled and _damage(counts) == damage:
         for folder in _folders(path):
@@ -82,7 +82,7 @@ def _key(found: os.stat_result, arguments: tuple[str, ...]) -> str:
 
 
 def _code() -> str:
-    """Return a digest of the reading code, because the code may also change between two released versions."""
+    """Return a digest of the reading code, which may change without a new version number."""
     digest = hashlib.sha256()
     for module in (trace_events, trace_text):
         with open(str(module.__file__), "rb") as stream:
@@ -167,6 +167,6 @@ def _age(folder: str) -> int:
 
 
 def _texts(table: pl.DataFrame, kind: type[pl.DataType]) -> pl.DataFrame:
-    """Return a table with its texts as another type. As Categorical, a repeated text is stored once."""
+    """Convert the text columns of a table to another type. A Categorical column stores a repeated text once."""
     held = [name for name, of in table.schema.items() if of in (pl.String, pl.Categorical)]
     return table.with_columns(pl.col(held).cast(kind))

@@ -190,7 +190,7 @@ class _Rows:
         return pl.concat([*self._done, self._converted()])
 
     def _converted(self) -> pl.DataFrame:
-        # column by column, because Polars would take rows apart cell by cell
+        # make each column by itself: from rows, Polars would read cell by cell
         columns, self._columns = self._columns, [[] for _ in self._schema]
         pairs = zip(columns, self._schema.items(), strict=True)
         return self._convert(pl.DataFrame([self._series(name, values, kind) for values, (name, kind) in pairs]))
@@ -271,7 +271,7 @@ class _Taken:
             kinds = [event["ph"] for event in events]
         except (TypeError, KeyError):
             kinds = []
-        # spans are numbered in the order of their ends, so a list with separate begins and ends is taken one by one
+        # spans are numbered in the order of their ends: with separate begins and ends, take events one by one
         if not kinds or set(map(type, kinds)) != {str} or "B" in kinds or "E" in kinds:
             for event in events:
                 self._take(event)
@@ -388,7 +388,7 @@ def _base_ns(head: dict[str, Any]) -> int:
         base = int(head.get("baseTimeNanoseconds", 0))
     except (TypeError, ValueError):
         return 0
-    # a base of at most half of the largest number, so that adding a time does not overflow
+    # limit the base to half of the largest number, so that base + time does not overflow
     return base if abs(base) <= _LARGEST // 2 else 0
 
 

@@ -186,7 +186,7 @@ class TraceText:
             except _DamageError:
                 damage += 1
                 continue
-            # complete objects inside of a damaged event are no events
+            # an object without "ph" is not an event, but a part of a damaged event
             if isinstance(event, dict) and "ph" in event:
                 yield event
 
@@ -257,7 +257,7 @@ def short(value: Any) -> Any:
 
 
 def _pieces(path: str, counts: ReadCounts) -> Iterator[bytes]:
-    """Yield the content of a file in pieces. Unpack a packed file up to its first damage."""
+    """Yield the content of a file in pieces; unpack a packed file. Stop at the first damage of packed data."""
     with open(path, "rb") as stream:
         content = stream.read(len(_PACKED)) + stream.read(_PIECE)
         if not content.startswith(_PACKED):

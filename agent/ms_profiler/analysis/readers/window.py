@@ -64,7 +64,7 @@ class Window:
         return min(time_ns, self.end_ns) if self.end_ns else time_ns
 
     def steps(self, steps: pl.DataFrame, starts: pl.Series) -> pl.DataFrame:
-        """Return the steps of this run, cut to its time, with the run's own numbers.
+        """Return the steps of this run, cut to the time of the run, and numbered as in the run.
 
         Args:
             steps: rows of `columns.slots.SLOTS`, of kind STEP.

@@ -86,7 +86,7 @@ def _numbered(recording: tables.Recording, device: tables.Device) -> tuple[list[
 
 
 def _shapes(device: tables.Device, first: int) -> tuple[pl.Series, pl.Series]:
-    """Return the distinct shapes of the tasks, and the number of each task's shapes, counted from `first` on."""
+    """Return the distinct shapes, and for each task the number of its shapes; numbers begin with `first`."""
     shapes = device.tasks["shapes"]
     different = shapes.drop_nulls().unique(maintain_order=True)
     rows = pl.int_range(first, first + len(different), dtype=pl.UInt32, eager=True)
@@ -119,7 +119,7 @@ class _Taken:
     Attributes:
         sums: the result of `kernels.sum_up`.
         kernels: `tables.KERNELS`.
-        bound: `launched.BOUND` of these kernels, by start.
+        bound: `launched.BOUND` of these kernels, sorted by start.
         owned: the step of each row of `kernels`.
     """
 

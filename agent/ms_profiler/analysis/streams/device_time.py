@@ -121,7 +121,7 @@ class DeviceTime:
         if device.form == tables.Form.KINETO:
             purposes = tasks["type"]
         elif device.form == tables.Form.CUPTI:
-            # NCCL uses one kernel for several collectives, so the name of the launching call tells which one it was
+            # NCCL uses one kernel for several collectives; only the launching call's name tells which collective it was
             purposes = self._names.gather(tasks["launch"])
         else:
             assert whole is not None

@@ -138,7 +138,7 @@ class _Intake:
         self.called = called(recording, used)
         total = sum(map(reader.size, filter(self._touches, recording.windows))) // reader.EXECUTION_BYTES
         self.detailed = kept_steps(used.recorded, total, MOST) if total > MOST else None
-        # on a job with an accelerator, kernels on the processor do not count as the computation of a step
+        # in a job with an accelerator, kernels on the processor do not count as the computation of a step
         self.decides = recording.info.framework.get("device", "CPU").upper() in ("", "CPU")
         folder = layout.process_dir(recording.directory, used.process)
         self.hosts = binding.Hosts(
