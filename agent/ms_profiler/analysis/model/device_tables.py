@@ -1,4 +1,7 @@
-"""The tables of an accelerator's work, recorded by another tool or by ms-profiler's own tracing; see `tables`."""
+"""The tables of an accelerator's work, recorded by another tool or by ms-profiler's own tracing; see `tables`.
+
+A task is a piece of work on a stream, usually a kernel. An exchange is a task in which ranks send data to each other.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -6,64 +9,63 @@ from enum import Enum
 
 import polars as pl
 
-#: one row per task of an accelerator that computed or exchanged data, by start, as another tool recorded it
+#: one row per task of an accelerator that computed or exchanged data, sorted by start, as another tool recorded it
 TASKS = pl.Schema(
     {
         "stream": pl.UInt32,
         "name": pl.String,
-        "type": pl.String,  # the type of the operator; null where not known
+        "type": pl.String,  # the type of the operator; null if unknown
         "core": pl.String,  # the core of the device that ran the task
         "group": pl.String,  # the group of ranks; null for a task that exchanges nothing
-        "shapes": pl.String,  # the shapes of inputs; null where not known
+        "shapes": pl.String,  # the shapes of inputs; null if unknown
         "start_ns": pl.Int64,
         "end_ns": pl.Int64,
         "exchange": pl.Boolean,
-        "launch_ns": pl.Int64,  # when the host launched the task; null where not known
-        "driver_ns": pl.Int64,  # when the launching call of the device's driver began; null where not known
+        "launch_ns": pl.Int64,  # when the host launched the task; null if unknown
+        "driver_ns": pl.Int64,  # when the launching call of the device's driver began; null if unknown
     }
 )
 
-#: The tasks that ms-profiler's own tracing recorded, by start. There may be tens of millions of rows, so the table has
-#: few columns.
+#: The tasks that ms-profiler's own tracing recorded, sorted by start. The table has few columns, because there may be
+#: tens of millions of rows.
 RUNS = pl.Schema(
     {
         "stream": pl.UInt32,
         "kernel": pl.UInt32,  # row of `Whole.kernels`
-        # the thread that launched the task; null where the thread recorded nothing, or is not known
+        # the thread that launched the task; null if the thread recorded nothing, or is unknown
         "thread": pl.UInt32,
         "start_ns": pl.Int64,
         "end_ns": pl.Int64,
-        "launch_ns": pl.Int64,  # null where not known
+        "launch_ns": pl.Int64,  # null if unknown
         "exchange": pl.Boolean,
     }
 )
 
-#: Further columns of tasks that ms-profiler's own tracing recorded. Each row belongs to the same row of the table of
-#: tasks.
+#: Further columns of tasks that ms-profiler's own tracing recorded. Row n belongs to row n of the table of tasks.
 LAUNCHES = pl.Schema(
     {
-        # the thread that launched the task; null where the thread recorded nothing, or is not known
+        # the thread that launched the task; null if the thread recorded nothing, or is unknown
         "thread": pl.UInt32,
         "correlation": pl.UInt32,
         "device": pl.UInt32,
         "context": pl.UInt32,
         "graph": pl.UInt32,  # the CUDA graph that contains the task; 0 for none
         "amount": pl.UInt64,  # number of blocks of the kernel's grid
-        "bytes": pl.Int64,  # the bytes that an exchange sent, null where not known
+        "bytes": pl.Int64,  # the bytes that an exchange sent, null if unknown
     }
 )
 
-#: Further columns of exchanges that another tool recorded. Each row belongs to the same row of `TASKS`.
+#: Further columns of exchanges that another tool recorded. Row n belongs to row n of `TASKS`.
 EXCHANGED = pl.Schema(
     {
-        "purpose": pl.String,  # the collective; null where not known
+        "purpose": pl.String,  # the collective; null if unknown
         "ranks": pl.String,  # the ranks of the group
         "size": pl.Int64,  # number of ranks in the group
         "dtype": pl.String,  # the type of the sent elements
     }
 )
 
-#: one row per task that copied or set memory of a device, by start
+#: one row per task that copied or set memory of a device, sorted by start
 COPIES = pl.Schema(
     {
         "stream": pl.UInt32,
@@ -72,28 +74,28 @@ COPIES = pl.Schema(
         "bytes": pl.UInt64,
         "start_ns": pl.Int64,
         "end_ns": pl.Int64,
-        "launch_ns": pl.Int64,  # null where not known
-        "thread": pl.UInt32,  # the thread that launched the task; null where not known
+        "launch_ns": pl.Int64,  # null if unknown
+        "thread": pl.UInt32,  # the thread that launched the task; null if unknown
         "correlation": pl.UInt32,
         "device": pl.UInt32,
         "context": pl.UInt32,
     }
 )
 
-#: one row per wait of the host or of a stream for a device's work, by start
+#: one row per wait of the host or of a stream for a device's work, sorted by start
 WAITS = pl.Schema(
     {
         "stream": pl.UInt32,  # the awaited stream; 2**32 - 1 for a wait that is not for a certain stream
         "name": pl.String,
         "start_ns": pl.Int64,
         "end_ns": pl.Int64,
-        "thread": pl.UInt32,  # the thread that called the wait; null where the thread recorded nothing, or is not known
+        "thread": pl.UInt32,  # the thread that called the wait; null if the thread recorded nothing, or is unknown
         "correlation": pl.UInt32,
         "context": pl.UInt32,
     }
 )
 
-#: one row per block of memory that the device's driver allocated or released, by time
+#: one row per block of memory that the device's driver allocated or released, sorted by time
 RESERVATIONS = pl.Schema(
     {
         "device": pl.UInt32,
@@ -101,12 +103,12 @@ RESERVATIONS = pl.Schema(
         "allocates": pl.Boolean,  # false for a release
         "bytes": pl.UInt64,
         "time_ns": pl.Int64,
-        "launch_ns": pl.Int64,  # begin of the call; null where not known
-        "thread": pl.UInt32,  # the thread that made the call; null where not known
+        "launch_ns": pl.Int64,  # begin of the call; null if unknown
+        "thread": pl.UInt32,  # the thread that made the call; null if unknown
     }
 )
 
-#: one row per marker that a device's interface reported on a stream, by start
+#: one row per marker that a device's interface reported on a stream, sorted by start
 MARKS = pl.Schema(
     {"stream": pl.UInt32, "name": pl.String, "domain": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64}
 )
@@ -120,15 +122,15 @@ TRANSFERS = pl.Schema(
         "kind": pl.String,  # kind of work
         "transport": pl.String,
         "link": pl.String,
-        "source": pl.Int64,  # rank in the group; null where not known
-        "target": pl.Int64,  # target rank in the group; null where there is none
+        "source": pl.Int64,  # rank in the group; null if unknown
+        "target": pl.Int64,  # target rank in the group; null without a target
         "bytes": pl.Int64,
         "start_ns": pl.Int64,
         "end_ns": pl.Int64,
     }
 )
 
-#: bytes of a device's memory that a component held, by time; null where not known
+#: bytes of a device's memory that a component held, sorted by time; null if unknown
 DEVICE_MEMORY = pl.Schema(
     {
         "component": pl.String,
@@ -161,10 +163,10 @@ ALLOCATIONS = pl.Schema(
     }
 )
 
-#: bytes that a module of the driver reserved, by time
+#: bytes that a module of the driver reserved, sorted by time
 MODULE_MEMORY = pl.Schema({"module": pl.String, "time_ns": pl.Int64, "reserved": pl.Int64})
 
-#: one row per call of a device's driver on the host, by start
+#: one row per call of a device's driver on the host, sorted by start
 DRIVER_CALLS = pl.Schema(
     {
         "level": pl.String,

@@ -64,7 +64,7 @@ PROCESSES = pl.Schema(
 #: one row per thread that recorded
 THREADS = pl.Schema({"process": pl.UInt32, "thread": pl.UInt32, "native_tid": pl.UInt64, "thread_name": pl.String})
 
-#: one row per span, by process, thread, start and falling duration
+#: one row per span, sorted by process, thread, start and falling duration
 SPANS = pl.Schema(
     {
         "process": pl.UInt32,
@@ -101,7 +101,7 @@ COUNTERS = pl.Schema(
     {"process": pl.UInt32, "thread": pl.UInt32, "name": pl.UInt32, "time_ns": pl.Int64, "value": pl.Float64}
 )
 
-#: the scheduler's figures for a thread, at each sample of the recorder, by process, thread and time
+#: the scheduler's figures for a thread, at each sample of the recorder, sorted by process, thread and time
 LOOKS = pl.Schema(
     {
         "process": pl.UInt32,
@@ -113,8 +113,8 @@ LOOKS = pl.Schema(
     }
 )
 
-#: The system's counters of a process, its threads and its machine, by process, name, thread and time. There is a row
-#: each time that a counter has changed.
+#: The system's counters of a process, its threads and its machine. A row is a change of a counter. Sorted by process,
+#: name, thread and time.
 METRICS = pl.Schema(
     {
         "process": pl.UInt32,
@@ -126,7 +126,7 @@ METRICS = pl.Schema(
     }
 )
 
-#: the counters of `METRICS` in units for people, as means over intervals, by process, name, thread and time
+#: the counters of `METRICS` in units for people, as means over intervals, sorted by process, name, thread and time
 HOST = pl.Schema(
     {
         "process": pl.UInt32,
@@ -140,8 +140,8 @@ HOST = pl.Schema(
     }
 )
 
-#: The tree of the sampled stacks, by process and node. A node is a function with its callers; the outermost nodes are
-#: threads.
+#: The tree of the sampled stacks, sorted by process and node. A node is a function with its callers; the outermost
+#: nodes are threads.
 FRAMES = pl.Schema(
     {
         "process": pl.UInt32,
@@ -151,11 +151,11 @@ FRAMES = pl.Schema(
         "file": pl.UInt32,  # row of `names`: path of the function's file; 0 for a thread
         "first_line": pl.UInt32,  # first line of the function
         "line": pl.UInt32,
-        "native_tid": pl.UInt64,  # number of a thread; 0 where not known, and for functions
+        "native_tid": pl.UInt64,  # number of a thread; 0 if unknown, and for functions
     }
 )
 
-#: Samples of the threads' stacks, by process and time. A row holds successive samples that found the same node.
+#: Samples of the threads' stacks, sorted by process and time. A row holds successive samples that found the same node.
 SAMPLES = pl.Schema(
     {
         "process": pl.UInt32,
@@ -167,24 +167,24 @@ SAMPLES = pl.Schema(
     }
 )
 
-#: Traced calls of Python functions, and the calls of C functions that Python functions made. A generator has a row each
-#: time that it continues.
+#: Traced calls of Python functions, and of C functions that Python functions called. A generator has a row for each
+#: time that it runs.
 CALLS = pl.Schema(
     {
         "process": pl.UInt32,
         "thread": pl.UInt32,
         "name": pl.UInt32,  # row of `names`
-        "file": pl.UInt32,  # row of `names`: path of its file; empty for a function in C
+        "file": pl.UInt32,  # row of `names`: path of the function's file; empty for a function in C
         "first_line": pl.UInt32,
         "flags": pl.UInt8,  # store.format.Flag
         "unfinished": pl.Boolean,  # the call was open when its process ended
-        "resumed": pl.Boolean,  # the row is the continuation of a generator that had begun before
+        "resumed": pl.Boolean,  # the row continues a generator that began in an earlier row
         "start_ns": pl.Int64,
         "end_ns": pl.Int64,
     }
 )
 
-#: every step mark, by start; `metrics.steps` chooses the ones in use
+#: every step mark, sorted by start; `metrics.steps` chooses the ones in use
 STEPS = pl.Schema(
     {
         "process": pl.UInt32,
@@ -194,16 +194,16 @@ STEPS = pl.Schema(
         "end_ns": pl.Int64,
         "source": pl.UInt8,  # store.format.StepSource
         "recorded": pl.Boolean,  # the step has all records that the options request
-        "content": pl.String,  # the extent of its records, see `ALL_OF_IT`
+        "content": pl.String,  # which records the step has, see `ALL_OF_IT`
         "stretch": pl.UInt32,  # number of the stretch: steps of which one burst was sampled, see `metrics.sampling`
     }
 )
 
-#: The extent of a step's records. "all": all records that the options request. "coarse": no modules, operators and
-#: kernels, because of `overhead_budget`. "times": only the step's times, because the schedule left the step out.
+#: Which records a step has. "all": all records that the options request. "coarse": no modules, operators and kernels,
+#: because of `overhead_budget`. "times": only the step's times, because the schedule left the step out.
 ALL_OF_IT, COARSE, TIMES_ALONE = "all", "coarse", "times"
 
-#: bytes that the framework's allocator held after each allocation and release, by process and time
+#: bytes that the framework's allocator held after each allocation and release, sorted by process and time
 MEMORY = pl.Schema(
     {
         "process": pl.UInt32,
@@ -214,7 +214,7 @@ MEMORY = pl.Schema(
     }
 )
 
-#: one row per block of memory that a framework's allocator on a processor allocated, by process and time; bytes
+#: one row per block of memory that a framework's allocator on a processor allocated, sorted by process and time; bytes
 BLOCKS = pl.Schema(
     {
         "process": pl.UInt32,
@@ -241,11 +241,11 @@ BLOCK_PLACES = pl.Schema(
     }
 )
 
-#: one row per kernel, by process, lane and start
+#: one row per kernel, sorted by process, lane and start
 KERNELS = pl.Schema(
     {
         "process": pl.UInt32,
-        "lane": pl.UInt32,  # the framework's own number of the thread that ran it
+        "lane": pl.UInt32,  # the framework's own number of the thread that ran the kernel
         "kernel": pl.UInt32,  # row of `KERNEL_NAMES`
         "start_ns": pl.Int64,
         "duration_ns": pl.Int64,

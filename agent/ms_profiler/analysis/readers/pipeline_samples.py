@@ -36,7 +36,7 @@ class Operator:
     Attributes:
         op_id: its number in the pipeline; operator 0 yields the batches.
         kind: MindSpore's name of its type, such as "MapOp".
-        workers: number of its threads or processes; None where it is not known.
+        workers: number of its threads or processes; None if unknown.
         children: the numbers of the operators that feed it.
         length: capacity of its output queue; None without a queue.
         sizes: size of that queue in each sample.
