@@ -1,8 +1,7 @@
 """Where steps begin and end according to each source, until one source is chosen; and the flags of steps.
 
-A source is something in the job that may separate steps, for example the calls of an optimizer. A boundary is a time
-at which a source reports that a step ends. A stretch is a number of consecutive steps with one sampling plan (see
-`bursts.py`).
+A source is something in the job that may separate steps, for example the calls of an optimizer. A boundary is the end
+of a step, as a source reports it. A stretch is a number of consecutive steps with one sampling plan (see `bursts.py`).
 """
 
 from collections.abc import Hashable
@@ -117,7 +116,7 @@ class Tracks(dict[StepSource, Track]):
             track.pending.clear()
 
     def enough(self, source: StepSource, optimizers: int) -> int:
-        """Return the number of steps that a source must report before it is chosen, in a job that trains nothing.
+        """Return how many steps a source must report before it is chosen, in a job that trains nothing.
 
         Args:
             source: the source.
@@ -134,8 +133,8 @@ class Tracks(dict[StepSource, Track]):
 class Leader:
     """Choose the network whose calls are the steps, if the job calls several: the first network that is called twice.
 
-    If another network is called `TAKEOVER` times between two calls of the chosen one, another part of the job has
-    begun, and that network is chosen.
+    If another network is called `TAKEOVER` times between two calls of the chosen network, another part of the job has
+    begun. Then the other network is chosen.
     """
 
     TAKEOVER = 4

@@ -3,7 +3,7 @@
 The run is divided into stretches of consecutive steps. In each stretch, one burst of consecutive steps is sampled. The
 burst has a random position, so that a periodic pattern of the job does not distort the sample.
 
-    cost of recording a step = length of a sampled step - length of a step of the same stretch that is not sampled
+    cost of recording a step = length of a sampled step - length of an unsampled step of the same stretch
 
 Each stretch is long enough that its burst stays within the share of the time that recording may take. If the share
 allows recording of nearly all steps, the burst is inverted: only the steps of the burst are not sampled.
@@ -43,7 +43,7 @@ ALERTED = 8
 COMPARED, REMEMBERED = 5, 31
 #: (whole cost of recording an operator, including PyTorch's own hook) / (the recorder's part of that cost)
 HOOK = 3.0
-#: largest balance of unspent time, in units of the cost of a sampled step
+#: largest balance: this number times the cost of recording a step
 SAVED = 256
 #: a step is slow if length > LONG * usual; the length of steps has changed if |length - usual| > CHANGED * usual
 LONG, CHANGED = 1.7, 0.08
@@ -117,7 +117,7 @@ class Bursts:
 
     @property
     def long_ns(self) -> int:
-        """Return the length above which a step that is not sampled counts as slow, ns."""
+        """Return the length, in ns, above which an unsampled step counts as slow."""
         return NEVER if self.sampled or self._deaf or self._place == 2 else int(LONG * self._usual)
 
     def spend(self, ns: int) -> None:

@@ -1,4 +1,4 @@
-"""The one session of this process, opened after the import of a framework or by a call of the script."""
+"""The one session of this process; the import of a framework opens it, or a call of the script."""
 
 import os
 import threading

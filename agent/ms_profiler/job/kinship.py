@@ -1,8 +1,8 @@
 """Find the profiled process that started this one through multiprocessing, and its result.
 
-The parent maps a file of its result into memory, and this process reads the path of that file from /proc/PID/maps of
-the parent. Other ways do not work. An environment variable would be visible to the job and its programs. A file outside
-of the result would stay after a kill. And the job may close a descriptor.
+The parent maps a file of its result into memory. This process reads the path of that file from the parent's
+/proc/PID/maps. Other ways do not work. An environment variable would be visible to the job and its programs. A file
+outside of the result would stay after a kill. And the job may close a descriptor.
 """
 
 import os

@@ -9,7 +9,7 @@ MOST = 64
 class Listener:
     """Choose one thread: the first thread that reports a boundary, until another thread trains.
 
-    The first thread to report may be one that fills a queue with batches, or that calls a network to warm it up.
+    The first thread to report may only fill a queue with batches, or call a network to warm it up.
 
     Attributes:
         thread: the chosen thread; None while there is none.

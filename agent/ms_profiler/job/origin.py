@@ -3,6 +3,6 @@
 #: The environment variable that users set to start ms-profiler.
 VARIABLE = "MS_PROFILER_OPTIONS"
 
-#: The directory in which the interpreter started, to which a relative `output_path` refers. Empty if the directory no
-#: longer existed then.
+#: The directory in which the interpreter started; a relative `output_path` refers to it. Empty if the directory had
+#: been deleted.
 directory = ""

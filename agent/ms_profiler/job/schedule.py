@@ -18,9 +18,9 @@ class Action(IntEnum):
 class Schedule:
     """Map step numbers, counted from 0, to actions.
 
-    The first `skip_first` steps are left out. Then each cycle has `wait` steps that are left out, `warmup` steps that
-    are prepared but not recorded, and `active` steps that are recorded. After `repeat` cycles recording ends; 0 repeats
-    for ever. These are the semantics of `mindspore.profiler.schedule` (MindSpore's public profiler documents).
+    The first `skip_first` steps are left out. Then cycles follow. In each cycle, `wait` steps are left out, `warmup`
+    steps are prepared but not recorded, and `active` steps are recorded. After `repeat` cycles recording ends; 0
+    repeats for ever. These are the semantics of `mindspore.profiler.schedule` (MindSpore's public profiler documents).
     """
 
     active: int

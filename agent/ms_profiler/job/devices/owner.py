@@ -14,7 +14,7 @@ def name(tools: Mapping[str, str], injection: str = "") -> str:
     """Return the name of the other profiler; empty if none is recognised in this process.
 
     Args:
-        tools: pattern of the path of a library that a tool loads into a process -> name of the tool.
+        tools: pattern -> name of a tool; the pattern matches the path of a library that the tool loads into a process.
         injection: environment variable with the path of a tool's library, which the driver loads.
     """
     for pattern, tool in tools.items():

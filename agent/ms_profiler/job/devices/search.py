@@ -23,8 +23,8 @@ class Places:
         variable: environment variable with the path of the library to use.
         mapped: pattern of the path of a copy that this process has loaded.
         files: glob pattern of the library's file name.
-        names: names that the system's loader looks up, in the order in which to try them.
-        packages: folders of the library in packages of PyPI, relative to a folder of `sys.path`.
+        names: names for the system's loader, in the order in which to try them.
+        packages: folders that have the library if it comes from PyPI, relative to a folder of `sys.path`.
         homes: environment variables with the folder of the vendor's installation.
         usual: glob patterns of the folder of the vendor's installation, tried after the variables.
         installed: folders of the library, relative to the vendor's installation.
@@ -81,7 +81,7 @@ class Places:
 
 
 def mapped(pattern: "re.Pattern[str]", maps: str = MAPS) -> list[str]:
-    """Return each file that this process has mapped and whose path matches a pattern.
+    """Return the files that this process has mapped, if their paths match a pattern.
 
     Args:
         pattern: searched for in the path.

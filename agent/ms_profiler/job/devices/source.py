@@ -151,7 +151,7 @@ class DeviceSource:
 
     @contextmanager
     def _own_span(self, what: str) -> Iterator[None]:
-        """Record the body of the `with` statement as a span of ms-profiler, not of the job."""
+        """Record the body of the `with` statement as work of ms-profiler, not of the job."""
         recorder = self._host.recorder
         begun = recorder.now()
         yield

@@ -171,16 +171,16 @@ class Plugin:
         return original, replacement
 
     def _set(self, owner: Any, attribute: str, value: Any) -> None:
-        # The reference is weak. With a strong one, Python would set the names in the module to None when it ends, and
-        # MindSpore's __del__ methods, which use these names, would print errors.
+        # The reference is weak. With a strong one, Python would set the names in the module to None when the process
+        # ends. Then MindSpore's __del__ methods, which use these names, would print errors.
         self._undo.append((weakref.ref(owner), attribute, vars(owner).get(attribute, _ABSENT)))
         setattr(owner, attribute, value)
 
     def _replace_copies(self, copies: dict[str, list[tuple[Any, Any]]]) -> None:
         """Replace the copies of targets that modules of the framework imported before the hooks were applied.
 
-        This compares only values whose name is that of a target, which takes 2 ms for MindSpore's thousand modules. To
-        compare all values takes 18 ms.
+        Only values with the name of a target are compared. This takes 2 ms for MindSpore's thousand modules; comparing
+        all values takes 18 ms.
         """
         prefix = self.framework + "."
         for name, module in list(sys.modules.items()):
@@ -312,7 +312,7 @@ def around(
 
 
 def following(host: "Host", what: str, note: Callable[[Any], Any]) -> Closure:
-    """Return a decorator for a method, which calls a function of ours after each call that raised no exception.
+    """Return a decorator for a method: after each call without an exception, it calls a function of ours.
 
     Args:
         host: the session that records.

@@ -100,7 +100,7 @@ def now() -> int:
 
 
 def _like_importlib(code: "CodeType") -> "CodeType":
-    """Hide the frames of a function of ours from tracebacks, as CPython hides the frames of importlib.
+    """Hide a function of ours from tracebacks, as CPython hides importlib.
 
     When an import fails, CPython removes frames from the traceback: consecutive frames of this file name, of which the
     last one has this function name (remove_importlib_frames in Python/import.c). So the job prints the same traceback

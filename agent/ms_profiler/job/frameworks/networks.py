@@ -1,7 +1,7 @@
 """Store the structure of networks once: their modules and the sizes of their parameters.
 
-Titles distinguish networks of one class that exist at the same time: `Net`, `Net#2`. The parameters of a network are
-read between steps, after its first call, because a module may make or replace its parameters in its first call.
+Titles distinguish networks of one class that exist at the same time: `Net`, `Net#2`. A module may make or replace its
+parameters in its first call. So the parameters of a network are read after its first call, between two steps.
 """
 
 import os

@@ -8,12 +8,12 @@ from ms_profiler.store.format import Category, Kind
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
-#: Largest number of characters of a list of ranks; a longer list is written as ranges.
+#: A list of ranks with more characters than this is written as ranges.
 RANKS_MOST = 4000
 
 
 class Notes:
-    """Write notes that hold for the whole process into the store, again for each recording that begins."""
+    """Write notes about the whole process into the store, and again into the store of each later recording."""
 
     def __init__(self, host: "Host") -> None:
         self.host = host

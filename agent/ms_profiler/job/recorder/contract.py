@@ -142,7 +142,7 @@ class Recorder(Protocol):
         """Return the id of a name, as `intern` does; 0 for a new name if `most` names are stored already.
 
         Args:
-            text: the name, for example of an object of the job, of which there may be any number.
+            text: the name; the job may use any number of names, for example one for each object.
             most: largest number of names that all calls of this function together store.
         """
 
@@ -200,7 +200,7 @@ class Recorder(Protocol):
             describe: called with a first argument that `labels` lacks; returns its label. Without `labels`, the label
                 of the first call holds for all calls.
             failed: called with an exception of `before`, `after` or `describe`; raises the job's own exceptions again.
-            forked: a list, which contains the session in a fork child that does not record yet, and is empty otherwise.
+            forked: a list, empty except in a fork child that does not record yet; there it holds the session.
             outermost: kind of nested calls, 1 to 3; 0 if nesting does not matter. Among nested calls of one kind on a
                 thread, `before` and `after` are called only around the outermost call. Inner calls have spans if they
                 have labels.

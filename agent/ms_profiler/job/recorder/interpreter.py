@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 #: identifiers of `sys.monitoring` that Python reserves for no kind of tool. So the identifier for profilers stays free
 #: for a profiler of the script.
 _FREE: Final = (4, 3)
-#: number of calls that are timed together to measure the cost of tracing, and number of measurements
+#: the cost of tracing is measured _TIMES times, each time for _CALLS calls together
 _CALLS: Final = 200
 _TIMES: Final = 5
 #: smallest assumed time of tracing a call, ns; factor for the time of writing the call's record

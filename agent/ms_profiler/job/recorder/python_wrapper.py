@@ -46,8 +46,8 @@ def flags_of(reason: BaseException) -> int:
 def named_as(wrapper: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
     """Give a wrapper the names and attributes of the wrapped function, and return it.
 
-    If the function is an object of a class that a script may have made, the wrapper gets no names and attributes,
-    because reading them might call a `__getattr__` of the script.
+    If a script may have made the class of the function, the wrapper gets no names and attributes. Reading them might
+    call a `__getattr__` of the script.
     """
     kind = type(function)
     if _flags(kind) & _MADE and kind is not type(wrapper):

@@ -15,8 +15,8 @@ _DEPTH_BITS: Final = 9
 _OPEN: Final = int(Kind.OPEN)
 _SPAN: Final = int(Kind.SPAN)
 _THREAD: Final = bytes((Kind.THREAD, 0, 0, 0))
-#: At an event, a thread reads its processor time if its last event is QUIET ns old or older, or if its last reading is
-#: LOOK ns old or older. native/writer.h does the same.
+#: At an event, a thread reads its processor time in two cases: its last event is QUIET ns ago or longer, or its last
+#: reading is LOOK ns ago or longer. native/writer.h does the same.
 QUIET: Final = 250_000
 LOOK: Final = 5_000_000
 _PROCESSOR: Final = int(Kind.PROCESSOR)

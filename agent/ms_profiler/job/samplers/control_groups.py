@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-#: version 1 of control groups reports a limit of this number of bytes or more for a group without a limit
+#: for a group without a limit, version 1 of control groups reports this number of bytes or more
 NO_LIMIT: Final = 1 << 60
 
 

@@ -1,4 +1,4 @@
-"""Record the waits for a batch, in loops of `Model` and of the script, and other work of the host for a dataset.
+"""Record the waits for batches, in loops of `Model` or of the script, and other work for datasets.
 
 Both kinds of loaders are wrapped: the iterators of `mindspore.dataset`, and `DataLoader`. The workers of a `DataLoader`
 are separate processes, which record how they fetch batches.

@@ -28,7 +28,7 @@ class Running:
     """A compilation that has not ended.
 
     Attributes:
-        key: the cell that is compiled, or the executor of the function that is compiled.
+        key: the compiled cell; for a compiled function, its executor.
         subject: the cell or function.
         executor: the executor of the function; None for a cell.
         token: token of the compile span.

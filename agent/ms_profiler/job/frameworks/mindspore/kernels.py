@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
 OWN_PROFILER = "mindspore.profiler.platform.cpu_profiler"
-#: first part of the name of a file, before the rank. The file has a line for each type of kernel, with the number of
-#: kernels of this type in the second column.
+#: first part of a file's name; the rank follows. The file has a line for each type of kernel. The second column has the
+#: number of kernels.
 TYPES = "cpu_op_type_info_"
 #: approximate time between two checks of the process's memory, ns, and the largest number of steps between them
 LOOK_NS, LOOK_STEPS = 5_000_000, 64

@@ -202,8 +202,8 @@ class Modules:
         if role == NETWORK or not self._trained:
             mode = trees.attributes(cell).get("training")
             self._trained |= mode is True
-            # the analysis may leave out the modules of a long run, so a span of the whole forward pass is recorded
-            # around them. A call of a compiled graph has no modules.
+            # the whole forward pass gets a span, too, because the analysis may leave out the modules of a long run. A
+            # call of a compiled graph has no modules.
             if role == NETWORK and not trained and span[1] == MODULE:
                 name = self._evaluates if self._trained and mode is False else self._forward
                 around = base.begin(self.host.recorder, name, FORWARD)

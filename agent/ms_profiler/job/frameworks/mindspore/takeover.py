@@ -86,8 +86,8 @@ def _for_mindspore(chosen: options.Options) -> str:
 def unusable(chosen: options.Options) -> str:
     """Return why none of our interfaces can record the NPU with these options; empty if one can.
 
-    Each interface is tried in a separate process, because a vendor's library may crash the process that loads it, and
-    this process may be a job that uses no NPU.
+    Each interface is tried in a separate process: a vendor's library may crash the process that loads it. This process
+    may be a job that uses no NPU, and must not crash.
 
     Args:
         chosen: the options of the run.

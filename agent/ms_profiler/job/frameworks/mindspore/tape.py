@@ -15,7 +15,7 @@ from ms_profiler.job.frameworks.mindspore import tensors
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
-#: In the result of a function, tensors are searched for in this number of levels of nested tuples.
+#: tensors in a function's result are found down to this level of nested tuples
 DEPTH = 3
 
 

@@ -54,7 +54,7 @@ KINDS = {
     "barrier": ("Barrier", ""),
     "monitored_barrier": ("Barrier", ""),
 }
-#: functions that queue a message and return an object, with which the script waits for the message
+#: functions that only queue a message; they return an object with which the script waits
 QUEUED = ("isend", "irecv")
 #: function -> two parameters that may name the other rank of a message: by its number in the job, or in the group
 PEERS = {
@@ -64,7 +64,7 @@ PEERS = {
     "irecv": ("src", "group_src"),
 }
 _WORD = 2**32
-#: function -> function that it calls to exchange data, in versions that have the second function
+#: function -> the function to which it leaves the exchange, in versions that have the second function
 CALLERS = {"all_gather_into_tensor": "all_gather_single", "reduce_scatter_tensor": "reduce_scatter_single"}
 
 

@@ -151,8 +151,8 @@ def title(code: CodeType, variables: dict[str, Any]) -> str:
     """Return the name of a function or module that Dynamo compiles.
 
     Args:
-        code: the code of the function. For a module of PyTorch itself, it is the code of a function `inner`, which
-            Dynamo makes and which calls the module.
+        code: the code of the function. For a module of PyTorch itself, Dynamo makes a function `inner` that calls the
+            module, and this is its code.
         variables: the local variables of the call that is being compiled.
     """
     name: str = getattr(code, "co_qualname", code.co_name)  # `co_qualname` exists from Python 3.11 on

@@ -39,7 +39,7 @@ class Uses:
 
 
 def held() -> list[Held]:
-    """Return the memory that PyTorch's caching allocator holds on each GPU that this process uses."""
+    """Return what PyTorch's caching allocator holds on each GPU of this process."""
     cuda = sys.modules[MODULE]
     if not cuda.is_initialized():
         return []

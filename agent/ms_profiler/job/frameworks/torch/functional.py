@@ -143,8 +143,8 @@ class Operators:
 def targets(host: "Host") -> list[Target]:
     """Declare the functions of the operators that exchange data.
 
-    There are no targets before this process has joined a process group, and none if this version of PyTorch does not
-    report dispatch modes and transforms.
+    There are no targets before this process joins a process group. There are none, either, if this version of PyTorch
+    does not report dispatch modes and transforms.
 
     Args:
         host: the session.

@@ -157,7 +157,7 @@ ROLLOUTS = {
 }
 POLICY = "stable_baselines3.common.evaluation"
 
-#: module after whose import the hooks of a loop can be applied -> the function that declares these hooks
+#: module -> function that declares the hooks of a loop; they can be applied after the module's import
 LATER = {
     TRAINER: trainer,
     POLICY: _evaluating,

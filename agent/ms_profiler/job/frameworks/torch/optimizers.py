@@ -123,7 +123,7 @@ class Optimizers:
         self.host.steps.turn_ended(StepSource.OPTIMIZER_CYCLE, which, self.host.recorder.now(), optimizer)
 
     def _drop_failed(self, running: list[tuple[int, int, int]], frame: FrameType) -> None:
-        """End the spans of steps that an exception ended, for which PyTorch calls no hook.
+        """End the spans of steps that an exception ended; PyTorch calls no hook for them.
 
         Args:
             running: the steps that have begun.

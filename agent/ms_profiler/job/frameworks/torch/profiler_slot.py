@@ -52,16 +52,16 @@ class ProfilerSlot:
         self._host = host
         self._collector = collector
         self._devices = host.devices
-        #: thread on which the script started a profiler that still runs -> the kind of that profiler; the kind is
-        #: "none" on a thread that started a profiler for all threads
+        #: thread -> kind of the profiler that the script started there and that still runs. The kind is "none" if this
+        #: is a profiler for all threads.
         self.lent: dict[int, Any] = {}
-        #: number of profilers of the script that are for all threads, or that are being started and may be for all
-        #: threads
+        #: number of the script's profilers for all threads, including those that are just being started, whose kind is
+        #: unknown
         self.everywhere = 0
         #: whether the script has prepared Kineto and not started it yet, as its schedule does some steps earlier
         self.prepared = False
-        #: id of each open region that the script began while its profiler ran -> the region. At the end of the region,
-        #: PyTorch takes whichever profiler has the slot then for the script's, and writes into memory that is already
+        #: id of each open region that the script began while its profiler ran -> the region. When the region ends,
+        #: PyTorch takes the profiler in the slot for the script's profiler, and writes into memory that is already
         #: free.
         self.regions: dict[int, weakref.ref[Any]] = {}
         #: threads on which a profiler of the script ended inside of PyTorch's C++ code, where regions may be open

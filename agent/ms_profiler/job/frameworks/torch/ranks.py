@@ -75,7 +75,7 @@ _last: Groups | None = None
 
 
 def groups(host: "Host") -> Groups:
-    """Return the `Groups` of a session, which all callers share, so that each group is noted once."""
+    """Return the one `Groups` object of a session; sharing it makes sure that each group is noted once."""
     global _last
     if _last is None or _last.host is not host:
         _last = Groups(host)

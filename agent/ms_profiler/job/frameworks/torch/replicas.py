@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 EARLY, LOOK = 8, 16
 #: after this number of iterations, buckets are not made again
 SETTLED = 3
-#: largest number of characters of a list of buckets; a longer list is not noted
+#: a list of buckets with more characters than this is not noted
 MOST = 2000
-#: bytes of an element of the all-reduce by which ranks exchange the set of used parameters
+#: bytes of an element in the all-reduce of the set of used parameters
 ELEMENT = 4
 
 

@@ -1,9 +1,9 @@
 """Record the shapes of operators in a few steps, in which Kineto runs beside the ITT hook.
 
 ITT reports only the names of operators. So Kineto records shapes for `STEPS` steps, after `FIRST` steps in which caches
-and compilers warm up. Kineto runs for all threads, as in `windows`. PyTorch permits such a profiler beside the profiler
-of each thread, if the thread that starts it has no profiler at that moment. So the ITT hook is off while Kineto starts,
-and on again before any operator runs.
+and compilers warm up. Kineto runs for all threads, as in `windows`. PyTorch permits such a profiler beside the
+profilers of single threads, if the thread that starts it has none at that moment. So the ITT hook is off while Kineto
+starts, and on again before any operator runs.
 
 The spans of operators still come from ITT. Kineto's records only add arguments to them: on each thread, both have the
 operators in the order of their begin. So no operator is recorded twice, or cut off when Kineto has to stop. Kineto
@@ -27,11 +27,12 @@ if TYPE_CHECKING:
     from ms_profiler.job.frameworks.torch.profiler_slot import ProfilerSlot
     from ms_profiler.job.host import Host
 
-#: Number of steps before the first recorded step, number of recorded steps, and largest number of attempts.
+#: FIRST: steps before the first recorded step. STEPS: recorded steps. TRIES: largest number of attempts.
 FIRST = 2
 STEPS = 3
 TRIES = 6
-#: Largest number of records of a step, of any kind, with which Kineto runs; it then takes up to 100 MB of memory.
+#: If a step has more records than this, of any kind, Kineto does not run. With this number, it takes up to 100 MB of
+#: memory.
 MOST = 30_000
 #: Number of times that both clocks are read; the reading that took the shortest time is used.
 READINGS = 5
