@@ -29,7 +29,7 @@ class Account(NamedTuple):
 
     @property
     def ceilings(self) -> tuple[int, int, int]:
-        """Return the limits for fine-grained records, for coarse records, and for steps with their names (bytes)."""
+        """Return three limits in bytes: for fine-grained records, for coarse records, and for steps and names."""
         limit = self.limit
         return (limit, limit, limit) if limit == NO_LIMIT else (limit // 2, limit - limit // 8, limit)
 

@@ -44,7 +44,7 @@ KERNEL_WINDOW_MOST: Final = 128 << 20
 BUCKETS: Final = "buckets "
 #: span of making a batch, in a worker of a DataLoader or in the process that trains
 FETCHED: Final = "fetch batch"
-#: span of our own work between two steps
+#: span of ms-profiler's own work between two steps
 OWN_WORK: Final = "work of ms-profiler"
 #: kinds of tensors whose addresses are written to `places`
 PARAMETER: Final = "parameters"

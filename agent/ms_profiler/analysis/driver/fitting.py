@@ -12,7 +12,7 @@ from ms_profiler.analysis.metrics.measures import Measures
 SLOT: Final = 200
 #: estimated bytes that the timelines take for each span, with a reserve
 SPAN: Final = 2 * SLOT
-#: share of the steps that fit by this estimate; only this share is shown, because steps differ in size
+#: shown steps = CAUTION * number of steps that fit by this estimate, because steps differ in size
 CAUTION: Final = 0.6
 #: the reason, in messages, why a file is left out
 MORE: Final = "more than a quarter of max_disk, which is the share of the analysis"

@@ -35,7 +35,7 @@ class Section:
         before: the number of spans in all earlier sections.
         carried: some spans of earlier sections, as `tables.UNNESTED`: those that may contain fine-grained spans of this
             section, and the last operators of each thread.
-        operators: the operators of the section, from `metrics.host_operators.calls`. If the run has several sections:
+        operators: the operators of the section, from `metrics.host_operators.calls`. If the run has several sections,
             only the operators that are innermost or have a number from autograd.
     """
 

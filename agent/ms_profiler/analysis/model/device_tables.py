@@ -280,7 +280,8 @@ class Device:
         allocations: `ALLOCATIONS`.
         modules: `MODULE_MEMORY`.
         launches: `LAUNCHES`, one row for each row of `tasks`; None if the calls that launched the tasks are unknown.
-        callers: the thread that launched each task, as in `LAUNCHES`. None if `launches` has it, or if it is unknown.
+        callers: the thread that launched each task, as in `LAUNCHES`. None if `launches` has
+            the threads, or if they are unknown.
         copies: `COPIES`.
         waits: `WAITS`.
         marks: `MARKS`.

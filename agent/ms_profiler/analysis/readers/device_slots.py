@@ -70,7 +70,7 @@ def known(recording: tables.Recording, found: dict[int, Traced]) -> dict[int, Tr
 
 
 def mark(recording: tables.Recording, found: dict[int, Traced]) -> None:
-    """Add the markers that host threads set, as a device's tracing interface reported them, to spans and instants.
+    """Add the markers that threads of the host set, and a device's interface reported, to the spans and instants.
 
     Args:
         recording: the recording, before `left_out` removes records from it.
@@ -359,7 +359,7 @@ def _of(found: pl.DataFrame, kinds: tuple[Device, ...]) -> pl.DataFrame:
 
 
 def _lane(several: bool) -> pl.Expr:
-    """Return a unique number for each stream: with several devices, device * 2**16 + stream."""
+    """Return a unique number for each stream: device * 2**16 + stream if there are several devices, else stream."""
     lane = pl.col("device") * 2**16 + pl.col("stream") if several else pl.col("stream")
     return lane.cast(pl.UInt32).alias("stream")
 

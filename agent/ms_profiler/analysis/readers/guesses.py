@@ -8,7 +8,7 @@ from ms_profiler.store.format import GUESSES, TRAINING, StepSource
 def settled(steps: pl.DataFrame) -> pl.DataFrame:
     """Remove the guessed steps that a later training step on the same thread proves wrong.
 
-    A call of a training cell is no step if an optimizer's step contains the call: then not every call updates.
+    A call of a training cell is no step if an optimizer's step contains the call: then only some calls update weights.
 
     Args:
         steps: rows of `columns.slots.SLOTS`, of kind STEP; the rows of a thread are in the order of recording.

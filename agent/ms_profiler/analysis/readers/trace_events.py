@@ -190,7 +190,7 @@ class _Rows:
         return pl.concat([*self._done, self._converted()])
 
     def _converted(self) -> pl.DataFrame:
-        # make each column by itself: from rows, Polars would read cell by cell
+        # hand whole columns to Polars, because it would take rows apart cell by cell
         columns, self._columns = self._columns, [[] for _ in self._schema]
         pairs = zip(columns, self._schema.items(), strict=True)
         return self._convert(pl.DataFrame([self._series(name, values, kind) for values, (name, kind) in pairs]))

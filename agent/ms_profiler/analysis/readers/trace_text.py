@@ -32,11 +32,11 @@ _COMMA: Final = re.compile(r"[ \t\r\n]*,[ \t\r\n]*")
 _NEXT: Final = re.compile(r"[\[,]\s*(?=\{)")
 #: separator of two events
 _BETWEEN: Final = re.compile(r"\}([ \t\r\n]*,[ \t\r\n]*)\Z")
-#: number of places at the end of a block, marked by "{", that are tried as the begin of the block's last event
+#: largest number of "{", counted from the end of a block, that are tried as the begin of the block's last event
 _TRIED: Final = 32
 #: escapes that may be half of a surrogate pair
 _HALF: Final = re.compile(r"\\u[dD][89a-fA-F]")
-#: A fault in the last characters of the text read so far may only mean that the text continues. This is their number.
+#: a fault within this many characters of the end may only mean that more of the file must be read
 _CUT: Final = 64
 
 
