@@ -4,7 +4,7 @@ Several sources report boundaries. The source with the highest rank decides. In 
 framework's own loop, from its first step on; a repeating cycle of optimizer calls, or of calls of training cells; the
 batches of an evaluation; a dataset's batches; calls of a network. Boundaries stay in memory until a source is chosen.
 
-The last three sources (`store.format.GUESSES`) decide only while the job trains nothing. If it trains later, their
+The last three sources (`store.format.GUESSES`) decide only while the job trains nothing. If the job trains later, their
 steps were an evaluation, a rollout or a warm-up, and are revoked. The job writes no record of the revocation, because
 it may be killed at any time. The reader removes the steps of these sources if steps of training follow.
 
@@ -37,7 +37,7 @@ class Steps:
         schedule: the steps to record; None records all.
         decided: called with the chosen source, each time another source is chosen.
         stepped: called between two steps with the number of steps so far: from `next_look` steps on, and after a step
-            longer than `long_ns`. It returns whether it took noticeable time; that time belongs to neither step.
+            longer than `long_ns`. The result is whether the call took noticeable time, which belongs to neither step.
 
     Only boundaries of one thread count, see `Listener`. Times are CLOCK_MONOTONIC_RAW nanoseconds.
     """

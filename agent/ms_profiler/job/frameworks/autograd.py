@@ -5,8 +5,8 @@ in which it makes them. A backward pass runs the nodes that lead to the requeste
 
 At the begin and end of each module's call, ms-profiler reads the number of the newest node: the nodes with numbers in
 between belong to the module. Right before a backward pass, ms-profiler reads its graph, which takes 2 to 4 us a node.
-So it does this only in the second step, the 9th, the 65th and so on. It registers nothing with a node, and keeps no
-node alive.
+So it does this only in the second step, the 9th, the 65th and so on. ms-profiler registers nothing with a node, and
+keeps no node alive.
 """
 
 import threading

@@ -101,8 +101,8 @@ class Interpreter:
     def beside(self) -> str:
         """Return the name of another tool that has started since `begin`, else ""; in that case, trace new threads.
 
-        Before CPython 3.12, each thread needs a profile function of its own. Python sets it only in threads that
-        `threading` starts, so this method sets it in other threads.
+        Before CPython 3.12, each thread needs a profile function of its own. Python sets this function only in threads
+        that `threading` starts; `beside` sets it in other threads.
         """
         if tool := other_tool():
             return tool

@@ -1,7 +1,7 @@
 """Count the disk space of a result in the pure-Python recorder; `native/account.c` does it for the native recorder.
 
-Python cannot add to a number in memory atomically, so each change reads and writes the file. It takes the lock of the
-file if the lock is free, but does not wait for the lock.
+Python cannot add to a number in memory atomically, so each change reads and writes the file. A change takes the lock of
+the file if the lock is free, but does not wait for it.
 """
 
 import errno

@@ -50,7 +50,8 @@ def mappable(folder: str) -> bool:
 
 
 class SegmentFile:
-    """A segment file, which is filled slot by slot. The constructor makes it, reserves its disk blocks and maps it.
+    """A segment file, which is filled slot by slot. The constructor makes and maps the file, and reserves its disk
+    blocks.
 
     Args:
         path: the path of the file, which must not exist; "" keeps the segment in memory.

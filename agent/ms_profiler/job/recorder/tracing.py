@@ -37,10 +37,10 @@ class TraceCounts:
         unfinished: number of records that still had no end when they had to be read.
         unreadable: number of buffers with an invalid end.
         lost: number of records that were deleted because too many waited to be read.
-        dropped: number of records that the interface itself dropped, as it reports.
+        dropped: number of records that the interface itself dropped, by its own count.
         stopped: how often recording was stopped because the interface did not return its buffers.
         uncertainty_ns: the uncertainty of the times; 0 if the interface uses our clock.
-        version: the version of the interface, as it reports it.
+        version: the version that the interface reports.
     """
 
     records: int

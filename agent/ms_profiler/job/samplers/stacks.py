@@ -1,7 +1,7 @@
 """Record Python stacks as the option `with_stack` requests: `true` traces all calls, `"sample"` samples stacks.
 
-With the option `data_process`, the stacks of the job's child processes are sampled, too. They show which function makes
-a batch late.
+With the option `data_process`, the stacks of the job's child processes are sampled, too. These stacks show which
+function makes a batch late.
 """
 
 import os

@@ -1,8 +1,8 @@
 """Replace MindSpore's own profiler classes by ours, so that our session records for a script that uses them.
 
 Two profilers in one process would lose both recordings. A script that uses MindSpore's classes gets our classes
-instead. These record in the one session of this process and make a separate result. On an NPU that only MindSpore's
-profiler can record, no class is replaced.
+instead. Our classes record in the one session of this process and make a separate result. On an NPU that only
+MindSpore's profiler can record, no class is replaced.
 """
 
 import sys

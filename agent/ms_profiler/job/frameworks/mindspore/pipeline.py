@@ -1,9 +1,9 @@
 """Sample the operators of dataset pipelines, their queues and processor time, with MindSpore's C++ dataset profiler.
 
 MindSpore's dataset profiler watches the first pipeline that is built after the profiler's set-up. The profiler's thread
-takes 50 ms of processor time for each sample, by default every second. It holds 300 bytes a batch in memory until the
-samples are saved. So ms-profiler runs it in windows with growing pauses, see `sampling_plan`. The store keeps the
-profiler's files unchanged.
+takes 50 ms of processor time for each sample, by default every second. The profiler holds 300 bytes a batch in memory
+until the samples are saved. So ms-profiler runs the profiler in windows with growing pauses, see `sampling_plan`. The
+store keeps the profiler's files unchanged.
 
 The dataset profiler would print a warning for every pipeline after the first. So it is on for one
 pipeline at a time, until that pipeline has ended. It is never set up again before that, because the profiler's thread
@@ -36,7 +36,8 @@ ITERATORS: Final = "mindspore.dataset.engine.iterators"
 WINDOWS: Final = 200
 #: Seconds that a pipeline waits while another thread builds one.
 PATIENCE: Final = 1.0
-#: Files that the dataset profiler reads for each sample. If it cannot read one, it ends the pipeline with an error.
+#: Files that the dataset profiler reads for each sample. If one is unreadable, the profiler ends the pipeline with an
+#: error.
 SOURCES: Final = ("/proc/stat", "/proc/meminfo", "/proc/self/stat", "/proc/self/smaps")
 
 SUBJECT: Final = "operators of dataset pipelines"

@@ -1,8 +1,8 @@
 """Record the memory of tensors on the host: the blocks that PyTorch's allocator takes from the C library and returns.
 
 PyTorch's own memory events exist only in Kineto's recordings, and Kineto cannot run together with the stream of
-operators. So the extension replaces two functions that the allocator's library imports (`native/blocks.c`). It counts
-all blocks, and records each larger block. This module reads the counts between steps.
+operators. So the extension replaces two functions that the allocator's library imports (`native/blocks.c`). The
+extension counts all blocks, and records each larger block. This module reads the counts between steps.
 """
 
 import struct

@@ -71,8 +71,8 @@ CALLERS = {"all_gather_into_tensor": "all_gather_single", "reduce_scatter_tensor
 class OfClass:
     """Replace a method of a C++ class for objects of C++ classes, but not for objects of Python's subclasses.
 
-    For an object of a Python subclass, pybind11 would take our replacement for an override. Its C++ code would call the
-    replacement, which calls the C++ code, without end.
+    For an object of a Python subclass, pybind11 would take our replacement for an override. Then the C++ code would
+    call the replacement, and the replacement the C++ code, without end.
 
     Args:
         kind: the class.

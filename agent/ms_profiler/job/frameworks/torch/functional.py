@@ -9,7 +9,7 @@ nothing and is not recorded. A dispatch mode of the script, for example a counte
 outside of the mode; this second call is recorded.
 
 Looking the operators up takes 2 ms. So the hooks are applied when this process has joined a process group, because no
-operator exchanges anything before that. They are applied again after the import of a module that may register more
+operator exchanges anything before that. The hooks are applied again after the import of a module that may register more
 operators.
 """
 

@@ -2,8 +2,8 @@
 
 On x86, PyTorch contains a copy of Intel's ITT library, which looks for a collector once. The static constructors of
 libtorch_cpu check whether the environment variable INTEL_LIBITTNOTIFY64 names a collector. The first call of ITT loads
-this collector. So the variable names our extension while `import torch` executes. It is removed before any line of the
-script runs. If another tool, for example VTune, has set the variable, it stays unchanged.
+this collector. So the variable names our extension while `import torch` executes. The variable is removed before any
+line of the script runs. If another tool, for example VTune, has set the variable, it stays unchanged.
 """
 
 import os

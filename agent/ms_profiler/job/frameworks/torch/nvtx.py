@@ -2,8 +2,8 @@
 
 The environment variable NVTX_INJECTION64_PATH has the path of the injection library. Each library with a copy of NVTX
 loads the injection library at its first call of NVTX. So the variable names our extension while PyTorch pushes one
-range of ours. It is removed before any line of the script runs. If another tool, for example Nsight Systems, has set
-the variable, it stays unchanged.
+range of ours. The variable is removed before any line of the script runs. If another tool, for example Nsight Systems,
+has set the variable, it stays unchanged.
 """
 
 import os

@@ -1,7 +1,7 @@
 """Record PyTorch's operators, which a C++ hook of PyTorch reports on every thread to the collector in our extension.
 
-The hook is that of `torch.autograd.profiler.emit_itt`, or of `emit_nvtx` if PyTorch has no ITT, see `nvtx`. It is a
-callback of each thread; the threads of a backward pass and a fork child inherit it. Only the thread itself can switch
+The hook is that of `torch.autograd.profiler.emit_itt`, or of `emit_nvtx` if PyTorch has no ITT, see `nvtx`. The hook is
+a callback of each thread; the threads of a backward pass and a fork child inherit it. Only the thread itself can switch
 its callback on and off. Switching takes 40 to 240 us the first time and 2 us later. While the callback is on, an
 operator takes 0.2 us more, and recording the operator takes 0.1 us. New threads begin with the callback on. Older
 threads switch it on or off at the begin of their next region; PyTorch marks each step of an optimizer and each batch as

@@ -90,8 +90,8 @@ class ProfilerSlot:
     def referred(self) -> bool:
         """Return whether PyTorch may still refer to a profiler of the script that has ended.
 
-        It may do so as long as regions are open that began while that profiler ran: regions of the script, and regions
-        around calls of PyTorch's C++ code.
+        PyTorch does so as long as regions are open that began while that profiler ran: regions of the script, and
+        regions around calls of PyTorch's C++ code.
         """
         thread = threading.get_ident()
         if thread in self._inside and not self._is_inside():

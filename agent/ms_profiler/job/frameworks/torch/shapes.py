@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 FIRST = 2
 STEPS = 3
 TRIES = 6
-#: If a step has more records than this, of any kind, Kineto does not run. With this number, it takes up to 100 MB of
-#: memory.
+#: If a step has more records than this, of any kind, Kineto does not run. With this number of records, Kineto takes up
+#: to 100 MB of memory.
 MOST = 30_000
 #: Number of times that both clocks are read; the reading that took the shortest time is used.
 READINGS = 5

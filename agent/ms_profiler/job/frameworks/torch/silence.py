@@ -1,8 +1,8 @@
 """Suppress Kineto's lines about its start and stop when ms-profiler starts and stops it.
 
-Kineto prints a line on stderr at each start and stop. Its settings can suppress these lines only together with more
-severe ones. So we change Kineto's log level, a variable of the library, and restore it at once. Kineto still prints the
-lines when the script's own profilers start and stop.
+Kineto prints a line on stderr at each start and stop. Kineto's settings can suppress these lines only together with
+more severe lines. So we change Kineto's log level, a variable of the library, and restore it at once. Kineto still
+prints the lines when the script's own profilers start and stop.
 """
 
 import ctypes
