@@ -71,7 +71,7 @@ class Flag(IntFlag):
     UNRECORDED = 4
     NO_GRADIENTS = 8  # a call of a network outside of any code that computes gradients
     COARSE = 16  # a step without fine-grained records and kernels, to limit the overhead
-    STRETCH = 32  # for steps: set in every second stretch; a stretch is consecutive steps of which one burst is sampled
+    STRETCH = 32  # for steps: set in every second stretch, which is a group of steps with one sampled burst
     RESUMED = 64  # for calls: this is not the first part of the call
     YIELDED = 128  # for calls: this may not be the last part of the call
 

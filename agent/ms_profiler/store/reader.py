@@ -98,7 +98,7 @@ class ReadCounts:
 
 @dataclass(frozen=True)
 class Anchor:
-    """A reading of two clocks at nearly the same moment, in ns, and half the duration of this reading."""
+    """A reading of two clocks at nearly the same time, and half the duration of the reading; all in ns."""
 
     raw_ns: int
     real_ns: int

@@ -23,7 +23,7 @@ SUMS = pl.Schema(
         "total_ns": pl.Int64,
         "self_ns": pl.Int64,
         "min_ns": pl.Int64,  # null if all spans of the key had been summed up before
-        "max_ns": pl.Int64,  # null as for `min_ns`
+        "max_ns": pl.Int64,  # null in the same rows as `min_ns`
         "squares": pl.Int128,
     }
 )

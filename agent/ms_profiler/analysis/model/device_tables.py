@@ -228,7 +228,7 @@ class Totals:
 
     @classmethod
     def of(cls, runs: pl.DataFrame) -> "Totals":
-        """Count tasks, of which the columns `stream`, `launch_ns` and `exchange` are needed."""
+        """Count tasks. The table needs the columns `stream`, `launch_ns` and `exchange`."""
         launched = runs.height - runs["launch_ns"].null_count()
         return cls(runs.height, int(runs["exchange"].sum()), runs["stream"].n_unique(), launched)
 

@@ -16,7 +16,7 @@ def take_away(recording: tables.Recording) -> None:
     """Remove records that are outside of the run's schedule or of its marker domains.
 
     Args:
-        recording: the run, of which spans and instants are changed.
+        recording: the run; its spans and instants are changed in place.
     """
     others = _other_domains(recording)
     steps = recording.steps.filter(pl.col("content") == tables.TIMES_ALONE).sort("start_ns")

@@ -34,12 +34,12 @@ class Operator:
     """One operator of a pipeline, with its samples.
 
     Attributes:
-        op_id: its number in the pipeline; operator 0 yields the batches.
-        kind: MindSpore's name of its type, such as "MapOp".
-        workers: number of its threads or processes; None if unknown.
-        children: the numbers of the operators that feed it.
-        length: capacity of its output queue; None without a queue.
-        sizes: size of that queue in each sample.
+        op_id: number of the operator in the pipeline; operator 0 yields the batches.
+        kind: MindSpore's name of the operator's type, such as "MapOp".
+        workers: number of the operator's threads or processes; None if unknown.
+        children: the numbers of the operators that feed this operator.
+        length: capacity of the output queue; None without a queue.
+        sizes: size of the output queue in each sample.
         percents: processor time in each sample, in percent of one processor. The first sample of a window is left out:
             MindSpore writes 0 there, because it has not measured anything yet.
     """

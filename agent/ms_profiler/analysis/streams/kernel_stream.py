@@ -71,7 +71,7 @@ class Stream:
             None for a device's tasks, or without kernels.
         detailed: numbers of the steps whose kernels `table` holds; None for all.
         covered: the intervals in which kernels of the stepping process were recorded, `start_ns` and `end_ns`.
-        lost: the windows of which some or all kernels could not be read, as entries of `summary.json`.
+        lost: the windows with kernels that could not be read, as entries of `summary.json`.
         decides: whether the kernels decide the states of the steps, in the intervals in which kernels were recorded.
         bound: the operators and modules that launched a device's tasks, as `metrics.launched.BOUND`.
         owned: the step of each row of `bound`.
