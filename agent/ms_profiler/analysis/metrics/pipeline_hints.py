@@ -1,4 +1,4 @@
-"""Remarks of MindSpore's analyser about the operators of a dataset pipeline, by its rules and thresholds."""
+"""Remarks about the operators of a dataset pipeline, by the rules and thresholds of MindSpore's own analyser."""
 
 from typing import Final
 
@@ -9,14 +9,14 @@ from ms_profiler.analysis.readers.pipeline_samples import Operator
 _SINGLE: Final = ("Barrier", "Concat", "EpochCtrl", "Rename", "Repeat", "Shuffle", "Skip", "Take", "Zip")
 #: names of the operator that passes batches to a device; the name depends on MindSpore's release
 _DEVICE: Final = ("DeviceQueue", "DataQueue")
-#: a remark is made if the queue of a device is empty in more than this percentage of samples
+#: a device starves if its input queue is empty in more than this percentage of samples
 _STARVED: Final = 60.0
-#: an operator falls behind if its input queue is fuller than its output queue by more than this, in percent of a queue
+#: an operator falls behind if (fill of its input queue) - (fill of its output queue) is above this, in percent
 _DIFFERENCE: Final = 50.0
 
 
 def processors(pipeline: Pipeline) -> list[str]:
-    """Return remarks on workers that are busy, or that are many and idle."""
+    """Return remarks on operators whose workers are busy, or that have several idle workers."""
     remarks = []
     for operator in _chosen(pipeline):
         used, workers = per_worker(operator), operator.workers or 0

@@ -1,7 +1,7 @@
 """The operators of dataset pipelines: how full their queues are, how busy their workers are, which operator is slow.
 
-A full queue waits for the operator after it, an empty queue for the operator before it. So the slow
-operator has a full queue before it, unless it is a source, and an empty one behind it.
+A full queue means that the operator after it is slow; an empty queue means that an operator before it is slow. So the
+slow operator has a full input queue, or is a source, and has an empty output queue.
 """
 
 from collections.abc import Iterable, Iterator
@@ -17,7 +17,7 @@ ENOUGH: Final = 3
 #: processor time of each worker in percent: above the first value workers are busy, below the second they mostly wait
 BUSY: Final = 75.0
 LAZY: Final = 20.0
-#: range of the processor time of several workers together, in percent, if only one of them can run at a time
+#: processor time of several workers together, in percent: in this range, only one of them seems to run at a time
 ALONE: Final = (60.0, 130.0)
 
 _LOST: Final = "operators of a dataset pipeline: the process ended before MindSpore wrote them"
@@ -26,7 +26,7 @@ _UNREAD: Final = "operators of a dataset pipeline: MindSpore's files cannot be r
 
 @dataclass
 class Pipeline:
-    """All windows of one pipeline.
+    """The samples of one pipeline. MindSpore samples a pipeline in windows of time.
 
     Attributes:
         process: pid.
@@ -56,11 +56,11 @@ class Pipeline:
         return max((len(operator.sizes) for operator in self.operators), default=0)
 
     def inputs(self, operator: Operator) -> list[Operator]:
-        """Return the nearest operators before this one that have a queue."""
+        """Return the nearest operators upstream of this one that have an output queue."""
         return [found for found, _ in self._before(operator)]
 
     def _before(self, operator: Operator) -> Iterator[tuple[Operator, bool]]:
-        """Yield the operators of `inputs`, each with whether its consumer drains its inputs one after the other."""
+        """Yield the operators of `inputs`, and for each whether its consumer reads its inputs one after the other."""
         in_turn = operator.kind == "ConcatOp"
         for child in (self.operators[number] for number in operator.children):
             if child.length is not None:
@@ -69,7 +69,7 @@ class Pipeline:
                 yield from ((found, in_turn or below) for found, below in self._before(child))
 
     def slowest(self) -> "Finding | None":
-        """Return the finding about the pipeline from its queues; None where there is none."""
+        """Return the operator that limits the pipeline, found by its queues; None if the queues do not show it."""
         if self.samples < ENOUGH:
             return None
         operator = self.operators[0]

@@ -10,10 +10,10 @@ from ms_profiler.analysis.metrics.steps import Steps
 def of(kernels: pl.DataFrame, spans: pl.DataFrame, steps: Steps) -> pl.Series:
     """Return the step that queued each kernel, `step`: a row of `Steps.table`, null outside of all steps.
 
-    The queue is first in, first out. So a kernel without a known call was queued no earlier than the last kernel before
-    it with a known call, and no later than the next kernel with a known call. If these two belong to different steps, a
-    kernel of a forward pass belongs to the later step, and any other kernel to the earlier one, because a step begins
-    with its forward pass. If no call is known, the kernel belongs to the step in which it began.
+    The queue is first in, first out. If it is unknown which call queued a kernel, the kernel was queued between its
+    nearest neighbours whose calls are known. If the two neighbours belong to different steps, a kernel of a forward
+    pass belongs to the later step, because a step begins with its forward pass. Any other kernel belongs to the earlier
+    step. If no call is known, the kernel belongs to the step in which it began.
 
     Args:
         kernels: `tables.KERNELS` of the process that steps.

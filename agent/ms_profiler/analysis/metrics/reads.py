@@ -11,12 +11,12 @@ from ms_profiler.store.format import Category
 
 #: PyTorch's operator that copies one value to the host; on a processor it waits for nothing, on a device it waits
 READ: Final = "aten::_local_scalar_dense"
-#: if two reads are at most this many ns apart, nothing can be queued between them: ten times the time in which a device
-#: returns a value to the host and gets its next kernel
+#: two reads that are less than this many ns apart leave no time to queue work. It is ten times the time that a device
+#: needs to return a value to the host and to get its next kernel
 NEAR: Final = 1_000_000
-#: the queue runs dry if there are fewer than this many operators, inner operators included, between two reads
+#: the queue runs empty if fewer than this many operators, inner operators included, lie between two reads
 FEW: Final = 32
-#: phases whose reads are not made by the script, but by samplers, guards of compiled code and counters of optimizers
+#: phases whose reads are not the script's: samplers, guards of compiled code and counters of optimizers make them
 _OTHERS: Final = [NAMES[category] for category in (Category.DATA, Category.COMPILE, Category.OPTIMIZER)]
 
 
@@ -58,14 +58,16 @@ def reads(spans: pl.DataFrame, names: pl.Series, cut: pl.DataFrame, steps: Steps
 def drained(found: pl.DataFrame, kernels: pl.DataFrame, starts: pl.Series) -> pl.DataFrame:
     """Return the intervals in which a read kept the host from queueing work: `start_ns`, `end_ns`, without overlap.
 
-    There are two kinds of such intervals. One kind lasts from one read to the next. Fewer than `FEW` operators are
-    between these reads, and they are less than `NEAR` * (1 + number of these operators) apart; in a longer interval,
-    the host did something else. The other kind lasts from the end of a read during which the last queued kernel ended
-    to the start of the next kernel, if this takes at most `bounds.GAP`.
+    There are two kinds of such intervals:
+
+    - From the start of a read to the start of the next read, if n < `FEW` operators lie between them, and if the next
+      read starts less than `NEAR` * (1 + n) after the end of the first. In a longer gap, the host did something else.
+    - From the end of a read to the start of the next kernel, if the last queued kernel ended during the read, and if
+      the gap is at most `bounds.GAP`.
 
     Args:
         found: the result of `reads`.
-        kernels: intervals of kernels that ran beside the host, without overlap and by time; empty if there are none.
+        kernels: intervals of kernels of a device, without overlap and by time; empty if there are none.
         starts: the starts of operators, or kernels, in order; empty if unknown.
     """
     pairs = found.with_columns(following=pl.col("start_ns").shift(-1)).drop_nulls("following")

@@ -9,7 +9,7 @@ from ms_profiler.store.format import Category
 
 
 def recompilations(recording: tables.Recording, steps: Steps) -> pl.DataFrame:
-    """Return repeated compilations with their reasons: `step` (row of `steps.table`), `text`.
+    """Return the repeated compilations: `step` (row of `steps.table`), `text` (the reason).
 
     Args:
         recording: the recording, with its instants.

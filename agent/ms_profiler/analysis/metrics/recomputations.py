@@ -1,9 +1,9 @@
 """Join the nodes of backward passes with the nodes of the recomputations inside of them.
 
-MindSpore's `Cell.recompute` makes one node for a part of the network. When this node runs, MindSpore computes the part
-again, and autograd makes separate nodes for it. An inner backward pass runs these nodes before the outer pass
-continues. So these nodes replace the one node. Kernels between the inner and the outer pass cannot be distinguished
-from the kernels of these passes, so the kernels of both passes are examined together.
+MindSpore's `Cell.recompute` makes one node for a cell. When a backward pass runs this node, MindSpore computes the cell
+again, and autograd makes nodes for this second computation. A second backward pass, inside the first, runs these nodes.
+So here, these nodes replace the one node. The kernels of the inner and the outer pass are examined together, because it
+is unknown where the kernels of the inner pass end.
 """
 
 from collections.abc import Sequence
@@ -15,8 +15,9 @@ import polars as pl
 from ms_profiler.analysis.metrics.module_paths import common
 from ms_profiler.analysis.readers.tapes import Node, Tape
 
-#: name of the node of a cell that computes its own gradient; begins of the last part of a recomputing cell's path
+#: name of the node of a cell that computes its own gradient
 _NODE: Final = "CellCustomBackward"
+#: how the last part of a recomputing cell's path begins
 _CELLS: Final = ("_recompute_cell", "_RecomputeCell")
 #: our name for the node of a recomputing cell
 AGAIN: Final = "recompute"
@@ -30,13 +31,13 @@ def join(
     """Replace the recomputing nodes of each pass by the nodes of the passes inside of it.
 
     Args:
-        tapes: the tapes of the process.
-        with_nodes: the passes with nodes: `backward` (row of its span), `scripted` and `tape`.
+        tapes: the recorded lists of nodes of the process, see `readers.tapes`.
+        with_nodes: the passes with nodes: `backward` (row of the pass's span), `scripted` and `tape`.
         passes: `backward`, `start_ns`, `end_ns` of all backward passes, by start.
         again: `row`, `start_ns`, `end_ns` of spans of recomputations, by start.
 
     Returns:
-        The tapes and passes with their nodes, and `INSIDE`.
+        The tapes, with new ones appended; `with_nodes`, with `tape` of the changed passes; and `INSIDE`.
     """
     found, own = list(tapes), dict(with_nodes.select("backward", "tape").iter_rows())
     inner, around = _nested(passes)
@@ -95,11 +96,13 @@ def _outermost(backward: int, around: dict[int, int], joined: dict[int, int]) ->
 
 
 def _put(nodes: tuple[Node, ...], parts: list[tuple[Node, ...]]) -> tuple[Node, ...] | None:
-    """Return nodes with the nodes of the parts in place of the recomputing nodes; None if not each has one part.
+    """Replace each recomputing node by the nodes of one inner pass; None if the numbers of both differ.
+
+    The recomputing node itself stays, under the name `AGAIN`.
 
     Args:
-        nodes: the nodes in the order of their making; they run in reverse.
-        parts: the parts in the order in which they run.
+        nodes: the nodes in the order of their creation; they run in reverse.
+        parts: the nodes of each inner pass, in the order in which the passes run.
     """
     rest, found = list(parts), list[Node]()
     for node in reversed(nodes):

@@ -1,9 +1,9 @@
 """Find group and bytes of the exchanges that PyTorch makes in C++ for DistributedDataParallel.
 
-gloo's threads and the kernels of NCCL report only the operation of an exchange. Exchanges of gloo that the script
-called are paired with the script's calls. The remaining all-reduces of a backward pass are the buckets of the module,
-in the same order, if there are as many all-reduces as buckets. The job noted the bytes of the buckets
-(`job.frameworks.torch.replicas`).
+DistributedDataParallel exchanges gradients in buckets, with one all-reduce for each bucket. gloo's threads and the
+kernels of NCCL report only the operation of an exchange. So each exchange of gloo that the script called is paired with
+the script's call. If a backward pass has as many other all-reduces as the module has buckets, each all-reduce belongs
+to one bucket; both come in the same order. The job noted the bytes of the buckets (`job.frameworks.torch.replicas`).
 
 The exchanges of a pass get no bytes if other exchanges may be among them: if several modules have buckets, if the
 script calls an all-reduce in the same pass, or if a hook of the script replaces the all-reduce.
@@ -23,7 +23,7 @@ from ms_profiler.store.names import BUCKETS
 
 #: prefix of the names that gloo gives the operations in its own threads
 GLOO: Final = "gloo:"
-#: prefix of the names of operators that pass an exchange to a backend
+#: prefix of the names of operators that hand an exchange to a backend such as gloo
 PASSED: Final = "c10d::"
 #: the operation in the name of a kernel of NCCL
 NCCL: Final = r"^nccl(?:Dev)?Kernel_([A-Za-z]+)"
@@ -78,11 +78,12 @@ def _named(recording: tables.Recording, steps: Steps, prefix: str, category: Cat
 def awaited(recording: tables.Recording, steps: Steps, ran: pl.DataFrame) -> pl.DataFrame:
     """Return when the rank was ready for each exchange of gloo, `start_ns`, and when it left the exchange, `end_ns`.
 
-    The rank is ready when an operator passes the exchange to gloo. The exchange then waits in gloo's queue while gloo's
-    threads wait for other ranks. Operator n of a kind in a step passes exchange n of this kind. If a step does not have
-    as many operators as exchanges, the begin of the exchange counts. A backward pass ends when the rank has left the
-    exchanges of the pass. The threads of gloo may record the ends of exchanges later, when the next step has begun. So
-    an exchange ends at the end of its pass at the latest.
+    The rank is ready when an operator hands the exchange to gloo. The exchange then waits in gloo's queue while gloo's
+    threads wait for other ranks. Within a step, operator n of a kind hands over exchange n of this kind. If a step has
+    more or fewer operators than exchanges, `start_ns` is the begin of the exchange.
+
+    A backward pass ends when the rank has left all exchanges of the pass. But gloo's threads may record the end of an
+    exchange later, in the next step. So `end_ns` is at most the end of the pass.
 
     Args:
         recording: the run, with its operators.
@@ -110,9 +111,9 @@ def awaited(recording: tables.Recording, steps: Steps, ran: pl.DataFrame) -> pl.
 def paired(called: pl.DataFrame, ran: pl.DataFrame, steps: Steps) -> list[list[int]]:
     """Return, for each call of the script, the rows of gloo's exchanges for this call.
 
-    gloo runs the calls of a group in their order. So the exchanges of a call are gloo's next exchange of the same
-    operation that begins after the begin of the call, and all following exchanges that end before the call ends. In
-    steps that were not sampled, gloo's exchanges are unknown.
+    gloo runs the calls of a group in their order. So the first exchange of a call is gloo's next exchange of the same
+    operation that begins after the call has begun. All following exchanges of this operation that end before the call
+    ends belong to the call, too. In steps that were not sampled, gloo's exchanges are unknown.
 
     Args:
         called: `operation`, `start_ns`, `end_ns`, by start.
@@ -145,7 +146,7 @@ def paired(called: pl.DataFrame, ran: pl.DataFrame, steps: Steps) -> list[list[i
 
 
 def ends(called: pl.DataFrame, ran: pl.DataFrame, pairs: list[list[int]]) -> pl.Series:
-    """Return the end of each call of the script, or of the last exchange of gloo for it, whichever is later.
+    """Return the end of each call of the script, or the end of gloo's last exchange for the call if that is later.
 
     Args:
         called: the calls, with `end_ns`.
@@ -160,7 +161,7 @@ def ends(called: pl.DataFrame, ran: pl.DataFrame, pairs: list[list[int]]) -> pl.
 def known(
     recording: tables.Recording, steps: Steps, called: pl.DataFrame, ran: pl.DataFrame, pairs: list[list[int]]
 ) -> pl.DataFrame:
-    """Return `KNOWN`: the rows of `ran` that are buckets of DistributedDataParallel, with their group and bytes.
+    """Return the rows of `ran` that exchange buckets of DistributedDataParallel, as `KNOWN`.
 
     Args:
         recording: the run; its instants contain the job's notes about buckets.
@@ -212,7 +213,7 @@ def on_device(recording: tables.Recording, steps: Steps, called: pl.DataFrame) -
         device.tasks.with_row_index("task")
         .with_columns(reported=reported)
         .filter(pl.col("exchange"), pl.col("launch_ns").is_not_null(), pl.col("reported").is_null())
-        # names are examined last: a device may have millions of tasks, of which few exchange data
+        # names are examined last, because only few of a device's millions of tasks exchange data
         .with_columns(kind=pl.col("name").str.extract(NCCL).str.to_lowercase())
         .filter(pl.col("kind") == _KIND)
         .sort("launch_ns", "start_ns")
@@ -263,9 +264,9 @@ def _notes(recording: tables.Recording, steps: Steps) -> list[_Buckets]:
 def _valid(notes: list[_Buckets], begin_ns: int, first: bool) -> _Buckets | None:
     """Return the buckets that a backward pass used; None if they are not certain.
 
-    The logger reports an iteration when the second iteration after it begins. So a note with 0 iterations after a
-    backward pass shows that this was the first pass, which used the first buckets. All later passes use the last
-    buckets.
+    DistributedDataParallel remakes the buckets in an early iteration. Its logger is late: the logger reports an
+    iteration when the second iteration after it begins. So if the next note after a pass counts 0 iterations, the pass
+    was the first one and used the first buckets. All later passes use the buckets of the last note.
 
     Args:
         notes: the notes by time.
@@ -278,8 +279,7 @@ def _valid(notes: list[_Buckets], begin_ns: int, first: bool) -> _Buckets | None
     if after is notes[0] and not initially:
         return None  # it may be the first pass
     if not last.rebuilt:
-        # DistributedDataParallel remakes the buckets in an early iteration only: before that, it may have remade them
-        # after the last note
+        # an early last note may be older than the new buckets
         return last if last.iteration >= 2 or last.used or (initially and first) else None
     if initially:
         return after if first else None

@@ -1,9 +1,9 @@
 """Estimate sums over all steps of a run with sampled steps, with their standard errors.
 
-The job cut its steps into stretches and sampled one burst of steps at a random place in each (`job.bursts`). So the
-sampled steps of a stretch stand for all its steps. This is a stratified estimate. Its standard error follows from the
-differences between one stretch and the next, as for systematic samples (Wolter, Introduction to Variance Estimation,
-8.2, estimator v2).
+The job cut its steps into stretches, and sampled one burst of steps at a random position in each stretch
+(`job.bursts`). So the sampled steps of a stretch stand for all its steps: the stretches are the strata of a stratified
+estimate. The standard error follows from the differences between one stretch and the next, as for systematic samples
+(Wolter, Introduction to Variance Estimation, 8.2, estimator v2).
 """
 
 from typing import Final
@@ -16,8 +16,8 @@ from ms_profiler.store.format import CATEGORY_FINE
 
 #: largest number of parts into which a run is divided; differences between neighbouring parts give the error
 PARTS: Final = 256
-#: places of spans: `LEFT_OUT` for steps that were not sampled, `EXACT` for spans that count without scaling, and for a
-#: stratum `FIRST` + the row of its first recorded step
+#: The place of a span is a number that tells how the span is scaled. `LEFT_OUT`: not at all, its step was not sampled.
+#: `EXACT`: it counts once. `FIRST` + n: with the stratum whose first recorded step is row n
 LEFT_OUT, EXACT, FIRST = 0, 1, 2
 
 
@@ -27,7 +27,7 @@ def sampled(steps: Steps) -> bool:
 
 
 def strata(table: pl.DataFrame) -> pl.Series:
-    """Return the stratum of each step: its stretch; a stretch without sampled steps is joined to the stretch before it.
+    """Return the number of each step's stratum: its stretch, or the previous one if the stretch has no sampled step.
 
     Args:
         table: the table of `Steps`.
@@ -38,7 +38,7 @@ def strata(table: pl.DataFrame) -> pl.Series:
 
 
 def weights(table: pl.DataFrame) -> pl.Series:
-    """Return the number of steps that each step stands for; null if it was not recorded, 1 if all were recorded.
+    """Return how many steps each recorded step stands for: steps / recorded steps of its stratum; null for others.
 
     Args:
         table: the table of `Steps`; no step stands for steps that a schedule left out.
@@ -50,7 +50,7 @@ def weights(table: pl.DataFrame) -> pl.Series:
 
 
 def places(spans: pl.DataFrame, steps: Steps) -> pl.Series:
-    """Return the place of each fine-grained span: `EXACT`, `LEFT_OUT`, or the place of its stratum, from `FIRST` on.
+    """Return the place of each fine-grained span: `LEFT_OUT`, `EXACT`, or `FIRST` + n.
 
     Args:
         spans: `process` and `start_ns`.
@@ -86,7 +86,7 @@ def sum_up(spans: pl.DataFrame, steps: Steps) -> pl.DataFrame:
 
 
 def totals(sums: pl.DataFrame, keys: list[str], columns: list[str], steps: Steps) -> pl.DataFrame:
-    """Return sums over the whole run, and their standard errors: `keys`, `columns`, and each with `_error`.
+    """Return sums over the whole run: `keys`, `columns`, and the standard error of each column, as `<column>_error`.
 
     Work of other processes and work outside of all steps was recorded completely, and is added without scaling.
 
@@ -107,12 +107,14 @@ def totals(sums: pl.DataFrame, keys: list[str], columns: list[str], steps: Steps
 
 
 def estimate(values: pl.DataFrame, keys: list[str], columns: list[str], steps: Steps) -> pl.DataFrame:
-    """Return sums over all steps, and the standard error of each.
+    """Return sums over all steps, and the standard error of each sum.
 
-    sum = sum over strata of (steps / recorded steps * sum of the recorded). error^2 = sum over parts of
-    steps^2 * (1 - recorded / steps) * half the mean squared difference of the value per step to the parts beside it,
-    where a part is a stratum, or several strata in a run with many strata. Parts that were recorded completely are left
-    out.
+        sum     = sum over strata of (steps / recorded steps * sum over the recorded steps)
+        error^2 = sum over parts of (steps^2 * (1 - recorded steps / steps) * d / 2)
+
+    A part is a stratum, or several strata in a run with more than `PARTS` strata. d is the mean of two squares: the
+    squared difference of the value per step to the part before, and to the part after. Parts whose steps were all
+    recorded have no error, and are left out.
 
     Args:
         values: the sums of recorded steps by `keys` and `row` of `Steps.table`; a missing row counts as 0.
@@ -121,8 +123,8 @@ def estimate(values: pl.DataFrame, keys: list[str], columns: list[str], steps: S
         steps: the steps in use.
 
     Returns:
-        `keys`, `columns` as Float64, and for each column one with `_error` (null if only one part was not recorded
-        completely).
+        `keys`, `columns` as Float64, and `<column>_error` for each column. The error is null if only one part has steps
+        that were not recorded, because it then has no neighbour.
     """
     table = steps.table.filter(pl.col("content") != "times").with_row_index("place")
     placed = steps.table.with_row_index("row").filter(pl.col("content") != "times").select("row")
@@ -136,7 +138,6 @@ def estimate(values: pl.DataFrame, keys: list[str], columns: list[str], steps: S
     full = every.join(scaled, on=[*keys, "part"], how="left").with_columns(pl.col(columns).fill_null(0.0))
     share = 1 - pl.col("recorded") / pl.col("steps")
     sums = full.group_by(keys).agg(pl.col(columns).sum())
-    # parts that were recorded completely have no error, and are left out
     drawn = full.filter(share > 0).sort(*keys, "part")
     if drawn.is_empty():
         return sums.with_columns(pl.lit(0.0).alias(f"{column}_error") for column in columns)

@@ -7,20 +7,19 @@ import polars as pl
 
 from ms_profiler.analysis.metrics import intervals
 
-#: intervals between two samples: the thread was off its processor for `off_ns`. For `queued_ns` of this time it waited
-#: for a processor (null if the system did not report the wait)
+#: intervals between two samples of a thread. `off_ns`: how long the thread was off its processor. `queued_ns`: how much
+#: of this time it waited for a processor; null if the system did not report the wait
 CELLS: Final = pl.Schema({"start_ns": pl.Int64, "end_ns": pl.Int64, "off_ns": pl.Int64, "queued_ns": pl.Int64})
 
 #: an interval of this many ns is a sleep if the thread is off its processor for nearly all of it, and does not wait for
 #: a processor
 ASLEEP_NS: Final = 5_000_000
 ASLEEP: Final = 0.95
-#: largest number of threads whose samples are examined: each takes 8 ms
+#: largest number of threads whose samples are examined; each thread takes 8 ms
 THREADS_MOST: Final = 128
 #: the job itself fills the processors if it uses this share of them
 FULL: Final = 0.8
-#: a machine is busy if the job's threads wait for other programs in this part of the time in which they need a
-#: processor
+#: other programs keep the machine busy if `Crowd.others` is at least this
 BUSY: Final = 0.1
 
 
@@ -29,9 +28,10 @@ class Crowd:
     """Waits of the job's threads for processors, in some steps.
 
     Attributes:
-        queued: part of the time of the steps in which the stepping thread waited for a processor.
-        pressure: waits of the job's threads for a processor / (these waits + their processor time); 0 if unknown.
-        others: the part in which they waited because of other programs: `pressure`, or 0 if the job itself filled the
+        queued: share of the steps' time in which the stepping thread waited for a processor.
+        pressure: (time that the job's threads waited for a processor) / (this time + their processor time); 0 if
+            unknown.
+        others: the share of such waits that other programs caused: `pressure`, or 0 if the job itself filled the
             processors.
     """
 
@@ -46,7 +46,7 @@ class Crowd:
 
 
 def watched(looks: pl.DataFrame) -> list[tuple[int, int]]:
-    """Return process and number of each thread with samples; of too many threads, those with the most samples.
+    """Return process and number of the threads with samples: at most `THREADS_MOST`, those with the most samples.
 
     Args:
         looks: `tables.LOOKS`.
@@ -60,13 +60,14 @@ def cells(looks: pl.DataFrame, process: int, thread: int) -> pl.DataFrame:
     """Return the intervals between the samples of a thread, without overlap and by time, as `CELLS`.
 
     Between two samples the thread was off its processor for off = time - processor time. The second sample followed a
-    gap in which the thread recorded nothing. As much of the time off as fits lies in this gap. The rest lies before the
-    gap. The wait for a processor is known for several samples together, and is divided in proportion to the time off.
+    gap in which the thread recorded nothing. The time off is assumed to lie in this gap; only what does not fit lies
+    before the gap. The wait for a processor is reported for several samples together, and is divided in proportion to
+    the time off.
 
     Args:
         looks: `tables.LOOKS`.
         process: pid.
-        thread: its number.
+        thread: the number of the thread.
     """
     own = looks.filter(pl.col("process") == process, pl.col("thread") == thread).sort("time_ns")
     since, time = pl.col("since_ns"), pl.col("time_ns")
@@ -104,8 +105,8 @@ def cells(looks: pl.DataFrame, process: int, thread: int) -> pl.DataFrame:
 def asleep(known: pl.DataFrame) -> pl.DataFrame:
     """Return the intervals in which a thread was asleep or blocked for so long that it did not compute.
 
-    This holds even inside of an operator: a thread that shares an operator with other threads does a part of the work,
-    so it is not asleep for nearly all of the time.
+    This holds even inside of an operator. A thread that computes an operator together with other threads does a part of
+    the work, so it is not off its processor for nearly all of the time.
 
     Args:
         known: the result of `cells`.
@@ -120,8 +121,8 @@ def crowd(
 ) -> Crowd:
     """Return the waits of the job's threads for processors.
 
-    pressure = waiting time / (waiting time + processor time). Both times are summed up over all threads with samples;
-    the waiting time is the time for which they waited for a processor.
+    pressure = (time waited for a processor) / (this time + processor time), with both times summed up over all threads
+    with samples.
 
     Args:
         looks: `tables.LOOKS`.
@@ -129,7 +130,7 @@ def crowd(
         thread: the stepping thread.
         during: the steps, without overlap and by time.
         processors: number of processors that the job may use; 0 if unknown.
-        threads: number of threads that compute an operator; of these, only the stepping thread has samples.
+        threads: number of threads that compute an operator together; only the stepping thread among them has samples.
     """
     length = max(intervals.total_ns(during), 1)
     waited = ran = own = 0.0
@@ -144,7 +145,7 @@ def crowd(
 
 
 def queued(known: pl.DataFrame, during: pl.DataFrame) -> float:
-    """Return the part of the time of some intervals in which a thread waited for a processor; 0 if unknown.
+    """Return the share of the intervals' time in which a thread waited for a processor; 0 if unknown.
 
     Args:
         known: the result of `cells`.
@@ -154,7 +155,7 @@ def queued(known: pl.DataFrame, during: pl.DataFrame) -> float:
 
 
 def queued_by_step(looks: pl.DataFrame, process: int, steps: pl.DataFrame) -> pl.DataFrame:
-    """Return for each step the longest wait for a processor among the threads of a process.
+    """Return for each step how long a thread of the process waited for a processor: the thread that waited longest.
 
     Args:
         looks: `tables.LOOKS`.
@@ -186,12 +187,15 @@ def queued_by_step(looks: pl.DataFrame, process: int, steps: pl.DataFrame) -> pl
 
 
 def delayed(looks: pl.DataFrame, process: int, thread: int, waiting: pl.DataFrame, during: pl.DataFrame) -> float:
-    """Return the part of waits for data that is due to workers that waited for a processor; 0 if unknown.
+    """Return the share of waits for data that is due to workers that waited for a processor; 0 if unknown.
 
-    This is the part of the waits in which workers waited for a processor: the mean over the other processes, or over
-    the other threads if there are no other processes. The waits of the threads of one process are added up, because
-    these threads pass a batch to each other. The result is at most the processor time of the stepping thread / the mean
-    processor time of a worker: workers that run for longer than the stepping thread are slow anyway.
+    Workers are the other processes of the job, or the other threads if there are no other processes.
+
+        share = min(mean over workers of (its wait for a processor / wait for data),
+                    processor time of the stepping thread / mean processor time of a worker)
+
+    The waits of all threads of a worker process are added up, because these threads pass a batch to each other. The
+    second term is there because workers that compute for longer than the stepping thread are slow anyway.
 
     Args:
         looks: `tables.LOOKS`.
@@ -217,7 +221,7 @@ def delayed(looks: pl.DataFrame, process: int, thread: int, waiting: pl.DataFram
 
 
 def _inside(known: pl.DataFrame, during: pl.DataFrame) -> tuple[float, float]:
-    """Return the time for which a thread waited for a processor, and the time for which it ran, in some steps."""
+    """Return how long a thread waited for a processor, and how long it ran, in the intervals `during`, in ns."""
     length = pl.col("end_ns") - pl.col("start_ns")
     rows = known.with_row_index("cell", 1).with_columns(
         queued=pl.col("queued_ns").fill_null(0) / length, ran=1 - pl.col("off_ns") / length

@@ -1,7 +1,7 @@
 """Find the step from which on steps take longer or shorter, and the modules that changed.
 
-A shared processor changes its speed again and again, by half and more. If the lengths alone show no change, the parts
-of a step are compared with each other, because a change of speed affects all of them alike.
+The speed of a shared processor changes again and again, by half and more, and hides a change of the steps' lengths. But
+it affects all parts of a step alike. So if the lengths show no change, the share of each phase in a step is examined.
 """
 
 import math
@@ -14,22 +14,21 @@ from ms_profiler.analysis.metrics import intervals, phases
 from ms_profiler.analysis.metrics.ownership import Ownership
 from ms_profiler.analysis.metrics.steps import Steps, milliseconds
 
-#: largest (`BLOCKS`) and smallest number of blocks of steps, whose medians are compared; fewest steps in a block
-#: (`BLOCK`)
+#: steps are cut into blocks, whose medians are compared: most blocks, fewest blocks, fewest steps in a block
 BLOCKS: Final = 200
 BLOCKS_LEAST: Final = 16
 BLOCK: Final = 8
 #: fewest blocks on either side of a change
 SIDE: Final = 4
-#: smallest change: as a part of a step (`LEAST`), and as a multiple of the mean deviation of the blocks on the side
-#: where it is larger
+#: a change counts if it is at least `LEAST` of a step, and at least `CLEAR * spread`: spread = mean deviation of the
+#: blocks from their median, before or after the change, whichever is larger
 LEAST: Final = 0.05
 CLEAR: Final = 4.0
-#: the same multiple as `CLEAR`, for the share of a phase; steps at full speed have to show the change, too
+#: used in place of `CLEAR` for the share of a phase; smaller, because steps at full speed must show the change, too
 CLEAR_PART: Final = 3.0
-#: the fastest blocks of a side, up to this part of its blocks, count as running at full speed
+#: the length of a step at full speed is this quantile of the blocks' medians, before and after the change
 FULL: Final = 0.1
-#: the change at full speed and the change that the parts of a step predict may differ by at most this factor
+#: the change at full speed and the change that the shares of phases predict may differ by at most this factor
 AGREES: Final = 2.0
 #: a phase is examined only if at least this part of the steps contains it
 USUAL: Final = 0.9
@@ -41,9 +40,10 @@ WORTH: Final = 0.2
 def shift(steps: Steps, found: Ownership | None, spans: pl.DataFrame) -> dict[str, Any] | None:
     """Return the largest lasting change of the steps' length, with the modules whose time changed; None without one.
 
-    Only steps with the same records are compared; if steps were sampled, these are the steps without records. They are
-    cut into blocks. The change lies where two constants fit the medians of the blocks best (least sum of absolute
-    deviations). The first try uses the lengths of the steps, the second the ratio of a phase to the rest of its step.
+    Only steps of the most frequent content are compared; if steps were sampled, these are usually the steps without
+    records. They are cut into blocks. The change lies where two constants, one before and one after the change, fit the
+    medians of the blocks best (least sum of absolute deviations). The first try uses the lengths of the steps. The
+    second try uses, for each phase, time of the phase / time of the rest of the step.
 
     Args:
         steps: the steps in use.
@@ -51,7 +51,8 @@ def shift(steps: Steps, found: Ownership | None, spans: pl.DataFrame) -> dict[st
         spans: `tables.SPANS` of the run.
 
     Returns:
-        `step`, `before_ms`, `after_ms`, `modules`: `module`, `before_ms`, `after_ms`, by their part of the change.
+        `step` (the first step after the change), `before_ms`, `after_ms`, and `modules`: a list of `module`,
+        `before_ms` and `after_ms`, the largest change first.
     """
     kinds = steps.table["content"].value_counts().sort("count", descending=True)
     if kinds.is_empty():
@@ -79,9 +80,9 @@ def shift(steps: Steps, found: Ownership | None, spans: pl.DataFrame) -> dict[st
 
 
 def _change(values: list[float], size: int, least: float) -> tuple[int, float, float, float] | None:
-    """Find the place in a series from which on the values differ; None if no change is significant.
+    """Find the index from which on the values of a series differ; None if no change is significant.
 
-    Return the place, the medians before and after it, and the significance: the change as a multiple of the deviation.
+    Return the index, the median before it, the median from it on, and the significance = change / spread of the blocks.
 
     Args:
         values: logarithms, in the order of the steps.
@@ -108,9 +109,10 @@ def _change(values: list[float], size: int, least: float) -> tuple[int, float, f
 
 
 def _of_phases(same: pl.DataFrame, spans: pl.DataFrame, steps: Steps, size: int) -> tuple[int, float, float] | None:
-    """Return the row from which on a phase takes another share of a step, and the step lengths before and after.
+    """Return the row from which on a phase takes another share of a step, and the lengths of a step before and after.
 
-    The lengths are ns at full speed. Return None if no share changes, or if steps at full speed do not show the change.
+    The lengths are those at full speed, in ns. Return None if no share changes, or if steps at full speed do not show
+    the change.
 
     Args:
         same: steps with the same records.
@@ -146,7 +148,7 @@ def _of_phases(same: pl.DataFrame, spans: pl.DataFrame, steps: Steps, size: int)
         return None
     before, after = (sorted(values)[int(FULL * len(values))] for values in sides)
     seen = math.log(after / before)
-    # if the share of a phase changed, either the phase itself changed or the rest of the step
+    # if the share of a phase changed, either the phase or the rest of the step changed: both predict a length
     expected = [math.log((1 - share) / (1 - shared)), math.log(share / shared)]
     agrees = any(1 / AGREES <= seen / value <= AGREES for value in expected if value)
     return (place, before, after) if agrees and abs(seen) >= math.log1p(LEAST) else None
@@ -165,15 +167,15 @@ def _misfit(values: list[float]) -> float:
 def _modules(
     steps: Steps, found: Ownership, moment_ns: int, change: float, whole: tuple[float, float] | None
 ) -> list[dict[str, Any]]:
-    """Return the modules whose self time in the median step changed most between the steps before and after a moment.
+    """Return the modules whose median self time in a step changed most, from before `moment_ns` to after it.
 
     Args:
         steps: the steps in use.
         found: the owners of the time.
         moment_ns: the begin of the first step after the change, in ns.
         change: the change of the length of a step, ns.
-        whole: lengths of a step at full speed before and after the change, in ns; then the time of a module is its
-            share of this length. None to use the recorded times.
+        whole: lengths of a step at full speed before and after the change, in ns. The time of a module is then
+            (its share of the step) * (this length). None to use the recorded times.
     """
     starts = steps.table.with_row_index("step").select("step", "duration_ns", later=pl.col("start_ns") >= moment_ns)
     own = found.sums.drop_nulls("owner").group_by("step", "owner").agg(pl.col("self_ns").sum())

@@ -1,4 +1,4 @@
-"""Find out why the slowest step is slow: which module, earlier steps, or else which phase took the extra time."""
+"""Find what took the extra time of the slowest step: a module, kernels of earlier steps, or a phase."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -9,9 +9,9 @@ from ms_profiler.analysis.metrics import intervals, phases
 from ms_profiler.analysis.metrics.ownership import Ownership
 from ms_profiler.analysis.metrics.scopes import Part
 
-#: a step is examined if it takes longer than the median step by at least this part of the median
+#: a step is slow if (its length - median length) >= SLOWER * median length
 SLOWER: Final = 0.1
-#: a module or a phase must explain this part of the extra time
+#: a cause must explain at least this part of the extra time
 EXPLAINS: Final = 0.5
 #: fewest steps that are compared, the slowest step included
 LEAST: Final = 3
@@ -79,9 +79,9 @@ def slowest(found: Ownership, steady: pl.DataFrame, cut: pl.DataFrame, numbers: 
 
 
 def _most(times: pl.DataFrame, steps: pl.DataFrame, slow: int) -> tuple[str, float]:
-    """Return the name with the most extra time in a step, compared with the median step, and this time.
+    """Return the name with the most extra time in a step compared with the median step, and the extra time.
 
-    The name is empty if there are no times.
+    The name is "" if there are no times.
 
     Args:
         times: `step`, `name`, `time`.

@@ -9,8 +9,8 @@ from ms_profiler.analysis.metrics.stack_samples import Stacks
 from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.analysis.metrics.traced_calls import Calls
 
-#: parts that are shown together with `bounds.HOST`: in a gap with other code of the host, it is known how long the
-#: thread was off its processor, but not when
+#: parts that are shown as `bounds.HOST`: of a gap with other code of the host, it is known how long the thread was off
+#: its processor, but not when
 _ASIDE: Final = (bounds.BLOCKED, bounds.RUNNABLE, bounds.UNKNOWN)
 #: largest number of functions that advice names, and the smallest share of the part that each of them takes
 _NAMED: Final = 2
@@ -23,8 +23,8 @@ def of_samples(stacks: Stacks, used: Steps, pieces: pl.DataFrame, of: str) -> li
     Args:
         stacks: the stacks of the run.
         used: the steps of the run.
-        pieces: intervals apart from each other, with `of`.
-        of: the column that names the part; the parts of a gap of the host are combined.
+        pieces: intervals that do not overlap, with the column `of`.
+        of: the column that names the part of a step; the parts in `_ASIDE` count as `bounds.HOST`.
     """
     return stacks.consists_of(stacks.of_recorded(used.process, used.thread), _together(pieces, of), of)
 
@@ -35,8 +35,8 @@ def of_calls(calls: Calls, used: Steps, pieces: pl.DataFrame, of: str) -> list[d
     Args:
         calls: the calls of the run.
         used: the steps of the run.
-        pieces: the intervals, as for `of_samples`.
-        of: the column that names the part, as for `of_samples`.
+        pieces: as for `of_samples`.
+        of: as for `of_samples`.
     """
     return calls.consists_of(calls.of_thread(used.process, used.thread), _together(pieces, of), of)
 
@@ -46,7 +46,7 @@ def _together(pieces: pl.DataFrame, of: str) -> pl.DataFrame:
 
 
 def words(stacks: Stacks, used: Steps, pieces: pl.DataFrame, of: str = bounds.HOST) -> str:
-    """Return text about the functions and lines that take most of a part of the steps; empty if unknown.
+    """Return text about the functions and lines that take most of the time of one part of the steps; empty if unknown.
 
     Args:
         stacks: the stacks of the run.

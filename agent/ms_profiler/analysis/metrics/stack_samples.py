@@ -1,4 +1,4 @@
-"""Sampled Python stacks of threads: moments, slices for a timeline, and the functions in the parts of a step."""
+"""Sampled Python stacks of threads: the samples, slices for a timeline, and the functions in the parts of a step."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,10 +15,10 @@ from ms_profiler.analysis.model import tables
 _RATE: Final = 100.0
 #: largest number of functions that are listed for a part
 ROWS: Final = 12
-#: approximate largest number of functions of all stacks in a timeline (a gigabyte of memory), and of one stack
+#: most functions that a timeline draws (they take a gigabyte of memory), and the assumed depth of a stack; approximate
 _MOST: Final = 5_000_000
 _DEEP: Final = 20
-#: parts with fewer samples are left out: a single sample would be more than a tenth of the part
+#: parts with fewer samples are left out, because a single sample would be more than a tenth of the part
 LEAST: Final = 10
 
 
@@ -28,7 +28,7 @@ class Stacks:
 
     Attributes:
         recording: the run.
-        between: the interval, ns since the epoch, whose samples count.
+        between: begin and end, in ns since the epoch; only samples between them count.
     """
 
     recording: tables.Recording
@@ -36,7 +36,7 @@ class Stacks:
 
     @cached_property
     def samples(self) -> pl.DataFrame:
-        """Return `tables.SAMPLES` with `place`, the stack's place in `Tree`; samples of unknown stacks are left out."""
+        """Return `tables.SAMPLES` with `place`, the index of the stack in `Tree`; unknown stacks are left out."""
         parts = [pl.DataFrame(schema={**tables.SAMPLES, "place": pl.Int64()})]
         chosen = self.recording.samples.filter(pl.col("start_ns").is_between(*self.between))
         for process, tree in self.trees.items():
@@ -56,7 +56,7 @@ class Stacks:
 
     @cached_property
     def calls(self) -> Calls:
-        """Return the traced calls of the run, which a run has in place of samples."""
+        """Return the traced calls of the run; a run has either traced calls or samples."""
         return Calls(self.recording, self.between)
 
     @property
@@ -72,13 +72,16 @@ class Stacks:
 
     @property
     def late(self) -> dict[str, float]:
-        """Return the delay of the samples, us: the median, and the largest."""
+        """Return the median and the largest delay of a sample, in us."""
         late = self.samples["late_us"]
         return {"median_us": float(str(late.median() or 0)), "max_us": float(str(late.max() or 0))}
 
     @cached_property
     def moments(self) -> pl.DataFrame:
-        """Return a row for each sample: `process`, `node`, `place`, `time_ns`, by process and time."""
+        """Return the samples one by one: `process`, `node`, `place`, `time_ns`, by process and time.
+
+        A row of `samples` stands for `count` equal samples in a row, at equal distances.
+        """
         rows = self.samples.select("process", "node", "place", "start_ns", "end_ns", "count")
         each = rows.with_columns(number=pl.int_ranges(0, pl.col("count"))).explode("number")
         gaps = (pl.col("count") - 1).clip(lower_bound=1)
@@ -90,7 +93,7 @@ class Stacks:
 
         Args:
             process: pid.
-            native_tid: its number in the operating system.
+            native_tid: the thread's number in the operating system.
         """
         tree = self.trees.get(process)
         if tree is None:
@@ -104,14 +107,14 @@ class Stacks:
 
         Args:
             process: pid.
-            thread: its number in the recording.
+            thread: the thread's number in the recording.
         """
         threads = self.recording.threads.filter(pl.col("process") == process, pl.col("thread") == thread)
         return self.of_thread(process, int(threads["native_tid"][0]) if threads.height else 0)
 
     @cached_property
     def lanes(self) -> tuple[pl.DataFrame, list[str]]:
-        """Return the content of the timeline's lanes, `lane`, `name`, `start_ns`, `end_ns`, and the label of each lane.
+        """Return the slices of the timeline, `lane`, `name`, `start_ns`, `end_ns`, and the labels of the lanes.
 
         Each thread has one lane.
         """
@@ -135,11 +138,11 @@ class Stacks:
 
         Args:
             moments: the moments of one thread.
-            pieces: intervals apart from each other and by time, with `of`.
-            of: column that names the part.
+            pieces: intervals by time that do not overlap, with the column `of`.
+            of: the column that names the part of a step.
 
         Returns:
-            `name` of the part, `samples`, and `rows`: see `_row`.
+            For each part `name`, `samples` (number of samples) and `rows` (functions, see `_row`).
         """
         row = COLUMNS.locate(moments["time_ns"], pieces["start_ns"], pieces["end_ns"])
         placed = moments.with_columns(pieces[of].gather(row).alias("part")).drop_nulls("part")
@@ -169,7 +172,7 @@ class Stacks:
 
 
 def _row(leaf: Any, script: Any, line: int, *, lines: dict[int, int], whole: int) -> dict[str, Any]:
-    """Return a function, its most sampled line, and the line of the script that led to the call."""
+    """Return a row about a function: its most sampled line, and the script's line that led to the call."""
     count = sum(lines.values())
     row = {
         "function": leaf.name,
@@ -187,8 +190,8 @@ def _row(leaf: Any, script: Any, line: int, *, lines: dict[int, int], whole: int
 def slices(samples: pl.DataFrame, tree: Tree, period_ns: int) -> pl.DataFrame:
     """Return the stacks of one process as nested intervals: `lane` (one for each thread), `place`, `depth`, and times.
 
-    A function lasts from the first sample that shows it to the next sample that does not show it. Samples more than
-    three periods apart do not belong to one call.
+    A function lasts from the first sample that contains it to the next sample that does not. If two samples are more
+    than three periods apart, the function ends after the first of them.
 
     Args:
         samples: the result of `Stacks.samples` for the process.

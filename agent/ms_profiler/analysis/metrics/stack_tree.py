@@ -1,7 +1,7 @@
 """Build a tree of the functions of sampled threads.
 
-A path through the tree is a stack. Its outermost place is a thread. All lines of a function share one place if the
-functions that called it are the same.
+A place of the tree is a function with all functions that called it; the outermost place of each path is a thread. So
+the path from a thread to a place is a stack. Different lines of a function share one place if the callers are the same.
 """
 
 import os
@@ -23,7 +23,7 @@ class Function:
     Attributes:
         name: the name of the function or thread.
         file: the path of its file; empty for a thread.
-        line: the line in which it begins; for a thread its number in the operating system, 0 if unknown.
+        line: the line in which the function begins; for a thread, its number in the operating system, 0 if unknown.
     """
 
     name: str
@@ -54,10 +54,11 @@ class Tree:
     def __init__(self, frames: pl.DataFrame, names: pl.Series) -> None:
         texts = names.to_list()
         self.functions: list[Function] = []
-        #: node of a frame -> its place in the tree; node of a frame -> its line; place -> place of its caller, -1 for
-        #: threads
+        #: node of a frame -> the frame's place in the tree
         self.places: dict[int, int] = {}
+        #: node of a frame -> the frame's line
         self.lines: dict[int, int] = {}
+        #: place -> place of the caller, -1 for a thread
         self.callers: list[int] = []
         known: dict[tuple[int, Function], int] = {}
         columns = ("node", "caller", "name", "file", "first_line", "line", "native_tid")
@@ -66,7 +67,7 @@ class Tree:
             function = Function(texts[name], texts[file] if caller else "", first if caller else tid)
             around = self.places.get(caller, -1)
             if caller and around < 0:
-                continue  # this happens in a damaged store
+                continue  # a damaged store may lack the caller
             place = known.setdefault((around, function), len(self.functions))
             if place == len(self.functions):
                 self.functions.append(function)
@@ -85,18 +86,18 @@ class Tree:
 
     @cached_property
     def threads(self) -> dict[int, int]:
-        """Return the place of the thread of each place."""
+        """Return place -> place of the thread to which it belongs."""
         found: dict[int, int] = {}
         for place, caller in enumerate(self.callers):
             found[place] = place if caller < 0 else found[caller]
         return found
 
     def own(self, node: int, callers: dict[int, int]) -> int:
-        """Return the innermost node of the script's own code on the path to and including a node; 0 if there is none.
+        """Return the innermost node of the script's own code, from a node outwards; 0 if there is none.
 
         Args:
             node: a node of `tables.FRAMES`.
-            callers: the caller of each node.
+            callers: node -> node of the caller.
         """
         while node and not self.functions[self.places[node]].own:
             node = callers.get(node, 0)

@@ -11,7 +11,7 @@ from ms_profiler.store.format import TRAINING, StepSource
 
 #: largest number of slowest steps that are listed
 SLOWEST = 5
-#: if there are more steps than this, the first of them does not count as steady
+#: if there are more steps than this without compilations, the first of them does not count as steady
 WARMED = 2
 
 
@@ -68,13 +68,14 @@ def every(recording: tables.Recording) -> list[Steps]:
 
 
 def marked(recording: tables.Recording) -> Steps:
-    """Return the steps of a run as the job marked them.
+    """Return the steps of a run as the job marked them. Without a mark, the whole run is step 0.
 
-    The job decided which source counts, and continued the numbers when a better source came later. So the steps of all
-    sources count, except for revoked guesses (`readers.guesses`). All steps are taken from one thread: the thread with
-    the best source and, among several such threads, the one with the most steps. The source comes first, because a
-    process that only evaluates may have more steps than the process that trains. The result names the best source. A
-    step ends at the latest where the next step starts. Without a mark, the whole run is step 0.
+    The job decided which source of steps counts. If a better source came later, the job continued the numbers. So the
+    steps of all sources count, except for revoked guesses (`readers.guesses`). The result names the best source.
+
+    All steps are those of one thread: the thread with the best source and, among several such threads, the thread with
+    the most steps. The source comes first, because a process that only evaluates may have more steps than the process
+    that trains. A step ends at the latest where the next step starts.
 
     Args:
         recording: the run.
@@ -99,9 +100,10 @@ def restrict(steps: Steps, numbers: list[int]) -> Steps:
 
 
 def settled(known: pl.DataFrame, compiled: list[int]) -> list[int]:
-    """Return the rows of the steady steps: all steps without compilations, except for the first step.
+    """Return the rows of the steady steps: the steps without compilations, except for the first of them.
 
-    The first step fills caches, queues and pools. If every step compiled something, all steps count.
+    The first step fills caches, queues and pools; it counts only if there are at most `WARMED` steps. If every step
+    compiled something, compilations do not matter.
 
     Args:
         known: the steps, with `row`.
@@ -114,7 +116,7 @@ def settled(known: pl.DataFrame, compiled: list[int]) -> list[int]:
 
 
 def touches(steps: Steps) -> pl.Expr:
-    """Return an expression: whether a span overlaps the time from the first to the last of some steps."""
+    """Return an expression: whether a span overlaps the time from the first to the last step."""
     start, end = (pl.lit(time) for time in (steps.table["start_ns"].min(), steps.table["end_ns"].max()))
     return (pl.col("start_ns") < end) & (pl.col("end_ns") > start)
 
@@ -126,7 +128,7 @@ def statistics(table: pl.DataFrame) -> dict[str, Any]:
     Without steps, all values except the count are None.
 
     Args:
-        table: the table of `Steps`, possibly a part of it.
+        table: rows of `Steps.table`.
     """
     durations = table["duration_ns"]
     if durations.is_empty():

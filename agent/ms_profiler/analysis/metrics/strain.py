@@ -1,6 +1,6 @@
 """Find causes of slow steps in the machine: other programs, a limit of the control group, swapping.
 
-The steady steps are examined together, and the slow steps among them separately.
+The steady steps are examined twice: all of them together, and only the slow ones among them.
 """
 
 from dataclasses import dataclass, replace
@@ -16,8 +16,7 @@ from ms_profiler.store.host_metrics import SAMPLE
 
 BUSY, THROTTLED, SWAPPING = "busy machine", "throttled", "swapping"
 
-#: a step is slow if it takes at least `SLOW` times the median step, and at least `SAMPLES` times the time between two
-#: samples
+#: a step is slow if length >= SLOW * median length, and length >= SAMPLES * time between two samples of the host
 SLOW: Final = 1.5
 SAMPLES: Final = 2
 #: a cause of all steps counts if it takes at least this share of their time
@@ -41,21 +40,21 @@ class Strain:
     """One cause of slow steps, with its figures.
 
     Attributes:
-        cause: the name of the cause.
-        share: the share of the steps' time that it takes.
-        steps: the rows of the slow steps that it explains; empty if it affects all steps.
+        cause: the name of the cause: `BUSY`, `THROTTLED` or `SWAPPING`.
+        share: the share of the steps' time that the cause takes.
+        steps: the rows of the slow steps that the cause explains; empty if the cause affects all steps.
         slower: the length of these steps as a multiple of the median step.
-        waits: the share of these steps in which the stepping thread waited for a processor; None where not known.
+        waits: the share of these steps' time in which the stepping thread waited for a processor; None if unknown.
         own: mean number of processors that the job used.
         others: mean number of processors that other processes used; None if unknown.
         stolen: mean number of processors that other virtual machines used.
         processors: number of processors of the machine.
         throttled: the share of the periods in which the control group was throttled.
-        quota: the processors that the control group may use; None where not known.
+        quota: the number of processors that the control group may use; None if unknown.
         faults: major page faults of the job per second.
         swapped: bytes that the machine swapped in and out, per second.
-        stalled: the share of the steps' time in which some task waited for memory, or the same share for disks if it is
-            larger.
+        stalled: the share of the steps' time in which some task of the machine waited for memory, or waited for disks,
+            whichever is larger.
     """
 
     cause: str
@@ -75,7 +74,7 @@ class Strain:
 
 
 class _Load:
-    """The load of the host in each of some steps.
+    """The load of the host in each step of `during`.
 
     Args:
         recording: the run.
@@ -99,7 +98,7 @@ class _Load:
         used = host_load.amounts(known, (names.USER, names.SYSTEM), during)
         self.own = sure() if used is None else used
         busy = counted(*names.BUSY, *names.INTERRUPTS)
-        # the processes of other ranks have separate results; each rank on this machine uses about as much as this rank
+        # other ranks have separate results: assume that each of them uses as much processor time as this rank
         ranks = max(recording.info.world_size, 1)
         self.others = None if busy is None else (busy - self.own * ranks).clip(0)
         self.stolen = sure(names.STOLEN)
@@ -183,8 +182,8 @@ def strains(recording: tables.Recording, steps: Steps, rows: list[int], others: 
     own = _causes(load, slow, slow_rows, slower, True)
     if not usual:
         return own
-    # A cause may also affect the slow steps alone, or these far more than the others. A sample of the host covers many
-    # short steps, so the short steps around a slow one seem to have its cause, too.
+    # A cause may affect only the slow steps, or affect them far more than the others. It then seems to affect the short
+    # steps around a slow step, too, because one sample of the host covers many short steps.
     part = _sum(load.length, slow) / _sum(load.length, every)
     found = [*_causes(load, every, (), 1.0, others), *(replace(item, share=item.share * part) for item in own)]
     largest: dict[str, Strain] = {}
@@ -194,12 +193,20 @@ def strains(recording: tables.Recording, steps: Steps, rows: list[int], others: 
 
 
 def _causes(load: _Load, chosen: pl.Series, rows: tuple[int, ...], slower: float, others: bool) -> list[Strain]:
-    """Return the causes in the chosen steps; in slow steps, a cause counts by its share of their extra time."""
+    """Return the causes in the chosen steps. In slow steps, a cause must explain enough of their extra time.
+
+    Args:
+        load: the load of the host.
+        chosen: Boolean, whether each step is chosen.
+        rows: the rows of the chosen steps if these are the slow steps, otherwise empty.
+        slower: see `Strain`.
+        others: whether other programs are known to keep the processors busy.
+    """
     whole = _sum(load.length, chosen)
     usual = ~chosen
 
     def more(amount: pl.Series) -> float:
-        """Return by how much the chosen steps' amount exceeds the mean amount of as many other steps."""
+        """Return amount of the chosen steps - len(rows) * mean amount of the other steps."""
         others = amount.filter(usual)
         each = float(others.sum()) / max(len(others), 1)
         return _sum(amount, chosen) - each * len(rows)

@@ -1,7 +1,7 @@
-"""Divide the whole run into parts: its steps, and the time before, between and after them.
+"""Divide the whole run into parts: its steps, and the time before, between and after the steps.
 
-Every nanosecond of a run belongs to exactly one part. Parts follow from the records of the stepping thread. Time
-without such records is named by its place: before the first step, between two steps, after the last.
+Every nanosecond of a run belongs to exactly one part. The records of the stepping thread decide the part. Time without
+such records is set-up before the first step, "between steps", or "after the last step".
 """
 
 from typing import Final
@@ -22,7 +22,7 @@ AFTER: Final = "after the last step"
 OTHER: Final = "other"
 UNRECORDED: Final = "not recorded"
 AWAY: Final = "other processes"
-#: parts of the time outside of steps by category of span; the first that applies counts
+#: part of the time outside of steps -> category of the spans that decide it; the first part that applies counts
 _SPANS: Final = {
     "evaluation": Category.EVALUATION,
     "rollout": Category.ROLLOUT,
@@ -39,7 +39,7 @@ PARTS: Final = (_IMPORT, SET_UP, STEPS, *_SPANS, NETWORK, BETWEEN, AFTER, OTHER,
 
 
 def stretches(recording: tables.Recording) -> pl.DataFrame:
-    """Cut the time of each process that has steps into parts; the parts of the first process cover the whole run.
+    """Cut the time of each process with steps into parts; the parts of the first process cover the whole run.
 
     Args:
         recording: the run.
@@ -85,7 +85,7 @@ def _of_process(recording: tables.Recording, steps: Steps, run: tuple[int, int] 
     Args:
         recording: the run.
         steps: the steps of the process.
-        run: interval to cover; None for the time of the process.
+        run: begin and end of the time to cover; None for the lifetime of the process.
     """
     own = recording.processes.filter(pl.col("process") == steps.process)
     first, last = own.select("first_ns", "last_ns").row(0)
@@ -127,7 +127,7 @@ def _of_process(recording: tables.Recording, steps: Steps, run: tuple[int, int] 
 
 
 def _skipped(cut: pl.DataFrame, steps: pl.DataFrame) -> pl.Series:
-    """Return whether each piece lies before an unrecorded step, or after all steps if the last step is unrecorded."""
+    """Return whether the schedule left out the step at or after each interval; the last step if there is none."""
     if steps.is_empty():
         return pl.repeat(False, cut.height, eager=True)
     row = steps["end_ns"].search_sorted(cut["start_ns"], side="right").clip(upper_bound=steps.height - 1)
@@ -135,7 +135,7 @@ def _skipped(cut: pl.DataFrame, steps: pl.DataFrame) -> pl.Series:
 
 
 def _calls(spans: pl.DataFrame, known: pl.DataFrame, names: pl.Series) -> pl.DataFrame:
-    """Return the intervals of consecutive calls of a network, outside of the intervals in `known`.
+    """Return intervals that each join consecutive calls of a network between two intervals of `known`.
 
     Args:
         spans: the spans of the stepping thread.

@@ -12,12 +12,12 @@ from ms_profiler.analysis.metrics.stack_tree import Function
 from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.analysis.model import tables
 
-#: smallest growth, in bytes and as a part of the memory before it; it can be small, because tensors are counted exactly
+#: smallest growth of a leak, in bytes and as a part of the memory before; small, because tensors are counted exactly
 LEAST: Final = 1 << 20
 LEAST_PART: Final = 0.01
-#: smallest part of the sampled steps in which the owner of growth allocates memory that is not released
+#: the code to blame must allocate memory that is not released in at least this part of the sampled steps
 MOST_STEPS: Final = 0.6
-#: an owner is named if it allocated this part of the blocks that are not released
+#: the code to blame is named if it allocated at least this share of the bytes that are not released
 NAMED: Final = 0.2
 
 
@@ -27,10 +27,10 @@ class Owner:
 
     Attributes:
         operator: name of the operator; None outside of all operators.
-        module: path of the module; None where it is not known.
+        module: path of the module; None if unknown.
         phase: phase of the steps; None outside of all phases.
-        per_step: bytes per step.
-        share: the share in all bytes that were allocated in these steps and not released.
+        per_step: bytes that this code allocates in each step and that are not released.
+        share: these bytes / all bytes that such code allocated in these steps and that are not released.
         place: function and line of the script that allocated the memory; empty if they were not recorded.
     """
 
@@ -43,7 +43,7 @@ class Owner:
 
 
 def found(recording: tables.Recording, used: Steps, compiled: list[int]) -> Growth | None:
-    """Return the memory of tensors that each step adds; None if no growth is evident, or if the memory is not known.
+    """Return the growth of tensor memory per step; None if no growth is evident, or if the memory is unknown.
 
     Args:
         recording: the run.
@@ -58,10 +58,10 @@ def found(recording: tables.Recording, used: Steps, compiled: list[int]) -> Grow
 
 
 def owner(blocks: pl.DataFrame, leak: Growth, used: Steps, recording: tables.Recording) -> Owner | None:
-    """Return the code that allocated most of the memory which is not released; None if it is not known.
+    """Return the code that allocated most of the memory that is not released; None if unknown.
 
-    This code is an operator in a module. It allocated memory in most of the sampled steps, and this memory was still in
-    use at the end of the last of them.
+    The code is an operator in a module. The operator allocated memory in most of the sampled steps, and this memory was
+    still in use at the end of the last sampled step.
 
     Args:
         blocks: the result of `tensor_owners.owned`.
@@ -109,7 +109,7 @@ def _place(blocks: pl.DataFrame, places: pl.DataFrame, names: pl.Series) -> str:
 
 
 def words(leak: Growth | None, blocks: Callable[[], pl.DataFrame], used: Steps, recording: tables.Recording) -> str:
-    """Return text about the origin of growing memory, to append to its numbers; empty if tensors do not grow.
+    """Return text about the code that makes memory grow, as the end of a sentence; empty if tensors do not grow.
 
     Args:
         leak: the growth.

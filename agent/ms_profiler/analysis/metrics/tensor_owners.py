@@ -1,9 +1,12 @@
-"""Find the purpose of each block of a processor's allocator: operator, phase, module, and kind of tensor.
+"""Find what each memory block of the host's allocator is for: its operator, phase, module, and kind of tensor.
 
-A block whose address the job noted is a parameter, a gradient or optimizer state. The kind of any other block follows
-from the moment of its allocation. In a forward pass it is an activation. In a backward pass it is a gradient if it is
-still in use at the end of the pass. In an optimizer's step it is optimizer state if it is still in use at the end of
-the step. Blocks that are allocated while a batch is made or fetched are inputs.
+The job noted the addresses of parameters, gradients and optimizer states, so the kinds of these blocks are known. The
+kind of any other block depends on the phase in which the block was allocated:
+
+- forward: an activation.
+- backward: a gradient if the block is still in use at the end of the pass, otherwise a temporary.
+- optimizer: optimizer state if the block is still in use at the end of the optimizer's step, otherwise a temporary.
+- data: an input.
 """
 
 from dataclasses import dataclass
@@ -27,9 +30,9 @@ INPUT: Final = "inputs"
 OTHER: Final = "other"
 #: columns that are added to `tables.BLOCKS`
 OWNED: Final = pl.Schema({"operator": pl.String, "phase": pl.String, "module": pl.String, "kind": pl.String})
-#: operators that only allocate memory; the operator around such an operator counts instead
+#: operators that only allocate, fill or copy memory: a block belongs to the operator that called such an operator
 _EMPTY: Final = r"^aten::(new_)?(empty|resize_|set_|clone|zeros|zero_|_to_copy|to|contiguous)(_\w+)?$"
-#: an inner module is named instead of the module around it if it has more than this part of the outer module's bytes
+#: an inner module is named instead of its outer module if the inner module has more than this share of the bytes
 MOST_OF: Final = 0.5
 
 
@@ -40,9 +43,9 @@ class Peak:
     Attributes:
         time_ns: the time of this moment.
         allocated: bytes in use.
-        step: number of the step around it; None outside of all steps.
-        owners: `kind`, `module`, `bytes`, the largest first.
-        operators: `kind`, `operator`, `bytes` of the blocks that were recorded one by one, the largest first.
+        step: number of the step at this moment; None outside of all steps.
+        owners: all bytes in use: `kind`, `module`, `bytes`, the largest first.
+        operators: only the blocks that were recorded one by one: `kind`, `operator`, `bytes`, the largest first.
     """
 
     time_ns: int
@@ -58,11 +61,11 @@ class Peak:
 
     @property
     def largest(self) -> tuple[str, str | None, str | None, int] | None:
-        """Return the largest owner of the memory; None if nothing is known.
+        """Return the kind with most bytes, then a module or an operator, and their bytes; None if nothing is known.
 
-        The result is a kind, a module, an operator, and their bytes. The kind is the kind with most bytes. The module
-        is the innermost module that holds most of these bytes, and the operator is None. If no module holds most of
-        them, the module is None, and the operator is the operator that allocated most of them; None if there is none.
+        - (kind, module, None, bytes): the innermost module that holds most bytes of this kind.
+        - (kind, None, operator, bytes): the operator that allocated most of them, if no module holds most of them.
+        - (kind, None, None, bytes): all bytes of this kind, if neither holds.
         """
         kinds = self.kinds
         if kinds.is_empty():
@@ -121,7 +124,7 @@ def owned(
 def operators(blocks: pl.DataFrame, spans: pl.DataFrame, names: pl.Series) -> pl.Series:
     """Return the name of the operator that allocated each block; null outside of all operators.
 
-    It is the innermost operator around the allocation that does more than allocate memory.
+    This is the innermost operator around the allocation that is not in `_EMPTY`, or the outermost one if all are.
 
     Args:
         blocks: `tables.BLOCKS`.
@@ -142,7 +145,7 @@ def operators(blocks: pl.DataFrame, spans: pl.DataFrame, names: pl.Series) -> pl
         if not ended.any():
             break
         place = pl.select(pl.when(ended).then(parents.gather(place)).otherwise(place)).to_series()
-    while True:  # go outwards to the operator for which it allocated memory
+    while True:  # go outwards to the operator that needed the memory
         around = parents.gather(place)
         outer = (plain.gather(place) & around.is_not_null()).fill_null(False)
         if not outer.any():
@@ -155,7 +158,7 @@ def operators(blocks: pl.DataFrame, spans: pl.DataFrame, names: pl.Series) -> pl
 
 
 def _placed(recording: tables.Recording, process: int, blocks: pl.DataFrame) -> pl.DataFrame:
-    """Return the kind and the module of blocks that contain a tensor that the job noted; null for other blocks."""
+    """Return kind and module of the blocks whose tensors the job noted; null for other blocks."""
     folder = layout.process_dir(recording.directory, process)
     places = tensor_places.read(folder, recording.clock, recording.counts)
     rows = blocks.select("address", "size", "allocated_ns", "released_ns").with_row_index("block")
@@ -210,7 +213,7 @@ def _by_moment(blocks: pl.DataFrame, spans: pl.DataFrame, used: Steps) -> pl.Ser
 
 
 def peak(held: pl.DataFrame, blocks: pl.DataFrame, used: Steps) -> Peak | None:
-    """Return the moment of the most memory in use, among the steps whose blocks are known; None if there is none.
+    """Return the moment at which most memory was in use, in the steps with all records; None if unknown.
 
     Args:
         held: `tables.MEMORY` of the stepping process.

@@ -1,4 +1,4 @@
-"""Totals over a whole run of which some steps were sampled."""
+"""Estimated totals over a whole run, if only some of its steps were recorded."""
 
 from dataclasses import dataclass
 
@@ -16,9 +16,9 @@ class Totals:
 
     Attributes:
         steps: the steps in use.
-        spans: the spans of modules and operators, by `name` and `category`: `count`, `total_ns` and `self_ns`.
+        spans: sums of modules and operators by `name` and `category`: `count`, `total_ns` and `self_ns`, with errors.
         stream: the kernels.
-        phases: time of each phase in all steps, in ns, and its standard error, None if unknown. The times of all phases
+        phases: phase -> its time in all steps, in ns, and the standard error (None if unknown). The times of all phases
             add up to the time of the steps.
     """
 
@@ -32,10 +32,10 @@ class Totals:
         return self.spans.filter(pl.col("category") == category).drop("category")
 
     def kernels(self, by: str) -> pl.DataFrame | None:
-        """Return estimates of kernels' `count` and `total_ns` by `name`; None if all steps' kernels were recorded.
+        """Return estimated `count` and `total_ns` of kernels by `name`; None if the kernels of all steps were recorded.
 
         Args:
-            by: "type", "full_name", "module" or "part"; kernels without a known value are left out.
+            by: what `name` is: "type", "full_name", "module" or "part". Kernels whose value is unknown are left out.
         """
         sums, names = self.stream.sums_by_place, self.stream.names
         if sums is None:
@@ -48,7 +48,7 @@ class Totals:
 
 
 def totals(steps: Steps, spans: pl.DataFrame, stream: Stream, pieces: pl.DataFrame) -> Totals | None:
-    """Sum up over all steps; None if no step was left out because of `overhead_budget`.
+    """Return the totals; None if no step was left out because of `overhead_budget`.
 
     Args:
         steps: the steps in use.
@@ -61,8 +61,8 @@ def totals(steps: Steps, spans: pl.DataFrame, stream: Stream, pieces: pl.DataFra
     sums = spans if "place" in spans.columns else sampling.sum_up(spans, steps)
     times = phases.by_step(pieces).rename({"step": "row", "duration_ns": "ns"})
     found = sampling.estimate(times, ["phase"], ["ns"], steps)
-    # recording lengthens the sampled steps, so the estimate exceeds the time of all steps. That time is known, and the
-    # estimate is scaled to it: this is a ratio estimate (Cochran, Sampling Techniques, 6.1)
+    # Recording lengthens the sampled steps, so the sum of the estimates exceeds the time of all steps. The time of all
+    # steps is known, so the estimates are scaled to it: a ratio estimate (Cochran, Sampling Techniques, 6.1).
     ratio = float(steps.table["duration_ns"].sum()) / max(float(found["ns"].sum()), 1.0)
     found = found.with_columns(pl.col("ns", "ns_error") * ratio)
     return Totals(

@@ -26,7 +26,7 @@ class Calls:
 
     Attributes:
         recording: the run.
-        between: the interval, ns since the epoch; calls that overlap it count.
+        between: begin and end of an interval, in ns since the epoch; only calls that overlap the interval count.
     """
 
     recording: tables.Recording
@@ -39,7 +39,7 @@ class Calls:
 
     @cached_property
     def table(self) -> pl.DataFrame:
-        """Return `tables.CALLS` with `depth`, `parent`, `function` (row of `functions`), `self_ns`, callers first."""
+        """Return `tables.CALLS` and `depth`, `parent`, `function` (index in `functions`), `self_ns`; callers first."""
         first, last = self.between
         own = self.recording.calls.filter(pl.col("end_ns") >= first, pl.col("start_ns") <= last)
         nested = nest(own.with_columns(category=pl.lit(0, pl.UInt8)))
@@ -66,7 +66,7 @@ class Calls:
 
     @cached_property
     def threads(self) -> dict[tuple[int, int], str]:
-        """Return the label of each thread with calls, by process and number."""
+        """Return (pid, number of the thread) -> label, for each thread with calls."""
         table = self.recording.threads
         found = {}
         for process, thread in self.table.select("process", "thread").unique().sort("process", "thread").iter_rows():
@@ -81,7 +81,7 @@ class Calls:
 
     @cached_property
     def lanes(self) -> tuple[pl.DataFrame, list[str]]:
-        """Return the content of the timeline's lanes, `lane`, `name`, `start_ns`, `end_ns`, and the label of each lane.
+        """Return the slices of the timeline, `lane`, `name`, `start_ns`, `end_ns`, and the labels of the lanes.
 
         Each thread has one lane.
         """
@@ -98,9 +98,10 @@ class Calls:
 
     @cached_property
     def paths(self) -> tuple[list[int], list[tuple[int, int]]]:
-        """Return the number of each call's path, and the paths by number.
+        """Return the path number of each call, and the list of paths.
 
-        A path is the number of the path of the caller (-1 for none) and the number of the called function.
+        A path stands for a stack of functions. It is a pair: the path number of the caller (-1 without a caller), and
+        the number of the called function.
         """
         known: dict[tuple[int, int], int] = {}
         of: list[int] = []
@@ -118,7 +119,7 @@ class Calls:
         return found[::-1]
 
     def sums(self) -> list[dict[str, Any]]:
-        """Return the functions with most self time; a directly recursive call counts once in the total time."""
+        """Return the functions with most self time; the total time counts direct recursion once."""
         table = self.table
         around = table["function"].gather(table["parent"])
         # if a function calls itself directly, only the outermost call counts; if it calls itself through other
@@ -145,7 +146,7 @@ class Calls:
         return {"function": function.name, "file": function.file, "line": function.line}
 
     def segments(self, own: pl.DataFrame) -> Iterator[tuple[int, int, int]]:
-        """Yield intervals with one innermost call of a thread each: begin, end, and the row of the call in `table`.
+        """Yield the intervals in which one call of a thread is the innermost: begin, end, row of the call in `table`.
 
         Args:
             own: the result of `of_thread`.
@@ -173,8 +174,8 @@ class Calls:
 
         Args:
             own: the result of `of_thread`.
-            pieces: intervals apart from each other and by time, with `of`.
-            of: column that names the part.
+            pieces: intervals by time that do not overlap, with the column `of`.
+            of: the column that names the part of a step.
         """
         starts, ends, parts = pieces["start_ns"].to_list(), pieces["end_ns"].to_list(), pieces[of].to_list()
         of_rows, paths = self.paths
@@ -195,7 +196,7 @@ class Calls:
 
     @cached_property
     def _scripts(self) -> list[int | None]:
-        """Return the innermost function of the script on each path; None if the path ends with this function."""
+        """Return, for each path, its innermost function of the script; None if that is the called function itself."""
         own = [function.own for function in self.functions]
         inner: list[int | None] = []
         for around, function in self.paths[1]:
@@ -221,10 +222,10 @@ class Calls:
 
         Args:
             process: pid.
-            thread: its number.
+            thread: the number of the thread.
             times: the times, Int64.
         """
-        # arrays, because a job has millions of calls, and a tuple takes 150 bytes
+        # a job has millions of calls, and a tuple for each would take 150 bytes
         starts, ends, paths = array("q"), array("q"), array("q")
         of = self.paths[0]
         for start, end, row in self.segments(self.of_thread(process, thread)):

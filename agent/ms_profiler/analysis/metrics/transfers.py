@@ -1,9 +1,11 @@
-"""Divide exchanges with other ranks by their parts: copies, reductions, notifications, waits.
+"""Divide exchanges with other ranks into their parts: copies, reductions, notifications, waits.
 
-Source of the formulas: CANN's open analysis of HCCL (its communication and communication matrix parsers), checked
-against files of torch_npu on NPUs. An exchange runs on parallel planes. Its times are the times of one plane, and its
-bytes are the bytes of all planes. A copy over RDMA consists of several tasks, and these records do not show where it
-begins and ends. So an exchange with such copies is left out.
+The formulas are those of CANN's open analysis of HCCL (its parsers of communication and of the communication matrix).
+They were checked against files of torch_npu on NPUs.
+
+An exchange runs on parallel planes. The times of an exchange are those of one plane; its bytes are those of all planes.
+A copy over RDMA consists of several tasks, and the records do not show where the copy begins and ends. So exchanges
+with copies over RDMA are left out.
 """
 
 from typing import Final
@@ -17,7 +19,7 @@ _CARRIERS: Final = ("Memcpy", "Reduce_Inline")
 _WAIT: Final = "Notify_Wait"
 _RDMA: Final = "RDMA"
 _BY_CHIP: Final = "SDMA"
-#: a packet of more megabytes than this is large
+#: a packet with more megabytes than this is large
 LARGE_MB: Final = 32
 #: columns that identify an exchange
 KEY: Final = ["group", "exchange_ns"]
@@ -25,7 +27,7 @@ _LENGTH: Final = (pl.col("end_ns") - pl.col("start_ns")).alias("length_ns")
 
 
 def known(transfers: pl.DataFrame) -> pl.DataFrame:
-    """Return the parts of the exchanges without RDMA; `link` is LOCAL for parts that do not leave the chip.
+    """Return the parts of all exchanges without RDMA; `link` is LOCAL for parts that do not leave the chip.
 
     Args:
         transfers: `tables.TRANSFERS`.
@@ -43,14 +45,16 @@ def known(transfers: pl.DataFrame) -> pl.DataFrame:
 
 
 def times(parts: pl.DataFrame) -> pl.DataFrame:
-    """Return the parts of the time of each exchange, in nanoseconds.
+    """Return the times of each exchange, in nanoseconds.
 
-    Only the main plane counts: the only plane, or plane 1, because the copies of plane 0 stay on the chip. transit =
-    sum over the copies to other ranks; wait = sum over the waits; synchronization = sum over the waits before the first
-    copy to another rank.
+    Only the main plane counts. This is the only plane, or plane 1, because the copies of plane 0 stay on the chip.
+
+    - transit = sum over the copies to other ranks.
+    - wait = sum over the waits.
+    - synchronization = sum over the waits before the first copy to another rank.
 
     Args:
-        parts: the parts of `known`.
+        parts: the result of `known`.
 
     Returns:
         `group`, `exchange_ns`, `transit_ns`, `wait_ns`, `synchronization_ns`.
@@ -76,7 +80,7 @@ def packets(parts: pl.DataFrame) -> pl.DataFrame:
     """Return one row per exchange, link and size: `group`, `exchange_ns`, `link`, `bytes`, `count`, `length_ns`.
 
     Args:
-        parts: the parts of `known`; parts that stay on the chip are left out.
+        parts: the result of `known`; parts that stay on the chip are left out.
     """
     moved = parts.filter("carries", pl.col("link") != LOCAL)
     return moved.group_by(*KEY, "link", "bytes", maintain_order=True).agg(
@@ -88,7 +92,7 @@ def links(parts: pl.DataFrame) -> pl.DataFrame:
     """Return the bytes that each exchange moved from one rank to another.
 
     Args:
-        parts: the parts of `known`; a part without a target stays on its source.
+        parts: the result of `known`. The target of a part without a target is its source.
 
     Returns:
         `group`, `exchange_ns`, `source`, `target`, `link`, `bytes`, `length_ns`.

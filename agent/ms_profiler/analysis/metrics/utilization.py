@@ -1,4 +1,4 @@
-"""Utilization of the machine, from facts about a step that the user states."""
+"""Utilization of the machine, from the work of a step that the user states."""
 
 from dataclasses import dataclass
 
@@ -42,7 +42,7 @@ class Utilization:
 
     Attributes:
         flops_per_second: the floating-point operations per second that the job reaches.
-        mfu: model FLOPs utilization, a share.
+        mfu: model FLOPs utilization, from 0 to 1.
         tokens_per_second: the tokens per second that the job reaches.
     """
 

@@ -13,16 +13,16 @@ from ms_profiler.store.run_info import RunInfo
 
 #: compiling is the finding if it takes this part of the run
 COMPILE_SHARE = 0.5
-#: waiting is the finding if it takes this part of a step, even if computing takes more
+#: waiting is the finding if it takes at least this part of a step, even if computing takes more
 WAIT_SHARE = 0.2
-#: name of the time to which the share of a primitive refers
+#: what the share of a primitive is a share of, as words of the sentence
 _KERNELS = "kernel time"
 #: a primitive that takes this part of the kernel time is named
 KERNEL_SHARE = 0.2
 #: a phase is named if it holds this share of a part's time
 WITHIN_SHARE = 0.5
-#: The heaviest module is named if it takes this share of the step: if the finding is about computing; if the finding is
-#: about the host, whose code may also run outside of the model.
+#: The heaviest module is named if it takes at least this share of the step. The second value is for findings about the
+#: host, whose code may also run outside of the model; the first value is for findings about computing.
 MODULE_SHARE, MODULE_SHARE_OF_HOST = 0.05, 0.5
 #: longest name in a sentence, in characters: names of C++ templates may have thousands
 NAME_MOST = 80
@@ -62,11 +62,11 @@ _QUEUED = {NAMES[category] for category in (Category.FORWARD, Category.BACKWARD,
 
 @dataclass(frozen=True)
 class Finding:
-    """The finding of a run: a phase, its share, and the sentence about it.
+    """The finding of a run: a phase or a part of the steps, its share, and a sentence about it.
 
     Attributes:
-        kind: a phase, or "nothing".
-        share: for "compile" the share in the run, otherwise the share in the steady steps.
+        kind: the phase or the part of the steps, or "nothing".
+        share: usually the share of the steady steps' time; the share of the run if compiling is the finding.
         sentence: the finding as a sentence with its numbers.
     """
 
@@ -92,8 +92,8 @@ def finding(
     """Choose the biggest finding: compiling, then the largest wait, then the largest part.
 
     Args:
-        parts: the parts of `bounds.shares`.
-        within: the result of `within`.
+        parts: part of the steps -> its share, see `bounds.shares`.
+        within: the result of the function `within`.
         shares: the shares of `phases.shares`.
         source: source that decides where a step ends.
         steps: number of recorded steps.
@@ -103,7 +103,7 @@ def finding(
         kernels: the result of `kernels.by_type`; None without kernels.
         device: whether the job computes on a device.
         queued: the result of `kernels.queued`, if the host runs ahead of the kernels that it queued.
-        outside: the result of `outside`.
+        outside: the result of the function `outside`.
     """
     whole = source == StepSource.WHOLE_RUN
     unit = "run" if whole else "step"
@@ -124,10 +124,10 @@ def finding(
         return Finding("nothing", 0.0, "No step was recorded.")
     if not known and ranked[0][0] == bounds.UNKNOWN:
         return Finding("nothing", 0.0, "Nothing inside the steps was recorded.")
-    # waiting for a processor is left out of the time to which the threshold applies
+    # the threshold is a part of the time without waits for a processor
     least = WAIT_SHARE * (1 - parts.get(bounds.RUNNABLE, 0.0))
     waits = [(part, share) for part, share in ranked if part in _WAITS and share >= least]
-    # a wait comes before computing, but not before more time in which the script keeps the job from computing
+    # a wait comes before computing, but not before a larger share of other host code
     host = (bounds.HOST, 0.0 if whole else parts.get(bounds.HOST, 0.0))
     part, share = max(waits[0], host, key=lambda item: item[1]) if waits else ranked[0]
     texts = _WAITS | _REST | ({} if device else {bounds.SYNC: _READS_OF_HOST})
@@ -152,7 +152,7 @@ def finding(
 
 
 def least_of_module(kind: str, of_steps: bool) -> float:
-    """Return the share from which on the sentence names the heaviest module; 2 if it names no module.
+    """Return the smallest share for which the sentence names the heaviest module; 2 to name no module.
 
     Args:
         kind: the finding's kind.
@@ -165,7 +165,7 @@ def least_of_module(kind: str, of_steps: bool) -> float:
 
 
 def within(moments: pl.DataFrame) -> dict[str, str]:
-    """Return, for each part of a step, the phase that contains more than half of the part, if there is one.
+    """Return part of a step -> phase that contains more than half of the part's time, if there is such a phase.
 
     Args:
         moments: the result of `bounds.parts`.
@@ -177,10 +177,10 @@ def within(moments: pl.DataFrame) -> dict[str, str]:
 
 
 def outside(moments: pl.DataFrame) -> float:
-    """Return the share of the steps in which computing ran outside of all phases.
+    """Return the share of the steps' time in which something computed outside of all phases.
 
     Args:
-        moments: the result of `bounds.parts`, of these steps.
+        moments: the result of `bounds.parts` for the steps.
     """
     own = moments.filter(pl.col("part") == bounds.COMPUTING, pl.col("phase") == OTHER)
     return intervals.total_ns(own) / max(intervals.total_ns(moments), 1)
@@ -191,16 +191,16 @@ def of_device(
 ) -> Finding:
     """Choose the largest part of the steps on a device: computing, communication alone, copies alone, or idle time.
 
-    If the largest part is idle time, the sentence adds the cause of most of it, if there is one.
+    If the largest part is idle time, the sentence also names what takes most of the idle time, if that is known.
 
-    share = sum over the steps of one of these parts / length of the steps on the device.
+    share = sum of this part over the steps / sum of the steps' lengths on the device.
 
     Args:
-        device: the tables of the device, or of the operators where they computed on the processor.
+        device: the tables of the device, or of the operators if they computed on the processor.
         info: the run's record.
         moments: the result of `launched_steps.moments`.
         kernels: the kernels of `kernels.by_type`.
-        parts: the parts of `bounds.shares`; empty if unknown.
+        parts: part of the steps -> its share, see `bounds.shares`; empty if unknown.
     """
     processor = info.framework.get("device") == "CPU"
     if device.unread:
@@ -217,13 +217,13 @@ def of_device(
     if kind == "idle":
         leading = _why(parts, share)
     whose = "the time of the steps" if processor else "the device's time"
-    # a processor is not idle then: it may run code other than operators
+    # a processor without an operator is not idle: it may run other code
     does = "passes without an operator" if processor and kind == "idle" else _STATES[kind][1]
     return Finding(_STATES[kind][0], share, f"{_percent(share)} of {whose} {does}{leading}.")
 
 
 def _why(parts: Mapping[str, float], idle: float) -> str:
-    """Return text about the part of the steps that takes most of the idle time; empty if there is no such part."""
+    """Return text about the part of the steps that takes more than half of the idle time; empty if none does."""
     texts = {part: text for part, text in (_WAITS | _REST | _GAPS).items() if part != bounds.COMMUNICATION}
     part = max(texts, key=lambda name: parts.get(name, 0.0))
     share = parts.get(part, 0.0)
