@@ -21,7 +21,7 @@ _KERNELS = "kernel time"
 KERNEL_SHARE = 0.2
 #: a phase is named if it holds this share of a part's time
 WITHIN_SHARE = 0.5
-#: The heaviest module is named if it takes at least this share of the step. The second value is for findings about the
+#: The heaviest module is named if it takes at least this share of the time. The second value is for findings about the
 #: host, whose code may also run outside of the model; the first value is for findings about computing.
 MODULE_SHARE, MODULE_SHARE_OF_HOST = 0.05, 0.5
 #: longest name in a sentence, in characters: names of C++ templates may have thousands
