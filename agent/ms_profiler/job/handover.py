@@ -1,7 +1,7 @@
 """The end of a run: start the analysis of the store in another interpreter, and print the path of the result.
 
-All ranks of one launch on one host share one analysis, which the last rank to end starts. So a node with eight ranks
-does not run eight analyses at the same time.
+All ranks of one launch on one host share one analysis. The rank that ends last starts this analysis. So a node with
+eight ranks does not run eight analyses at the same time.
 """
 
 import importlib.util

@@ -1,4 +1,4 @@
-"""One result directory that is being made: its options, its begin, and its end.
+"""A recording, which makes one result directory: its options, its begin, and its end.
 
 The main recording is that of MS_PROFILER_OPTIONS, and lasts as long as the process. A script that calls the profiler
 opens one more recording at each start. If such a recording runs during the main recording, both share one store, and

@@ -1,8 +1,8 @@
 """Detect gradients that the script computes itself: by hooks, by a `bprop` of a cell, or by a custom function.
 
-In a backward pass, the kernels of such code cannot be distinguished from the kernels of autograd. So after the first
-such gradient, backward passes are recorded under another name. The wrapped functions run when a hook is registered, or
-once for each call of a cell with a `bprop`.
+In a backward pass, the kernels of such gradients cannot be distinguished from the kernels of autograd. So after the
+first such gradient, backward passes are recorded under another name. The wrapped functions run when a hook is
+registered, or once for each call of a cell with a `bprop`.
 """
 
 import sys

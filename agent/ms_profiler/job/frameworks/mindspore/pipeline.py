@@ -5,9 +5,9 @@ takes 50 ms of processor time for each sample, by default every second. The prof
 until the samples are saved. So ms-profiler runs the profiler in windows with growing pauses, see `sampling_plan`. The
 store keeps the profiler's files unchanged.
 
-The dataset profiler would print a warning for every pipeline after the first. So it is on for one
-pipeline at a time, until that pipeline has ended. It is never set up again before that, because the profiler's thread
-would then read freed memory.
+The dataset profiler would print a warning for every pipeline after the first. So the profiler is on for one pipeline at
+a time, until this pipeline has ended. Before that, the profiler is never set up again, because its thread would then
+read freed memory.
 """
 
 import atexit

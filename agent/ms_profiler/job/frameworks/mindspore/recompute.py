@@ -1,6 +1,7 @@
 """Record recomputation in pynative mode: the part of a backward pass that runs a block of the forward pass again.
 
-In graph mode, recomputation is compiled into the graph. The scope of its kernels contains "recompute".
+In graph mode, recomputation is compiled into the graph. The kernels of a recomputation then have "recompute" in their
+scope.
 """
 
 import sys

@@ -1,6 +1,6 @@
 """Record the waits of the host for results: reads of tensors, and waits for the device.
 
-A read may call another read. Only the outermost one is recorded.
+A read may call another read; only the outermost read is recorded.
 """
 
 from typing import TYPE_CHECKING
