@@ -10,8 +10,6 @@ from ms_profiler.analysis.metrics.measures import Measures
 
 #: estimated bytes that the timelines take for each slot of the store: 160 in trace_view.json, 40 in trace.pftrace
 SLOT: Final = 200
-#: estimated bytes that the timelines take for each span, with a reserve
-SPAN: Final = 2 * SLOT
 #: shown steps = CAUTION * number of steps that fit by this estimate, because steps differ in size
 CAUTION: Final = 0.6
 #: the reason, in messages, why a file is left out
@@ -39,7 +37,7 @@ def narrowed(measures: Measures, room: Room, attempt: int) -> list[int] | None:
     if steps.is_empty() or counts[-2:] == [1, 1]:
         return []
     numbers: list[int] = steps["number"].to_list()
-    first = _fullest(measures, steps, counts[-1], CAUTION * room.left / SPAN) if attempt else 0
+    first = _fullest(measures, steps, counts[-1], CAUTION * room.left / SLOT) if attempt else 0
     return numbers[first : first + counts[-1]]
 
 
