@@ -118,6 +118,17 @@ def test_calls_that_begin_every_step_belong_to_the_first_one_too(store):
     assert parts_of(store) == [("network calls", 0, 3), ("between steps", 3, 4), ("steps", 4, 100)]
 
 
+def test_a_teacher_before_the_first_gradients_belongs_to_the_first_step(store):
+    """The first step begins with the first work that computes gradients; the teacher ran before, as in each step."""
+    thread = store.process().thread()
+    call(thread, 0, 3)
+    begin = 12
+    for number in range(5):
+        call(thread, begin, begin + 9)
+        begin = update(thread, number, begin + 10 if number == 0 else begin, begin + 10)
+    assert parts_of(store) == [("network calls", 0, 3), ("between steps", 3, 12), ("steps", 12, 112)]
+
+
 def test_where_steps_begin_with_as_many_calls_as_their_data_asks_for_none_is_cut(store):
     thread = store.process().thread()
     begin = 0

@@ -4,6 +4,9 @@ A step begins where the previous step ended. So calls of a network between two s
 If most steps begin with the same number of calls without gradients, these calls are a part of the step, such as a
 teacher or a target network. If a step begins with more calls than that, the additional calls are no part of it, such as
 an evaluation that no hook reported. The step then begins after the additional calls.
+
+The first step may have been recorded from its first work with gradients on. Then it gets the calls before, if all steps
+begin with such calls.
 """
 
 from typing import Final
@@ -71,6 +74,9 @@ def _cut(
     usual, number = others.group_by("count").len().sort("len", "count", descending=[True, False]).row(0)
     if number < agreeing * others.height:
         return table
+    if agreeing < 1 and counts["row"][0] == 0:
+        table = _reached(table, calls, usual - counts["count"][0])
+        rows = table.with_row_index("row")
     after = (
         leading.filter(pl.col("row") < first)
         .with_columns(left=pl.len().over("row") - pl.int_range(pl.len()).over("row"))
@@ -84,6 +90,23 @@ def _cut(
     starts = starts.group_by("row").agg(pl.col("time_ns").min().alias("begin_ns"))
     moved = rows.join(starts, on="row", how="left", maintain_order="left")
     return moved.with_columns(start_ns=pl.coalesce("begin_ns", "start_ns")).select(table.columns)
+
+
+def _reached(table: pl.DataFrame, calls: pl.DataFrame, missing: int) -> pl.DataFrame:
+    """Let the first step begin with calls before it, if it has fewer calls than the other steps.
+
+    Args:
+        table: the steps.
+        calls: the calls.
+        missing: number of calls that the first step lacks.
+    """
+    before = calls.filter(pl.col("end_ns") <= table["start_ns"][0]).sort("start_ns")
+    if not 0 < missing <= before.height:
+        return table
+    start = before["start_ns"][-missing]
+    return table.with_columns(
+        start_ns=pl.when(pl.int_range(pl.len()) == 0).then(start).otherwise("start_ns").cast(table.schema["start_ns"])
+    )
 
 
 def _begins(rows: pl.DataFrame, spans: pl.DataFrame) -> pl.DataFrame:
