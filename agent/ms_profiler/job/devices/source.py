@@ -262,7 +262,7 @@ class DeviceSource:
         self._give_up(f"{self.interface.name} did not answer for ten seconds; ms-profiler does not call it again")
 
     def _give_up(self, why: str) -> None:
-        """Record nothing on this device from now on; print the reason and write it into the run's record."""
+        """Record nothing of this device from now on; print the reason, and write it into the run's record."""
         self._given_up = True
         self._host.not_collected(self.interface.what, why)
         self._say(f"{self.interface.what} are not recorded: {why}")
@@ -280,7 +280,7 @@ class DeviceSource:
         )
 
     def _ask(self) -> None:
-        """Print and note the reason if `activities` names the device and it cannot be recorded."""
+        """If `activities` names the device and the device cannot be recorded, print and note the reason."""
         if not self._asked() or self.attached or self._given_up:
             return
         if self._tracing is None:

@@ -110,7 +110,7 @@ class Allocator:
             why = f"{found.lost} blocks could not be noted" if found.lost else "another tool has replaced its imports"
             self._host.not_collected(f"{WHAT} from step {self._host.steps.number} on", f"{LIBRARY}: {why}")
             return
-        # the two records get the last two nanoseconds of the step, so that they belong to it
+        # the two records get the last two nanoseconds of the step as times, so that they belong to the step
         for before, (name, value) in zip((2, 1), zip(self._names, (found.peak, found.live), strict=True), strict=True):
             bits = struct.unpack("=Q", struct.pack("=d", value))[0]
             recorder.record(COUNTER, Category.OTHER, 0, name, at_ns - before, at_ns - before, bits)

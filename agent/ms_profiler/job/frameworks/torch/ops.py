@@ -120,11 +120,12 @@ class Hook:
             self.on = False
 
     def lend(self, in_backward: bool) -> None:
-        """Switch the hook off for a profiler of the script, also when PyTorch has restored the hook behind our back.
+        """Switch the hook off for a profiler of the script, also if PyTorch has switched it on again by itself.
 
         Args:
-            in_backward: whether the thread executes a backward pass. After the current node, PyTorch restores the hook,
-                but the hook no longer knows its callback. So this callback stays until the thread ends.
+            in_backward: whether the thread executes a backward pass. Then PyTorch restores the hook after the current
+                node, but the hook no longer knows its callback. So the callback cannot be removed, and stays until the
+                thread ends.
         """
         if self._switch.held:
             self.turn(False)
@@ -216,7 +217,7 @@ class OpStream:
         self._want(False)
 
     def forked(self) -> None:
-        """Record in a fork child even if its parent does not sample the current step: the child samples no steps."""
+        """Record in a fork child even if its parent does not sample the current step: a child has no sampling plan."""
         if self._left_out:
             self._want(True)
 

@@ -94,7 +94,7 @@ class Replicas:
 
 
 def _listed(sizes: str) -> str:
-    """Return a list of sizes with each run of equal sizes as SIZE*NUMBER; empty if the text would be too long."""
+    """Return a list of sizes with equal neighbours joined, as in "4*3,8"; empty if the text would be too long."""
     parts = [part.strip() for part in sizes.split(",")]
     if not all(part.isdecimal() for part in parts):
         return ""
