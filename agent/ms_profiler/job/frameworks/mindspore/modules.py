@@ -21,7 +21,8 @@ from ms_profiler.store.names import EVALUATING
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
-#: Role of a cell: the effect that a call of the cell has on the steps.
+#: Role of a cell for the steps. OPTIMIZER: an optimizer. TRAINS: a training cell, which has an optimizer in it.
+#: NETWORK: any other outermost cell. NOTHING: any other cell.
 NOTHING, OPTIMIZER, TRAINS, NETWORK = range(4)
 #: span of a call: id of the name, category, id of the class's name
 Span = tuple[int, int, int]
@@ -44,7 +45,7 @@ AGAIN, WRAPPED = "._recompute_cell", ".wrap_cell"
 #: Names of the classes of cells whose time counts as communication.
 REDUCERS = ("DistributedGradReducer", "PipelineGradReducer")
 
-#: whether this thread is inside a call with a role, or inside a gradient function
+#: whether this thread is inside a call of a cell with a role, or inside a gradient function
 training = Inside()
 
 
