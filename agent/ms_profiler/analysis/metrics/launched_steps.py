@@ -5,7 +5,7 @@ A kernel belongs to the step that launched it, however late the kernel runs. A s
     begin = max(begin of the step on the host, end of the previous step on the device)
     end   = max(end of the step on the host, end of the last kernel that this step or an earlier step launched)
 
-So the spans do not overlap. Between two spans the host was in no step.
+So the spans do not overlap. In a gap between two spans the host was in no step.
 """
 
 from collections.abc import Iterable

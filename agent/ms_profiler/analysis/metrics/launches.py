@@ -19,7 +19,7 @@ def match(kernels: pl.DataFrame, operators: pl.DataFrame) -> pl.Series:
 
     Kernels of a backward pass have no span. A window begins where the queue is empty; within a window, the host may be
     several steps ahead of the kernels. If a window has as many kernels of a primitive as spans, the n-th kernel belongs
-    to the n-th span. If the numbers differ, they are compared for each step of the window, and then for each segment of
+    to the n-th span. If the numbers differ, the same is tried for each step of the window, and then for each segment of
     the step. Kernels that still have no span are matched in the same way between two matched kernels. A match is
     dropped if the kernel would start before its span, or if a lane's kernels and spans would have different orders.
 
@@ -94,7 +94,7 @@ def _pair(runs: pl.DataFrame, spans: pl.DataFrame, keys: list[str]) -> pl.DataFr
 
 
 def _in_order(pairs: pl.DataFrame) -> pl.DataFrame:
-    """Drop the pairs that contradict others: in a lane, a kernel that starts later was queued later."""
+    """Drop each pair that contradicts another pair: in a lane, a kernel that starts later was queued later."""
     earlier = pl.col("queued_ns").cum_max().shift(1).over("lane")
     later = pl.col("queued_ns").cum_min(reverse=True).shift(-1).over("lane")
     crossed = (pl.col("queued_ns") < earlier) | (pl.col("queued_ns") > later)

@@ -73,11 +73,11 @@ class Measures:
         calls: exchanges with other ranks, see `communication.calls`.
         memory: `tables.MEMORY`, if it was requested.
         pipelines: dataset pipelines with samples, the one with the most samples first.
-        host_operators: operators that computed during their call, see `host_operators.calls`; empty in other runs.
+        host_operators: operators that computed during their call, see `host_operators.compute`; otherwise empty.
         run_ns: the time from the first to the last record.
         target: the directory of derived files; by default the recording's directory.
         request: the options of this analysis.
-        written: digests of the files that were derived from another tool's result, by path in `target`.
+        written: path in `target` -> digest, of the files that were derived from another tool's result.
         existing: paths of other tools' files that keep a derived file from being written.
         section_count: number of sections that were written.
         room: disk space that is left.
@@ -139,14 +139,14 @@ class Measures:
         return totals.totals(self.steps, self.spans if known is None else known, self.stream, self.pieces)
 
     def sections(self) -> Iterator[Section]:
-        """Yield the sections of the run."""
+        """Yield the sections of the run: consecutive intervals that fit into memory."""
         for section in sections(self.recording, self.spans, self.steps.table, self.chosen is not None):
             cut = self.recording.again is not None and self._operators_compute
             yield replace(section, operators=host_operators.calls_in(section) if cut else self.host_operators)
 
     @cached_property
     def drawn(self) -> pl.Series:
-        """Return the row in `spans` of each span of the recording, null for spans outside of the chosen steps."""
+        """Return, for each span of the recording, its row in `spans`; null outside of the chosen steps."""
         spans = self.recording.spans
         inside = pl.repeat(True, spans.height, eager=True)
         if self.chosen is not None:
@@ -271,12 +271,12 @@ class Measures:
 
     @property
     def states(self) -> pl.DataFrame:
-        """Return the recorded steps cut by state, see `overlap.states`."""
+        """Return when the recorded steps computed and communicated, see `overlap.states`."""
         return self.stream.states
 
     @cached_property
     def curves(self) -> pl.DataFrame:
-        """Return the curves of a device in the chosen steps, see `device_counters.counters`."""
+        """Return the counters of a device over time in the chosen steps, see `device_counters.counters`."""
         found = device_counters.counters(self.recording.device or tables.Device.none())
         if self.chosen is None:
             return found
@@ -345,7 +345,7 @@ def measure(recording: tables.Recording, chosen: list[int] | None = None) -> Mea
         sums = pl.concat([sums.filter(pl.col("category") < CATEGORY_FINE), recording.sums])
     first, last = int(_least(recording.processes["first_ns"])), int(_most(recording.processes["last_ns"]))
     restricted = chosen is not None
-    # operators of PyTorch compute in their calls where no accelerator is in use; in other runs, this table is empty
+    # operators compute during their calls only with PyTorch on a processor; in other runs, this table is empty
     own = host_operators.calls(spans if host_operators.compute(recording) else spans.head(0))
     if recording.device is not None:
         stream = device.collect(recording, recording.device, whole, used)

@@ -28,12 +28,12 @@ from ms_profiler.store.format import Category
 CAST: Final = "Cast"
 #: operators whose gradients launch nothing: the operators only view a tensor, or have no gradient
 VIEWS: Final = "concat contiguous expanddims oneslike reshape squeeze transpose view"
-#: operator -> kernels that its gradient launches. Three kinds of kernels are not listed: kernels named after the
-#: operator, matrix products, and sums of the gradients of a value that several operators read (a sum may follow any
-#: gradient). Operators that are not listed may launch anything. Measured with MindSpore 2.10 for CPU, synchronously: a
-#: kernel between the hook before a node and the hook of the next node belongs to that node. The measurement covered 661
-#: calls of operators (most in float32, some in float16, float64 and mixed types, broadcast and along several axes) and
-#: 20 networks, two of them in float16. `lstm` ran in one network only, in float32
+#: Operator -> kernels that its gradient launches. Three kinds are left out: kernels named after the operator, matrix
+#: products, and sums of gradients (if several operators read a value, a sum may follow any of their gradients). The
+#: gradient of an unlisted operator may launch anything. Measured with MindSpore 2.10 for CPU, synchronously. A node's
+#: kernels ran between the hook before this node and the hook before the next node. The measurement covered 661 calls of
+#: operators (most in float32, some in float16, float64 and mixed types, broadcast and along several axes) and 20
+#: networks, two of them in float16. `lstm` ran in one network only, in float32.
 EMITS: Final[dict[str, frozenset[str]]] = {
     key: frozenset([*kernels.split(), *([] if keys == VIEWS else [CAST])])
     for keys, kernels in (
@@ -222,9 +222,9 @@ class Known:
         return {gradients.MATMUL: sum(products) - sum(role.family == gradients.MATMUL for role in ran)}
 
     def _modules(self, ranges: pl.DataFrame) -> pl.DataFrame:
-        """Add `module`, the innermost module around the nodes from `first` to `last`, and `again`.
+        """Add columns about the nodes from `first` to `last`.
 
-        `again` is whether all these nodes are recomputations.
+        `module` is the innermost module around all these nodes. `again` is whether all of them are recomputations.
         """
         paths = Paths([])
         rows: dict[int, list[int]] = {}
@@ -280,7 +280,7 @@ def _never(node: Node, known: set[str], settled: frozenset[str], adds: bool) -> 
 
     Args:
         node: the node.
-        known: names of nodes whose kernels `EMITS` has.
+        known: names of the nodes that `EMITS` lists.
         settled: the result of `_settled`.
         adds: whether a node of the pass is named `SUM`; a node that recomputes may then launch such kernels again.
     """

@@ -155,7 +155,7 @@ class Delayed:
 
     Attributes:
         parts: part of a step, such as "data" -> share of its waits that is due to waiting for a processor.
-        lost: the share of the steps' time in which the stepping thread was in such a wait, but needed a processor.
+        lost: the share of the steps' time in which the stepping thread waited for a processor during such waits.
     """
 
     parts: dict[str, float]

@@ -47,7 +47,7 @@ def communicating(spans: pl.DataFrame, cut: pl.DataFrame, steps: Steps) -> pl.Da
 def states(
     compute: pl.DataFrame, communicate: pl.DataFrame, steps: Steps, within: tuple[int, int] | None = None
 ) -> pl.DataFrame:
-    """Cut the recorded steps into pieces of one state.
+    """Cut the recorded steps wherever computing or communicating begins or ends.
 
     Args:
         compute: intervals of computing.

@@ -14,7 +14,7 @@ from ms_profiler.store.format import Category
 OTHER: Final = "other"
 FORWARD: Final = "forward"
 
-#: phase by category, in the order in which they are shown
+#: category -> phase, in the order in which phases are shown
 NAMES: Final = {
     Category.DATA: "data",
     Category.COMPILE: "compile",
@@ -193,8 +193,8 @@ def _nested(spans: pl.DataFrame) -> pl.DataFrame:
     crossing = (nested["end_ns"] > nested["end_ns"].gather(nested["parent"])).fill_null(False)
     if not crossing.any():
         return nested
-    # only records with explicit times can cross, so crossing spans are rare; only the outermost spans that contain some
-    # are examined
+    # spans cross only if a record states its times explicitly. This is rare, so only the outermost spans with crossing
+    # spans inside are examined
     tree = (nested["depth"] == 0).cum_sum()
     rows = tree.is_in(tree.filter(crossing).unique().implode()).arg_true()
     starts, ends = nested["start_ns"].gather(rows).to_list(), nested["end_ns"].gather(rows).to_list()

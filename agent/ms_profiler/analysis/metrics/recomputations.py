@@ -96,9 +96,9 @@ def _outermost(backward: int, around: dict[int, int], joined: dict[int, int]) ->
 
 
 def _put(nodes: tuple[Node, ...], parts: list[tuple[Node, ...]]) -> tuple[Node, ...] | None:
-    """Replace each recomputing node by the nodes of one inner pass; None if the numbers of both differ.
+    """Add the nodes of one inner pass after each recomputing node; None if there are more of one than of the other.
 
-    The recomputing node itself stays, under the name `AGAIN`.
+    The recomputing node stays, under the name `AGAIN`.
 
     Args:
         nodes: the nodes in the order of their creation; they run in reverse.

@@ -27,7 +27,7 @@ def sampled(steps: Steps) -> bool:
 
 
 def strata(table: pl.DataFrame) -> pl.Series:
-    """Return the number of each step's stratum: its stretch, or the previous one if the stretch has no sampled step.
+    """Return the number of each step's stratum: its stretch, or the stretch before if its own has no sampled step.
 
     Args:
         table: the table of `Steps`.

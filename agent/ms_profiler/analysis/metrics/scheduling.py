@@ -11,8 +11,8 @@ from ms_profiler.analysis.metrics import intervals
 #: of this time it waited for a processor; null if the system did not report the wait
 CELLS: Final = pl.Schema({"start_ns": pl.Int64, "end_ns": pl.Int64, "off_ns": pl.Int64, "queued_ns": pl.Int64})
 
-#: an interval of this many ns is a sleep if the thread is off its processor for nearly all of it, and does not wait for
-#: a processor
+#: a thread sleeps in an interval of at least `ASLEEP_NS` if it is off its processor, and does not wait for one, for at
+#: least the share `ASLEEP` of the interval
 ASLEEP_NS: Final = 5_000_000
 ASLEEP: Final = 0.95
 #: largest number of threads whose samples are examined; each thread takes 8 ms
@@ -155,7 +155,7 @@ def queued(known: pl.DataFrame, during: pl.DataFrame) -> float:
 
 
 def queued_by_step(looks: pl.DataFrame, process: int, steps: pl.DataFrame) -> pl.DataFrame:
-    """Return for each step how long a thread of the process waited for a processor: the thread that waited longest.
+    """Return, for each step, the longest time that any thread of the process waited for a processor.
 
     Args:
         looks: `tables.LOOKS`.

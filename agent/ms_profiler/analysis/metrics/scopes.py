@@ -57,7 +57,7 @@ class Scope:
         module: attribute names from the outermost module on, joined by dots; None if the name contains no module.
         kind: class of that module.
         part: the part of a training step.
-        expanded: whether the kernel is part of an expanded primitive; then its name does not contain the module.
+        expanded: whether the kernel is part of an expanded primitive; the name of such a kernel lacks the module.
         phase: category of the only phase in which its primitive occurs; None if it may occur in several phases.
         named: whether the module comes from the name; otherwise it comes from the compiled graph.
     """
@@ -91,9 +91,10 @@ class Scope:
 
 
 def runs(kernels: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
-    """Return, for each depth, the intervals of consecutive kernels with the same scope down to that depth.
+    """Return, for each depth, intervals of consecutive kernels whose names agree down to that depth.
 
-    An interval ends with its step, and where the next interval of its depth begins.
+    For example, consecutive kernels of `Default/network-Loss/fc-Dense` make one interval at depth 2. An interval ends
+    at the latest with its step, and where the next interval of the same depth begins.
 
     Args:
         kernels: `tables.KERNELS` of one process.

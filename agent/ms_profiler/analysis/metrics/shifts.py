@@ -1,7 +1,8 @@
 """Find the step from which on steps take longer or shorter, and the modules that changed.
 
-The speed of a shared processor changes again and again, by half and more, and hides a change of the steps' lengths. But
-it affects all parts of a step alike. So if the lengths show no change, the share of each phase in a step is examined.
+The speed of a shared processor changes again and again, by half and more. This can hide a change of the steps' lengths.
+But the speed affects all parts of a step alike. So if the lengths show no change, the share of each phase in a step is
+examined.
 """
 
 import math
@@ -40,8 +41,8 @@ WORTH: Final = 0.2
 def shift(steps: Steps, found: Ownership | None, spans: pl.DataFrame) -> dict[str, Any] | None:
     """Return the largest lasting change of the steps' length, with the modules whose time changed; None without one.
 
-    Only steps of the most frequent content are compared; if steps were sampled, these are usually the steps without
-    records. They are cut into blocks. The change lies where two constants, one before and one after the change, fit the
+    Only steps with the most frequent `content` are compared; if steps were sampled, these are usually the steps without
+    records. These steps are cut into blocks. The change lies where two constants, one before and one after it, fit the
     medians of the blocks best (least sum of absolute deviations). The first try uses the lengths of the steps. The
     second try uses, for each phase, time of the phase / time of the rest of the step.
 

@@ -9,8 +9,8 @@ from ms_profiler.analysis.metrics.stack_samples import Stacks
 from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.analysis.metrics.traced_calls import Calls
 
-#: parts that are shown as `bounds.HOST`: of a gap with other code of the host, it is known how long the thread was off
-#: its processor, but not when
+#: parts that are shown as `bounds.HOST`: while the host runs other code, it is known how long the thread was off its
+#: processor, but not when
 _ASIDE: Final = (bounds.BLOCKED, bounds.RUNNABLE, bounds.UNKNOWN)
 #: largest number of functions that advice names, and the smallest share of the part that each of them takes
 _NAMED: Final = 2
@@ -18,7 +18,7 @@ _SHARE: Final = 0.1
 
 
 def of_samples(stacks: Stacks, used: Steps, pieces: pl.DataFrame, of: str) -> list[dict[str, Any]]:
-    """Return the functions of each part on the stepping thread by samples, the largest part first.
+    """Return the functions that samples of the stepping thread show in each part of the steps, the largest part first.
 
     Args:
         stacks: the stacks of the run.
@@ -30,7 +30,7 @@ def of_samples(stacks: Stacks, used: Steps, pieces: pl.DataFrame, of: str) -> li
 
 
 def of_calls(calls: Calls, used: Steps, pieces: pl.DataFrame, of: str) -> list[dict[str, Any]]:
-    """Return the functions of each part by traced calls, in the form of `of_samples`.
+    """Return the functions that traced calls show in each part of the steps, in the form of `of_samples`.
 
     Args:
         calls: the calls of the run.

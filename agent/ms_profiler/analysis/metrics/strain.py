@@ -1,6 +1,6 @@
 """Find causes of slow steps in the machine: other programs, a limit of the control group, swapping.
 
-The steady steps are examined twice: all of them together, and only the slow ones among them.
+The slow steps among the steady steps are examined on their own, too.
 """
 
 from dataclasses import dataclass, replace
@@ -43,7 +43,7 @@ class Strain:
         cause: the name of the cause: `BUSY`, `THROTTLED` or `SWAPPING`.
         share: the share of the steps' time that the cause takes.
         steps: the rows of the slow steps that the cause explains; empty if the cause affects all steps.
-        slower: the length of these steps as a multiple of the median step.
+        slower: mean length of these slow steps / median length; 1 if the cause affects all steps.
         waits: the share of these steps' time in which the stepping thread waited for a processor; None if unknown.
         own: mean number of processors that the job used.
         others: mean number of processors that other processes used; None if unknown.

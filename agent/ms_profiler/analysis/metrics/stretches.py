@@ -1,7 +1,7 @@
 """Divide the whole run into parts: its steps, and the time before, between and after the steps.
 
 Every nanosecond of a run belongs to exactly one part. The records of the stepping thread decide the part. Time without
-such records is set-up before the first step, "between steps", or "after the last step".
+such records is "set-up" before the first step, "between steps", or "after the last step".
 """
 
 from typing import Final

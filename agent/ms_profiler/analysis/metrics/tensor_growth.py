@@ -15,9 +15,9 @@ from ms_profiler.analysis.model import tables
 #: smallest growth of a leak, in bytes and as a part of the memory before; small, because tensors are counted exactly
 LEAST: Final = 1 << 20
 LEAST_PART: Final = 0.01
-#: the code to blame must allocate memory that is not released in at least this part of the sampled steps
+#: code is to blame only if it allocates memory, and does not release it, in at least this part of the sampled steps
 MOST_STEPS: Final = 0.6
-#: the code to blame is named if it allocated at least this share of the bytes that are not released
+#: the code to blame is named only if its `Owner.share` is at least this
 NAMED: Final = 0.2
 
 
@@ -30,7 +30,8 @@ class Owner:
         module: path of the module; None if unknown.
         phase: phase of the steps; None outside of all phases.
         per_step: bytes that this code allocates in each step and that are not released.
-        share: these bytes / all bytes that such code allocated in these steps and that are not released.
+        share: bytes of this code / bytes of all code that allocates in most of the steps; only bytes that are not
+            released count.
         place: function and line of the script that allocated the memory; empty if they were not recorded.
     """
 

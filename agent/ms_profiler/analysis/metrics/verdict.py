@@ -11,15 +11,15 @@ from ms_profiler.analysis.model import tables
 from ms_profiler.store.format import Category, StepSource
 from ms_profiler.store.run_info import RunInfo
 
-#: compiling is the finding if it takes this part of the run
+#: compiling is the finding if it takes at least this part of the run
 COMPILE_SHARE = 0.5
 #: waiting is the finding if it takes at least this part of a step, even if computing takes more
 WAIT_SHARE = 0.2
-#: what the share of a primitive is a share of, as words of the sentence
+#: words for the time to which the share of a primitive refers
 _KERNELS = "kernel time"
-#: a primitive that takes this part of the kernel time is named
+#: the first primitive is named if it takes at least this part of the kernel time
 KERNEL_SHARE = 0.2
-#: a phase is named if it holds this share of a part's time
+#: a phase is named if it takes more than this share of a part's time
 WITHIN_SHARE = 0.5
 #: The heaviest module is named if it takes at least this share of the time. The second value is for findings about the
 #: host, whose code may also run outside of the model; the first value is for findings about computing.
