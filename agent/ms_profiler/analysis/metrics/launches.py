@@ -76,7 +76,7 @@ def _between(runs: pl.DataFrame, spans: pl.DataFrame, matched: pl.DataFrame) -> 
 
 
 def _as_many(runs: pl.DataFrame, spans: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
-    """Return the values of `keys` that have as many kernels as spans."""
+    """Return the combinations of `keys` that have as many kernels as spans."""
     counts = [table.group_by(keys).len() for table in (runs, spans)]
     return counts[0].join(counts[1], on=[*keys, "len"]).drop("len")
 

@@ -46,7 +46,7 @@ def by_step(memory: pl.DataFrame, used: Steps) -> pl.DataFrame:
         used: the steps in use.
 
     Returns:
-        `number`, `peak`, `end`, by number; steps without allocations and releases are left out.
+        `number` (of the step), `peak`, `end`, by number. Steps without allocations and releases are left out.
     """
     own = memory.filter(pl.col("process") == used.process)
     row = intervals.locate(own["time_ns"], used.recorded)

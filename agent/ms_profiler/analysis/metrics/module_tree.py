@@ -1,4 +1,4 @@
-"""Modules as a tree, with the time of the forward and backward passes of each module, inner modules included."""
+"""Build the tree of modules with the time of each module in forward and backward passes, inner modules included."""
 
 from dataclasses import dataclass, field
 from typing import Final
@@ -115,9 +115,10 @@ def heaviest(tree: pl.DataFrame, whole_ns: int) -> tuple[str, float] | None:
 
 
 def within(sums: pl.DataFrame) -> pl.DataFrame:
-    """Return the time of modules by step, inner modules included.
+    """Return the time of each module in each step.
 
-    The columns are `step`, `module`, `forward_ns`, `backward_ns`, `optimizer_ns`, `total_ns` and `self_ns`.
+    The columns are `step`, `module`, `forward_ns`, `backward_ns`, `optimizer_ns`, `total_ns` and `self_ns`. All times
+    except `self_ns` include inner modules.
 
     Args:
         sums: the sums of `owners.sums`.

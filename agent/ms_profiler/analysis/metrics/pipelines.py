@@ -99,7 +99,7 @@ class Finding:
     """The operator that limits a pipeline.
 
     Attributes:
-        slow: the operator; None where batches are ready before they are requested.
+        slow: the operator; None if none limits the pipeline, because batches are ready before they are requested.
         last: the operator whose output queue was examined last.
         before: mean fill of the input queue of `slow` in percent; None for a source.
         behind: mean fill of the output queue of `last` in percent.

@@ -2,7 +2,7 @@
 
 MindSpore's `Cell.recompute` makes one node for a cell. When a backward pass runs this node, MindSpore computes the cell
 again, and autograd makes nodes for this second computation. A second backward pass, inside the first, runs these nodes.
-So here, these nodes replace the one node. The kernels of the inner and the outer pass are examined together, because it
+So the outer pass gets these nodes, too. The kernels of the inner and the outer pass are examined together, because it
 is unknown where the kernels of the inner pass end.
 """
 
@@ -28,7 +28,7 @@ INSIDE: Final = pl.Schema({"row": pl.UInt32, "backward": pl.UInt32})
 def join(
     tapes: Sequence[Tape], with_nodes: pl.DataFrame, passes: pl.DataFrame, again: pl.DataFrame
 ) -> tuple[list[Tape], pl.DataFrame, pl.DataFrame]:
-    """Replace the recomputing nodes of each pass by the nodes of the passes inside of it.
+    """Add to each pass the nodes of the passes inside of it, next to the recomputing nodes that run these passes.
 
     Args:
         tapes: the recorded lists of nodes of the process, see `readers.tapes`.
@@ -96,7 +96,7 @@ def _outermost(backward: int, around: dict[int, int], joined: dict[int, int]) ->
 
 
 def _put(nodes: tuple[Node, ...], parts: list[tuple[Node, ...]]) -> tuple[Node, ...] | None:
-    """Add the nodes of one inner pass after each recomputing node; None if there are more of one than of the other.
+    """Add the nodes of one inner pass to each recomputing node; None if not every node has exactly one inner pass.
 
     The recomputing node stays, under the name `AGAIN`.
 

@@ -20,8 +20,8 @@ class Steps:
     """The steps in use: consecutive steps of one thread, with ends from one source.
 
     Attributes:
-        process: pid of the stepping process.
-        thread: its stepping thread.
+        process: pid of the process that runs the steps.
+        thread: the stepping thread: the thread that runs the steps.
         source: the source that decides where a step ends.
         table: `tables.STEPS` and `duration_ns`, by start, without overlap.
     """

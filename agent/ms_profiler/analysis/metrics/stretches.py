@@ -127,7 +127,10 @@ def _of_process(recording: tables.Recording, steps: Steps, run: tuple[int, int] 
 
 
 def _skipped(cut: pl.DataFrame, steps: pl.DataFrame) -> pl.Series:
-    """Return whether the schedule left out the step at or after each interval; the last step if there is none."""
+    """Return, for each interval, whether the schedule left out the step that contains it, or the next step.
+
+    For an interval after all steps, return whether the schedule left out the last step.
+    """
     if steps.is_empty():
         return pl.repeat(False, cut.height, eager=True)
     row = steps["end_ns"].search_sorted(cut["start_ns"], side="right").clip(upper_bound=steps.height - 1)
