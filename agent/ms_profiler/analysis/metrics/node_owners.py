@@ -117,8 +117,8 @@ class Known:
         """Return the modules of kernels of backward passes, as `OWNED`; null where the nodes do not show them.
 
         Args:
-            kernels: `place`, `kernel`, `backward`, of one lane, in its order.
-            scopes: the scopes, by row of the kernel names.
+            kernels: `place`, `kernel`, `backward`: the kernels of backward passes of one lane, in the lane's order.
+            scopes: the parsed names of kernels; `kernel` is an index of this list.
         """
         ran = kernels.join(self.passes, on="backward", maintain_order="left").with_columns(
             position=pl.int_range(pl.len()).over("backward")
@@ -147,7 +147,7 @@ class Known:
 
         Args:
             kernels: `kernel`, `position`, `backward`, `tape`, `scripted`, by pass.
-            scopes: the scopes, by row of the kernel names.
+            scopes: the parsed names of kernels; `kernel` is an index of this list.
         """
         roles = {row: _kernel_role(scopes[row]) for row in kernels["kernel"].unique()}
         numbers: dict[tuple[str, int, int, frozenset[str]], int] = {}
@@ -194,8 +194,8 @@ class Known:
         pass as long as nodes of the pass still lack a kernel of this type.
 
         Args:
-            kernels: `place`, `kernel`, `backward`, `loose` (whether its module is unknown), of one lane, in its order.
-            scopes: the scopes, by row of the kernel names.
+            kernels: `place`, `kernel`, `backward`, `loose` (whether the module is unknown), of one lane, in order.
+            scopes: the parsed names of kernels; `kernel` is an index of this list.
         """
         rows = kernels.select("kernel", "backward").with_row_index("row").join(self.passes, on="backward")
         found: list[tuple[int, int]] = []

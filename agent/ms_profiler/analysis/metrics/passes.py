@@ -75,7 +75,7 @@ class Passes:
         Args:
             kernels: `QUEUED`, by lane: `window_ns` (begin of the window), `after` and `before` (the kernel was queued
                 between these times), `backward` (span of the backward pass; null in a forward pass).
-            scopes: the scopes, by row of the kernel names.
+            scopes: the parsed names of kernels; `kernel` is an index of this list.
 
         Returns:
             `place` (row of `kernels`), `after`, `before`.
@@ -90,7 +90,7 @@ class Passes:
 
         Args:
             kernels: the kernels, as for `owned`.
-            scopes: the scopes, by row of the kernel names.
+            scopes: the parsed names of kernels; `kernel` is an index of this list.
         """
         placed = _placed(kernels).drop_nulls("backward")
         return pl.concat(
@@ -102,8 +102,8 @@ class Passes:
         """Return further kernels of each pass that ran after the last known kernel of the pass: `place`, `backward`.
 
         Args:
-            kernels: `kernel`, `lane`, `backward`, `loose` (whether its module is unknown), by lane.
-            scopes: the scopes, by row of the kernel names.
+            kernels: `kernel`, `lane`, `backward`, `loose` (whether the module is unknown), by lane.
+            scopes: the parsed names of kernels; `kernel` is an index of this list.
         """
         placed = kernels.with_row_index("place")
         return pl.concat(
