@@ -1,9 +1,9 @@
-"""Print single lines on stderr inside a job: never on stdout, without raising and without waiting.
+"""Print single lines on stderr inside a job, without raising and without waiting.
 
-A line goes to descriptor 2 and not into the buffer of `sys.stderr`. If the interpreter could not flush that buffer at
-its end, the job's exit code would be 120 instead of 0. A line is written only while descriptor 2 is the same file as at
-the start: any other file belongs to the job. A line is written whole or not at all. If the write fails, the job gets no
-signal.
+A line goes directly to descriptor 2, not into the buffer of `sys.stderr`: if the interpreter cannot flush that buffer
+at exit, the exit code of the job is 120 instead of 0. A line is written only while descriptor 2 is the same file as at
+the start, because any other file belongs to the job. A line is written whole or not at all. A failed write raises no
+signal in the job.
 """
 
 import os
@@ -40,7 +40,7 @@ def _stderr() -> "os.stat_result | None":
         return None
 
 
-# This is the file at the import, for a script that uses the interface. `job.bootstrap` replaces it by the file at the
+# A script that uses the interface keeps the file at the import. `job.bootstrap` calls this again with the file at the
 # start of the process.
 keep_to(_stderr() if sys.__stderr__ is not None else None)
 
@@ -123,9 +123,9 @@ def _write(data: bytes) -> None:
 def _write_now(data: bytes) -> None:
     """Write all bytes, or none if the write would have to wait.
 
-    A pipe accepts a line completely or not at all. A check before the write could be outdated at the write, so the
-    write itself is non-blocking if the kernel supports that. A file on a full disk would accept only a part, so the
-    free space is checked.
+    A pipe accepts a line completely or not at all. A pipe may fill up between a check and the write, so the write
+    itself is non-blocking if the kernel supports that. A file on a full disk would accept only a part, so the free
+    space is checked.
     """
     mode = os.fstat(2).st_mode
     if stat.S_ISREG(mode):

@@ -292,8 +292,8 @@ def _whole(text: str) -> int:
     return int(text)
 
 
-#: Number -> AI Core metric, as CANN, MS_PROFILER_OPTIONS and MindSpore's old interface count them. The file of the
-#: dynamic profiler gives 0, 1, 4 and 5 other meanings.
+#: Number -> AI Core metric, as CANN, MS_PROFILER_OPTIONS and MindSpore's old interface number them. In the file of the
+#: dynamic profiler, 0, 1, 4 and 5 have other meanings.
 METRIC_NUMBERS = {
     -1: "None",
     0: "ArithmeticUtilization",

@@ -1,7 +1,7 @@
-"""The options in `MS_PROFILER_OPTIONS`: each is declared once, with its kind, default, text and old names.
+"""The options in `MS_PROFILER_OPTIONS`: each is declared once, with its kind, default, description and old names.
 
-Reading the options never raises and never prints: an error becomes a line for the caller to print. Names and meanings,
-also old names, are those of MindSpore's public profiler documents. ms-profiler adds options.
+Reading the options never raises and never prints: an error becomes a line for the caller to print. Names, old names and
+    meanings come from MindSpore's public profiler documents; ms-profiler adds further options.
 """
 
 import json
@@ -27,7 +27,7 @@ from ms_profiler.option_types import (
     shown,
 )
 
-#: Most lines about errors of one variable; one more line counts further errors.
+#: Largest number of lines about errors in the variable; one more line counts further errors.
 MOST_MESSAGES = 20
 
 ASCEND = "only an Ascend NPU has it"
@@ -248,7 +248,7 @@ class Parsed:
     Attributes:
         options: the resolved options; None if profiling is off.
         messages: one line for each error in the content.
-        takeover: False if MindSpore's own profiler may start, even when profiling is off.
+        takeover: whether ms-profiler keeps MindSpore's own profiler from starting; set even when profiling is off.
     """
 
     options: Options | None

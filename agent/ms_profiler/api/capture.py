@@ -171,7 +171,7 @@ class Capture:
         for effect in effects:
             getattr(self, f"_{effect}")()
         if effects and after is not None:
-            # The next step begins after these effects. If it began before the recording, it would not be complete.
+            # The next step begins only now, because a step that began before the recording would be incomplete.
             self._session.steps.script_began(self._session.recorder.now(), again=True)
 
     def _make(self) -> None:

@@ -21,8 +21,8 @@ class DynamicProfilerMonitor:
     """Record the steps that `<cfg_path>/profiler_config.json` names while the job runs.
 
     The monitor is a callback for MindSpore's `Model`. A script with its own loop calls `step` at the end of each step.
-    The monitor checks the file between steps; no process polls it. Steps are counted from 1, and a result has the same
-    numbers.
+    The monitor checks the file between steps; no process polls it. Steps are counted from 1, in the file and in the
+    result.
 
     Args:
         cfg_path: the directory of the file. If the file is missing, rank 0 writes it with default values.

@@ -1,4 +1,4 @@
-"""Find the processes below a command that record, and how each ends, because their own parents may not report it."""
+"""Find the recording processes below a command, and how each ends, because their own parents may not report it."""
 
 import contextlib
 import fcntl
@@ -92,11 +92,11 @@ def write_end(descriptor: int, pid: int, folder: str) -> None:
 def _status(descriptor: int, pid: int) -> int | None:
     """Return the exit status of an ended process, -N for signal N; None if the kernel does not report it.
 
-    The parent may not have called wait() yet, for example because it waits for the end of stderr. Until then, /proc has
-    the status under the process's pid. Afterwards, Linux 6.15 and newer report the status to anyone with a descriptor
-    of the process.
+    Until the parent calls wait(), /proc has the status under the process's pid; the parent may call it late, for
+    example because it waits for the end of stderr. After wait(), Linux 6.15 and newer report the status to anyone with
+    a descriptor of the process.
     """
-    # a reader without the right to trace the process gets 0 from /proc, so that the second source is used
+    # /proc shows 0 to a reader that may not trace the process; then the second source is used
     status = alive.wait_status(pid) or _asked(descriptor)
     return None if status is None else os.waitstatus_to_exitcode(status)
 

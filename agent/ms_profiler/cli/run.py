@@ -104,7 +104,7 @@ def preload_tracing(environ: MutableMapping[str, str]) -> None:
 
 
 def set_path(environ: MutableMapping[str, str], directory: str) -> None:
-    """Put a directory first on PYTHONPATH, and remove it from other places: `ms-profiler run` may run in itself."""
+    """Put a directory first on PYTHONPATH, and only there: a nested `ms-profiler run` may have added it before."""
     present = environ.get("PYTHONPATH", "")
     others: Sequence[str] = [entry for entry in present.split(os.pathsep) if entry != directory] if present else []
     environ["PYTHONPATH"] = os.pathsep.join([directory, *others])

@@ -29,8 +29,8 @@ def stay(command: Sequence[str], environ: Mapping[str, str]) -> int:
         environ: the environment of the command.
 
     Returns:
-        A descriptor that the command does not inherit. The caller writes a byte to it if the command could not be
-        executed. -1 without a watcher.
+        A descriptor that the command does not inherit, or -1 without a watcher. The caller writes a byte to the
+        descriptor if the command could not be executed.
     """
     chosen = options.parse(environ.get("MS_PROFILER_OPTIONS")).options
     if chosen is None or chosen.quiet or os.getpid() == 1 or not hasattr(os, "pidfd_open"):

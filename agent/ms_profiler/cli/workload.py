@@ -1,4 +1,4 @@
-"""Command-line options for facts about a step that no recording contains: its numbers of operations and tokens."""
+"""Command-line options for facts that no recording contains: the numbers of operations and tokens of a step."""
 
 import argparse
 

@@ -1,4 +1,4 @@
-"""Start an interpreter as the job would, but with a probe as program, and report whether ms-profiler is active."""
+"""Start the job's interpreter with a probe instead of the job's program, and report whether ms-profiler is active."""
 
 import json
 import os

@@ -1,5 +1,5 @@
-"""Find the places in a series of runs at which a figure changed, by E-Divisive. The method needs no threshold: random
-reorderings show which changes may be chance.
+"""Find the places in a series of runs at which a figure changed, by E-Divisive. The method needs no threshold: it
+compares each change with those in random reorderings of the series.
 
 The module implements the method itself, because no library fits into the environment of a training job. apache-otava
 0.8 pins NumPy 2.2 and has clients of BigQuery, Postgres and Slack. signal-processing-algorithms 2.1 needs Python 3.11
@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 #: A change counts if its probability by chance is below this. The limit is smaller than for a single comparison,
-#: because every new run tests again.
+#: because the series is tested again with every new run.
 ALPHA = 0.01
 REORDERINGS = 999
 #: smallest number of runs on each side of a change
@@ -33,8 +33,7 @@ class ChangePoint:
 
     Attributes:
         index: the index of the first figure after the change.
-        ratio: the median between this change and the next one, divided by the median between the previous change and
-            this one.
+        ratio: median(figures from this change to the next one) / median(figures from the previous change to this one).
         p: the probability of such a change if the order of the figures is random.
     """
 
@@ -104,7 +103,7 @@ def best(part: Sequence[float]) -> tuple[int, float]:
 
 
 def _probability(part: list[float], energy: float, alpha: float, chance: random.Random) -> float:
-    """Return the share of random reorderings with an equally large change; stop as soon as it must exceed `alpha`."""
+    """Return the share of random reorderings with an equally large change; stop early if it must exceed `alpha`."""
     reached, most = 1, alpha * (REORDERINGS + 1)
     for _ in range(REORDERINGS):
         chance.shuffle(part)

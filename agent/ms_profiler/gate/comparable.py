@@ -22,7 +22,7 @@ _SAME = {
 #: properties that may differ; a difference is only reported
 _REPORTED = {"profiler": "version of ms-profiler", "modules": "number of modules"}
 _WHOLE_RUN = "whole_run"
-#: ways in which a process ends that are no fault
+#: ways of ending that mean that a process did not fail
 _WELL = ("exit", "stopped", "")
 
 

@@ -231,7 +231,7 @@ def _time(
     low, high, p = found.low, found.high, found.p
     beyond = ratio > 1 + rules.threshold
     if metric.kind is Kind.SPEED:
-        # the runs are tested twice, so each test gets half of the probability of a false alarm
+        # two tests of the same runs would double the false alarms, so each test gets half of ALPHA
         worse = beyond and p < significance.ALPHA / 2 and min(len(before), len(after)) >= RUNS
         verdict = Verdict.REGRESSION if worse else Verdict.ADVISORY
         why = f"beyond {rules.threshold:.1%}, p {p:.3f}" if worse else ""
@@ -272,7 +272,7 @@ class _Noise(NamedTuple):
 
     Attributes:
         spread: the spread of the side's runs, as a share; None for too few runs.
-        allowed: the smallest threshold that so many runs allow.
+        allowed: the smallest threshold that can be used with this noise and number of runs.
         times: the step times of the side's runs, in ms.
         runs: the number of runs of the smaller side.
     """
@@ -286,10 +286,10 @@ class _Noise(NamedTuple):
 def _doubted(one: Judged, judged: list[Judged], here: _Noise, rules: Rules) -> Judged:
     """Make a regression of the step time inconclusive if only the machine's speed may have changed.
 
-    This is the case if equal runs differ by more than the threshold and the step is not slower at equal speed. Then a
-    change is a regression only if it is beyond the threshold that these runs allow, with half of the usual p. Without
-    this rule, two of twenty gates of equal jobs were false alarms on a machine whose speed changes by half. For
-    simulated equal runs that differ by 8 %, the rule reduces false alarms from 3.9 % to 2.0 %.
+    The rule applies if equal runs differ by more than the threshold and the step is not slower at equal speed. Then the
+    change has to exceed the smallest threshold that these runs allow, and p has to be below `ALPHA / 2`. Without this
+    rule, two of twenty gates of equal jobs were false alarms on a machine whose speed changes by half. For simulated
+    equal runs that differ by 8 %, the rule reduces false alarms from 3.9 % to 2.0 %.
     """
     at_speed = next((other for other in judged if other.metric.kind is Kind.SPEED), None)
     if one.verdict is not Verdict.REGRESSION or at_speed is None or here.runs < RUNS or here.spread is None:
@@ -315,7 +315,7 @@ def _worst(verdicts: list[Verdict]) -> Verdict:
     for worst in (Verdict.REGRESSION, Verdict.INCONCLUSIVE):
         if worst in verdicts:
             return worst
-    # without a figure that decides, the verdict is inconclusive
+    # if no figure decides, the verdict is inconclusive
     return Verdict.PASS if Verdict.PASS in verdicts else Verdict.INCONCLUSIVE
 
 

@@ -32,7 +32,7 @@ class Metric:
         name: its name in the verdict.
         kind: the rule by which the figure decides.
         unit: the unit of the figure; empty for counts.
-        room: the share by which a figure of memory or of bytes may grow without a regression.
+        room: the share by which memory, or a number of bytes, may grow without a regression.
         least: the smallest growth that counts, in the figure's unit.
     """
 
@@ -48,7 +48,7 @@ class Figure:
     """A figure of one run.
 
     Attributes:
-        value: the value for a typical step, or for the run.
+        value: the value of a typical step, or of the whole run.
         least: the smallest value of a step; for a figure of the whole run, `value` itself.
     """
 

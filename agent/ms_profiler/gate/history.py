@@ -109,7 +109,7 @@ def read(path: str) -> list[dict[str, Any]]:
 def changes(lines: list[dict[str, Any]]) -> list[Change]:
     """Return the changes in a history: of the step time first, then of the other figures that decide in a gate.
 
-    Only the runs on the machine and of the network of the latest run are examined; other runs belong to other series.
+    Only runs with the same machine and network as the latest run are examined; other runs belong to other series.
 
     Args:
         lines: the result of `read`.

@@ -14,8 +14,8 @@ from ms_profiler.gate.errors import IncompleteError
 
 BASE, NEW = "base", "new"
 #: Options of the recorded jobs. The job analyses nothing and prints nothing, because the gate reads the recordings
-#: later. There is no overhead budget: it would sample the steps of a run, so that counts would be missing, and some
-#: steps would be faster.
+#: later. There is no overhead budget: with sampled steps, counts would be missing, and the steps without records would
+#: be faster.
 OPTIONS = {"analyse": "off", "quiet": "true", "overhead_budget": "0"}
 LOG = "output.txt"  #: file with the job's output, beside its result
 #: seconds from SIGTERM to SIGKILL for a command that ran out of time

@@ -24,7 +24,7 @@ _PID = 4242
 
 @dataclass(frozen=True)
 class Noise:
-    """The noise of generated runs, and the factor by which they are slower.
+    """The noise of generated runs, and how much slower they are.
 
     Attributes:
         between: standard deviation between runs, as a share.
@@ -41,7 +41,7 @@ def durations(noise: Noise, chance: random.Random, place: float | None = None) -
     Args:
         noise: the noise between runs.
         chance: the random generator.
-        place: the quantile of the run's noise among all runs, from 0 to 1; None for random noise.
+        place: the quantile of the noise distribution to use for this run, from 0 to 1; None for a random one.
     """
     away = chance.gauss(0, 1) if place is None else NormalDist().inv_cdf(place)
     run = noise.slower * max(1 + noise.between * away, 0.1)
@@ -56,7 +56,7 @@ def write(folder: str, number: int, steps: Sequence[int]) -> str:
 
     Args:
         folder: the folder that receives the directory.
-        number: the number of the run; it sets the begin, so that no two runs begin together.
+        number: the number of the run; each number gives a different start time.
         steps: the duration of each step, in ns.
     """
     began = _WALL_NS + number * 10**12

@@ -4,9 +4,9 @@ import math
 import statistics
 from collections.abc import Sequence
 
-#: the median of this many runs of normal noise has a standard error of sqrt(pi / 2 / runs)
+#: the median of n values with normal noise of 1 has a standard error of sqrt(pi / 2 / n)
 _MEDIAN = math.pi / 2
-#: the ratio of equal sides lies this many standard errors above 1 in one of twenty gates
+#: with equal sides, the ratio lies more than this many standard errors above 1 in one of twenty gates
 _FACTOR = 1.645
 #: smallest number of runs from which a noise floor can be computed
 RUNS = 4
@@ -15,8 +15,8 @@ RUNS = 4
 def spread(values: Sequence[float]) -> float | None:
     """Return the spread of runs around their median, as a share; None for fewer than `RUNS` runs.
 
-    The spread is the standard deviation of the figures' logarithms or, if smaller, the scaled distance of their
-    quartiles. So a single disturbed run does not raise the noise floor. With too high a floor, a gate would miss
+    With the logarithms x of the figures: `min(stdev(x), max(interquartile range(x) / 1.349, stdev(x) / 2))`. The
+    quartiles keep a single disturbed run from raising the noise floor. With too high a floor, a gate would miss
     regressions.
 
     Args:

@@ -25,7 +25,8 @@ class Gated:
 
     Attributes:
         decision: the verdict.
-        base, new: the digests of each side, for a stored baseline of its typical run; empty if not comparable.
+        base, new: the digests of each side; for a stored baseline, the digest of its typical run; empty if the runs
+            cannot be compared.
     """
 
     decision: Decision
@@ -134,8 +135,7 @@ def _explained(decision: Decision, base: Sequence[Digest], new: Sequence[Digest]
 def _more_of(base: Sequence[Digest], new: Sequence[Digest]) -> list[dict[str, Any]]:
     """Return operators and kernels that run more often in a step of the new side, the largest difference first.
 
-    If a digest holds the largest possible number of operators (or kernels), it may lack some. Then no operators (or
-    kernels) are returned.
+    A digest with the largest possible number of operators (or kernels) may lack some. Then none are returned.
     """
     found = []
     for field in ("operators", "kernels"):

@@ -1,8 +1,8 @@
 """Test whether the runs of one side take longer than the runs of the other side.
 
 The test compares runs, not steps. All steps of a run have the same memory layout, the same processors, and the same
-other programs on the machine. So a test over steps would find a difference in every second pair of equal runs. All
-computations are exact and draw no random numbers: the same runs give the same figures.
+other programs on the machine. So a test over steps would find a difference in about half of all pairs of equal runs.
+All computations are exact and use no random numbers: the same runs give the same figures.
 """
 
 import math
@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-#: a difference counts if its probability by chance is below this; each end of the interval is exceeded as rarely
+#: A difference counts if its p-value is below this. The true ratio is below the interval with at most this probability,
+#: and above it with at most this probability.
 ALPHA = 0.05
 
 
@@ -20,10 +21,10 @@ class Estimate:
     """The comparison of two sides.
 
     Attributes:
-        ratio: the median over the new runs divided by the median over the base runs. low, high: an interval for the
-            ratio. The probability that the ratio is below `low` is at most `ALPHA`, likewise above `high`; None for too
-            few runs.
-        p: the probability of such an order of the runs by chance, if both sides are equal.
+        ratio: median(new runs) / median(base runs).
+        low, high: an interval for the true ratio, which is below `low` with a probability of at most `ALPHA`, and above
+            `high` likewise; None for too few runs.
+        p: the p-value: the probability of such an order of the runs by chance if both sides are equal.
     """
 
     ratio: float
@@ -53,7 +54,7 @@ def larger(base: Sequence[float], new: Sequence[float]) -> float:
     """
     ranks = _doubled_ranks([*base, *new])
     seen = sum(ranks[len(base) :])
-    # ways[n][s]: how often n of the runs have s as the doubled sum of their ranks
+    # ways[n][s]: the number of choices of n runs whose doubled ranks have the sum s
     ways: list[dict[int, int]] = [{0: 1}] + [{} for _ in new]
     for rank in ranks:
         for count in range(len(new), 0, -1):
@@ -66,8 +67,8 @@ def larger(base: Sequence[float], new: Sequence[float]) -> float:
 def interval(base: Sequence[float], new: Sequence[float]) -> tuple[float | None, float | None]:
     """Return the ends of the interval of the ratio new to base: all ratios that `larger` does not reject.
 
-    Each end is the ratio of one new run to one base run. If all new figures are divided by a ratio below the low end,
-    `larger` stays below `ALPHA`. An end is None if there are too few runs.
+    A ratio is not rejected if the new figures, divided by it, do not differ significantly from the base figures. Each
+    end is the ratio of one new run to one base run. An end is None if there are too few runs.
 
     Source: Hodges and Lehmann 1963; Bauer 1972.
     """

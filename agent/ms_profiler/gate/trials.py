@@ -1,7 +1,8 @@
 """Measure how often a gate is right, by trials with generated runs, which are read and judged like recorded runs.
 
-Each run is written as a result directory and read once. The runs form pools. The noise of a pool's runs lies at equal
-quantiles, so that no pool is quieter than another by chance. A trial draws its runs from a pool without replacement.
+Each run is written as a result directory and read once. The runs form pools, and a trial draws its runs from a pool
+without replacement. The noise of a pool's runs lies at evenly spaced quantiles, so that no pool is quieter than another
+by chance.
 """
 
 import random

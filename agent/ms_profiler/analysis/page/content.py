@@ -1,7 +1,7 @@
 """Collect the content of the page of one run: its summary, small tables, curves, and the events of its timeline.
 
-The summary is the content of summary.json, so that no figure of the page is computed a second time. The tables are the
-tables of `ms-profiler sql`. Times are ns since the first record of the run.
+The summary is the content of summary.json, so the page and summary.json show the same figures. The tables are those of
+`ms-profiler sql`. Times are ns since the first record of the run.
 """
 
 import os
@@ -101,7 +101,7 @@ def _wide(sums: pl.DataFrame, kind: str) -> dict[str, Any]:
 
 
 def _kernels(measures: Measures) -> pl.DataFrame:
-    """Return sums of kernels by name, type, module, part and stream; without streams if memory lacks some kernels."""
+    """Return sums of kernels by name, type, module, part and stream; without streams if not all are in memory."""
     sums = listed.table("kernel_sums", measures)
     one = ["name", "type", "module", "part"]
     # the sums of kernels leave out exchanges with other ranks

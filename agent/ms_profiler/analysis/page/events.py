@@ -1,9 +1,9 @@
-"""Collect the events of the timeline: packed lanes of threads and streams, and the call that launched each event.
+"""Collect the events of the timeline: the lanes of threads and streams, and for each event the call that launched it.
 
-Times are ns since the first record of the run. A lane has rows, and the events of a row do not overlap. The events of a
-row follow each other in the lists; `count` is the number of events in the row. `start` is the time since the start of
-the previous event in the row. `kind` is the index of the event's name, category and module in `names`, `categories` and
-`modules`.
+A lane has rows, and the events of a row do not overlap. All events are in one list per column, row after row; `count`
+is the number of events in each row. `start` is the ns since the start of the previous event in the row; the first event
+of a row counts from the first record of the run. `kind` is the index of the event's name, category and module in
+`names`, `categories` and `modules`.
 """
 
 from typing import Any, Final
@@ -44,7 +44,7 @@ _TASK: Final = pl.Schema({**_EVENT, **dict.fromkeys(_TEXTS, pl.String())})
 
 
 def timeline(measures: Measures, spans: pl.DataFrame, origin: int, most: int) -> dict[str, Any]:
-    """Return the events of a run; if it has too many, the events of its slowest steps and its first step.
+    """Return the events of a run; if there are more than `most`, those of the first and the slowest steps.
 
     Args:
         measures: the measures of the run.
@@ -128,8 +128,8 @@ def operators(measures: Measures, spans: pl.DataFrame) -> pl.DataFrame:
         sums = listed.table("span_sums", measures).filter(pl.col("category") == "op").drop("category")
         empty = [pl.lit(None, pl.String).alias(name) for name in ("module", "phase")]
         return sums.with_columns(empty).sort("self", "name", descending=[True, False])
-    # As in `operators.sum_up`, operators that a compiler traced are summed up apart, and a recursive call is part of
-    # its caller.
+    # As in `operators.sum_up`, operators that a compiler only traced have their own sums, and the time of a recursive
+    # call counts only for its caller.
     own = spans.with_columns(measures.spans["repeated"]).filter(measures.spans["category"] == int(Category.OP))
     pieces = measures.pieces.sort("start_ns")
     phases = pieces["phase"].unique().sort()

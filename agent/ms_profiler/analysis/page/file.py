@@ -16,7 +16,7 @@ from ms_profiler.store import layout
 
 #: largest number of events in all timelines of a page
 EVENTS_MOST: Final = events.MOST
-#: largest number of ranks whose steps and timelines the page shows; of further ranks it shows figures only
+#: largest number of ranks whose steps and timelines the page shows; further ranks have figures only
 RANKS_MOST: Final = 8
 
 

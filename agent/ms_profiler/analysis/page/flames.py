@@ -7,7 +7,7 @@ import polars as pl
 from ms_profiler.analysis.metrics import intervals
 from ms_profiler.analysis.metrics.measures import Measures
 
-#: largest number of functions in a flame graph; further functions, the rarest, are left out
+#: largest number of functions in a flame graph; the rarest ones are left out
 MOST: Final = 20_000
 #: phase of a sample outside of all steps
 OUTSIDE: Final = "outside of steps"
@@ -20,9 +20,9 @@ def content(measures: Measures) -> dict[str, Any] | None:
         measures: the measures of the run.
 
     Returns:
-        `labels`: the labels of the functions; `caller`: index of each caller, -1 for threads; `samples`: by phase, the
-            number of samples with the function as the innermost one; `period_ns`: the time that a sample stands for;
-            `left_out`: the number of functions left out.
+        `labels`: the label of each function; `caller`: the index of its caller, -1 for a thread; `samples`: phase ->
+            for each function, the number of samples in which it is the innermost one; `period_ns`: the time that a
+            sample stands for; `left_out`: the number of functions left out.
     """
     stacks = measures.stacks
     if not stacks.known:

@@ -1,4 +1,4 @@
-"""Collect the memory page: the curve, the peak, and the owners of memory at the peak, as far as they were recorded."""
+"""Collect the memory page: the curve, the peak, and, if recorded, what held the memory at the peak."""
 
 from typing import Any, Final
 
@@ -15,11 +15,11 @@ _OUTSIDE: Final = "outside of all phases"
 
 
 def content(measures: Measures, origin: int) -> dict[str, Any]:
-    """Return the memory curve of the allocator that held most memory, and the owners of the memory at its peak.
+    """Return the memory curve of the allocator that held most memory, and what held the memory at its peak.
 
     Args:
         measures: the measures of the run.
-        origin: ns since the epoch that times are counted from.
+        origin: the zero of the returned times, ns since the epoch.
     """
     held = measures.held.sort("time_ns")
     table = held.select(pl.col("time_ns") - origin, pl.col("allocated").alias("value"), pl.col("reserved"))

@@ -37,10 +37,10 @@ class Shelf:
     """The pages and timelines of some results; each is made when it is first requested.
 
     Attributes:
-        index: the rows of `document.index`, one for each page; empty where there is only one page.
+        index: the rows of `document.index`, one for each page; empty for a single page.
         pages: the paths of the pages, relative to the token.
         page: a function that makes the page at a path, and returns its file.
-        timeline: a function that returns the file of a page's timeline; None where it has none.
+        timeline: a function that returns the file of a page's timeline, or None for a page without one.
     """
 
     index: list[dict[str, Any]]
@@ -51,7 +51,7 @@ class Shelf:
     _made: dict[str, str | None] = field(default_factory=dict)
 
     def file(self, page: str, what: str) -> str | None:
-        """Return the file of a page or of its timeline; None where it has none.
+        """Return the file of a page or of its timeline; None if the page has no timeline.
 
         Args:
             page: one of `pages`.

@@ -35,7 +35,7 @@ def shelf(paths: list[str], folder: str) -> Shelf:
 
 
 def timeline(path: str, folder: str) -> str | None:
-    """Return the file of a result that Perfetto opens; analyse the result first if it has no such file.
+    """Return the result's file for Perfetto; analyse the result first if the file is missing.
 
     Args:
         path: the path of `engine.find`.

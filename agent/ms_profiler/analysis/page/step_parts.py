@@ -14,7 +14,7 @@ IDLE: Final = "idle"
 
 
 def parts(measures: Measures) -> pl.DataFrame:
-    """Return for each step its number, `step`, and the ns of each part; the parts add up to the length of the step.
+    """Return for each step its number (`step`) and the time of each part, ns; the parts add up to the step.
 
     Args:
         measures: the measures of the run.

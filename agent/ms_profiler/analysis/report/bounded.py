@@ -2,7 +2,7 @@
 
 from typing import Final
 
-#: part of a step -> its title, in order of precedence
+#: part of a step -> its title; where two parts overlap, the earlier one counts
 PARTS: Final[dict[str, str | None]] = {
     **dict.fromkeys(("computing", "communication", "copy", "kernel gap", "garbage collection")),
     **dict.fromkeys(("data", "compile", "checkpoint", "sync")),

@@ -11,7 +11,7 @@ from ms_profiler.analysis.report import sheets, widths
 from ms_profiler.analysis.report.console import Terminal
 from ms_profiler.analysis.report.sheets import Sheet
 
-#: number of characters in a line of output into a file, at least
+#: smallest line width for output into a file
 _FILE_WIDTH = 200
 _INDENT = 2
 

@@ -75,7 +75,7 @@ def table(tree: dict[str, Any], top: int = ROWS) -> Table:
 
 
 def slow(tree: dict[str, Any] | None, steps: dict[str, Any]) -> list[str]:
-    """Return a line about the cause of the slowest step, if one was slow, and a line about slower steps left out.
+    """Return a line about the cause of the slowest step, and a line if slower steps were left out; may be empty.
 
     Args:
         tree: `module_tree` of the summary; None where no module is known.
@@ -123,7 +123,7 @@ def _slow(found: dict[str, Any]) -> str:
 
 
 def gaps(tree: dict[str, Any] | None) -> list[str]:
-    """Return a line that says why rows have no figure in some columns of the table; empty if none lacks one.
+    """Return a line that says why the table has empty cells; an empty list if it has none.
 
     Args:
         tree: `module_tree` of the summary; None where no module is known.

@@ -7,7 +7,7 @@ from ms_profiler.store import layout
 
 #: number of processes whose memory is shown
 SHOWN: Final = 5
-#: the mean is shown if it is at least this many times as large as the median, or as much smaller
+#: the mean is shown if mean / median or median / mean is at least this
 _FAR: Final = 1.5
 
 
@@ -20,8 +20,7 @@ def end(process: dict[str, Any]) -> str:
 def typical(summary: dict[str, Any]) -> str:
     """Return the median and the 95th percentile of the step times, and the mean if it is far from the median.
 
-    The figures cover the steady steps. If steps were sampled, the figures cover all steps, because the length of each
-    step is known.
+    The figures cover the steady steps; in a run with sampled steps, all steps, because the length of each is known.
     """
     steps = summary["steps"]
     own = steps if summary.get("sampling") else steps["steady"]
@@ -69,7 +68,7 @@ def gaps(summary: dict[str, Any]) -> list[str]:
 
 
 def memory(found: dict[str, Any] | None) -> list[str]:
-    """Return lines about the memory of each process, and about how close their control group came to its limit.
+    """Return lines about the memory of each process, and about how close their control group came to its memory limit.
 
     Args:
         found: `host_memory` of a summary.
@@ -158,7 +157,7 @@ def who(process: dict[str, Any]) -> str:
 
 
 def peak(found: dict[str, Any]) -> list[str]:
-    """Return a line about the owners of tensor memory at its peak.
+    """Return a line about what held the tensor memory at its peak: parameters, gradients and so on.
 
     Args:
         found: `memory.at_peak` of a summary.

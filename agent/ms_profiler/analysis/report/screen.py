@@ -1,4 +1,4 @@
-"""The summary on one screen of 80 columns and 24 lines, from `summary.json` alone; `terminal.py` shows all of it."""
+"""The summary on one screen of 80 columns and 24 lines, from `summary.json`; `terminal.py` prints the whole summary."""
 
 import statistics
 import textwrap
@@ -19,11 +19,11 @@ LINES: Final = 23
 _ROWS: Final = 5
 _BAR: Final = 60
 _SHADES: Final = "█▓▒░"
-#: a part of the step is shown if its share is at least this
+#: smallest share of the step that a part needs to be shown
 _LEAST: Final = 0.005
-#: the wait for a processor, which lies inside of other parts, is shown if it takes at least this part of the steps
+#: smallest share of the steps for which the wait for a processor is shown; other parts contain this wait
 _CROWDED: Final = 0.2
-#: the time of a step on the device is shown if it differs from the time on the host by at least this part
+#: smallest relative difference of the times on device and host for which the time on the device is shown
 _DIFFERS: Final = 0.1
 #: key of `completeness` -> warning; only the warnings that matter most for the figures
 _LOST: Final = {
@@ -35,7 +35,7 @@ _LOST: Final = {
 }
 #: ways in which a process ends that need no mention
 _ENDED: Final = ("exit", "unknown")
-#: Blocks that are shortened if the screen is full, in this order -> number of lines that stay.
+#: (block, number of lines that stay): blocks to shorten when the screen is full, in this order
 _SHORTER: Final = (("advice", 2), ("bounds", 2), ("head", 4), ("advice", 1))
 
 

@@ -1,4 +1,4 @@
-"""A comparison as lines and sheets of text, which the terminal and Markdown show alike."""
+"""A comparison as lines and tables of text, for the terminal and for Markdown."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from ms_profiler.analysis.report.bounded import PARTS
 
 #: number of rows of a sheet by default
 ROWS: Final = 8
-#: a row is shown if its difference is at least this part of the step
+#: smallest difference, as a share of the step, for which a row is shown
 SHOWN: Final = 0.001
 _NONE: Final = "-"
 

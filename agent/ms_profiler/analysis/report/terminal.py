@@ -13,9 +13,9 @@ from ms_profiler.analysis.report.bounded import PARTS
 from ms_profiler.analysis.report.console import Terminal
 from ms_profiler.analysis.report.durations import milliseconds as _ms
 
-#: number of characters in a line of output into a file, at least: whole names matter more there than short lines
+#: smallest line width for output into a file: whole names matter more there than short lines
 _FILE_WIDTH = 200
-#: number of cells of a bar that means 100 %
+#: number of cells of a bar for 100 %
 _BAR = 30
 #: indentation of the text under a title, in cells
 _INDENT = 2
@@ -33,11 +33,11 @@ _STATES = {
     "copying": "only copies",
     "idle": "idle",
 }
-#: phases that do not describe the content of a part of the run
+#: phases that say nothing about the content of a part of the run
 _UNTOLD = ("other", "not recorded")
 #: number of phases that are listed for a part of the run; the longest are listed
 _CONTAINED = 3
-#: names of the parts of the run that are shown for each of several processes
+#: parts of the run that are shown for each process if several processes have steps
 _OF_A_PROCESS = ("import", "set-up", "steps", "evaluation", "rollout")
 
 
@@ -287,7 +287,7 @@ def _functions(found: dict[str, Any] | None, top: int) -> list[tuple[str, Table 
 
 
 def utilization(found: dict[str, Any] | None) -> list[str]:
-    """Return lines with MFU, FLOP/s and tokens/s, as far as the user stated the numbers of a step.
+    """Return lines with MFU, FLOP/s and tokens/s, if the user stated the operations and tokens of a step.
 
     Args:
         found: `utilization` of summary.json.

@@ -14,7 +14,7 @@ GAP: Final = 2
 _WORDS: Final = 20
 #: smallest width, in cells, of a column of long names; other columns are left out to make room for it
 _NAME: Final = 14
-#: titles of the columns that are left out first; after these, the rightmost columns are left out
+#: titles of the columns to leave out first, in this order; after these, the rightmost column goes first
 _FIRST: Final = ("", "average", "calls", "forward FLOPs", "parameters", "optimizer", "backward", "forward", "longest")
 #: indentation of the second and later lines of a text
 _INDENT: Final = "  "
