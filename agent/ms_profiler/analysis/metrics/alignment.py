@@ -1,13 +1,14 @@
-"""Match the gradients of a backward pass with the operators before the pass, by the order of their names.
+"""Find the operator, or at least the module, to which each gradient of a backward pass belongs, by the order of names.
 
 Autograd runs the nodes of a graph in the reverse order of their creation (`ReadyQueue` of github.com/pytorch/pytorch,
-torch/csrc/autograd/engine.cpp). So the gradients, the last one first, are a subsequence of the operators. Some
-operators have no gradient in the pass: autograd records no node for operators that run without gradients or on frozen
-parameters, and the nodes of another loss run in another pass.
+torch/csrc/autograd/engine.cpp). So the gradients in reverse order are a subsequence of the operators before the pass.
+Some operators have no gradient in the pass: autograd records no node for operators that run without gradients or on
+frozen parameters, and another loss has its own backward pass.
 
-So several operators may fit a gradient. Example: with the operators `mul add mul add` and the gradients `mul add`, both
-`mul` fit the first gradient, and both `add` the second. A gradient is assigned to the innermost module around all the
-operators that fit.
+So several operators may fit one gradient. Example: the operators are `mul mul relu`, and the only gradient is `mul`.
+Both `mul` fit. The gradient is then assigned to the innermost module that contains all the operators that fit.
+
+Positions are indexes into the list of operators. Names and modules are numbers.
 """
 
 from bisect import bisect_left
@@ -15,19 +16,19 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-#: limit of (operators without a gradient) / gradients among the last operators; see `window`
+#: limit for `window`: the largest ratio (operators without a gradient) / (gradients) among the operators that it keeps
 SKIPPED_MOST = 0.1
-#: special values of a module's number: outside of all modules, and unknown
+#: module numbers of an operator outside of all modules, and of an operator whose module is unknown
 OUTSIDE, UNKNOWN = -1, -2
 
 
 @dataclass(frozen=True)
 class Alignment:
-    """The possible positions of each gradient among the operators.
+    """The operators that fit each gradient. Both lists have the order of the `gradients` given to `align`.
 
     Attributes:
-        first: position of the first operator that fits each gradient, from the last gradient to the first.
-        last: position of the last operator that fits each gradient, in the same order.
+        first: for each gradient, the position of the earliest operator that fits.
+        last: for each gradient, the position of the latest operator that fits.
     """
 
     first: list[int]
@@ -35,11 +36,11 @@ class Alignment:
 
 
 def align(gradients: Sequence[int], operators: Sequence[int]) -> Alignment | None:
-    """Return the possible positions of gradients; None if the gradients are no subsequence of the operators.
+    """Return the operators that fit each gradient; None if the gradients are no subsequence of the operators.
 
     Args:
-        gradients: the names of the gradients, in the order in which their operators ran.
-        operators: the names of the operators.
+        gradients: the names of the gradients, in reverse order, so in the order in which their operators ran.
+        operators: the names of the operators, in the order in which they ran.
     """
     first, place = [], 0
     for name in gradients:
@@ -59,13 +60,13 @@ def align(gradients: Sequence[int], operators: Sequence[int]) -> Alignment | Non
 
 
 def window(gradients: Sequence[int], operators: Sequence[int], found: Alignment) -> int:
-    """Return the position of the first operator that can belong to the pass; 0 if unknown.
+    """Return the position of the first operator that can have a gradient in the pass; 0 if unknown.
 
-    If the gradients match the last operators almost without gaps, earlier operators do not belong to this pass.
+    If nearly all of the last operators have a gradient in the pass, the operators before them have none.
 
     Args:
-        gradients: the names of the gradients, in the order in which their operators ran.
-        operators: the names of the operators.
+        gradients: the names of the gradients, as for `align`.
+        operators: the names of the operators, as for `align`.
         found: the result of `align`.
     """
     if not gradients:
@@ -76,10 +77,10 @@ def window(gradients: Sequence[int], operators: Sequence[int], found: Alignment)
 
 @dataclass
 class Paths:
-    """The paths of modules by number; finds the innermost module around two modules.
+    """The path of each module, by module number.
 
     Attributes:
-        texts: path of each module (`"network.backbone"`), by module number; `number` appends new paths.
+        texts: path of module 0, of module 1 and so on, such as `"network.backbone"`; `number` appends new paths.
     """
 
     texts: list[str]
@@ -87,7 +88,7 @@ class Paths:
     _known: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def common(self, one: int, other: int) -> int:
-        """Return the innermost module that contains both modules; `UNKNOWN` if there is none."""
+        """Return the number of the innermost module that contains both modules; `UNKNOWN` if no module does."""
         if one == other:
             return one
         if one < 0 or other < 0:
@@ -103,7 +104,7 @@ class Paths:
         return found
 
     def number(self, path: str) -> int:
-        """Return the number of a path, adding the path if it is new."""
+        """Return the module number of a path; a new path gets the next number."""
         if not self._numbers:
             for number, text in enumerate(self.texts):
                 self._numbers.setdefault(text, number)
@@ -116,12 +117,12 @@ class Paths:
 def owners(
     gradients: Sequence[int], operators: Sequence[int], modules: Sequence[int], found: Alignment, paths: Paths
 ) -> list[int]:
-    """Return the module that each gradient belongs to, `OUTSIDE`, or `UNKNOWN`.
+    """Return the number of the module to which each gradient belongs, or `OUTSIDE`, or `UNKNOWN`.
 
     Args:
-        gradients: the names of the gradients.
-        operators: the names of the operators.
-        modules: the modules of the operators, by number, or `OUTSIDE`.
+        gradients: the names of the gradients, as for `align`.
+        operators: the names of the operators, as for `align`.
+        modules: for each operator, the number of its module, or `OUTSIDE`.
         found: the result of `align`.
         paths: the paths of the modules.
     """

@@ -1,15 +1,17 @@
 """Assign each node of a backward pass to a module.
 
 A node computes the gradient of one operator, and belongs to the module in which this operator ran. If autograd's
-sequence numbers were recorded, they name the operator. Otherwise the order of nodes decides:
+sequence numbers were recorded, they tell the operator of each node. Otherwise the order of the nodes decides:
 
-- If a tape lists the nodes of the pass, it also contains their modules (`readers.tapes`).
-- Otherwise the gradients are matched with the operators that ran between the previous pass and this one
-  (`metrics.alignment`). If they do not match, as for a second loss, unused operators of earlier passes are added. If
-  the next pass needs these operators, too, `alignment.window` does not apply.
+- A tape (`readers.tapes`) lists the nodes of one pass with their modules. If the pass ran exactly these nodes, they
+  have the modules of the tape.
+- Without a tape, the gradients are matched with the operators that ran between the previous pass and this one
+  (`metrics.alignment`). If they do not match, as for a second loss, the operators before earlier passes are added,
+  except those that surely have a gradient there. If the next pass needs operators of this one, too,
+  `alignment.window` does not apply.
 
-A node that adds to a parameter's gradient belongs to the module that computed this gradient. Any other unknown node
-belongs to the module of the nodes before and after it, if both have the same module.
+A node that adds to a parameter's gradient belongs to the module of the node before it. Any other node whose operator is
+unknown gets the module of the nodes before and after it, if both have the same module.
 """
 
 from bisect import bisect_left
@@ -23,10 +25,10 @@ from ms_profiler.analysis.metrics.alignment import OUTSIDE, UNKNOWN, Alignment, 
 from ms_profiler.analysis.metrics.binding import Bound
 from ms_profiler.analysis.readers.tapes import Tape
 
-#: number of earlier passes whose operators a pass may use
+#: largest number of earlier passes whose operators are added if the operators of a pass do not match its gradients
 BEFORE: Final = 3
 
-#: autograd's nodes for functions of torch.compile have names that begin with this
+#: start of the names of autograd's nodes for functions of torch.compile
 _COMPILED: Final = "CompiledFunction"
 
 #: one row per node of a backward pass
@@ -47,9 +49,9 @@ def nodes(spans: pl.DataFrame, names: pl.Series, tapes: Sequence[Tape] = ()) -> 
     """Return the nodes of backward passes, as `NODES`, sorted by thread and start.
 
     Args:
-        spans: `tables.SPANS` of one process, with `row`, to which `parent` refers.
+        spans: `tables.SPANS` of one process, with the column `row`; `parent` is the `row` of the span around.
         names: the names of the recording.
-        tapes: the nodes of some of these passes, with their modules.
+        tapes: the tapes of some of these passes.
     """
     if not gradient_nodes.known(names):
         return pl.DataFrame(schema=NODES)
@@ -87,7 +89,7 @@ def nodes(spans: pl.DataFrame, names: pl.Series, tapes: Sequence[Tape] = ()) -> 
 
 
 def _by_number(operators: pl.DataFrame, found: pl.DataFrame) -> pl.Series:
-    """Return the module number of each node that autograd's sequence number ties to an operator; null for other nodes.
+    """Return the module number of each node whose operator is known by autograd's sequence number; null for others.
 
     The module number is `OUTSIDE` if the operator ran in no module.
     """
@@ -100,7 +102,7 @@ def _by_number(operators: pl.DataFrame, found: pl.DataFrame) -> pl.Series:
 def _by_tape(
     found: pl.DataFrame, passed: pl.DataFrame, spans: pl.DataFrame, tapes: list[Tape], paths: Paths
 ) -> pl.Series:
-    """Return the module of each node of the passes that ran exactly the nodes of a tape; null for all other nodes."""
+    """Return the module number of each node whose pass ran exactly the nodes of a tape; null for other nodes."""
     passes = passed.filter(~pl.col("again")).select(pl.col("row").alias("backward"), "start_ns", scripted=False)
     known = node_owners.Known.of(tapes, passes, spans)
     modules = [_named(tape, paths) for tape in tapes]
@@ -116,9 +118,10 @@ def _by_tape(
 
 
 def _named(tape: Tape, paths: Paths) -> tuple[list[str | None], list[int | None]]:
-    """Return the keys (`gradient_nodes.key`) of the nodes of a tape, and their modules, in the order in which they run.
+    """Return two lists about the nodes of a tape, in the order in which they run: their keys, their module numbers.
 
-    The module of a compiled function is None, because Dynamo's calls of modules are not reported.
+    Keys are those of `gradient_nodes.key`. A compiled function has the module number None, because Dynamo does not
+    report its calls of modules.
     """
     ran = tape.nodes[::-1]
     keys = [gradient_nodes.key(node.name).key for node in ran]
@@ -135,7 +138,7 @@ class _Pass:
 
 
 def _by_order(found: pl.DataFrame, made: pl.DataFrame, passed: pl.DataFrame, paths: Paths) -> pl.Series:
-    """Return the module number of each node, inferred from the order of nodes; or `OUTSIDE` or `UNKNOWN`."""
+    """Return the module number of each node, inferred from the order of the nodes, or `OUTSIDE`, or `UNKNOWN`."""
     keys = found["key"].drop_nulls().unique().sort()
     numbers = pl.DataFrame({"key": keys}).with_row_index("number")
     named = found.select("key", "around").with_row_index("place").drop_nulls()
@@ -167,13 +170,13 @@ def _by_order(found: pl.DataFrame, made: pl.DataFrame, passed: pl.DataFrame, pat
 
 
 def _solve(chain: list[_Pass], by_place: list[int], paths: Paths, solved: dict[object, list[int]]) -> None:
-    """Find the modules of the nodes of passes, pass by pass.
+    """Find the modules of the nodes of several passes, one pass after the other.
 
     Args:
         chain: consecutive passes of one thread.
-        by_place: receives the module of each node that the passes ran.
+        by_place: module number of each node; this function sets the numbers of the nodes that the passes ran.
         paths: the paths of the modules.
-        solved: modules found for earlier passes with the same gradients and operators; this function adds its results.
+        solved: results so far, reused for passes with the same gradients and operators; this function adds its own.
     """
     known: dict[object, bool] = {}
     fits = []
@@ -222,7 +225,7 @@ def _answer(each: _Pass, alignment: Alignment, paths: Paths, alone: bool) -> lis
 
 
 def _earlier(chain: list[_Pass], number: int, used: dict[int, set[int]], paths: Paths) -> list[int]:
-    """Return the modules of the nodes of a pass that also needs operators from before earlier passes."""
+    """Return the module of each gradient of a pass, matched also with the operators that ran before earlier passes."""
     each = chain[number]
     operators, modules = list(each.operators), list(each.modules)
     for before in range(number - 1, max(number - 1 - BEFORE, -1), -1):
@@ -236,11 +239,11 @@ def _earlier(chain: list[_Pass], number: int, used: dict[int, set[int]], paths: 
 
 
 def _between(nodes: pl.DataFrame) -> pl.Series:
-    """Return the module of every node; a node without a known operator gets the module that both its neighbours have.
+    """Return the module number of every node. A node without a known operator gets the one that both neighbours have.
 
     Args:
-        nodes: the result of `gradient_nodes.split`, with two module numbers: `known`, and `exact`, which is null where
-            the module is only inferred.
+        nodes: the nodes of `gradient_nodes.split`, with two columns of module numbers: `known`, and `exact` (null where
+            the module is only inferred).
     """
     beside = ["thread", "around"]
     nameless = pl.col("key").is_null() & (pl.col("known") == UNKNOWN)

@@ -30,9 +30,9 @@ class Makers:
         batches: number of batches.
         mean_ns: mean time that making a batch took.
         busy: time spent making batches / time from a worker's first to its last batch, both summed over the workers.
-        slowest: the function of the script that takes most of the time of making batches, with its line and its caller;
-            empty if unknown.
-        share: the share of the time of making batches that this function takes.
+        slowest: text about the function of the script that takes most time while batches are made: its name, its line
+            and its caller; empty if unknown.
+        share: time of this function / time of making batches.
     """
 
     processes: int
@@ -44,7 +44,7 @@ class Makers:
 
 
 def makers(recording: tables.Recording, used: Steps, stacks: Callable[[], Stacks]) -> Makers | None:
-    """Return the processes that make the batches; None if no record shows a batch being made.
+    """Return figures of the processes that make the batches; None if nothing was recorded while a batch was made.
 
     Args:
         recording: the run.
@@ -72,9 +72,10 @@ def makers(recording: tables.Recording, used: Steps, stacks: Callable[[], Stacks
 
 
 def _slowest(fetches: pl.DataFrame, stacks: Stacks) -> tuple[str, float]:
-    """Return the function of the script that takes most of the time of making batches, and its share of this time.
+    """Return text about the function of the script that takes most time while batches are made, and its time's share.
 
-    The text names the function, its line, and the function of the script that called it.
+    The text contains the name of the function, its line, and its caller in the script. The share is
+    time of the function / time of making batches.
     """
     weights: dict[tuple[Function, ...], Counter[tuple[int, ...]]] = {}
     for process, thread in fetches.select("process", "thread").unique(maintain_order=True).iter_rows():
@@ -91,12 +92,19 @@ def _slowest(fetches: pl.DataFrame, stacks: Stacks) -> tuple[str, float]:
     return ", called from ".join(places), weights[top].total() / whole
 
 
-#: the two innermost functions of the script, the line that each runs, and a weight
+#: items of three parts: the two innermost functions of the script, the line in each of them, and a weight
 _Found = Iterator[tuple[tuple[Function, ...], tuple[int, ...], int]]
 
 
 def _sampled(stacks: Stacks, process: int, thread: int, own: pl.DataFrame) -> _Found:
-    """Yield the functions that a thread's samples show during `own`; the weight is the number of samples."""
+    """Yield the functions seen in a thread's samples while it made batches; the weight is the number of samples.
+
+    Args:
+        stacks: the stacks of the run.
+        process: pid of the thread's process.
+        thread: number of the thread.
+        own: the intervals in which the thread made batches.
+    """
     moments = stacks.of_recorded(process, thread)
     inside = moments.filter(intervals.locate(moments["time_ns"], own).is_not_null())
     frames = stacks.recording.frames.filter(pl.col("process") == process)
@@ -108,9 +116,15 @@ def _sampled(stacks: Stacks, process: int, thread: int, own: pl.DataFrame) -> _F
 
 
 def _traced(calls: Calls, process: int, thread: int, own: pl.DataFrame) -> _Found:
-    """Yield the functions that a thread called during `own`; the weight is their time in ns.
+    """Yield the functions that a thread called while it made batches; the weight is their time in ns.
 
     The line of a function is its first line.
+
+    Args:
+        calls: the traced calls of the run.
+        process: pid of the thread's process.
+        thread: number of the thread.
+        own: the intervals in which the thread made batches.
     """
     rows, _ = calls.paths
     pieces = list(calls.segments(calls.of_thread(process, thread)))
@@ -123,7 +137,7 @@ def _traced(calls: Calls, process: int, thread: int, own: pl.DataFrame) -> _Foun
 
 
 def _chain(node: int, tree: Tree, callers: dict[int, int]) -> list[int]:
-    """Return the two innermost nodes of the script on the path to a node, the innermost first."""
+    """Return the path to a node of the call tree, cut to the two innermost nodes of the script, innermost first."""
     found: list[int] = []
     while node in tree.places and len(found) < 2:
         if tree.functions[tree.places[node]].own:
@@ -133,7 +147,7 @@ def _chain(node: int, tree: Tree, callers: dict[int, int]) -> list[int]:
 
 
 def words(found: Makers | None) -> str:
-    """Return text about the processes that make the batches, to append to the numbers of the waits; empty if unknown.
+    """Return text about the processes that make the batches, empty if unknown. It follows the text about the waits.
 
     Args:
         found: the result of `makers`.

@@ -1,15 +1,15 @@
-"""Assign kernels to a module of the model, or at least to a primitive, and to a part of a training step.
+"""Find the module of the model, or at least the primitive, and the part of the training step of each kernel.
 
-In a compiled graph the parameters decide, see `metrics.graph_owners`. Elsewhere the host queues operators, and a worker
-runs them later. So the host may already be in another module when a kernel starts. But the queue is first in, first
-out: a kernel was queued no earlier than the kernels before it in its lane, and no later than those after it. So if the
-queueing time of one kernel is known, it limits the queueing times of the others. A kernel belongs to the innermost
-module around the interval in which the kernel can have been queued.
+In a compiled graph, the parameters that a kernel uses tell its module, see `metrics.graph_owners`. Elsewhere, the host
+queues operators, and a worker runs them later. So the host may already be in another module when a kernel starts. But
+the queue is first in, first out: the kernels of a lane were queued in the order in which they started. So a kernel with
+a known queueing time limits the queueing times of the kernels before and after it. A kernel belongs to the innermost
+module in which the host was from the earliest to the latest possible queueing time.
 
-Kernels of a backward pass run inside no module, because autograd launches them, in reverse order. That order limits the
-operators whose gradients a kernel can compute, see `metrics.gradients`. The kernel belongs to the innermost module
-around all of these operators, and it is "bound by order". Bindings by order and by parameter are inferences; the other
-bindings are facts.
+Kernels of a backward pass run inside no module, because autograd launches them. It does so in the reverse order of the
+operators, which limits the operators whose gradients a kernel can compute, see `metrics.gradients`. The kernel belongs
+to the innermost module around all of these operators, and is "bound by order". Bindings by order and by parameter are
+inferences; the other bindings are facts.
 """
 
 from enum import IntEnum
@@ -40,7 +40,7 @@ class Bound(IntEnum):
     PARAMETER = 5  # a module, known by the parameters that the compiled graph uses
 
 
-#: bindings to a module that are inferred -> name of the inference
+#: bindings to an inferred module -> words for how the module was inferred
 INFERRED: Final = {Bound.ORDER: "by order", Bound.PARAMETER: "by parameter"}
 
 _PARTS: Final = {
@@ -57,9 +57,9 @@ class Hosts:
 
     Args:
         spans: `tables.SPANS` of the run.
-        names: texts by row.
+        names: the names of the recording; spans refer to them by row.
         steps: the steps in use.
-        tapes: the nodes of autograd that some backward passes ran.
+        tapes: the tapes of some backward passes (`readers.tapes`).
     """
 
     def __init__(self, spans: pl.DataFrame, names: pl.Series, steps: Steps, tapes: list[Tape]) -> None:
@@ -87,13 +87,13 @@ class Hosts:
         self._called = set(keys.gather(launchers["name"].unique()))
 
     def bind(self, kernels: pl.DataFrame, scopes: list[Scope], texts: dict[str, int]) -> pl.DataFrame:
-        """Bind each kernel to a module, primitive or phase, as the columns of `ADDED`.
+        """Return the kernels with the columns of `ADDED`: the module, primitive or phase of each kernel.
 
         Args:
-            kernels: `process`, `kernel`, `lane`, `start_ns` and `window_ns` (begin of the window that contains the
-                kernel), sorted by window, lane and start.
+            kernels: `process`, `kernel`, `lane`, `start_ns` and `window_ns` (start of the recorded window that contains
+                the kernel), sorted by window, lane and start.
             scopes: the parsed kernel names, by row of `tables.KERNEL_NAMES`.
-            texts: text -> its row; texts of the recording's names keep their rows.
+            texts: text -> its row, to which new texts are added; the recording's names keep their rows.
         """
         own = kernels["process"] == self.steps.process
         times = kernels["start_ns"].zip_with(own, pl.Series([None], dtype=pl.Int64))
@@ -102,8 +102,8 @@ class Hosts:
         unknown = pl.repeat(None, kernels.height, dtype=pl.UInt32, eager=True)
         called = self._keys.get(_key(SEED)) in self._called
         seeds = self._seeds(kernels, self._launch(kernels, step, scopes, only) if called else unknown, only, scopes)
-        # a seed (the first kernel of a pass) shows, too, that a pass has begun: after the seed, kernels of the loss may
-        # run again before the first kernel that occurs only in backward passes
+        # a seed (the first kernel of a backward pass) shows, too, that the pass has begun. The first kernel that occurs
+        # only in backward passes may come later, because kernels of the loss may run again before it
         begins = only.zip_with(
             seeds.is_null(), pl.repeat(int(Category.BACKWARD), len(only), dtype=pl.UInt8, eager=True)
         )
@@ -185,7 +185,7 @@ class Hosts:
             kernels: see `bind`.
             step: the step of each kernel.
             scopes: the parsed kernel names, by row of `tables.KERNEL_NAMES`.
-            only: the only phase that a kernel can belong to, null where there are several.
+            only: for each kernel, the only phase to which it can belong; null if it can belong to several.
         """
         keys = [self._keys.get(_key(COLLECTIVES.get(scope.type, scope.type))) for scope in scopes]
         # a kernel that occurs only in backward passes shows that the queue has reached the pass
@@ -216,15 +216,15 @@ class Hosts:
         return self._by_phase[Category.BACKWARD]["start_ns"].search_sorted(times, side="right").cast(pl.UInt32)
 
     def _only_in(self, scope: Scope) -> int | None:
-        """Return the only phase in which a primitive occurs; None if there are several, or if Python calls it, too."""
+        """Return the phase of a primitive that occurs in one phase only and that Python never calls; else None."""
         return None if self._keys.get(_key(scope.type)) in self._called else scope.phase
 
     def _seeds(self, kernels: pl.DataFrame, launch: pl.Series, phases: pl.Series, scopes: list[Scope]) -> pl.Series:
-        """Return, for the first kernel of each backward pass (the seed), when the pass began; null for other kernels.
+        """Return the start of the backward pass for its first kernel (its seed); null for all other kernels.
 
-        If a step has as many kernels of the type `SEED` as passes, they match in order. Otherwise the seed of a pass is
-        the last kernel of this type before the first kernel that occurs only in backward passes. Earlier kernels of
-        this type may belong to the forward pass, because the queue may still hold its kernels when the pass begins.
+        If a step has as many kernels of the type `SEED` as backward passes, they match in order. Otherwise the seed of
+        a pass is the last kernel of this type before the first kernel that occurs only in backward passes. Earlier
+        kernels of this type may belong to the forward pass, whose kernels may still be queued when a pass begins.
         """
         spans = self._by_phase[Category.BACKWARD]
         seed = pl.Series([scope.type == SEED for scope in scopes], dtype=pl.Boolean).gather(kernels["kernel"])
@@ -244,7 +244,7 @@ class Hosts:
         return began.scatter(seeds["row"], spans["start_ns"].gather(seeds["pass"])).alias("seeds")
 
     def _late(self, kernels: pl.DataFrame) -> pl.DataFrame:
-        """Return `pass` and `row` of the seeds in the steps that have as many seeds as backward passes."""
+        """Return the seeds in the steps with as many seeds as backward passes: `pass`, and `row` of the kernel."""
         spans = self._by_phase[Category.BACKWARD].with_row_index("pass")
         begun = spans.select("pass", "start_ns", step=intervals.locate(spans["start_ns"], self.steps.table))
         seeds = kernels.filter("seed").with_columns(
@@ -262,11 +262,11 @@ class Hosts:
         return pairs.filter(sound).select(pl.col("pass").cast(pl.UInt32), pl.col("row").cast(pl.UInt32))
 
     def _by_nodes(self, kernels: pl.DataFrame, own: pl.Series, scopes: list[Scope]) -> pl.DataFrame:
-        """Return the modules of kernels by autograd's nodes, see `Passes.by_nodes`.
+        """Return the modules that autograd's nodes give to kernels, see `Passes.by_nodes`.
 
         Args:
             kernels: the kernels, with `after`, `before` and `phase`, as for `_ordered`.
-            own: whether the module of each kernel is still unknown.
+            own: for each kernel, whether its module is still unknown.
             scopes: the parsed kernel names, by row of `tables.KERNEL_NAMES`.
         """
         return self._passes.by_nodes(kernels.with_columns(backward=self._backward(kernels, own, scopes)), scopes)
@@ -279,15 +279,15 @@ class Hosts:
         scopes: list[Scope],
         texts: dict[str, int],
     ) -> pl.Series:
-        """Return the module (row of the text) of each kernel, by the order of its backward pass; null if unknown.
+        """Return each kernel's module, inferred from the order of its backward pass: row of the path; null if unknown.
 
         Args:
             kernels: the kernels, with `after` and `before` (earliest and latest queueing time) and `phase` (row of the
-                span).
-            launch: the row of the span that queued each kernel, null where unknown.
+                phase's span).
+            launch: for each kernel, the row of the span that queued it; null if unknown.
             by_nodes: the result of `_by_nodes`.
             scopes: the parsed kernel names, by row of `tables.KERNEL_NAMES`.
-            texts: the rows of texts, to which new texts are added.
+            texts: text -> its row; new texts are added.
         """
         rows = by_nodes["module"].replace_strict(
             {path: texts.setdefault(path, len(texts)) for path in by_nodes["module"].drop_nulls().unique().sort()},
@@ -301,7 +301,7 @@ class Hosts:
         return ordered.scatter(times["place"], around).scatter(by_nodes["place"], rows)
 
     def _backward(self, kernels: pl.DataFrame, own: pl.Series, scopes: list[Scope]) -> pl.Series:
-        """Return the row of the backward pass of each kernel in `own` without a module in its name; null for others."""
+        """Return the row of each kernel's backward pass; null if `own` is false or the name contains a module."""
         named = pl.Series([scope.module is not None for scope in scopes], dtype=pl.Boolean)
         phase = kernels["phase"]
         own = own & ~named.gather(kernels["kernel"]) & phase.is_in(self._passes.rows.implode())
@@ -320,7 +320,7 @@ class Hosts:
         Upper bounds: the start of the kernel; the start of the span that queued it; the end of that phase.
         """
         queued = self._spans["start_ns"].gather(launch)
-        # a pass begins with its seed: kernels queued before the seed were queued before the pass
+        # a pass begins with its seed, so kernels before the seed in a lane were queued before the pass
         after: list[pl.Expr | pl.Series] = [pl.col("window_ns"), queued, seeds]
         before = [
             pl.col("start_ns"),
@@ -349,11 +349,11 @@ class _Line:
         self._pieces = self._spans if spans.is_empty() else innermost(self._spans, "row")
 
     def at(self, times: pl.Series) -> pl.Series:
-        """Return the row of the innermost span around each time; null where there is none."""
+        """Return the row of the innermost span around each time; null for a time outside of all spans."""
         return self._pieces["row"].gather(intervals.locate(times, self._pieces))
 
     def around(self, after: pl.Series, before: pl.Series) -> pl.Series:
-        """Return the row of the innermost span around each interval from `after` to `before`; null without one."""
+        """Return the row of the innermost span around each interval from `after` to `before`; null if no span is."""
         row = self.at(before.zip_with((after <= before).fill_null(False), pl.Series([None], dtype=pl.Int64)))
         while True:
             place = (
@@ -366,7 +366,7 @@ class _Line:
 
     @cached_property
     def _outer(self) -> pl.DataFrame:
-        """Return `row`, `start_ns` and `outer` (row of the span around it) of each span, sorted by row."""
+        """Return `row`, `start_ns` and `outer` (row of the enclosing span) of each span, sorted by row."""
         nested = nest(self._spans)
         return nested.select("row", "start_ns", nested["row"].gather(nested["parent"]).alias("outer")).sort("row")
 

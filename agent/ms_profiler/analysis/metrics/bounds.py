@@ -34,17 +34,17 @@ WAITS: Final = (DATA, COMPILE, CHECKPOINT)
 #: framework's dispatch and its queue take up to hundreds of microseconds, or a few milliseconds where threads share a
 #: processor. In a longer gap, the host did something else.
 GAP: Final = 5_000_000
-#: the same limit in ns of processor time of the stepping thread. It replaces `GAP` if this time is known and operators
-#: run on this thread
+#: the same limit, in ns of processor time of the stepping thread. It replaces `GAP` if this processor time is known and
+#: the stepping thread itself runs the operators
 GAP_RUN: Final = 1_000_000
 #: an operator that runs on a processor for up to this many ns counts as launching: its dispatch takes as long as its
 #: work
 SHORT: Final = 20_000
-#: time off the processor does not count if it is less than this part of a gap
+#: time off the processor is ignored if it is less than this fraction of the idle time between two samples
 JITTER: Final = 0.05
-#: phases in which the framework runs the model, possibly on its own threads, beside the stepping thread
+#: phases in which other threads than the stepping thread may run the model
 _ELSEWHERE: Final = [name for name in COMPUTING_PHASES if name != FORWARD]
-#: moments that no rule of `parts` has explained so far; `_shared_out` divides them
+#: temporary part of the moments that none of the first rules of `parts` explains; `_shared_out` replaces it
 _IDLE: Final = "idle"
 
 
@@ -60,7 +60,7 @@ def parts(
 ) -> pl.DataFrame:
     """Cut steps into pieces of one part each.
 
-    The first of these rules that applies decides about a moment:
+    The first of these rules that applies decides about a moment (the last one applies always):
 
     - Something is computed.
     - Data is exchanged.
@@ -76,13 +76,13 @@ def parts(
     for data.
 
     Args:
-        cut: the result of `phases.pieces`, of the selected steps.
+        cut: the pieces of `phases.pieces`, only those of the selected steps.
         computing: intervals in which something was computed.
         communicating: intervals in which data was exchanged.
-        drained: the result of `reads.drained`.
-        operators: intervals of all operators or kernels; None where they were not recorded, so that launches are
-            unknown.
-        collecting: intervals in which Python collected garbage.
+        drained: the result of `reads.drained`: when the host could queue nothing because of reads.
+        operators: intervals of all operators or kernels; None if they were not recorded, and then no moment counts as
+            launching.
+        collecting: intervals in which Python collected garbage; None if unknown.
         cells: the result of `scheduling.cells` for the stepping thread: when it was off its processor; None if unknown.
         beside: whether operators run on other threads, for which the stepping thread may wait.
 
@@ -124,9 +124,9 @@ def parts(
 
 
 def _shared_out(pieces: pl.DataFrame, cells: pl.DataFrame, operators: bool, beside: bool) -> pl.DataFrame:
-    """Return the idle pieces with their final parts, cut where the stepping thread left or regained its processor."""
+    """Divide each idle piece into its final parts: time blocked, then time waiting for a processor, then the rest."""
     length = pl.col("end_ns") - pl.col("start_ns")
-    # a gap lasts from operator to operator, across phases and samples
+    # a gap lasts from one operator to the next, even if a phase or a sample begins in between
     apart = (pl.col("part") != _IDLE) | (pl.col("ran") > 0)
     fresh = apart | apart.shift(1) | (pl.col("step") != pl.col("step").shift(1))
     idle = (
@@ -185,9 +185,9 @@ def by_step(pieces: pl.DataFrame) -> pl.DataFrame:
 
 
 def shares(times: pl.DataFrame) -> dict[str, float]:
-    """Return the share of each of `PARTS`, and of other parts that occur, in the time of all steps.
+    """Return the share of the steps' time that each part takes: all of `PARTS`, and other parts that occur.
 
-    share = time of the part / time of all parts, both summed over the steps.
+    share = time of the part / time of all parts, both summed over the steps
 
     Args:
         times: the times of `by_step`.

@@ -50,12 +50,13 @@ _CALLED: Final = pl.Schema(
 def calls(
     recording: tables.Recording, steps: Steps, kernels: pl.DataFrame, kernel_names: pl.DataFrame, texts: pl.Series
 ) -> pl.DataFrame:
-    """Return the exchanges in the steps whose bytes are known, sorted by start.
+    """Return the exchanges in the steps, if their bytes are known, sorted by start.
 
-    They are calls of the script, and kernels of graphs. The host usually only queues an exchange. If the kernel of an
-    exchange is known, the exchange has the times of this kernel. If gloo's threads run an exchange, it ends when they
-    finish. Exchanges that a device's interface reported with bytes and group are included even if no call of the script
-    is known for them.
+    An exchange is a call of the script, a kernel of a compiled graph, or an exchange of DistributedDataParallel.
+    Exchanges that a device's interface reported with bytes and group are included, too, even without a known call.
+
+    The host usually only queues an exchange. If the kernel of an exchange is known, the exchange has the times of this
+    kernel. If gloo's threads run an exchange, it ends when they finish.
 
     Args:
         recording: the run. Spans named `OPERATION@GROUP` carry the bytes; instants describe the exchanges of graphs.
@@ -69,7 +70,7 @@ def calls(
         `end_ns`, `step` (row of `steps.table`), and `messages.PEERS`.
     """
     own = kernels.filter(pl.col("process") == steps.process)
-    if recording.device is not None:  # kernels that only compute may be launched inside of a call, too
+    if recording.device is not None:  # a call may also launch kernels that only compute
         exchanges = recording.device.tasks.filter("exchange").select("stream", "start_ns").unique()
         own = own.join(exchanges, left_on=["lane", "start_ns"], right_on=["stream", "start_ns"], how="semi")
     ran = replicas.beside(recording, steps)
@@ -96,13 +97,13 @@ def replicated(recording: tables.Recording, steps: Steps, rows: list[int]) -> tu
     """Return the exchanges of DistributedDataParallel's own threads in some steps, and their bytes per step.
 
     Args:
-        recording: the run; its instants contain the bytes of the gradients.
+        recording: the run; its instants tell the bytes of the gradients.
         steps: the steps in use.
         rows: the rows of these steps.
 
     Returns:
-        `start_ns` and `end_ns` of the exchanges, without overlap, sorted by time; and their bytes per step, 0 if
-        unknown.
+        A table with `start_ns` and `end_ns` of the exchanges, without overlap, sorted by time; and the bytes that they
+        exchange per step, 0 if unknown.
     """
     notes = recording.instants.filter(
         pl.col("process") == steps.process, pl.col("category") == Category.COMMUNICATION
@@ -119,7 +120,7 @@ def replicated(recording: tables.Recording, steps: Steps, rows: list[int]) -> tu
 
 
 def timed(table: pl.DataFrame) -> pl.DataFrame:
-    """Return the exchanges whose bytes are known and that took time, with `duration_ns`.
+    """Return the exchanges with known bytes and a duration above 0, with the column `duration_ns`.
 
     Args:
         table: the table of `calls`.
@@ -193,7 +194,7 @@ def _device_buckets(recording: tables.Recording, steps: Steps, grouped: pl.DataF
 
 
 def _reduced(known: pl.DataFrame, called: pl.Series, ran: pl.DataFrame) -> pl.DataFrame:
-    """Return all-reduces with known group and bytes, with the columns of `_called`.
+    """Return all-reduces with the columns of `_called`.
 
     Args:
         known: `replicas.KNOWN`.
@@ -205,7 +206,7 @@ def _reduced(known: pl.DataFrame, called: pl.Series, ran: pl.DataFrame) -> pl.Da
 
 
 def split(calls: pl.DataFrame) -> pl.DataFrame:
-    """Return calls that name a group, with `group` and `operation` in place of `call`, sorted by start.
+    """Return the calls with a group, sorted by start; the columns `operation` and `group` replace `call`.
 
     Args:
         calls: the calls of `called`.
@@ -235,7 +236,7 @@ def _reported(recording: tables.Recording, steps: Steps, kernels: pl.DataFrame) 
 
 
 def operation(kernel: str) -> str:
-    """Return the operation of a kernel of HCCL by its name, as in `COLLECTIVES`; the name itself if it is unknown.
+    """Return the operation of an HCCL kernel, as in `COLLECTIVES`; a word of the kernel's name if it is unknown.
 
     Args:
         kernel: the name of the kernel, such as `hcom_allReduce__868_0_1` or `HcclAllReduce`.
@@ -249,8 +250,8 @@ def _compiled(
 ) -> pl.DataFrame:
     """Return the exchanges of compiled graphs, with the columns of `_called`.
 
-    Several graphs may have a kernel with the same name. Such a kernel is returned only if all these graphs name the
-    same call and bytes for it. If they differ, it is enough that the graphs with the kernel's input shapes agree.
+    Several graphs may have a kernel with the same name. Such a kernel is returned only if these graphs agree about its
+    call and bytes. If they do not all agree, only those with the same input shapes must agree.
     """
     noted = _noted(recording)
     named = noted.group_by("full_name").agg(pl.struct("call", "bytes").unique())
@@ -292,8 +293,8 @@ def settle_rank(recording: tables.Recording) -> None:
     """Write the rank into the run's record, or note there that the rank is unknown.
 
     Args:
-        recording: the run. An instant contains the rank as `rank NUMBER of SIZE`. This instant belongs to the session's
-            own process, or to a child process if that child is the rank.
+        recording: the run. The name of an instant tells the rank: `rank NUMBER of SIZE`. This instant comes from the
+            session's own process, or from a child process if the child is the rank.
     """
     info = recording.info
     notes = recording.instants.filter(pl.col("category") == Category.COMMUNICATION)
@@ -315,11 +316,11 @@ def settle_rank(recording: tables.Recording) -> None:
 
 
 def ranks(instants: pl.DataFrame, names: pl.Series) -> dict[str, list[int]]:
-    """Return name of a group -> its ranks in the group's order, for all groups that were used.
+    """Return the ranks of each group that was used, in the group's order, by the group's name.
 
     Args:
-        instants: `tables.INSTANTS`; the text is `group NAME ranks 0,1,4-7`.
-        names: texts by row.
+        instants: `tables.INSTANTS`; the name of the instant of a group is `group NAME ranks 0,1,4-7`.
+        names: the names of the recording.
     """
     found = {}
     marks = instants.filter(pl.col("category") == Category.COMMUNICATION)["name"].unique(maintain_order=True)
@@ -330,11 +331,11 @@ def ranks(instants: pl.DataFrame, names: pl.Series) -> dict[str, list[int]]:
 
 
 def purposes(instants: pl.DataFrame, names: pl.Series) -> dict[str, list[str]]:
-    """Return name of a group -> its purposes, in the words of the script or of a device mesh.
+    """Return the purposes of each group by the group's name, in the words of the script or of a device mesh.
 
     Args:
-        instants: `tables.INSTANTS`; the text is `group NAME for PURPOSE`.
-        names: texts by row.
+        instants: `tables.INSTANTS`; the name of an instant with a purpose is `group NAME for PURPOSE`.
+        names: the names of the recording.
     """
     found: dict[str, list[str]] = {}
     marks = instants.filter(pl.col("category") == Category.COMMUNICATION)["name"].unique(maintain_order=True)
@@ -345,13 +346,11 @@ def purposes(instants: pl.DataFrame, names: pl.Series) -> dict[str, list[str]]:
 
 
 def parallel(instants: pl.DataFrame, names: pl.Series, world_size: int) -> dict[str, int]:
-    """Return into how many parts each kind of parallelism divides the job; empty if unknown.
-
-    The keys are the names of Megatron's arguments.
+    """Return the size of each kind of parallelism by the name of Megatron's argument; empty if unknown.
 
     Args:
-        instants: `tables.INSTANTS`; the text is `parallel mode MODE in NUMBER stages`.
-        names: texts by row.
+        instants: `tables.INSTANTS`; the name of the instant is `parallel mode MODE in NUMBER stages`.
+        names: the names of the recording.
         world_size: number of ranks of the job.
     """
     marks = instants.filter(pl.col("category") == Category.COMMUNICATION).sort("time_ns")["name"]

@@ -9,11 +9,11 @@ from ms_profiler.store.format import CATEGORY_FINE
 
 
 def completeness(recording: tables.Recording, lost: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the number of records, and of missing records by reason.
+    """Return the number of records, and the number of missing records for each reason.
 
     Args:
         recording: the run.
-        lost: the windows of the kernel stream and of dataset pipelines that could not be read.
+        lost: the time windows whose kernels or dataset pipelines could not be read.
     """
     counts, processes = recording.counts, recording.processes
     return {
@@ -36,10 +36,10 @@ def completeness(recording: tables.Recording, lost: list[dict[str, Any]]) -> dic
 
 
 def lost_windows(recording: tables.Recording) -> list[dict[str, Any]]:
-    """Return when max_disk made each process refuse fine-grained records, in seconds since the first record.
+    """Return from when to when each process refused fine-grained records because of max_disk.
 
-    The recorder counts refused records and does not write their times. So the returned time lasts from the last
-    fine-grained record of a process to its last record of any kind.
+    Times are in seconds since the first record. The recorder counts refused records, but does not write their times.
+    So the returned interval lasts from the last fine-grained record of a process to its last record of any kind.
 
     Args:
         recording: the run.

@@ -1,4 +1,4 @@
-"""Find the copies of memory during which a device computes and exchanges nothing."""
+"""Find the copies of memory during which a device neither computes nor exchanges data."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -8,21 +8,21 @@ import polars as pl
 from ms_profiler.analysis.metrics import critical_path
 from ms_profiler.analysis.metrics.device_waits import PAGEABLE
 
-#: text in the names of copies to or from pinned memory, as `device_waits.PAGEABLE` is for pageable memory
+#: text in the names of copies to or from pinned memory; `device_waits.PAGEABLE` is the text for pageable memory
 _PINNED: Final = "Pinned"
 
 
 @dataclass(frozen=True)
 class Copied:
-    """Figures of the copies during which a device is otherwise idle, at least for a moment.
+    """Figures of the exposed copies: the device does nothing else during at least some moment of the copy.
 
     Attributes:
-        per_step: average number of copies per step.
-        bytes: average number of copied bytes per step.
-        bandwidth: bytes per second while the copies run; None if their bytes are unknown.
-        pageable: time of the copies to or from pageable memory / time of all these copies; None if the names of the
-            copies do not show the kind of memory.
-        stream: the stream on which the copies take most time.
+        per_step: average number of exposed copies per step.
+        bytes: average number of bytes per step that these copies move.
+        bandwidth: bytes of these copies / their duration, in bytes per second; None if the bytes are unknown.
+        pageable: duration of those to or from pageable memory / duration of all exposed copies; None if the names of
+            the copies do not show the kind of memory.
+        stream: the stream with the longest total duration of exposed copies.
     """
 
     per_step: float
@@ -33,11 +33,11 @@ class Copied:
 
 
 def exposed(copies: pl.DataFrame, pieces: pl.DataFrame) -> Copied | None:
-    """Return figures of the copies during which, at least for a moment, nothing else runs; None without such copies.
+    """Return figures of the exposed copies; None if no copy is exposed.
 
     Args:
         copies: `tables.COPIES`.
-        pieces: the pieces of `device_bounds.parts`, of the examined steps.
+        pieces: the pieces of `device_bounds.parts`, only those of the examined steps.
     """
     alone = pieces.filter(pl.col("part") == critical_path.COPY).select("start_ns", pl.col("end_ns").alias("until_ns"))
     if alone.is_empty():

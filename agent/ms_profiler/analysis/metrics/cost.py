@@ -17,9 +17,11 @@ def cost(recording: tables.Recording, run_ns: int, pairs: dict[str, Any] | None 
     estimated = records * span_ns + start_ns + drain_ns
     share = estimated / run_ns
 
-    `span_ns` is the cost of one recorded span with its hook, and `start_ns` is the cost of starting the recording. The
-    job measured both on this machine; without these measurements, the estimate is None. `drain_ns` is the time that
-    writing the kernel stream took.
+    - span_ns: cost of one recorded span with its hook.
+    - start_ns: cost of starting the recording.
+    - drain_ns: time spent writing the kernel stream.
+
+    The job measured the first two on its machine. Without these measurements, the estimate is None.
 
     Args:
         recording: the run.

@@ -7,8 +7,8 @@ its launch). From a launch it runs along the host again. Shortening work off the
 A piece of the path is an interval with one kind of work. The pieces follow each other without gaps and add up to the
 step exactly.
 
-A moment in which no kernel runs has the same part on the path as in `bounds`. So parts without computing take at least
-as long on the path of a step as in `bounds`, and computing takes at most as long.
+While no kernel runs, the path has the part that `bounds` assigns to the same moment. So on the path of a step,
+computing takes at most as long as in `bounds`, and every other part at least as long.
 """
 
 from bisect import bisect_left, bisect_right
@@ -19,16 +19,16 @@ import polars as pl
 
 from ms_profiler.analysis.metrics import bounds, intervals
 
-#: a kernel without a known launch was queued behind the kernel before it if the gap between them has at most this many
-#: ns
+#: a kernel without a known launch counts as queued behind the kernel before it if the gap between the two lasts at most
+#: this many ns
 BACK_TO_BACK: Final = 20_000
-#: most kernels on the path of a step; the rest of the step is assigned to the host
+#: largest number of moves that the walk makes within a step; the rest of the step is assigned to the host
 MOST: Final = 100_000
-#: kind of the host's work during the walk; `divided` splits it into parts afterwards
+#: kind of all work of the host during the walk; `divided` replaces it by the parts of `bounds`
 _HOST: Final = bounds.HOST
-#: a device copies or sets memory
+#: kind: a device copies or sets memory
 COPY: Final = "copy"
-#: the device is idle although the next kernel is queued
+#: kind: the device is idle although the next kernel is queued
 GAP: Final = "kernel gap"
 KINDS: Final = (*bounds.PARTS[:2], COPY, GAP, *bounds.PARTS[2:])
 _SEGMENTS: Final = pl.Schema({"step": pl.UInt32, "kind": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64})
@@ -38,7 +38,8 @@ class _Walk:
     """Walks back through the kernels and the waits of a run.
 
     Args:
-        kernels: `start_ns`, `end_ns`, `launch_ns` (null where not known), `exchange`.
+        kernels: `start_ns`, `end_ns`, `launch_ns` (null if unknown), `exchange` (whether the kernel exchanges data with
+            other ranks).
         waits: intervals in which the host waited for kernels, `start_ns`, `end_ns`, without overlap, sorted by time.
     """
 
@@ -77,9 +78,9 @@ class _Walk:
             yield _HOST, begin, time
 
     def _on_host(self, time: int, begin: int, launching: bool) -> tuple[str, int, int]:
-        """Return kind and start of the host's work that ends at `time`, and the kernel on which the path continues.
+        """Return kind and start of the host's work that ends at `time`, and the number of the kernel before it.
 
-        The number of the kernel is -1 if the path stays on the host.
+        The number is -1 if the path stays on the host.
         """
         row = bisect_left(self.wait_starts, time) - 1
         if row < 0 or self.waits[row][1] <= begin:
@@ -94,15 +95,15 @@ class _Walk:
         return (bounds.LAUNCH if launching else bounds.SYNC), start, -1
 
     def _before(self, kernel: int, time: int) -> tuple[int, int]:
-        """Return when the predecessor of a kernel ended, and its number; -1 if the host's launch is the predecessor."""
+        """Return the end and the number of a kernel's predecessor; for a launch, the time of the launch and -1."""
         previous = bisect_right(self.ends, time, 0, kernel) - 1
         ended = self.ends[previous] if previous >= 0 else -1
         launched = self.launches[kernel]
         if launched is not None:
             return (ended, previous) if ended >= launched else (min(launched, time), -1)
         row = bisect_left(self.wait_starts, time) - 1
-        # the host queues nothing while it waits, so a kernel that started during a wait had waited for the kernel
-        # before it
+        # the host queues nothing while it waits, so a kernel that starts during such a wait was queued earlier, and
+        # waited only for the kernel before it
         waited = row >= 0 and self.waits[row][0] < ended and time <= self.waits[row][1]
         if previous >= 0 and (waited or time - ended <= BACK_TO_BACK):
             return ended, previous
@@ -120,11 +121,11 @@ def segments(
 
     Args:
         during: the steps on the host: `step`, `start_ns`, `end_ns`.
-        kernels: work beside the host: `start_ns`, `end_ns`, `launch_ns` (null where unknown), `exchange` (whether it
-            exchanges data with other ranks); empty where the host itself computes.
+        kernels: `start_ns`, `end_ns`, `launch_ns` (null if unknown), `exchange` (whether the kernel exchanges data with
+            other ranks); empty if the host itself computes.
         waits: disjoint intervals in which the host waited for kernels, sorted by time.
         host: disjoint intervals of the host's work, sorted by time: `part` (of `KINDS`), `start_ns`, `end_ns`.
-        moments: the result of `bounds.parts`; moments in which no kernel ran have the same part on the path.
+        moments: the result of `bounds.parts`, whose parts the path has while no kernel runs; None to use only `host`.
     """
     walk = _Walk(kernels, waits)
     found = [
@@ -139,12 +140,12 @@ def segments(
 def divided(
     found: Sequence[tuple[int, str, int, int]], host: pl.DataFrame, moments: pl.DataFrame | None = None
 ) -> pl.DataFrame:
-    """Return a path in the form of `segments`, with the host's time divided by kinds of work.
+    """Return a path as `segments` does, with the host's time divided into kinds of work.
 
     Args:
-        found: step, kind, start and end of each piece.
+        found: the pieces of the path: (step, kind, start in ns, end in ns).
         host: the host's work, as for `segments`.
-        moments: the moments, as for `segments`.
+        moments: the result of `bounds.parts`, as for `segments`.
     """
     path = pl.DataFrame(found, schema=_SEGMENTS, orient="row").sort("start_ns")
     codes = {kind: code for code, kind in enumerate(KINDS, 1)}
@@ -176,9 +177,9 @@ def divided(
 
 
 def shares(path: pl.DataFrame) -> dict[str, float]:
-    """Return the share of each kind in all paths, in the order of `KINDS`.
+    """Return the share of each kind in the paths of all steps, in the order of `KINDS`.
 
-    share = time of the kind on the paths / time of the paths.
+    share = time of the kind on the paths / total time of the paths
 
     Args:
         path: the path of `segments`.

@@ -11,7 +11,7 @@ from ms_profiler.analysis.metrics.scopes import Part, Scope
 from ms_profiler.analysis.readers.graphs import Graph
 from ms_profiler.store.format import Category
 
-#: types of nodes without a kernel, whose output is their input
+#: types of nodes that have no kernel and pass their input on as their output
 PASS_THROUGH: Final = frozenset({"Load", "Depend", "TupleGetItem", "MakeTuple", "Reshape", "ExpandDims", "Squeeze"})
 #: types of nodes that may lie between a weight and the operator that uses it
 _PREPARED: Final = PASS_THROUGH | {"Cast", "Transpose", "TransposeView", "TransposeExt", "BroadcastTo"}
@@ -22,19 +22,20 @@ _GRADIENT: Final = re.compile(r"Grad_(\w+)")
 
 @dataclass(slots=True)
 class Operator:
-    """A node of the flow.
+    """An operator of the graph.
 
     Attributes:
-        name: the name of the node in the graph.
-        place: the position in the order of the graph.
-        type: the primitive.
-        scope: the scope, parsed from its full name.
-        path: the path of the module within the compiled cell: attribute names joined by dots; empty if unknown.
-        part: the part of a training step.
-        inputs: nodes whose data it reads.
-        users: nodes that read its data.
-        weights: parameters that it reads, directly or converted.
-        gradient_of: if the operator computes a part of a gradient, the type of the operator that has this gradient.
+        name: name of the operator's node in the graph.
+        place: position of the node in the order of the graph.
+        type: name of the primitive, such as `"MatMul"`.
+        scope: the scope, parsed from the full name of the node.
+        path: path of the operator's module within the compiled cell: attribute names joined by dots; empty if unknown.
+        part: part of a training step, such as `Part.FORWARD`.
+        inputs: names of the operators whose data this operator reads.
+        users: names of the operators that read this operator's data.
+        weights: names of the parameters that this operator reads, directly or converted.
+        gradient_of: type of the operator whose gradient this operator computes, wholly or in part; None if it computes
+            no gradient.
     """
 
     name: str
@@ -50,12 +51,12 @@ class Operator:
 
 
 class Flow:
-    """The operators of a graph, by name, each after its inputs.
+    """The operators of a graph.
 
     Attributes:
-        operators: all operators except those that only prepare a weight.
-        prepared: name of a node that only loads or converts parameters -> these parameters.
-        written: name of an operator that updates a parameter from gradients -> this parameter.
+        operators: name -> operator, each after its inputs. Nodes that only load or convert a parameter are left out.
+        prepared: name of such a left-out node -> names of its parameters.
+        written: name of an operator that updates a parameter from gradients -> name of this parameter.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -87,7 +88,7 @@ class Flow:
                 part = part if part in (Part.BACKWARD, Part.OPTIMIZER) else Part.UNKNOWN
             elif part == Part.UNKNOWN:
                 part = Part.FORWARD
-            # values that a kernel updates, such as the moving averages of a norm, belong to its cell, too
+            # parameters that are not weights, such as the moving averages of a norm, show the operator's module, too
             weights += direct if part == Part.FORWARD else []
             operator = Operator(
                 name, place, node.type, scope, scope.module or "", part, inputs, weights=tuple(dict.fromkeys(weights))
@@ -103,7 +104,7 @@ class Flow:
         return scope.phase == Category.OPTIMIZER or _WRITES.fullmatch(kind) is not None
 
     def sources(self, name: str) -> list[str]:
-        """Return the operators that computed a node's inputs, skipping nodes that only pass data on."""
+        """Return the names of the operators that computed an operator's inputs; skip those that only pass data on."""
         found: dict[str, None] = {}
         waiting = list(self.operators[name].inputs)
         while waiting:

@@ -6,16 +6,15 @@ from ms_profiler.store.format import Category
 
 
 def waits(spans: pl.DataFrame, names: pl.Series) -> pl.DataFrame:
-    """Return for each data operation the number of its calls and the time that callers waited for it, longest first.
-
-    total = sum of the durations of the calls.
+    """Return the time that the job waited for each data operation, the longest total first.
 
     Args:
         spans: `tables.SPANS`.
-        names: texts by row.
+        names: the names of the recording; spans refer to them by row.
 
     Returns:
-        `operation`, `count`, `total_ns`, `max_ns`.
+        `operation`, `count` (number of calls), `total_ns` (sum of the durations of the calls), `max_ns` (duration of
+        the longest call).
     """
     sums = (
         spans.filter(pl.col("category") == Category.DATA)

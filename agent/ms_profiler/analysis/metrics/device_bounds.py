@@ -1,11 +1,11 @@
 """Divide each step on a recorded device into parts: its work, or the reason why it was idle.
 
-Steps are those of `launched_steps.spans`, so that these parts and the critical path divide the same time. While a
-device is idle, the launch of the next task shows the reason:
+A piece is an interval with one part. Steps are those of `launched_steps.spans`, as for the critical path, so both
+divide the same time. While a device is idle, the launch of the next task shows the reason:
 
-- The launch was before the idle time: the device made the task wait (a gap between kernels).
-- The launch began during the idle time: from then on, launching is the reason. Until then, the reason is what the host
-  was doing instead.
+- The launch began before the device became idle: the reason is the device itself (a gap between kernels).
+- The launch began while the device was idle: from then on, the reason is launching. Until then, the reason is whatever
+  else the host was doing.
 """
 
 from typing import Final
@@ -14,21 +14,21 @@ import polars as pl
 
 from ms_profiler.analysis.metrics import bounds, critical_path, intervals
 
-#: parts of `bounds` that become `bounds.SYNC` while the host waits for a device
+#: parts of the host that are replaced by `bounds.SYNC` while the host waits for a device
 _WAITING: Final = (bounds.HOST, bounds.BLOCKED, bounds.UNKNOWN)
-#: parts of `bounds` that become `bounds.LAUNCH` while the host launches
+#: parts of the host that are replaced by `bounds.LAUNCH` while the host launches work
 _ELSEWHERE: Final = (bounds.HOST, bounds.UNKNOWN)
 
 
 def host(did: pl.DataFrame, during: pl.DataFrame, tasks: pl.DataFrame, waits: pl.DataFrame) -> pl.DataFrame:
-    """Cut the time of steps into pieces by the host's work: `part`, `start_ns`, `end_ns`, sorted by time.
+    """Return what the host did during steps on a device: `part`, `start_ns`, `end_ns`, sorted by time.
 
     A moment has the part of `did`, with these exceptions:
 
-    - The host waits for the device, or has waited and launches work within `bounds.GAP`: the parts of `_WAITING` become
-      `bounds.SYNC`.
-    - The host launches: the parts of `_ELSEWHERE` become `bounds.LAUNCH`. The host counts as launching between two
-      neighbouring times at most `bounds.GAP` apart; these are launches, and starts and ends of waits and steps.
+    - The host waits for the device: the parts of `_WAITING` become `bounds.SYNC`. The wait lasts until the next launch
+      if this launch follows within `bounds.GAP`.
+    - The host launches: the parts of `_ELSEWHERE` become `bounds.LAUNCH`. Take all launches, and all starts and ends of
+      waits and steps. Between two neighbours of them, at most `bounds.GAP` apart, the host counts as launching.
     - An unknown part becomes `bounds.HOST`.
 
     Args:
@@ -65,11 +65,17 @@ def host(did: pl.DataFrame, during: pl.DataFrame, tasks: pl.DataFrame, waits: pl
 def parts(states: pl.DataFrame, tasks: pl.DataFrame, host: pl.DataFrame, launches: bool) -> pl.DataFrame:
     """Cut steps on a device into pieces of one part each.
 
-    The first of these rules that applies decides about a moment: something computes, data is exchanged, memory is
-    copied, the next task is queued, the next task is being launched. If no rule applies, the part of the host counts.
+    The first of these rules that applies decides about a moment:
+
+    - The device computes.
+    - Data is exchanged.
+    - Memory is copied.
+    - The next task is queued.
+    - The next task is being launched.
+    - Otherwise the moment has the part of the host.
 
     Args:
-        states: the states of `launched_steps.pieces`, of the selected steps.
+        states: the states of `launched_steps.pieces`, only those of the selected steps.
         tasks: all tasks of the device: `start_ns`, `launch_ns` (null if unknown).
         host: the result of `host`.
         launches: whether any launch of the run is known.
@@ -118,12 +124,13 @@ def parts(states: pl.DataFrame, tasks: pl.DataFrame, host: pl.DataFrame, launche
 def _queued(idle: pl.DataFrame, tasks: pl.DataFrame, launches: bool) -> pl.DataFrame:
     """Return for each pause of the device the interval from the launch of the next task to the end of the pause.
 
-    An interval begins no earlier than its pause. It is `queued` if the task was launched before the pause began.
+    If the task was launched before the pause, the interval is the whole pause, and the column `queued` is true.
 
     Args:
         idle: the pauses, without overlap, sorted by time.
         tasks: the tasks, as for `parts`.
-        launches: whether any launch of the run is known; if so, a task without a known launch was queued long before.
+        launches: whether any launch of the run is known; if so, a task with an unknown launch counts as launched before
+            the pause.
     """
     following = tasks.select(pl.col("start_ns").alias("next_ns"), "launch_ns").sort("next_ns", "launch_ns")
     ended = idle.sort("end_ns").join_asof(following, left_on="end_ns", right_on="next_ns", strategy="forward")

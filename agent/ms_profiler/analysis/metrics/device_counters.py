@@ -7,9 +7,9 @@ import polars as pl
 from ms_profiler.analysis.metrics import device_statistics, intervals
 from ms_profiler.analysis.model import tables
 
-#: largest number of points of a curve; in a longer curve, each slice of time keeps its largest and its last point
+#: a curve with more points than this is thinned: each slice of time keeps only its largest and its last point
 MOST: Final = 10_000
-#: number of lanes of a device: `stream // _LANES` is the number of the stream's device
+#: `stream // _LANES` is the number of the device to which a stream belongs
 _LANES: Final = 2**16
 _POINTS: Final = pl.Schema({"name": pl.String, "time_ns": pl.Int64, "value": pl.Float64})
 
@@ -17,10 +17,10 @@ _POINTS: Final = pl.Schema({"name": pl.String, "time_ns": pl.Int64, "value": pl.
 def counters(device: tables.Device) -> pl.DataFrame:
     """Return the curves of a device: `name`, `time_ns`, `value`, sorted by name and time.
 
-    - queue: the number of kernels, copies and sets that were launched on a stream and had not begun;
-    - at once: the number of kernels, copies and sets that ran on a device at the same time;
-    - bandwidth of copies of one kind = sum of bytes / duration over the running copies;
-    - allocated and reserved: the bytes of an allocator.
+    - queue: number of kernels, copies and sets that were launched on a stream but have not begun.
+    - at once: number of kernels, copies and sets that run on a device at the same time.
+    - GB/s: bandwidth of the copies of one kind = sum of (bytes / duration) over the running copies.
+    - allocated, reserved: bytes of an allocator.
 
     Args:
         device: the device, with its tasks, copies and memory.
@@ -49,7 +49,7 @@ def _running(device: tables.Device) -> pl.DataFrame:
 def _bandwidths(device: tables.Device) -> pl.DataFrame:
     length = pl.col("end_ns") - pl.col("start_ns")
     known = device.copies.filter(length > 0, pl.col("bytes") > 0)
-    # the rates are whole bytes per second, so that their sum returns to exactly 0
+    # whole bytes per second, without rounding errors: when no copy runs, the sum is exactly 0
     rates = known.select(
         pl.format("GB/s of {}", "name").alias("name"),
         *intervals.BOUNDS,
@@ -71,10 +71,12 @@ def _memory(device: tables.Device) -> pl.DataFrame:
 
 
 def _changes(rates: pl.DataFrame) -> pl.DataFrame:
-    """Return the sum of the rates of all running intervals, at each change: `name`, `time_ns`, `value`.
+    """Return a curve for each name, with a point at each change: `name`, `time_ns`, `value`.
+
+    value(t) = sum of the rates of all intervals of this name that contain t
 
     Args:
-        rates: `name`, `start_ns`, `end_ns`, `rate`, a whole number.
+        rates: intervals with a rate: `name`, `start_ns`, `end_ns`, `rate` (a whole number).
     """
     rate = pl.col("rate").cast(pl.Int64)
     ends = pl.concat(

@@ -1,4 +1,4 @@
-"""Compute the device time of each operator: the time of the kernels that it, or operators inside it, launched."""
+"""Compute the device time of each operator: the time of all kernels launched by it or by operators inside it."""
 
 import polars as pl
 
@@ -6,19 +6,19 @@ import polars as pl
 def times(spans: pl.DataFrame, kernels: pl.DataFrame) -> pl.DataFrame:
     """Return `device_self_ns` and `device_total_ns` of each span.
 
-    self(i) = sum of the durations of the kernels that i launched
-    total(i) = self(i) + sum of total(j) over all j with parent(j) = i
+    device_self_ns(i) = sum of the durations of the kernels that i launched
+    device_total_ns(i) = device_self_ns(i) + sum of device_total_ns(j) over all j with parent(j) = i
 
     Kernels that overlap each other count in full.
 
     Args:
-        spans: the spans, with `parent`, the row of the span around.
-        kernels: `launch`, the row of the launching span, and `duration_ns`.
+        spans: the spans, with `parent` (row of the enclosing span).
+        kernels: `launch` (row of the launching span), `duration_ns`.
     """
     own = kernels.drop_nulls("launch").group_by("launch").agg(pl.col("duration_ns").sum())
     rows = pl.int_range(spans.height, dtype=pl.UInt32, eager=True).alias("launch")
     alone = rows.to_frame().join(own, on="launch", how="left", maintain_order="left")["duration_ns"].fill_null(0)
-    # add the sums of each level to the level around it, from the innermost level on
+    # each round moves the times one level outwards, to the enclosing spans
     total, moving = alone, pl.DataFrame({"row": rows, "length": alone}).filter(pl.col("length") > 0)
     while not moving.is_empty():
         above = moving.with_columns(spans["parent"].gather(moving["row"]).alias("row")).drop_nulls("row")

@@ -3,15 +3,15 @@
 Steps are those of `launched_steps.spans`: a step begins where the step before it ended, and lasts until the last kernel
 that it launched has ended. So the paths of all steps together form the path of the run.
 
-The path is followed backwards, from the end of the step to its start. From the end of a kernel it runs to the start of
-the kernel, and from there to the kernel's predecessor:
+The path is followed backwards, from the end of the step to its start. From the end of a kernel, the path runs to the
+start of this kernel K, and from there to K's predecessor P:
 
-- usually the kernel before it in the same stream;
-- if that kernel had ended long before: the last kernel that ended on any stream, because the kernel must have waited
-  for that one;
-- if the launch of the kernel came after the end of the kernel found so far: the launch.
+- P is usually the kernel before K in the same stream.
+- If that kernel ended long before K started, P is the last kernel that ended on any stream, because K must have waited
+  for another stream.
+- If K was launched only after P had ended, the launch is the predecessor instead.
 
-From a launch the path runs back along the host to the end of a wait, and from there along the awaited work. A piece of
+From a launch, the path runs back along the host to the end of a wait, and from there along the awaited work. A piece of
 the path is an interval with one kind of work. The pieces follow each other without gaps and add up to the step exactly.
 """
 
@@ -23,10 +23,10 @@ import polars as pl
 
 from ms_profiler.analysis.metrics import bounds, critical_path, intervals
 
-#: if a kernel starts at most this many ns after the kernel before it in its stream, it waited for that kernel, and not
-#: for another stream
+#: a kernel that starts at most this many ns after the end of the kernel before it in its stream waited for that kernel,
+#: and not for another stream
 NEXT: Final = 10_000
-#: most tasks on the path of a step; the rest of the step is assigned to the host
+#: largest number of moves that the walk makes within a step; the rest of the step is assigned to the host
 MOST: Final = 1_000_000
 _KINDS: Final = (bounds.COMPUTING, bounds.COMMUNICATION, critical_path.COPY)
 #: a time in ns before all recorded times
@@ -37,7 +37,7 @@ class _Walk:
     """Walks back through the tasks of a device and the waits of the host.
 
     Args:
-        tasks: `stream`, `start_ns`, `end_ns`, `launch_ns` (null where not known), `kind`, of `_KINDS`.
+        tasks: `stream`, `start_ns`, `end_ns`, `launch_ns` (null if unknown), `kind` (one of `_KINDS`).
         waits: the waits of `device_waits`.
     """
 
@@ -49,7 +49,7 @@ class _Walk:
             "row", pl.col("row").shift(1).over("stream").alias("before")
         )
         self.before = before.sort("row")["before"].to_list()
-        # if no launch is known, only earlier tasks can be predecessors
+        # whether the launch of any task is known
         self.launched = ordered["launch_ns"].null_count() < ordered.height
         rows = ordered.select(pl.col("start_ns").alias("released_ns"), "stream", pl.col("row").alias("task")).unique(
             ["released_ns", "stream"], keep="last"
@@ -97,7 +97,10 @@ class _Walk:
         return done, task, [*host, (bounds.SYNC, done, end)]
 
     def _waited(self, end: int, stream: int | None) -> int | None:
-        """Return the row of the last task (on `stream`, if known) that had ended by `end`; None without one."""
+        """Return the row of the last task that ended at `end` or before; None if there is no such task.
+
+        Only tasks of `stream` are searched, or all tasks if `stream` is None.
+        """
         rows, ends = self.streams.get(stream, (None, self.ends)) if stream is not None else (None, self.ends)
         last = bisect_right(ends, end) - 1
         if last < 0:
@@ -122,11 +125,11 @@ class _Walk:
         return launch, -1, [*ran, (bounds.LAUNCH, launch, start)]
 
     def _previous(self, task: int, start: int) -> int:
-        """Return the row of the task for which `task` waited before its start; -1 for none."""
+        """Return the row of the task for whose end `task` waited before its own start; -1 if it waited for none."""
         before = self.before[task]
         if before is not None and before < task and 0 <= start - self.ends[before] <= NEXT:
             return int(before)
-        # the search ends before the row of the task itself: rows after it may have the same end
+        # only rows before `task` are searched, because rows after it may have the same end
         return bisect_right(self.ends, start, 0, task) - 1
 
 
@@ -134,10 +137,10 @@ def segments(during: pl.DataFrame, tasks: pl.DataFrame, waits: pl.DataFrame, hos
     """Return the critical path of each step: `step`, `kind`, `start_ns`, `end_ns`, sorted by time.
 
     Args:
-        during: the result of `launched_steps.spans`, the selected steps.
+        during: the result of `launched_steps.spans`, only the selected steps.
         tasks: all tasks of a device: `stream`, `start_ns`, `end_ns`, `launch_ns` (null if unknown), `kind`.
-        waits: the host's waits for the device (`device_waits.WAITED`), only of the threads that delay the steps.
-        host: the host's parts: `part` (of `bounds.PARTS`), `start_ns`, `end_ns`, without overlap, sorted by time.
+        waits: the host's waits for the device (`device_waits.WAITED`), only those of threads that delay the steps.
+        host: what the host did: `part` (one of `bounds.PARTS`), `start_ns`, `end_ns`, without overlap, sorted by time.
     """
     walk = _Walk(tasks, waits)
     found = [
@@ -149,7 +152,7 @@ def segments(during: pl.DataFrame, tasks: pl.DataFrame, waits: pl.DataFrame, hos
 
 
 def _busy(path: pl.DataFrame, tasks: pl.DataFrame) -> pl.DataFrame:
-    """Replace gaps on the path by work that ran on other streams meanwhile: the device was not idle."""
+    """Replace gaps on the path where other streams ran work, by this work: the device was not idle."""
     gaps = path.filter(pl.col("kind") == critical_path.GAP)
     if gaps.is_empty() or tasks["stream"].n_unique() < 2:
         return path
