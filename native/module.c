@@ -15,6 +15,7 @@
 #include "op_stream.h"
 #include "recorder.h"
 #include "sampler.h"
+#include "shield.h"
 #include "strings.h"
 #include "tracer.h"
 #include "wrapper.h"
@@ -280,7 +281,7 @@ PyMODINIT_FUNC PyInit__native(void) {
   PyObject *module = msp_cffi_init();
   if (module != NULL &&
       (PyModule_AddFunctions(module, functions) < 0 || msp_wrapper_add(module) < 0 || msp_sampler_add(module) < 0 ||
-       msp_block_places_add(module) < 0 || msp_tracer_add(module) < 0)) {
+       msp_shield_add(module) < 0 || msp_block_places_add(module) < 0 || msp_tracer_add(module) < 0)) {
     Py_DECREF(module);
     return NULL;
   }

@@ -115,6 +115,12 @@ class Uncollected:
             gc.enable()
 
 
+def pass_on(reason: BaseException) -> None:
+    """Raise an exception of the job again; ignore an error of ours."""
+    if is_of_the_job(reason):
+        raise reason
+
+
 def is_of_the_job(reason: BaseException) -> bool:
     """Return whether an exception from a function of ours was raised by the job.
 

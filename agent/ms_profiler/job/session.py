@@ -142,7 +142,7 @@ class Session:
             return False
         if self.home is None:
             atexit.register(self._at_exit)
-            os.register_at_fork(after_in_child=self._after_fork)
+            os.register_at_fork(after_in_child=recorder.shield(self._after_fork, self.guard("a fork")))
         self.home = recording
         self.process = self._new_process("main" if self.owner else "spawn")
         self._budget.open(recording.options.overhead_budget)

@@ -5,6 +5,8 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 from ms_profiler.job.boundaries import PENDING, Track
+from ms_profiler.job.guard import pass_on
+from ms_profiler.job.recorder import shield
 
 #: while the length of a cycle is unknown, at most HELD calls per optimizer and HELD_MOST calls in total are kept. A job
 #: may have one optimizer for each parameter.
@@ -130,7 +132,7 @@ class Population:
             return
         self.count += 1
         if optimizer is not None:
-            self._alive[key] = weakref.ref(optimizer, lambda _: self._gone(key))
+            self._alive[key] = weakref.ref(optimizer, shield(lambda _: self._gone(key), pass_on))
 
     def absorbed(self) -> None:
         """Count one optimizer less, because it is a part of another one."""

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from ms_profiler.job.guard import words
-from ms_profiler.job.recorder.contract import Recorder
+from ms_profiler.job.guard import pass_on, words
+from ms_profiler.job.recorder import Recorder, shield
 from ms_profiler.job.recorder.python_wrapper import RAISED as RAISED, flags_of as flags_of
 
 if TYPE_CHECKING:
@@ -363,7 +363,8 @@ class Labels(Generic[_Label]):
 
     def __init__(self, describe: Callable[[Any], _Label]) -> None:
         self._describe = describe
-        self._references: dict[int, weakref.ref[Any]] = {}
+        self._references: dict[int, weakref.KeyedRef[int, Any]] = {}
+        self._gone = shield(lambda reference: self._forget(reference.key), pass_on)
         #: id(object) -> its label
         self.known: dict[int, _Label] = {}
 
@@ -373,9 +374,8 @@ class Labels(Generic[_Label]):
 
     def put(self, item: Any, label: _Label) -> _Label:
         """Store `label` as the label of `item`."""
-        key = id(item)
-        self._references[key] = weakref.ref(item, lambda _: self._forget(key))
-        self.known[key] = label
+        self._references[id(item)] = weakref.KeyedRef(item, self._gone, id(item))
+        self.known[id(item)] = label
         return label
 
     def name(self, recorder: Recorder, text: str) -> int:

@@ -1,8 +1,11 @@
 """Make the recorder: the native extension, or the pure-Python recorder where the extension cannot be loaded."""
 
+from collections.abc import Callable
+from typing import Any
+
 from ms_profiler.job.recorder.contract import Recorder, RecorderStats
 
-__all__ = ["Recorder", "RecorderStats", "collector", "create"]
+__all__ = ["Recorder", "RecorderStats", "collector", "create", "shield"]
 
 
 def create(prefer_native: bool = True, anonymous: bool = False) -> tuple[Recorder, str]:
@@ -32,3 +35,29 @@ def collector() -> str:
     except ImportError:
         return ""
     return PATH
+
+
+def shield(call: Callable[..., Any], failed: Callable[[BaseException], Any]) -> Callable[..., Any]:
+    """Return a replacement of a function of ours for places where Python prints exceptions.
+
+    Such places are callbacks of the garbage collector, of weak references and of forks. Python calls the job's signal
+    handlers also between instructions of such a function, and would lose their exceptions. The replacement delays such
+    an exception until the function has returned; a function that the exception has ended is called again. Without the
+    extension, Python still prints the exception.
+
+    Args:
+        call: the function.
+        failed: called with an exception of the function; raises the job's own exceptions again, as `Guard` does.
+    """
+    try:
+        from ms_profiler.job.recorder.native import shield as native
+    except ImportError:
+
+        def shielded(*args: Any) -> Any:
+            try:
+                return call(*args)
+            except BaseException as reason:  # noqa: BLE001 - an exception of the job is raised again
+                return failed(reason)
+
+        return shielded
+    return native(call, failed)

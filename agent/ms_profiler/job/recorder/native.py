@@ -47,6 +47,11 @@ def start_apart(command: Sequence[str], environment: Mapping[str, str], output: 
     return pid
 
 
+def shield(call: Callable[..., Any], failed: Callable[[BaseException], Any]) -> Callable[..., Any]:
+    """See `recorder.shield`."""
+    return _native.shield(call, failed)
+
+
 @functools.cache
 def _pause_at_forks() -> None:
     """Pause the helper thread at forks, because Python 3.12 and later warn if `os.fork` runs beside other threads."""

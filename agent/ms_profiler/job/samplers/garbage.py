@@ -8,6 +8,7 @@ counts as time of the interrupted work.
 import gc
 from typing import TYPE_CHECKING, Any, Final
 
+from ms_profiler.job.recorder import shield
 from ms_profiler.store.format import Category, Kind
 from ms_profiler.store.names import COLLECTION
 
@@ -30,7 +31,7 @@ class Collections:
     def __init__(self, host: "Host") -> None:
         recorder = host.recorder
         self._now, self._record = recorder.now, recorder.record
-        self._failed = host.guard("recording a garbage collection")
+        self._callback = shield(self._note, host.guard("recording a garbage collection"))
         self._names = [recorder.intern(f"{COLLECTION} {generation}") for generation in range(OLDEST + 1)]
         self._since = 0
 
@@ -43,12 +44,6 @@ class Collections:
         """Remove the function that `start` registered."""
         if self._callback in gc.callbacks:
             gc.callbacks.remove(self._callback)
-
-    def _callback(self, phase: str, info: dict[str, Any]) -> None:
-        try:
-            self._note(phase, info)
-        except Exception as reason:  # noqa: BLE001 - Python would print it on the job's stderr
-            self._failed(reason)
 
     def _note(self, phase: str, info: dict[str, Any]) -> None:
         now = self._now()

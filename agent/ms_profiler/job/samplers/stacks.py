@@ -8,6 +8,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Final
 
+from ms_profiler.job.recorder import shield
 from ms_profiler.job.sources import NEVER
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ class Stacks:
         self._taken, self._count = 0.0, 0  # time that tracing had taken, ns, and number of steps, at the last check
         if sys.version_info >= (3, 12):  # Python 3.12 and later warn of a fork beside other threads
             guard = host.guard("a fork")
-            os.register_at_fork(before=guard.around(self._pause), after_in_parent=guard.around(self._resume))
+            os.register_at_fork(before=shield(self._pause, guard), after_in_parent=shield(self._resume, guard))
 
     def start(self) -> None:
         """Begin to trace or to sample."""

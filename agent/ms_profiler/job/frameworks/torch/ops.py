@@ -28,6 +28,8 @@ from ms_profiler.job.frameworks.torch.operands import OPTION
 from ms_profiler.job.frameworks.torch.profiler_slot import CORE, ProfilerSlot
 from ms_profiler.job.frameworks.torch.ranks import DISTRIBUTED
 from ms_profiler.job.frameworks.torch.shapes import Shapes
+from ms_profiler.job.guard import pass_on
+from ms_profiler.job.recorder import shield
 from ms_profiler.job.sources import NEVER
 
 if TYPE_CHECKING:
@@ -322,7 +324,7 @@ class OpStream:
 def _keep(region: Any, regions: dict[int, weakref.ref[Any]]) -> None:
     """Add an open region to a table, until the region is deleted."""
     key = id(region)
-    regions[key] = weakref.ref(region, lambda _: regions.pop(key, None))
+    regions[key] = weakref.ref(region, shield(lambda _: regions.pop(key, None), pass_on))
 
 
 def targets(host: "Host") -> list[Target]:
@@ -346,10 +348,10 @@ def targets(host: "Host") -> list[Target]:
         host.at_step(stream.shapes.stepped)
         host.at_start(stream.shapes.start)
         host.at_end(stream.shapes.stop)
-        os.register_at_fork(before=host.guard("a fork").around(stream.shapes.end))
+        os.register_at_fork(before=shield(stream.shapes.end, host.guard("a fork")))
     host.at_end(stream.stop)
     gradients.listeners[:] = [stream.follow]  # hooks of a backward pass may end steps
-    os.register_at_fork(after_in_child=host.guard("a fork").around(stream.forked))
+    os.register_at_fork(after_in_child=shield(stream.forked, host.guard("a fork")))
     return [
         Target("threading", "Thread._bootstrap_inner", closure=stream.thread),
         Target(PROFILER, "record_function.__enter__", closure=stream.region),

@@ -18,6 +18,7 @@ from ms_profiler.job.frameworks.base import Target
 from ms_profiler.job.frameworks.torch.kineto import Kineto
 from ms_profiler.job.frameworks.torch.operands import OPTION, Operands, category
 from ms_profiler.job.frameworks.torch.profiler_slot import ProfilerSlot
+from ms_profiler.job.recorder import shield
 from ms_profiler.job.sources import NEVER
 from ms_profiler.store.format import Category, Kind
 
@@ -135,5 +136,5 @@ def targets(host: "Host", why: str) -> list[Target]:
     host.at_step(windows.stepped)
     host.at_start(windows.start)
     host.at_end(windows.end)
-    os.register_at_fork(before=host.guard("a fork").around(windows.stop))
+    os.register_at_fork(before=shield(windows.stop, host.guard("a fork")))
     return windows.slot.targets()

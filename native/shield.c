@@ -1,0 +1,108 @@
+#include "shield.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Largest number of calls of a function of ours, if the job interrupts each. */
+enum { TRIES = 3 };
+
+/* An exception of the job that has to be raised later. A fork child does not get the signals of its parent, and does
+ * not raise their exceptions either. */
+typedef struct {
+  PyObject *reason;
+  pid_t process;
+} delayed;
+
+/* Python calls this on the main thread between two instructions, as it calls signal handlers. */
+static int raise_now(void *argument) {
+  delayed *item = argument;
+  PyObject *reason = item->reason;
+  bool own = item->process == getpid();
+  free(item);
+  if (own) PyErr_SetObject((PyObject *)Py_TYPE(reason), reason);
+  Py_DECREF(reason);
+  return own ? -1 : 0;
+}
+
+/* Make this thread raise an exception after its present call from C. Returns false if that is impossible. */
+static bool raise_later(PyObject *reason) {
+  if (syscall(SYS_gettid) != getpid()) { /* no signal handler, but an exception that another thread has sent */
+    return PyThreadState_SetAsyncExc(PyThread_get_thread_ident(), (PyObject *)Py_TYPE(reason)) == 1;
+  }
+  delayed *item = malloc(sizeof *item);
+  if (item == NULL) return false;
+  *item = (delayed){reason, getpid()};
+  Py_INCREF(reason);
+  if (Py_AddPendingCall(raise_now, item) == 0) return true;
+  Py_DECREF(reason);
+  free(item);
+  return false;
+}
+
+/* Take the current exception, with its traceback. */
+static PyObject *taken(void) {
+  PyObject *kind, *value, *trace;
+  PyErr_Fetch(&kind, &value, &trace);
+  PyErr_NormalizeException(&kind, &value, &trace);
+  if (trace != NULL) PyException_SetTraceback(value, trace);
+  Py_XDECREF(kind);
+  Py_XDECREF(trace);
+  return value;
+}
+
+/* Call a function of ours. Returns its result, or NULL with an exception of the job, which `failed` raised again. */
+static PyObject *attempt(PyObject *function, PyObject *failed, PyObject *args) {
+  PyObject *result = PyObject_Call(function, args, NULL);
+  if (result != NULL) return result;
+  PyObject *reason = taken();
+  result = PyObject_CallFunctionObjArgs(failed, reason, NULL);
+  Py_DECREF(reason);
+  return result;
+}
+
+/* The body of a shielded function; `pair` holds the function of ours and `failed`. If an exception of the job has ended
+ * the function early, the function is called again. Only then is the exception delayed, because Python would raise a
+ * delayed exception at the begin of that call. */
+static PyObject *shielded(PyObject *pair, PyObject *args) {
+  PyObject *reasons[TRIES], *result = NULL;
+  int count = 0;
+  while (result == NULL && count < TRIES) {
+    result = attempt(PyTuple_GetItem(pair, 0), PyTuple_GetItem(pair, 1), args);
+    if (result == NULL) reasons[count++] = taken();
+  }
+  bool delayed = true;
+  for (int i = 0; i < count; ++i) {
+    if (delayed && !raise_later(reasons[i])) {
+      delayed = false;
+      PyErr_SetObject((PyObject *)Py_TYPE(reasons[i]), reasons[i]);
+    }
+    Py_DECREF(reasons[i]);
+  }
+  if (delayed && result == NULL) Py_RETURN_NONE;
+  if (delayed) return result;
+  Py_XDECREF(result);
+  return NULL;
+}
+
+static PyMethodDef method = {"shielded", shielded, METH_VARARGS, "Call a function of ms-profiler."};
+
+static PyObject *shield(PyObject *self, PyObject *args) {
+  (void)self;
+  PyObject *function, *failed;
+  if (!PyArg_ParseTuple(args, "OO", &function, &failed)) return NULL;
+  PyObject *module = PyObject_GetAttrString(function, "__module__");
+  if (module == NULL) return NULL;
+  PyObject *made = PyCFunction_NewEx(&method, args, module);
+  Py_DECREF(module);
+  return made;
+}
+
+static PyMethodDef functions[] = {
+    {"shield", shield, METH_VARARGS,
+     "Return a function that calls another one and delays the job's exceptions: shield(function, failed)."},
+    {NULL, NULL, 0, NULL},
+};
+
+int msp_shield_add(PyObject *module) { return PyModule_AddFunctions(module, functions); }

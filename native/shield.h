@@ -1,0 +1,16 @@
+/* Functions that Python calls where it prints an exception instead of raising it, such as callbacks of the garbage
+ * collector.
+ *
+ * Python calls the job's signal handlers between any two instructions, also between those of such a function. Without
+ * this code, an exception of a handler, for example a timeout, would be printed there and lost.
+ */
+#ifndef MSP_SHIELD_H
+#define MSP_SHIELD_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+/* Add the function `shield` to a module. Returns 0, or -1 with an exception set. */
+int msp_shield_add(PyObject *module);
+
+#endif
