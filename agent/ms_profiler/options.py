@@ -267,7 +267,7 @@ def parse(text: str | None) -> Parsed:
     try:
         content = json.loads(text)
     except (ValueError, RecursionError) as reason:
-        # RecursionError: thousands of nested brackets; ValueError: also a number of more digits than int() accepts
+        # RecursionError: thousands of nested brackets; ValueError: no JSON, or too many digits for int()
         return Parsed(None, [f"MS_PROFILER_OPTIONS is not JSON ({shown(str(reason), quote=False)}): profiling is off"])
     if not isinstance(content, dict):
         example = '{"start": true}'
@@ -357,7 +357,7 @@ def _consistent(options: Options, old_metrics: bool, messages: list[str]) -> Opt
 
     level, metrics = options.profiler_level, options.aic_metrics
     if old_metrics and metrics != "None" and "profiler_level" not in options.given:
-        # the interface with the old name of `aic_metrics` had no levels; Level1 is the lowest level with metrics
+        # the interface with the old name had no levels; Level1 is the lowest level with metrics
         level = changes["profiler_level"] = "Level1"
     if level == "LevelNone" and not options.mstx:
         change("profiler_level", level := "Level0", "that needs mstx")

@@ -22,8 +22,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "directories", nargs="+", metavar="DIR", help="a result directory, a parent of several, or a trace"
     )
-    # `--announce` is for a job that starts the analysis at its end: print one line for the first directory, as the job
-    # would
+    # `--announce` is for the analysis that a job starts at its end: print one line for the first directory, in the
+    # job's place
     parser.add_argument("--announce", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument(
         "--collect", metavar="TARGET", help="copy the analysed results to this directory or s3:// address"

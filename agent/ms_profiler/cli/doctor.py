@@ -66,8 +66,7 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps(content, indent=1))
     else:
         print(visible("\n".join([*_lines(findings), *_devices(devices or [])])))
-    # Without arguments, these are no faults: a machine without a device, an environment that does not switch profiling
-    # on.
+    # Without arguments, no finding is a fault: the machine may have no device, and profiling may be switched off.
     return int(causes and bool(words))
 
 

@@ -38,7 +38,7 @@ class Recorded:
                 for entry in entries:
                     if not entry.name.endswith(layout.SUFFIX) or entry.path in self._older:
                         continue
-                    # one second earlier, because some file systems round times down
+                    # a tolerance of one second, because some file systems round times down
                     if entry.stat().st_ctime >= self._begun - 1:
                         found.append(entry.path)
                     else:

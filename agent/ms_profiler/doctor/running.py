@@ -47,7 +47,7 @@ def examine(pid: int) -> list[Finding]:
     if not re.search(r"python[\d.]*$", os.path.basename(python)):
         return [*found, note("process", f"Process {pid} runs {python}, which is not a known Python interpreter.")]
     flags = words[1 : helper.arguments(words)]
-    # not the resolved link: only by this name the interpreter finds its virtual environment
+    # not the resolved link, because the interpreter finds its virtual environment by the name of the link
     started = words[0] if os.path.isabs(words[0]) and os.path.exists(words[0]) else python
     found += interpreter.examine(started, flags, environ, directory)
     imported = [name for name in PLUGINS if _LIBRARIES[name] in maps]

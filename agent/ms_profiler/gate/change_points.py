@@ -85,7 +85,7 @@ def best(part: Sequence[float]) -> tuple[int, float]:
         part: at least `2 * SMALLEST` figures.
     """
     count = len(part)
-    # Sums of distances within the left part, within the right part, and between both. Each turn of the loop moves one
+    # Sums of distances within the left part, within the right part, and between the two. Each iteration moves one
     # figure from the right part to the left part.
     left, right = 0.0, sum(abs(a - b) for index, a in enumerate(part) for b in part[:index])
     across, place, most = 0.0, 0, -1.0

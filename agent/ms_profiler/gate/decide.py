@@ -37,7 +37,7 @@ class Rules:
 
     Attributes:
         threshold: the share by which steps may take longer without a regression.
-        tripwire: the ratio of new to base from which on steps are too slow even with few runs.
+        tripwire: the smallest ratio new / base that is a regression even with few runs.
     """
 
     threshold: float = THRESHOLD
@@ -255,7 +255,8 @@ def _time(
 def _single(
     metric: Metric, before: list[Figure], after: list[Figure], base: float, new: float, ratio: float | None
 ) -> Judged:
-    """Judge a figure that hardly varies; a count is a regression only if its smallest value in a step grew, too."""
+    """Judge a figure that hardly varies. A count is a regression only if its smallest value over the steps grew,
+    too."""
     most = max(figure.value for figure in before)
     grown = new > most * (1 + metric.room) + metric.least
     if metric.kind is Kind.COUNT and max(figure.least for figure in before) >= statistics.median(
@@ -352,7 +353,7 @@ def _notes(sides: list[list[float]], here: _Noise, rules: Rules, unsure: bool) -
         f"{here.allowed:.1%} or more."
     ]
     if unsure:
-        # the distance of the estimate from the threshold; a decision needs an interval narrower than this
+        # the distance of the estimated ratio from the threshold; a decision needs an interval narrower than this
         away = abs(statistics.median(sides[1]) / statistics.median(sides[0]) / (1 + rules.threshold) - 1)
         more = noise.runs_needed(here.times, away, at_least=here.runs + 1)
         unknown = "No practical number of runs would be enough to decide: use a quieter machine, or a longer job."

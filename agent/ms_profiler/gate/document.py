@@ -48,7 +48,7 @@ def _first(decision: Decision, why: dict[str, Any] | None) -> str:
     slower = any(
         one.metric.kind in (Kind.TIME, Kind.SPEED) and one.verdict is Verdict.REGRESSION for one in decision.judged
     )
-    # a count that grew cannot be explained by a change of the machine's speed
+    # a slower machine does not explain a count that grew
     if first is not None and first["kind"] == causes.ALIKE and not slower:
         first = None
     return "" if first is None else f" {first['change_ms']:+.3g} ms of {why['change_ms']:+.3g} ms: {first['what']}."

@@ -8,7 +8,7 @@ from ms_profiler.gate import text
 
 SUMMARY = "GITHUB_STEP_SUMMARY"
 ACTIONS = "GITHUB_ACTIONS"
-#: largest number of bytes in a step's summary: GitHub refuses a file above 1 MiB, and the job may have written to it
+#: largest size of our part of a step's summary, in bytes: GitHub refuses more than 1 MiB, and the step may write more
 CAP = 256 * 1024
 #: number of annotations of each kind that GitHub shows for a step
 MOST = 10

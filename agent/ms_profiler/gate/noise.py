@@ -26,7 +26,7 @@ def spread(values: Sequence[float]) -> float | None:
         return None
     logs = [math.log(value) for value in values]
     lower, _, upper = statistics.quantiles(logs, method="inclusive")
-    # 1.349: the distance of the quartiles of a normal distribution
+    # 1.349: the distance between the quartiles of the standard normal distribution
     return min(statistics.stdev(logs), max((upper - lower) / 1.349, statistics.stdev(logs) / 2))
 
 

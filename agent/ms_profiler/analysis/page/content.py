@@ -104,7 +104,7 @@ def _kernels(measures: Measures) -> pl.DataFrame:
     """Return sums of kernels by name, type, module, part and stream; without streams if not all are in memory."""
     sums = listed.table("kernel_sums", measures)
     one = ["name", "type", "module", "part"]
-    # the sums of kernels leave out exchanges with other ranks
+    # drop exchanges with other ranks: they are not in the sums of kernels
     kernels = listed.table("kernels", measures).join(sums, on=one, how="semi", nulls_equal=True)
     if kernels.height != sums["count"].sum():
         return sums.with_columns(pl.lit(None, pl.UInt32).alias("stream")).sort(

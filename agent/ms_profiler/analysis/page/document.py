@@ -81,7 +81,7 @@ def served(page: bytes) -> bytes:
 
 
 def _write(held: dict[str, Any], title: str, scripts: tuple[str, ...], stream: BinaryIO) -> None:
-    # a name that is not valid UTF-8 has lone surrogates, which cannot be written
+    # a name that is not valid UTF-8 contains lone surrogates, which cannot be encoded
     held, columns = _apart(held)
     data = json.dumps(held, separators=(",", ":"), allow_nan=False, default=str).encode("utf-8", "replace")
     head = f"""<!doctype html>

@@ -17,11 +17,12 @@ from ms_profiler.store.format import Category, category_name
 
 #: largest number of events in a timeline: a page with one million of them takes 12 MB
 MOST: Final = 1_000_000
-#: the columns that identify a row of the timeline: its lane and depth
+#: kinds of lanes: spans of a thread, its operators and traced calls, work of a stream, calls of a device's driver
 SPANS: Final = 0
 OPERATORS: Final = 1
 STREAM: Final = 2
 CALLS: Final = 3
+#: the columns that identify a row of the timeline: its lane and depth
 _LANE: Final = ["process", "kind", "thread", "depth"]
 #: columns whose values are indices of texts
 _TEXTS: Final = ["name", "category", "module"]
@@ -63,8 +64,7 @@ def timeline(measures: Measures, spans: pl.DataFrame, origin: int, most: int) ->
     kinds = events.select(_TEXTS).unique().sort(_TEXTS, nulls_last=True).with_row_index("what")
     events = events.join(kinds, on=_TEXTS, nulls_equal=True, maintain_order="left")
     events = events.select("row", "kind", "start", "dur", "what", "launch")
-    # The events of a row are in order of start already. Sorting them again would take a fifth of the time that the page
-    # needs.
+    # The events are in order of start already; sorting by start again would take a fifth of the time for the page.
     events = events.sort("row", maintain_order=True)
     start = events["start"] - origin
     same = (events["row"] == events["row"].shift(1)).fill_null(False)
@@ -88,7 +88,7 @@ def timeline(measures: Measures, spans: pl.DataFrame, origin: int, most: int) ->
 
 
 def spans(measures: Measures) -> pl.DataFrame:
-    """Return the spans as events, with texts as indices of `measures.recording.names` followed by the categories.
+    """Return the spans as events; a text is an index into `measures.recording.names`, followed by the categories.
 
     Args:
         measures: the measures of the run.
@@ -99,7 +99,7 @@ def spans(measures: Measures) -> pl.DataFrame:
     if measures.recording.again is None:
         own = measures.host_operators
         found = own if own.height else host_operators.calls(table)
-        # one owner for each operator, in the order of the spans
+        # `found` has one row for each operator, in the order of the spans
         row = pl.select(pl.when(is_operator).then(is_operator.cast(pl.UInt32).cum_sum() - 1)).to_series()
         modules = found["module"].gather(row).cast(pl.UInt32)
     traced = table["category"] == int(Category.TRACED)
@@ -219,10 +219,9 @@ def _calls(measures: Measures) -> pl.DataFrame:
 
 
 def _launched(events: pl.DataFrame) -> pl.Series:
-    """Return for each event the number, from 1, of the host's event that launched it; 0 if that is not known.
+    """Return for each event the number (from 1) of the host event that launched it; 0 if unknown.
 
-    The launching call is the call that began at the time of the launch. If several calls began then, the innermost
-    counts.
+    The launching event is the one that began at the time of the launch; if several began then, the innermost one.
     """
     if events["launch"].null_count() == events.height:
         return pl.repeat(0, events.height, dtype=pl.UInt32, eager=True)

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-#: part of a step -> its title; where two parts overlap, the earlier one counts
+#: part of a step -> its title, in the order of the tables; None if the part's name is its title
 PARTS: Final[dict[str, str | None]] = {
     **dict.fromkeys(("computing", "communication", "copy", "kernel gap", "garbage collection")),
     **dict.fromkeys(("data", "compile", "checkpoint", "sync")),

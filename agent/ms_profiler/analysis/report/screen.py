@@ -49,7 +49,7 @@ def show(summary: dict[str, Any], directory: str, out: Console) -> None:
     """
     with out.capture() as captured:
         _print(summary, directory, out)
-    # Rich itself would end the program if the reader of a pipe has gone
+    # Rich would end the program when a pipe has lost its reader, so the text is written without Rich
     out.file.write(captured.get())
 
 
@@ -69,7 +69,7 @@ def _print(summary: dict[str, Any], directory: str, out: Console) -> None:
             there[name] = _cut(there[name], most, width)
     room = LINES - sum(map(len, there.values()))
     for number, lines in enumerate(there.values()):
-        # remaining lines become blank lines between blocks, from the first block on
+        # if lines remain, put blank lines between the blocks, from the first block on
         if 0 < number <= min(room, blanks):
             out.print()
         for line in lines:

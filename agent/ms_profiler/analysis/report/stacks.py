@@ -9,11 +9,11 @@ from rich.text import Text
 from ms_profiler.analysis.report import widths
 from ms_profiler.analysis.report.bounded import PARTS
 
-#: parts that need no functions: their names say enough, or no Python function explains them
+#: parts without functions in the table: their names say enough, or no Python function explains them
 _CLEAR: Final = ("computing", "kernel gap", "copy")
 #: part of a step -> its title
 _TITLES: Final = {"host": "other code, asleep, waiting"}
-#: number of rows for each part, and number of parts
+#: largest number of rows for each part, and of parts
 _ROWS: Final = 4
 _PARTS: Final = 5
 
