@@ -36,15 +36,13 @@ class Launches:
         self._threads: dict[int, _Thread] = {}
 
     def bind(self, launched: pl.DataFrame) -> pl.DataFrame:
-        """Return `BOUND` for each task.
+        """Return the innermost spans around the launch of each task, as `BOUND`.
 
-        `launch` and `host` are rows of the recording's spans, `module` is a row of its names.
-
-        - `launch` of an exchange: the call of the collective around the launch, or else the innermost operator.
-        - `launch` of any other task: the innermost operator, or else the call of the collective.
-        - `host`: the innermost operator, or else the call of the collective.
-        - `module`: the innermost module. In a backward pass no module may be around the launch; then it is the module
-          of the operator whose gradient was computed.
+        - `launch`: row of a span of the recording. For an exchange: the collective's call, or else the operator. For
+          any other task: the operator, or else the collective's call.
+        - `host`: row of a span of the recording: the operator, or else the collective's call.
+        - `module`: row of the recording's names. In a backward pass, a launch may be outside of all modules. `module`
+          is then the module of the operator whose gradient was computed.
 
         Args:
             launched: the tasks: `launch_ns` and `thread` of the launch, `exchange` (whether the task communicates with
@@ -75,7 +73,7 @@ class Launches:
 
 
 class _Thread:
-    """The innermost operator, collective, module and gradient of one thread, as intervals of time."""
+    """The innermost operator, collective, module and gradient of one thread at each time."""
 
     def __init__(self, spans: pl.DataFrame, gradients: pl.DataFrame) -> None:
         category = pl.col("category")
@@ -88,7 +86,7 @@ class _Thread:
         }
 
     def around(self, times: pl.Series) -> list[pl.Series]:
-        """Return the columns `_PLACES`: the innermost span of each kind around each time, null without one."""
+        """Return the columns `_PLACES`: the innermost span of each kind around each time; null if there is none."""
         found = []
         for name, pieces in self._pieces.items():
             values = pieces.drop(intervals.BOUNDS).to_series()

@@ -17,10 +17,10 @@ from ms_profiler.analysis.metrics import intervals
 from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.store.format import StepSource
 
-#: columns of the states of a device
+#: Boolean columns, one for each state of a device
 STATES: Final = ("computing", "communicating", "copying")
 _LENGTH: Final = pl.col("end_ns") - pl.col("start_ns")
-#: interval of a step on the device, and its begin on the host
+#: one row per step: its interval on the device (`start_ns`, `end_ns`), and its begin on the host (`host_ns`)
 SPANS: Final = pl.Schema({"step": pl.UInt32, "host_ns": pl.Int64, "start_ns": pl.Int64, "end_ns": pl.Int64})
 _PARTS: Final = ("length", "computing", "overlapped", "not_overlapped", "copying", "idle")
 #: one row per step: its length, and its time in each state, in ns
@@ -37,7 +37,7 @@ def owners(runs: pl.DataFrame, steps: Steps, launches: bool) -> pl.Series:
     belongs to the step on the host in which the task starts.
 
     Args:
-        runs: `stream`, `start_ns`, `launch_ns`.
+        runs: the tasks: `stream`, `start_ns`, `launch_ns`.
         steps: the steps in use.
         launches: whether any launch of the run is known.
     """
@@ -83,7 +83,7 @@ def spans(runs: pl.DataFrame, steps: Steps) -> pl.DataFrame:
 
 
 def pieces(tasks: pl.DataFrame, copied: pl.DataFrame, during: pl.DataFrame, since: int, until: int) -> pl.DataFrame:
-    """Cut steps at every change of the device's state: `step`, `computing`, `communicating`, `copying`, and times.
+    """Cut the steps on the device wherever the device's state changes.
 
     Args:
         tasks: tasks that ran in the interval: `start_ns`, `end_ns`, `exchange`.
@@ -91,6 +91,9 @@ def pieces(tasks: pl.DataFrame, copied: pl.DataFrame, during: pl.DataFrame, sinc
         during: the result of `spans`.
         since: the begin of the interval, ns.
         until: the end of the interval, ns.
+
+    Returns:
+        `step`, `STATES`, `start_ns`, `end_ns`, by time.
     """
     inside = intervals.clip(during, since, until)
     line = intervals.timeline(

@@ -19,14 +19,14 @@ def match(kernels: pl.DataFrame, operators: pl.DataFrame) -> pl.Series:
 
     Kernels of a backward pass have no span. A window begins where the queue is empty; within a window, the host may be
     several steps ahead of the kernels. If a window has as many kernels of a primitive as spans, the n-th kernel belongs
-    to the n-th span. If the numbers differ, the same is tried for each step of the window, and then for each segment of
-    the step. Kernels that still have no span are matched in the same way between two matched kernels. A match is
+    to the n-th span. If the numbers differ, the same is tried for each step, and then for each segment of a step. If
+    all kernels ran on one lane, the same is tried last for the kernels between two neighbouring matches. A match is
     dropped if the kernel would start before its span, or if a lane's kernels and spans would have different orders.
 
     Args:
         kernels: `window` (null outside of all windows), `step`, `segment` (a number that increases with each backward
             pass), `key` (the primitive), `lane`, `start_ns`.
-        operators: `window`, `step`, `segment`, `key`, `start_ns` and `row`.
+        operators: the spans: `window`, `step`, `segment`, `key`, `start_ns` and `row` (the number to return).
     """
     order = kernels.with_row_index("kernel")
     spans = operators.sort("start_ns", "row").select("window", *_SEGMENT, "row", pl.col("start_ns").alias("queued_ns"))
@@ -45,7 +45,7 @@ def match(kernels: pl.DataFrame, operators: pl.DataFrame) -> pl.Series:
 
 
 def _fitting(pairs: pl.DataFrame, sure: pl.DataFrame) -> pl.DataFrame:
-    """Return the pairs of kernel and span that come in the same order as the certain pairs in `sure`."""
+    """Return the pairs of kernel and span that keep to the order of the certain pairs (`sure`) on their lane."""
     key = pl.struct("start_ns", "kernel")
     both = pl.concat([sure.with_columns(sure=pl.lit(True)), pairs.with_columns(sure=pl.lit(False))])
     fence = pl.when("sure").then("queued_ns")
@@ -58,9 +58,9 @@ def _fitting(pairs: pl.DataFrame, sure: pl.DataFrame) -> pl.DataFrame:
 
 
 def _between(runs: pl.DataFrame, spans: pl.DataFrame, matched: pl.DataFrame) -> pl.DataFrame:
-    """Match the kernels that lie between two matched kernels of the same segment.
+    """Match the kernels that lie between two neighbouring matched kernels of the same segment.
 
-    Work that was queued between the two ran between them.
+    The spans between the spans of these two kernels queued the kernels between them.
     """
     fences = matched.sort("kernel")
     places = fences.join(runs.select("kernel", "step", "segment"), on="kernel", maintain_order="left")

@@ -1,12 +1,12 @@
 """Let a step begin after a rollout, an evaluation or a warm-up that ran before it.
 
-A step begins where the previous step ended. So calls of a network between two steps first count for the later step.
+A step begins where the previous step ended. So calls of a network between two steps at first belong to the later step.
 If most steps begin with the same number of calls without gradients, these calls are a part of the step, such as a
 teacher or a target network. If a step begins with more calls than that, the additional calls are no part of it, such as
 an evaluation that no hook reported. The step then begins after the additional calls.
 
-The first step may have been recorded from its first work with gradients on. Then it gets the calls before, if all steps
-begin with such calls.
+The record of the first step may begin only with the step's first work with gradients. If most steps begin with calls
+without gradients, the first step then gets the same number of these calls, too.
 """
 
 from typing import Final
@@ -55,7 +55,7 @@ def _cut(
         calls: the calls that may not belong to a step.
         work: the spans that certainly belong to a step.
         agreeing: share of the steps that must have the same number of calls; 1 means all steps from row `first` on.
-        first: only this many steps, from the first one on, may be cut.
+        first: number of steps at the begin of the table that may be cut.
     """
     rows = table.with_row_index("row")
     begun = _begins(rows, work).group_by("row").agg(pl.col("time_ns").min().alias("work_ns"))

@@ -7,7 +7,7 @@ import polars as pl
 
 from ms_profiler.analysis.metrics import communication
 
-#: fewest exchanges of a group for an estimate of its bandwidth
+#: smallest number of exchanges from which the bandwidth of a link is estimated
 ENOUGH: Final = 3
 #: a link is slow if bandwidth < SLOW * (best bandwidth of the same operation in any group)
 SLOW: Final = 0.5
@@ -62,8 +62,8 @@ def bandwidths(calls: pl.DataFrame) -> pl.DataFrame:
 def slow(table: pl.DataFrame) -> list[Slow]:
     """Return the slow links, the one with the most time first.
 
-    Small exchanges are slow because of latency. So a link is compared with the best link only if its mean exchange has
-    at least half as many bytes.
+    Small exchanges are slow because of latency. So a link is compared with the best link only if the mean exchange of
+    the link has at least half as many bytes as that of the best link.
 
     Args:
         table: the table of `bandwidths`.

@@ -78,7 +78,7 @@ class Measures:
         target: the directory of derived files; by default the recording's directory.
         request: the options of this analysis.
         written: path in `target` -> digest, of the files that were derived from another tool's result.
-        existing: paths of other tools' files that keep a derived file from being written.
+        existing: paths of other tools' files. A derived file of the same path is not written.
         section_count: number of sections that were written.
         room: disk space that is left.
     """
@@ -122,7 +122,7 @@ class Measures:
 
     @property
     def computes_by_operators(self) -> bool:
-        """Return whether the computing time of steps comes from operators on a processor, not phases or kernels."""
+        """Return whether operators on a processor, and not phases or kernels, give the computing time of steps."""
         return self.recording.device is None and _by_operators(self.host_operators, self.recording)
 
     @property
@@ -309,7 +309,7 @@ class Measures:
 
 
 def _by_operators(own: pl.DataFrame, recording: tables.Recording) -> bool:
-    """Return whether the computing time comes from operators; this needs the operators of all steps."""
+    """Return whether the computing time comes from operators; this needs the operators of all steps in memory."""
     return not own.is_empty() and recording.sums is None
 
 

@@ -9,7 +9,8 @@ from ms_profiler.analysis.metrics import intervals
 from ms_profiler.analysis.model import tables
 from ms_profiler.store.names import PEER, PEER_IN_GROUP
 
-#: `peer`: the other rank of a message, by its number in the job; null, like `tag`, if unknown or for other exchanges
+#: `peer` is the other rank of a message, by its number in the job. `peer` and `tag` are null if they are unknown, or if
+#: the exchange is not a message
 PEERS: Final = pl.Schema({"peer": pl.Int64, "tag": pl.Int64})
 #: pattern of the names of calls that send or receive a message; it captures the name of the group
 _CALL: Final = r"(?s)^(?:Send|Receive)@(.*)$"
@@ -24,7 +25,7 @@ def peers(
     Args:
         recording: the recording. Each message has an instant within its span, which names the other rank and the tag.
         calls: `row`, `call` (`OPERATION@GROUP`), `thread`, `start_ns`, `end_ns` of the process.
-        process: the number of the process.
+        process: pid.
         groups: name of a group -> its ranks in the group's order.
 
     Returns:

@@ -20,8 +20,8 @@ ROWS: Final = pl.Schema(
         "optimizer_ns": pl.Int64,
         "total_ns": pl.Int64,
         "self_ns": pl.Int64,
-        "inferred_ns": pl.Int64,  # part of the total that was inferred from order or parameters
-        "share": pl.Float64,  # share of `whole_ns`
+        "inferred_ns": pl.Int64,  # part of the total whose module was inferred from order or parameters
+        "share": pl.Float64,  # total_ns / whole_ns
     }
 )
 
@@ -50,7 +50,7 @@ def rows(times: pl.DataFrame, calls: pl.DataFrame, whole_ns: int) -> pl.DataFram
 
     Args:
         times: `owner`, `part`, `bound`, `self_ns`, from `owners.sums` or from kernels.
-        calls: `module`, `calls`.
+        calls: `module`, `calls` (number of calls).
         whole_ns: the time that shares refer to.
     """
     known: dict[str, _Node] = {}

@@ -1,4 +1,4 @@
-"""Find the module whose own code causes most of the blocked time or of the host's time, by a sleep, a lock, a loop."""
+"""Find the module whose own code, such as a sleep or a loop, causes most of the blocked time or of the host's time."""
 
 from typing import Final
 
@@ -9,7 +9,7 @@ from ms_profiler.analysis.metrics.phases import innermost
 from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.store.format import Category
 
-#: parts of a step in which the host runs or waits in code of its own
+#: parts of a step for which a module's own code may be the cause
 PARTS: Final = (bounds.BLOCKED, bounds.HOST)
 #: a module is named if its own code, without inner modules, takes more than this share of the part's time
 MOST: Final = 0.5
@@ -18,7 +18,9 @@ LEAST: Final = 0.05
 
 
 def within(moments: pl.DataFrame, spans: pl.DataFrame, names: pl.Series, steps: Steps) -> dict[str, str]:
-    """Return part -> module whose own code takes most of it, for each of `PARTS` that takes much of the steps.
+    """Return part of a step -> the module whose own code takes most of the time of this part.
+
+    Only `PARTS` that take at least the share `LEAST` of the steps count.
 
     Args:
         moments: the result of `bounds.parts`.

@@ -12,7 +12,7 @@ from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.streams.kernel_stream import Stream
 from ms_profiler.store.format import Category
 
-#: operations of a module in a step, inner modules included; null if unknown
+#: floating-point operations of a module in a step, inner modules included; null if unknown
 WORK: Final = pl.Schema({"module": pl.String, "forward_flops": pl.Float64, "backward_flops": pl.Float64})
 NO_SHAPES: Final = "no step has the shapes of all its operators; the option `record_shapes` records them"
 OF_DEVICE: Final = "the tasks of a device have no shapes that determine their operations"
@@ -120,7 +120,7 @@ def _operators(found: Ownership, recording: tables.Recording, used: Steps) -> tu
 
 
 def _inside(chosen: pl.DataFrame, spans: pl.DataFrame) -> pl.Series:
-    """Return for each operator whether another of them contains it, and so already counts its FLOPs."""
+    """Return, for each operator, whether another chosen operator contains it; the outer one then counts its FLOPs."""
     around, own = spans["parent"].gather(chosen["id"]), chosen["id"].implode()
     found = pl.repeat(False, chosen.height, dtype=pl.Boolean, eager=True)
     while around.null_count() < around.len():

@@ -23,8 +23,8 @@ from ms_profiler.analysis.metrics.scopes import SEED, Scope
 from ms_profiler.analysis.readers.tapes import Node, Tape
 from ms_profiler.store.format import Category
 
-#: kernel that changes a data type. Every gradient except those of `VIEWS` may launch it, before and after a kernel that
-#: the device does not offer for a data type
+#: Kernel that changes a data type. A gradient launches it before and after a kernel that the device does not offer for
+#: the data type. Only the gradients of `VIEWS` never launch it.
 CAST: Final = "Cast"
 #: operators whose gradients launch nothing: the operators only view a tensor, or have no gradient
 VIEWS: Final = "concat contiguous expanddims oneslike reshape squeeze transpose view"
@@ -65,9 +65,9 @@ FIRST: Final = frozenset(
 )
 #: `Known.trailing` examines this many kernels after the last known kernel of a pass
 MOST: Final = 8
-#: result of `Known.owned`: row of the kernel in the argument, path of its module, and whether it is a recomputation
+#: result of `Known.owned`: `place` of the kernel, path of its module, and whether the kernel is a recomputation
 OWNED: Final = pl.Schema({"place": pl.UInt32, "module": pl.String, "again": pl.Boolean})
-#: result of `Known.trailing`: row of the kernel in the argument, and row of the span of the backward pass
+#: result of `Known.trailing`: `place` of the kernel, and row of the span of its backward pass
 TRAILING: Final = pl.Schema({"place": pl.UInt32, "backward": pl.UInt32})
 
 
@@ -117,7 +117,8 @@ class Known:
         """Return the modules of kernels of backward passes, as `OWNED`; null where the nodes do not show them.
 
         Args:
-            kernels: `place`, `kernel`, `backward`: the kernels of backward passes of one lane, in the lane's order.
+            kernels: the kernels of backward passes of one lane, in the lane's order: `place` (identifies the kernel
+                in the result), `kernel`, `backward`.
             scopes: the parsed names of kernels; `kernel` is an index of this list.
         """
         ran = kernels.join(self.passes, on="backward", maintain_order="left").with_columns(
@@ -215,7 +216,7 @@ class Known:
         return pl.DataFrame(found, schema=TRAILING, orient="row")
 
     def _left(self, tape: int, ran: list[Roles]) -> dict[str, int]:
-        """Return, by family of kernels, how many matrix products of a pass have not run yet."""
+        """Return family of kernels -> how many kernels of a pass have not run yet; only matrix products are known."""
         products = [
             node.wanted for node in self.tapes[tape].nodes if gradients.known_by(node.name) in gradients.PRODUCTS
         ]
@@ -245,7 +246,7 @@ class Known:
 
 
 def _before(bounded: pl.DataFrame, kinds: list[int]) -> pl.DataFrame:
-    """Narrow the bounds of kernels that ran before the first kernel of a node: an earlier node launched them.
+    """Narrow the bounds of kernels that ran before the own kernel of a node: a node that ran earlier launched them.
 
     This is right only for nodes that launch nothing but casts before the kernel that is named after them. The bounds of
     casts stay as they are.

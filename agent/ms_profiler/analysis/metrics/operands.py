@@ -34,7 +34,7 @@ def renamed(args: pl.Series, rows: pl.Series) -> pl.Series:
 
 
 def texts(args: pl.Series) -> pl.Series:
-    """Return the number of the text of shapes in each argument; 0 if it has none."""
+    """Return, for each argument, the number of the text with the shapes; 0 if the argument has no shapes."""
     return (args // _SHAPES).cast(pl.UInt32)
 
 

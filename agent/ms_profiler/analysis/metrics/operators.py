@@ -30,7 +30,7 @@ def self_times(spans: pl.DataFrame, calls: pl.DataFrame | None = None) -> pl.Dat
         self(i) = duration(i) - sum of duration(j) over all j with parent(j) = i
 
     Only the part of j inside i counts. The parent of an operator is an operator. The time of other inner spans is
-    subtracted, too: regions of the script, calls of a device's runtime, C++ exchanges.
+    subtracted, too: regions of the script, calls of a device's runtime, exchanges in C++.
 
     An operator is `repeated` if it is the only content of an operator of the same name, such as `aten::div_` in
     `aten::div_`: both are one call. If the outer operator contains anything else, both count, and the total of the name
@@ -145,11 +145,14 @@ def sum_up(spans: pl.DataFrame) -> pl.DataFrame:
 
 
 def sums_of(spans: pl.DataFrame) -> tuple[pl.DataFrame, pl.Series]:
-    """Sum up one part of a run's spans like `sum_up`, and return the spans that are still open, see `Columns.sums`.
+    """Sum up one part of a run's spans.
 
     Args:
-        spans: `tables.UNNESTED` and `counted`. If there is a column `place` (see `sampling.places`), each place gets
-            sums of its own.
+        spans: `tables.UNNESTED` and `counted` (whether the span was summed up before). If there is a column `place`
+            (see `sampling.places`), each place gets sums of its own.
+
+    Returns:
+        The sums, as of `sum_up`, with `place`; and for each span whether it is still open, see `Columns.sums`.
     """
     # spans that may be inside operators are added a second time, to be subtracted from the operators' time
     others = spans.filter(_OTHERS)

@@ -45,7 +45,7 @@ class Optimizing:
 
     Attributes:
         share: the share of the steps' time that the optimizer takes.
-        launching: the part of the optimizer's time in which operators are launched and nothing computes. Time in which
+        launching: the share of the optimizer's time in which operators are launched and nothing computes. Time in which
             the thread waited for a processor, or was blocked, is left out.
         per_step: number of the optimizer's operators or kernels per step; None if unknown.
     """

@@ -34,7 +34,9 @@ _BOUNDS: Final = 16
 
 
 def pieces(spans: pl.DataFrame, names: pl.Series, steps: Steps, nodes: pl.DataFrame, cut: pl.DataFrame) -> pl.DataFrame:
-    """Cut steps into intervals that each have one owner, as `PIECES`, by time; time in gaps has no owner.
+    """Cut steps into intervals that each have one owner, as `PIECES`, by time.
+
+    Time outside of all modules, backward passes, optimizers and compilations is in no interval.
 
     Args:
         spans: `tables.SPANS` of the run.

@@ -7,7 +7,7 @@ import polars as pl
 
 from ms_profiler.analysis.metrics import communication
 
-#: fewest exchanges for an estimate of latency and bandwidth
+#: smallest number of exchanges from which latency and bandwidth are estimated
 ENOUGH: Final = 4
 _SECONDS: Final = 1e9
 

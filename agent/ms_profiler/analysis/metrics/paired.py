@@ -17,11 +17,11 @@ from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.analysis.model import tables
 from ms_profiler.store.format import CATEGORY_FINE, Category
 
-#: fewest pairs for a measured cost
+#: smallest number of pairs from which the cost is measured
 LEAST: Final = 8
 #: a burst of n steps is compared with up to this number times n steps on either side
 BESIDE: Final = 2
-#: this part of the pairs is left out among the lowest, and among the highest
+#: share of the pairs that is left out at the low end, and again at the high end
 TRIMMED: Final = 0.1
 
 

@@ -26,7 +26,7 @@ class Passes:
         spans: the spans of the stepping thread, with their `row`.
         names: texts by row.
         steps: the steps in use.
-        tapes: autograd's nodes before some of the passes.
+        tapes: the lists of autograd's nodes that were recorded for some of the passes, see `readers.tapes`.
     """
 
     def __init__(self, spans: pl.DataFrame, names: pl.Series, steps: Steps, tapes: list[Tape]) -> None:

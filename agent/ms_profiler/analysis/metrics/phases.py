@@ -64,11 +64,11 @@ def pieces(spans: pl.DataFrame, steps: Steps) -> pl.DataFrame:
 
 
 def line(own: pl.DataFrame, sets: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
-    """Cut time where the phase changes, or where an interval of `sets` begins or ends.
+    """Cut the time of a thread where the phase changes, or where an interval of `sets` begins or ends.
 
     Args:
-        own: `tables.SPANS` of one thread.
-        sets: intervals by label.
+        own: `tables.SPANS` of the thread.
+        sets: label -> intervals.
 
     Returns:
         `start_ns`, `end_ns`, `phase`, and for each label a column with the number of its open intervals.

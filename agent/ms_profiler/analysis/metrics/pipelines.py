@@ -12,7 +12,7 @@ from ms_profiler.analysis.readers.pipeline_samples import Operator, Window
 
 #: a queue counts as full if on average it is filled to at least this percentage, and otherwise as empty
 HALF: Final = 50.0
-#: fewest samples for a finding
+#: smallest number of samples for a finding
 ENOUGH: Final = 3
 #: processor time of each worker in percent: above the first value workers are busy, below the second they mostly wait
 BUSY: Final = 75.0
@@ -155,7 +155,7 @@ def pipelines(windows: Iterable[Window]) -> list[Pipeline]:
     """Return the pipelines that could be read, the one with the most samples first.
 
     Args:
-        windows: the windows of `readers.pipelines.read`.
+        windows: the windows of `readers.pipeline_samples.read`.
     """
     found: dict[tuple[Any, ...], Pipeline] = {}
     for window in windows:
@@ -182,7 +182,7 @@ def lost(windows: Iterable[Window], first_ns: int) -> list[dict[str, Any]]:
     """Return the windows that could not be read, as `summary.json` lists them.
 
     Args:
-        windows: the windows of `readers.pipelines.read`.
+        windows: the windows of `readers.pipeline_samples.read`.
         first_ns: the time of the first record of the run.
     """
     return [

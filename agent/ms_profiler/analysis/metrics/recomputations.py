@@ -37,7 +37,9 @@ def join(
         again: `row`, `start_ns`, `end_ns` of spans of recomputations, by start.
 
     Returns:
-        The tapes, with new ones appended; `with_nodes`, with `tape` of the changed passes; and `INSIDE`.
+        - The tapes, followed by the new tapes of the changed passes.
+        - `with_nodes`, where `tape` of a changed pass is its new tape.
+        - `INSIDE`.
     """
     found, own = list(tapes), dict(with_nodes.select("backward", "tape").iter_rows())
     inner, around = _nested(passes)

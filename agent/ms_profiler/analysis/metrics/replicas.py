@@ -271,7 +271,7 @@ def _valid(notes: list[_Buckets], begin_ns: int, first: bool) -> _Buckets | None
     Args:
         notes: the notes by time.
         begin_ns: when the pass began, in ns.
-        first: whether no pass before it exchanged buckets.
+        first: whether no earlier pass exchanged buckets.
     """
     last = notes[-1]
     after = next((note for note in notes if note.time_ns >= begin_ns), None)

@@ -16,8 +16,9 @@ from ms_profiler.store.format import CATEGORY_FINE
 
 #: largest number of parts into which a run is divided; differences between neighbouring parts give the error
 PARTS: Final = 256
-#: The place of a span is a number that tells how the span is scaled. `LEFT_OUT`: not at all, its step was not sampled.
-#: `EXACT`: it counts once. `FIRST` + n: with the stratum whose first recorded step is row n
+#: The place of a span is a number that tells how the span counts. `LEFT_OUT`: not at all, because its step was not
+#: sampled. `EXACT`: once. `FIRST` + n: scaled by the weight of its stratum; n is the row of this stratum's first
+#: recorded step.
 LEFT_OUT, EXACT, FIRST = 0, 1, 2
 
 

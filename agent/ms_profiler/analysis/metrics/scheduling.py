@@ -15,7 +15,7 @@ CELLS: Final = pl.Schema({"start_ns": pl.Int64, "end_ns": pl.Int64, "off_ns": pl
 #: least the share `ASLEEP` of the interval
 ASLEEP_NS: Final = 5_000_000
 ASLEEP: Final = 0.95
-#: largest number of threads whose samples are examined; each thread takes 8 ms
+#: largest number of threads whose samples are examined; the examination of a thread takes 8 ms
 THREADS_MOST: Final = 128
 #: the job itself fills the processors if it uses this share of them
 FULL: Final = 0.8

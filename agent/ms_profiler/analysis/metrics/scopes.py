@@ -1,9 +1,9 @@
 """Parse the name of a kernel, which contains its place in a compiled network.
 
 `Default/network-Loss/_backbone-Net/fc-Dense/MatMul-op0` is primitive `MatMul` in module `network._backbone.fc`, which
-is a `Dense`. If the first part is `Gradients`, the kernel belongs to the backward pass. If it is `Expand`, MindSpore
-made the primitive by expanding another one. `recompute_` before a part marks a recomputation for the backward pass.
-`Grad_Dense` marks the gradient of a `Dense`.
+is a `Dense`. If the first part is `Gradients`, the kernel belongs to the backward pass. If the first part is `Expand`,
+MindSpore made the primitive by expanding another primitive. `recompute_` before a part marks a recomputation for the
+backward pass. `Grad_Dense` marks the gradient of a `Dense`.
 """
 
 import re

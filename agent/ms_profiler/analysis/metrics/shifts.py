@@ -15,14 +15,15 @@ from ms_profiler.analysis.metrics import intervals, phases
 from ms_profiler.analysis.metrics.ownership import Ownership
 from ms_profiler.analysis.metrics.steps import Steps, milliseconds
 
-#: steps are cut into blocks, whose medians are compared: most blocks, fewest blocks, fewest steps in a block
+#: Steps are cut into blocks, and the medians of the blocks are compared. `BLOCKS` and `BLOCKS_LEAST`: largest and
+#: smallest number of blocks. `BLOCK`: smallest number of steps in a block.
 BLOCKS: Final = 200
 BLOCKS_LEAST: Final = 16
 BLOCK: Final = 8
-#: fewest blocks on either side of a change
+#: smallest number of blocks on either side of a change
 SIDE: Final = 4
-#: a change counts if it is at least `LEAST` of a step, and at least `CLEAR * spread`: spread = mean deviation of the
-#: blocks from their median, before or after the change, whichever is larger
+#: A change counts if it is at least `LEAST` of a step, and at least `CLEAR * spread`. On either side of the change,
+#: spread = mean(|x - median(x)|) for the medians x of the blocks; the larger spread counts.
 LEAST: Final = 0.05
 CLEAR: Final = 4.0
 #: used in place of `CLEAR` for the share of a phase; smaller, because steps at full speed must show the change, too

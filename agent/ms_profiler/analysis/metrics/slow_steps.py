@@ -13,7 +13,7 @@ from ms_profiler.analysis.metrics.scopes import Part
 SLOWER: Final = 0.1
 #: a cause must explain at least this part of the extra time
 EXPLAINS: Final = 0.5
-#: fewest steps that are compared, the slowest step included
+#: smallest number of steps to compare, the slowest step included
 LEAST: Final = 3
 
 

@@ -26,11 +26,12 @@ SOME: Final = 0.1
 CROWDED: Final = 0.2
 #: a cause of slow steps counts if it takes at least this share of their extra time
 EXPLAINS: Final = 0.4
-#: the limit of the control group is the cause if it throttled the group in this share of the periods
+#: the limit of the control group is the cause if it throttled the group in at least this share of the periods
 OFTEN: Final = 0.1
-#: other processes are the cause if they use this number of processors
+#: other programs are the cause only if they, or other virtual machines, use at least this number of processors
 OTHERS: Final = 0.25
-#: a job swaps if it has this many major page faults a second, and the machine swaps this many bytes a second
+#: a job swaps if it has at least `FAULTS` major page faults a second, and the machine swaps at least `SWAPPED` bytes a
+#: second
 FAULTS: Final = 100.0
 SWAPPED: Final = float(1 << 20)
 

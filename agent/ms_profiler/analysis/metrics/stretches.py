@@ -66,7 +66,9 @@ def parts(cut: pl.DataFrame) -> pl.DataFrame:
 
 
 def sums(cut: pl.DataFrame) -> pl.DataFrame:
-    """Return the time of each part and of its phases: `process`, `part`, `phase`, `total_ns`, in their order.
+    """Return the time of each phase in each part: `process`, `part`, `phase`, `total_ns`.
+
+    The parts have the order of `PARTS`; in a part, the longest phase comes first.
 
     Args:
         cut: the result of `stretches`.

@@ -65,7 +65,7 @@ class Peak:
 
         - (kind, module, None, bytes): the innermost module that holds most bytes of this kind.
         - (kind, None, operator, bytes): the operator that allocated most of them, if no module holds most of them.
-        - (kind, None, None, bytes): all bytes of this kind, if neither holds.
+        - (kind, None, None, bytes): all bytes of this kind, if neither a module nor an operator has most of them.
         """
         kinds = self.kinds
         if kinds.is_empty():

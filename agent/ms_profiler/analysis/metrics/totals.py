@@ -32,10 +32,14 @@ class Totals:
         return self.spans.filter(pl.col("category") == category).drop("category")
 
     def kernels(self, by: str) -> pl.DataFrame | None:
-        """Return estimated `count` and `total_ns` of kernels by `name`; None if the kernels of all steps were recorded.
+        """Return estimated `count` and `total_ns` of kernels by `name`.
+
+        Return None if no kernels of the host were recorded. Return None also for a device's tasks, because
+        `overhead_budget` leaves out none of them.
 
         Args:
-            by: what `name` is: "type", "full_name", "module" or "part". Kernels whose value is unknown are left out.
+            by: what `name` contains: "type", "full_name", "module" or "part". Kernels whose value is unknown are left
+                out.
         """
         sums, names = self.stream.sums_by_place, self.stream.names
         if sums is None:
@@ -52,9 +56,9 @@ def totals(steps: Steps, spans: pl.DataFrame, stream: Stream, pieces: pl.DataFra
 
     Args:
         steps: the steps in use.
-        spans: the spans of `operators.self_times`, or the sums of all these spans by `place`.
+        spans: the spans of `operators.self_times`, or their sums by `place`, see `sampling.sum_up`.
         stream: the kernels.
-        pieces: the pieces of `phases.pieces`.
+        pieces: the result of `phases.pieces`.
     """
     if not sampling.sampled(steps):
         return None

@@ -17,7 +17,7 @@ COMPILE_SHARE = 0.5
 WAIT_SHARE = 0.2
 #: words for the time to which the share of a primitive refers
 _KERNELS = "kernel time"
-#: the first primitive is named if it takes at least this part of the kernel time
+#: the primitive with the most kernel time is named if it takes at least this part of the kernel time
 KERNEL_SHARE = 0.2
 #: a phase is named if it takes more than this share of a part's time
 WITHIN_SHARE = 0.5
