@@ -7,7 +7,7 @@ from typing import Any
 def describe() -> dict[str, str]:
     """Return "role" (class of the actor, or name of the function), "actor" (its id) and "name"; empty outside of Ray.
 
-    This function calls Ray only if the job has imported it. None of the calls waits for another process.
+    This function calls Ray only if the job has imported Ray. No call waits for another process.
     """
     package, internal = sys.modules.get("ray"), sys.modules.get("ray._private.worker")
     if package is None or internal is None:

@@ -6,8 +6,8 @@ import sys
 from ms_profiler.job import apart
 from ms_profiler.job.detached import Detached
 
-#: Puts the package's directory in place of `sys.path[0]`, the current directory: the job may have a file polars.py
-#: there.
+#: Program for `python -c`. Its first argument, the package's directory, replaces the current directory in `sys.path`:
+#: the job may have a file polars.py in the current directory.
 _PROGRAM = "import sys; sys.path[0] = sys.argv.pop(1); from ms_profiler.cli import main; sys.exit(main())"
 
 
@@ -22,10 +22,10 @@ def environment() -> dict[str, str]:
 
 
 def start(words: list[str], log: int) -> Detached:
-    """Start `ms-profiler` with a pipe as its stdout; on success, it writes one line into the pipe.
+    """Start `ms-profiler` with a pipe as its stdout; on success, `ms-profiler` writes one line into the pipe.
 
     Args:
-        words: its arguments.
+        words: arguments of `ms-profiler`.
         log: the descriptor for its messages.
     """
     return apart.start_with_pipe(command(*words), environment(), log)
@@ -35,7 +35,7 @@ def detach(words: list[str], output: int) -> None:
     """Start `ms-profiler` as a process that outlives this one.
 
     Args:
-        words: its arguments.
+        words: arguments of `ms-profiler`.
         output: the descriptor for its stdout and stderr.
     """
     apart.start(command(*words), environment(), output, output)

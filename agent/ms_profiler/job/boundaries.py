@@ -63,7 +63,12 @@ class Marks:
 
 
 class Track:
-    """The boundaries of one source: the begin of its running step, and steps to keep until a source is chosen."""
+    """The boundaries of one source.
+
+    Attributes:
+        start: begin of the running step, ns; None if no step runs.
+        pending: begin and end of each step that is kept until a source is chosen, ns.
+    """
 
     __slots__ = ("pending", "start")
 
@@ -92,7 +97,7 @@ class Tracks(dict[StepSource, Track]):
         """Begin a step for every source that reports only ends of steps and has no running step.
 
         Args:
-            at_ns: the begin; None begins no step.
+            at_ns: begin of the step, ns; None if no step is to begin.
         """
         for source, track in self.items():
             if track.start is None and source not in BEGINNING:
@@ -101,11 +106,11 @@ class Tracks(dict[StepSource, Track]):
     def hand_over(self, at_ns: int | None) -> None:
         """Let the running steps begin at `at_ns`, because another thread decides from now on where steps end.
 
-        The previous thread may be about to call `open`, which fills each missing begin. So no begin is removed first
-        and set afterwards.
+        Each begin is replaced at once, not removed first: the previous thread may call `open` at any moment, and `open`
+        would fill a missing begin.
 
         Args:
-            at_ns: the begin; None if it is not known.
+            at_ns: begin of the running steps, ns; None if not known.
         """
         for source, track in self.items():
             track.start = None if source in BEGINNING else at_ns
@@ -144,14 +149,14 @@ class Leader:
         self._others: dict[Hashable, list[int]] = {}
 
     def called(self, which: Hashable, end_ns: int) -> list[int]:
-        """Note that a call of a network has ended; return the ends of steps that are known because of this call.
+        """Note that a call of a network has ended; return the ends of steps that this call makes known.
 
         Args:
             which: key of the network.
             end_ns: end of the call.
 
         Returns:
-            Ends of steps, oldest first; empty while another network is chosen, or none.
+            Ends of steps in ns, oldest first; empty if this network is not the chosen one.
         """
         if which != self._leader:
             if len(self._others) > PENDING:

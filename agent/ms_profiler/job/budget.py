@@ -16,9 +16,9 @@ from ms_profiler.store.names import OWN_WORK
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
-#: Steps between the first two checks of the cost.
+#: Number of steps between the first two checks of the cost.
 INTERVAL = 16
-#: Least time between later checks, ns. One check takes 50 us with cold caches.
+#: Shortest time between later checks, ns. One check takes 50 us with cold caches.
 PAUSE = 500_000_000
 #: Part of the disk space for fine-grained records that is filled at the full rate.
 FREE: Final = 0.25
@@ -66,7 +66,7 @@ class Budget:
         """Measure the cost of a hook in this process, and begin to count.
 
         Args:
-            share: share of the wall time that recording may take; 0 is no limit.
+            share: share of the wall time that recording may take; 0 means no limit.
         """
         self._share, self._bursts = share, None
         # other processes of the job may have used a part of the space before this one starts
@@ -123,7 +123,7 @@ class Budget:
         Reading a small file takes 10 us on an idle machine, but 6 ms if the thread loses its processor meanwhile.
 
         Args:
-            since_ns: begin of our work between two steps.
+            since_ns: begin of ms-profiler's work between two steps, ns.
 
         Returns:
             Whether the time was recorded; it then belongs to neither step.

@@ -47,9 +47,8 @@ HOOK = 3.0
 SAVED = 256
 #: a step is slow if length > LONG * usual; the length of steps has changed if |length - usual| > CHANGED * usual
 LONG, CHANGED = 1.7, 0.08
-#: A stretch has four marks: begin of the burst, end of the burst, one step later, and end of the stretch. This is the
-#: kind of the steps before each mark: 0 for steps outside of the burst, 1 for the burst, 2 for the step after the
-#: burst.
+#: A stretch has four marks: begin of the burst, end of the burst, one step later, and end of the stretch. Item i is the
+#: kind of the steps before mark i: 0 for steps outside of the burst, 1 for the burst, 2 for the step after the burst.
 _PARTS = (0, 1, 2, 0)
 
 

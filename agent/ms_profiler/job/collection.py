@@ -1,4 +1,4 @@
-"""The one session of this process; the import of a framework opens it, or a call of the script."""
+"""Keep the one session of this process. The import of a framework, or a call of the script, opens the session."""
 
 import os
 import threading

@@ -13,11 +13,11 @@ _PAUSE_MS = 5
 
 
 class Detached(NamedTuple):
-    """A program that was started.
+    """A program that was started outside of the process tree, with a pipe as its stdout.
 
     Attributes:
-        pid: its process id, which is valid while the program holds its end of the pipe open.
-        reader: our end of the pipe that is the program's stdout.
+        pid: process id of the program; valid while the program holds its end of the pipe open.
+        reader: descriptor of the other end of the pipe.
     """
 
     pid: int

@@ -126,8 +126,8 @@ def is_of_the_job(reason: BaseException) -> bool:
 
     Python calls the job's signal handlers between any two instructions, also between ours. An exception of such a
     handler, for example a timeout by SIGALRM, is meant for the job. So is an exception that another thread sends to
-    this thread (`PyThreadState_SetAsyncExc`). It appears in a frame of ours, and its class is neither Python's, nor
-    ours, nor of a library that we call.
+    this thread (`PyThreadState_SetAsyncExc`). Such an exception appears in a frame of ours, and its class is neither
+    Python's, nor ours, nor of a library that we call.
     """
     if not isinstance(reason, Exception):
         return True

@@ -34,9 +34,9 @@ class Hooks:
         """Hook an imported framework; return False if it was hooked before.
 
         Args:
-            name: its top-level module.
-            start_ns: begin of its import; 0 if unknown.
-            end_ns: end of its import.
+            name: top-level module of the framework.
+            start_ns: begin of the framework's import, ns; 0 if unknown.
+            end_ns: end of the framework's import, ns.
         """
         if any(plugin.framework == name for plugin in self.plugins):
             return False

@@ -65,8 +65,8 @@ def find(environ: Mapping[str, str]) -> Parent | None:
     """Return the profiled process whose result this process shares; None if this process is a separate job.
 
     This process shares the result of a living process that started it through multiprocessing, directly or by a fork
-    server. But if a launcher gave it another rank, it is a separate job. Any other program that a job starts is a
-    separate job.
+    server. But if a launcher gave this process another rank, this process is a separate job. Any other program that a
+    job starts is a separate job, too.
     """
     forks = "--multiprocessing-fork" not in sys.orig_argv
     if not forks:

@@ -65,8 +65,8 @@ class Plan:
     Attributes:
         start: first step to record, where the first step of the job is 1; -1 to record nothing.
         stop: last step to record.
-        path: directory that receives the result; empty for the default.
-        options: the options, resolved.
+        path: directory that receives the result; empty for the default directory.
+        options: values from the file, else from MS_PROFILER_OPTIONS, else the defaults.
         messages: a line for each wrong value of an option.
     """
 
@@ -88,7 +88,7 @@ class DynamicFile:
     Args:
         path: the file.
         given: values for the options that the file does not set.
-        interval: the least number of seconds between two checks of the file, which may be on a slow file system.
+        interval: smallest number of seconds between two checks; the file may be on a slow file system.
     """
 
     def __init__(self, path: str, given: dict[str, Any], interval: float) -> None:

@@ -7,7 +7,7 @@ reads them.
 aclprof serves one user in a process, and returns an error code to a second user. aclprof accepts settings only after
 aclprofInit. That call replaces the process's handler for SIGINT, and starts a thread that ends the process two seconds
 after a Ctrl-C. A job that catches KeyboardInterrupt would never get one. So this module reads the handler before every
-call and restores it afterwards. A start waits up to 30 s for the device.
+call and restores the handler afterwards. A start waits up to 30 s for the device.
 """
 
 import ctypes
@@ -24,7 +24,7 @@ from ms_profiler.job.devices import search
 from ms_profiler.job.devices.aclprof_plan import Metrics, Plan, Request
 from ms_profiler.job.recorder.tracing import Kinds, Outcome, TraceCounts
 
-#: The library with the functions that aclprof's library lacks; a job on an NPU has loaded it.
+#: Pattern of the path of AscendCL, which has the functions that aclprof's library lacks; a job on an NPU has loaded it.
 BASE: Final = re.compile(r"/libascendcl\.so(\.\d+)*$")
 REMEDY: Final = "source CANN's set_env.sh before the job"
 
@@ -42,6 +42,7 @@ _FUNCTIONS: Final[dict[str, tuple[Any, tuple[Any, ...]]]] = {
     "aclprofStart": (_INTEGER, (_POINTER,)),
     "aclprofStop": (_INTEGER, (_POINTER,)),
 }
+#: error code of aclprof -> meaning and remedy
 _MEANINGS: Final = {
     100002: "it is in use in this process already; end the other profiler, or leave NPU out of activities",
     100042: "profiling runs already, by the command msprof, acl.json or an option of GE; end that, or leave NPU out "

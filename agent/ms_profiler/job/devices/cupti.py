@@ -26,7 +26,7 @@ TOOLS = {
     r"/libdcgm\w*\.so": "DCGM",
     r"/libcudadebugger\.so": "cuda-gdb",
 }
-#: variable with the path of a tool's library, which the driver loads
+#: environment variable with the path of a tool's library, which the driver loads
 INJECTION = "CUDA_INJECTION64_PATH"
 #: `packages` are the folders of CUDA 13 and of older versions
 PLACES = search.Places(

@@ -1,8 +1,8 @@
 """All tracing interfaces behind one object, which passes each call to all of them.
 
 Several interfaces may serve one device: msPTI and aclprof both serve an NPU. Both use the same callbacks of the driver,
-so only one of them may record the device. It is the first interface that serves the options and whose library was
-found. It keeps the device until it is detached.
+so only one of them may record the device: the first interface that serves the options and whose library was found. That
+interface keeps the device until it is detached.
 """
 
 from typing import TYPE_CHECKING

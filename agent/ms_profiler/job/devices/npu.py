@@ -2,7 +2,7 @@
 
 import os
 
-#: the folder of the files of devices
+#: the folder of device files
 FOLDER = "/dev"
 
 

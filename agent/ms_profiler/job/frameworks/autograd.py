@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 #: the graph is read after FIRST steps, then after FIRST * FACTOR steps, and so on: 1, 8, 64
 FIRST, FACTOR = 1, 8
-#: a graph with more nodes is not read; if a step has more calls of modules, the reading ends in this step
+#: largest number of nodes in a graph that is read; also the largest number of noted calls of modules: the reading ends
+#: after a backward pass that finds more calls
 MOST = 20_000
 #: largest number of backward passes whose graph is read in one step
 PASSES = 64
@@ -58,12 +59,13 @@ class Tape:
 
     def __init__(self, host: "Host", watch: Callable[[bool], None]) -> None:
         self.host = host
+        #: noted calls of modules: (number of the newest node at the begin, the same at the end, path of the module)
         self.calls: list[tuple[int, int, str]] = []
         self._watch = watch
         self._next = FIRST
         self._stored = 0
-        #: _late: a backward pass had nodes that were made before the reading began. _longer: so the reading lasts for a
-        #: second step.
+        #: _late: a backward pass had nodes that were made before the reading began. _longer: the reading lasts for a
+        #: second step because of such a pass.
         self._late = self._longer = False
 
     def stepped(self, count: int) -> tuple[int, bool]:

@@ -259,7 +259,7 @@ class Inside(threading.local):
     value = False
 
 
-#: Holds the session in a fork child that has not recorded yet, so that a hook can call its `reopen`; otherwise empty.
+#: In a fork child that has not recorded yet: the session, so that a hook can call `Host.reopen`. Otherwise empty.
 forked: list["Host"] = []
 
 
@@ -294,7 +294,7 @@ def recorded(host: "Host", label: str, category: int, outermost: int = 0) -> Clo
 def around(
     host: "Host", what: str, before: Callable[..., Any], after: Callable[[Any, Any, Any], Any] | None = None
 ) -> Closure:
-    """Return a decorator that adds functions of ours before and after each call of a function.
+    """Return a decorator that calls functions of ours before and after each call of a function.
 
     Args:
         host: the session that records.
@@ -312,7 +312,7 @@ def around(
 
 
 def following(host: "Host", what: str, note: Callable[[Any], Any]) -> Closure:
-    """Return a decorator for a method: after each call without an exception, it calls a function of ours.
+    """Return a decorator that calls a function of ours after each call of a method, unless the call raises.
 
     Args:
         host: the session that records.

@@ -29,7 +29,7 @@ class Graphs:
     """Store the descriptions of compiled graphs.
 
     Args:
-        host: the session whose store receives them.
+        host: the session whose store receives the descriptions.
     """
 
     def __init__(self, host: "Host") -> None:

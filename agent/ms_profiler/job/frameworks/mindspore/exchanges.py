@@ -2,7 +2,7 @@
 
 The records of kernels have only names and shapes, and no groups. MindSpore's description of the compiled graph
 (`Cell.get_func_graph_proto`, 300 bytes an operator, no tensor values) names each collective and its kernel. ms-profiler
-reads it once for each compilation, and only in jobs of several processes.
+reads the description once for each compilation, and only in jobs of several processes.
 
 `store.anf_ir` describes the format.
 """

@@ -80,7 +80,7 @@ class Compilation:
 
         Args:
             call: the executor whose `compile` ended, and the key of the compilation, see `Running`.
-            result: MindSpore's name for the graph; for a cell, a tuple of this name and whether it was compiled.
+            result: MindSpore's name for the graph; for a cell, (this name, whether the graph was compiled).
             reason: the exception that ended `compile`, or None.
         """
         waiting = self._running.waiting

@@ -1,4 +1,4 @@
-"""Read from `mindspore.runtime` the device memory that MindSpore's memory pool holds; on a CPU it reports none."""
+"""Read from `mindspore.runtime` the device memory that MindSpore's memory pool holds; a CPU has no such memory."""
 
 import sys
 from typing import TYPE_CHECKING, Any

@@ -61,7 +61,7 @@ def _restore(_name: str, *_: object) -> None:
 
 
 def _decide(parsed: options.Parsed, value: str, profiled: bool) -> tuple[str, str]:
-    """Return why MindSpore's profiler is left running, and the variable's value for it; else two empty texts."""
+    """Return why MindSpore's profiler is left running, and the options for it; two empty texts if it must not run."""
     if not parsed.takeover:
         return "takeover is false", value
     chosen = parsed.options

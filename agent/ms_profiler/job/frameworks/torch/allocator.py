@@ -2,7 +2,8 @@
 
 PyTorch's own memory events exist only in Kineto's recordings, and Kineto cannot run together with the stream of
 operators. So the extension replaces two functions that the allocator's library imports (`native/blocks.c`). The
-extension counts all blocks, and records each larger block. This module reads the counts between steps.
+extension counts all blocks, and records each block of `LEAST` bytes or more. This module reads the counts between
+steps.
 """
 
 import struct

@@ -1,7 +1,8 @@
 """Keep our functions out of Dynamo's traces.
 
-A function of PyTorch may be replaced by an object of the extension. Dynamo then traces the replaced function. Or it may
-be replaced by a Python function of ours. Dynamo then skips our frame and traces the functions that our function calls.
+Our replacement of a PyTorch function is either an object of the extension or a Python function. Dynamo does not trace
+an object of the extension, but the function that the object replaces. Of a Python function, Dynamo skips the frame and
+traces the functions that it calls.
 
 In a compiled region, `is_dynamo_compiling` is a constant, so code that depends on it disappears. Outside of compiled
 regions, it is a call that returns False, in 40 ns.

@@ -63,6 +63,7 @@ PEERS = {
     "recv": ("src", "group_src"),
     "irecv": ("src", "group_src"),
 }
+#: a rank and the tag of a message must be smaller than this: a record has rank * _WORD + tag as its argument
 _WORD = 2**32
 #: function -> the function to which it leaves the exchange, in versions that have the second function
 CALLERS = {"all_gather_into_tensor": "all_gather_single", "reduce_scatter_tensor": "reduce_scatter_single"}
@@ -187,7 +188,7 @@ class Collectives:
         return base.around(self.host, "recording a broadcast", before, after)(original)
 
     def begun(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the replacement of the function that makes the group of all ranks and so gives this process a rank."""
+        """Return the replacement of the function that makes the group of all ranks; then this process has a rank."""
 
         def before(*_: Any, **__: Any) -> bool:
             return True

@@ -105,10 +105,10 @@ class Compilation:
         return closures.replace(original, reasons)
 
     def starts(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the replacement of the callback at the begin of a compilation; it leaves Dynamo's to `function`.
+        """Return the replacement of the callback at the begin of a compilation.
 
-        Up to PyTorch 2.7, the callback does not get the name of the compilation. The name of the span is then "compile
-        graph".
+        The replacement ignores compilations by Dynamo, which `function` records. Up to PyTorch 2.7, the callback does
+        not get the name of the compilation. The name of the span is then "compile graph".
         """
         recorder, guard, compiling = self.host.recorder, self.host.guard, _compiling
 
@@ -152,8 +152,8 @@ def title(code: CodeType, variables: dict[str, Any]) -> str:
     """Return the name of a function or module that Dynamo compiles.
 
     Args:
-        code: the code of the function. For a module of PyTorch itself, Dynamo makes a function `inner` that calls the
-            module, and this is its code.
+        code: the code of the function. For a module of PyTorch itself, this is the code of a function `inner`, which
+            Dynamo makes to call the module.
         variables: the local variables of the call that is being compiled.
     """
     name: str = getattr(code, "co_qualname", code.co_name)  # `co_qualname` exists from Python 3.11 on

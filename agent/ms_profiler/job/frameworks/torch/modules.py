@@ -40,7 +40,7 @@ AROUND = {
     "OptimizedModule": "_orig_mod",
     "CheckpointWrapper": "_checkpoint_wrapped_module",
 }
-#: the wrapper module that exchanges the gradients of its module once a step
+#: class of the wrapper module that exchanges the gradients of the wrapped module once a step
 REPLICATED = "DistributedDataParallel"
 #: name of the attribute of a module that holds the modules in it
 TABLE = "_modules"

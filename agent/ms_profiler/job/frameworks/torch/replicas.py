@@ -1,10 +1,10 @@
 """Read the sizes of the buckets in which DistributedDataParallel exchanges gradients, from its own logger.
 
 DistributedDataParallel joins gradients into buckets in C++. It exchanges each bucket with one all-reduce, in the order
-of the buckets. After the first backward pass with an exchange, it makes the buckets once more, in the order in which
-gradients became ready. The logger's data have the bytes of each bucket:
-https://github.com/pytorch/pytorch/blob/main/torch/csrc/distributed/c10d/logger.cpp. Reading them copies a small table
-and changes nothing.
+of the buckets. After the first backward pass with an exchange, DistributedDataParallel makes the buckets once more, in
+the order in which gradients became ready. The logger's data have the bytes of each bucket:
+https://github.com/pytorch/pytorch/blob/main/torch/csrc/distributed/c10d/logger.cpp. Reading these data copies a small
+table and changes nothing.
 """
 
 import itertools
