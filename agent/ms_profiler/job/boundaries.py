@@ -57,7 +57,7 @@ class Marks:
         """Return the flags of a step that ends now.
 
         Args:
-            start_ns: begin of the step; a step that began before the last switch counts as not sampled.
+            start_ns: begin of the step, ns; a step that began before the last switch counts as not sampled.
         """
         return self.flags | (COARSE if start_ns < self._since else 0)
 
@@ -153,7 +153,7 @@ class Leader:
 
         Args:
             which: key of the network.
-            end_ns: end of the call.
+            end_ns: end of the call, ns.
 
         Returns:
             Ends of steps in ns, oldest first; empty if this network is not the chosen one.

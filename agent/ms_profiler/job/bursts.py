@@ -74,9 +74,9 @@ class Bursts:
         share: the share of the time that recording may take.
         count: the number of steps so far.
         now: the current time, ns.
-        debt_ns: time that recording has taken beyond its share so far.
-        cost_ns: cost of recording a step, as computed from its records.
-        step_ns: duration of a step.
+        debt_ns: time that recording has taken beyond its share so far, ns.
+        cost_ns: cost of recording a step, ns, computed from the records so far.
+        step_ns: duration of a step without the cost of recording, ns.
     """
 
     def __init__(self, share: float, count: int, now: int, debt_ns: float, cost_ns: float, step_ns: float) -> None:
@@ -143,7 +143,7 @@ class Bursts:
         Args:
             count: the number of steps so far.
             now: the current time, ns.
-            computed_ns: cost of the records of one step since the last call, computed from their number.
+            computed_ns: cost of recording one step, ns, computed from the number of records since the last call.
         """
         if self.sampled:
             self._computed = computed_ns

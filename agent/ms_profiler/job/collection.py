@@ -24,10 +24,10 @@ def framework_imported(name: str, module: Any, start_ns: int, end_ns: int) -> No
     """Open the main recording if this process is to be profiled, and hook the framework.
 
     Args:
-        name: the framework's top-level module.
-        module: the module itself.
-        start_ns: begin of its import, CLOCK_MONOTONIC_RAW ns.
-        end_ns: end of its import.
+        name: name of the framework's top-level module.
+        module: this module.
+        start_ns: begin of the import, CLOCK_MONOTONIC_RAW ns.
+        end_ns: end of the import, CLOCK_MONOTONIC_RAW ns.
     """
     global _current, _asked
     with _lock:

@@ -142,6 +142,6 @@ class Host(Protocol):
         """Continue as another rank, because the framework reports the number of the rank only now.
 
         Args:
-            number: the rank.
-            world_size: ranks of the job.
+            number: the number of the rank.
+            world_size: number of ranks of the job.
         """

@@ -46,7 +46,7 @@ class Identity(NamedTuple):
     Attributes:
         rank: number among all ranks of the job; while this is unknown, the number among the ranks of this host.
         local_rank: number among the ranks of this host.
-        world_size: number of ranks.
+        world_size: number of ranks of the job.
         device_id: number of the accelerator that the launcher assigned.
         role: MindSpore's MS_ROLE, empty outside of a distributed job.
         job: name of the launch, the same for all its ranks on one host; usable in a file name.

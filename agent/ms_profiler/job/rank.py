@@ -47,7 +47,7 @@ def settle(session: Child, rank: int, world_size: int) -> None:
     Args:
         session: the session of this process.
         rank: the rank that the framework gave this process.
-        world_size: ranks of the job.
+        world_size: number of ranks of the job.
     """
     main, parent = session.main, session.parent
     if main is None or main not in session.recordings or parent is None or session.forked or rank == parent.rank:

@@ -146,7 +146,7 @@ class Recording:
         The records on disk stay as they are, as after a kill of the job.
 
         Args:
-            recorder: the recorder that writes there.
+            recorder: the recorder that writes into the result.
         """
         if self.reachable and not recorder.answers(PATIENCE):
             self.reachable = False
@@ -240,10 +240,10 @@ class Recording:
         return anonymous.record if self.options.anonymize else dataclasses.asdict
 
     def link(self, folder: str) -> None:
-        """Link the segments that another recording has written in `folder` into this one.
+        """Link the segments in `folder`, which another recording has written, into the folder of this recording.
 
-        Hard links are used where possible: a file that is still written then grows in both. The analysis leaves out
-        records outside of this recording's window.
+        Hard links are used where possible: a file that is still written then grows in both folders. The analysis leaves
+        out records outside of this recording's window.
         """
         for directory, _, names in os.walk(folder):
             target = os.path.join(self.folder, os.path.relpath(directory, folder))

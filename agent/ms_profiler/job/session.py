@@ -40,7 +40,7 @@ class Session:
 
     Args:
         identity: rank and device of this process.
-        anonymous: replace names of the job in every recording.
+        anonymous: whether to replace names of the job in every recording.
     """
 
     def __init__(self, identity: process.Identity, anonymous: bool = False) -> None:
@@ -71,7 +71,7 @@ class Session:
         Args:
             recording: the recording of MS_PROFILER_OPTIONS.
             parent: the profiled process to whose result this process adds its records, if any.
-            since_ns: when our own start began; its duration counts as cost of profiling.
+            since_ns: time at which our own start began, ns; the time since then counts as cost of profiling.
         """
         if parent is not None:
             recording.result, self.owner, self.parent = parent.directory, False, parent

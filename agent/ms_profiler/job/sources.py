@@ -59,7 +59,7 @@ class Sources:
 
         Args:
             count: the number of steps so far.
-            every: call all functions, even those that are not due.
+            every: whether to call all functions, even those that are not due.
         """
         dues, due, took_time = self._due, NEVER, False
         for call in self.step:

@@ -119,7 +119,7 @@ class Steps:
     def sample(self, sampled: bool, stretch: int) -> None:
         """Note whether the next steps are sampled, see `Marks`.
 
-        A call of a network is known to be a step only when the next step already runs, so the switch happens now.
+        Where calls of a network are the steps, the next step already runs, so the time of the switch is now.
         """
         self.marks.switch(sampled, stretch, self.recorder.now() if self.source == NETWORK_CALL else self.ended_ns)
 

@@ -11,8 +11,8 @@ from ms_profiler.job.recorder import shield
 #: while the length of a cycle is unknown, at most HELD calls per optimizer and HELD_MOST calls in total are kept. A job
 #: may have one optimizer for each parameter.
 HELD, HELD_MOST = 4, 4096
-#: If an optimizer is called that is not in the cycle, the cycle is searched again. During this number of calls, the
-#: search then waits until every optimizer has been called.
+#: When an optimizer outside of the known cycle is called, the cycle is searched again. For this number of calls, the
+#: new search waits for optimizers that were not called yet.
 LATE = 8
 
 
@@ -89,7 +89,7 @@ class Turns:
 
         Args:
             which: the optimizer or cell.
-            at_ns: when the call ended.
+            at_ns: end of the call, ns.
             track: receives a boundary for each call.
             known: number of optimizers or cells, as far as known.
         """

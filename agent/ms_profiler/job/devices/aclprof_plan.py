@@ -79,8 +79,8 @@ class Request:
     """One call of aclprofSetConfig.
 
     Attributes:
-        setting: the setting.
-        value: its value.
+        setting: the setting to change.
+        value: new value of the setting, as aclprof takes it.
         options: names of the options that need this call.
     """
 

@@ -98,9 +98,9 @@ class Order:
     """The data to record, and the folder for them.
 
     Attributes:
-        plan: the data.
+        plan: the data to record.
         folder: folder that receives the data.
-        device: the number of the NPU.
+        device: number of the NPU to record.
     """
 
     plan: Plan

@@ -111,7 +111,7 @@ class Interface(ABC):
         """Return the version of a library in the vendor's usual form; empty if unknown.
 
         Args:
-            library: path of its file.
+            library: path of the library.
             number: the version that the library itself reports; 0 if it reports none.
         """
         return str(number) if number else ""

@@ -35,7 +35,7 @@ class DeviceSource:
     Attributes:
         interface: the vendor's interface.
         attached: whether the interface is attached.
-        absent: whether its library was not found.
+        absent: whether the interface's library was not found.
     """
 
     def __init__(

@@ -19,11 +19,11 @@ class Finding:
     """The result for one interface.
 
     Attributes:
-        source: the interface.
-        devices: the devices that it traces.
-        where: path of its library; empty if none was found.
-        version: the version of the library; empty if unknown.
-        count: the number of devices.
+        source: name of the interface.
+        devices: the devices that the interface traces, for example "GPUs of NVIDIA".
+        where: path of the interface's library; empty if none was found.
+        version: version of the library; empty if unknown.
+        count: number of devices that the driver reports.
         why: the reason why the interface cannot be used, and the remedy; empty if it can be used.
         limits: the kinds of records that the interface cannot make, and the remedy; empty if it can make all.
     """

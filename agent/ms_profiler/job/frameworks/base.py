@@ -32,7 +32,7 @@ class Target:
 
     Args:
         module: the module that defines the callable.
-        path: its dotted name in the module, for example "Model.train".
+        path: dotted name of the callable in the module, for example "Model.train".
         closure: a function that takes the original callable and returns its replacement, such as the result of
             `recorded`.
         wrapper: called in place of each call. The wrapper adds a frame to the stack, so use it only where that is

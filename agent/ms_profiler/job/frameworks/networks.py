@@ -32,8 +32,8 @@ class Titles:
         """Return the title of a network.
 
         Args:
-            root: its outermost module.
-            numbered: whether the title may have a number; otherwise it is the name of the class.
+            root: outermost module of the network.
+            numbered: whether the title may have a number; if not, the title is the name of the class.
         """
         kind = trees.kind_name(root)
         if not numbered:

@@ -25,8 +25,8 @@ class Notes:
         """Write a note, unless a note with this text was written before.
 
         Args:
-            text: the text.
-            number: the number that is stored with the text.
+            text: text of the note.
+            number: number to store with the text.
         """
         if text not in self._known:
             self._known[text] = number

@@ -12,8 +12,8 @@ def create(prefer_native: bool = True, anonymous: bool = False) -> tuple[Recorde
     """Return a recorder, and one line with the reason if it is not the native one; otherwise an empty text.
 
     Args:
-        prefer_native: use the extension if it loads.
-        anonymous: replace names of the job.
+        prefer_native: whether to use the extension if it loads.
+        anonymous: whether to replace names of the job.
     """
     reason = "not requested"
     if prefer_native:

@@ -22,9 +22,9 @@ class RecorderStats:
     """Counts of a recorder so far.
 
     Attributes:
-        records: events committed. Strings, anchors and thread marks are no events.
-        dropped: events and strings that were refused, except during a pause: no disk space, no memory, nesting too
-            deep.
+        records: number of committed events. Strings, anchors and thread marks are no events.
+        dropped: number of events and strings that were refused for lack of disk space or memory, or because spans were
+            nested too deep. Events refused during a pause do not count.
         dropped_limit: the part of `dropped` that was refused because `max_disk` was reached.
         bytes: size on disk of all segments.
         unnamed: number of times that a name was refused because the process had too many names.
@@ -96,12 +96,12 @@ class Recorder(Protocol):
                 (4 MiB).
             account: path of the account, the file in which all processes of a result count their disk space; empty for
                 an account of this process alone.
-            limit: bytes on disk that all these processes may take; None is no limit. The limit of the process that
-                makes the account counts. Once half of the limit is taken, fine-grained categories are refused. Once
-                seven eighths are taken, everything but steps, anchors and strings is refused.
-            memory: bytes of memory that the records of this process may take at a time; None is no limit. While three
-                quarters of it are taken, fine-grained categories are refused. While all of it is taken, everything but
-                anchors and strings is refused.
+            limit: bytes on disk that all processes of the result may take; None means no limit. Only the process that
+                makes the account sets the limit. Once half of the limit is taken, fine-grained categories are refused.
+                Once seven eighths are taken, everything but steps, anchors and strings is refused.
+            memory: bytes of memory that the records of this process may take at a time; None means no limit. While
+                three quarters of this memory are taken, fine-grained categories are refused. While all of it is taken,
+                everything but anchors and strings is refused.
 
         Raises:
             OSError: the first segment cannot be made; `EDQUOT` if the account has no room.
@@ -195,8 +195,8 @@ class Recorder(Protocol):
             before: called before the call with the call's arguments; a call for which `before` is called has no span.
             after: called after each call with the result of `before`, the result of the call, and the exception that
                 ended the call; not called if `before` returned None.
-            labels: id of the first argument -> (name, category, argument of the span). With any other value, `before`
-                and `after` are called around the call, which has no span.
+            labels: id of the first argument -> (name, category, argument of the span). If the value for an argument has
+                another form, the call has no span, and `before` and `after` are called around it.
             describe: called with a first argument that `labels` lacks; returns its label. Without `labels`, the label
                 of the first call holds for all calls.
             failed: called with an exception of `before`, `after` or `describe`; raises the job's own exceptions again.
@@ -276,7 +276,7 @@ class Recorder(Protocol):
         """Start reading the system's counters at a rate; return why that is impossible, empty on success.
 
         Args:
-            rows: (name, path, key, number, own, seldom) of each counter, see `native/metrics.h`; no rows end the
+            rows: (name, path, key, number, own, seldom) of each counter, see `native/metrics.h`; an empty list ends the
                 reading.
             rate: largest number of samples per second.
         """

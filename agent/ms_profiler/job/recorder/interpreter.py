@@ -99,7 +99,7 @@ class Interpreter:
         return float(self._native.calls_seen() * self._call_ns)
 
     def beside(self) -> str:
-        """Return the name of another tool that has started since `begin`, else ""; in that case, trace new threads.
+        """Return the name of another tool that has started since `begin`; if there is none, trace new threads.
 
         Before CPython 3.12, each thread needs a profile function of its own. Python sets this function only in threads
         that `threading` starts; `beside` sets it in other threads.

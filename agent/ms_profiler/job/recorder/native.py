@@ -136,8 +136,8 @@ class NativeRecorder:
         """Make the recorder.
 
         Args:
-            written: write the files with write(2) even on a file system where shared mappings are reliable; then a
-                kill of the job loses the records of the last 200 ms.
+            written: whether to write the files with write(2) even on a file system where shared mappings are reliable;
+                if so, a kill of the job loses the records of the last 200 ms.
         """
         self._flags = _native.lib.MSP_OPEN_WRITTEN if written else 0
 

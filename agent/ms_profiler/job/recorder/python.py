@@ -42,8 +42,8 @@ class PythonRecorder:
     """Record without the extension.
 
     Args:
-        written: write the files with write(2) even on a file system where shared mappings are reliable.
-        anonymous: replace names of the job.
+        written: whether to write the files with write(2) even on a file system where shared mappings are reliable.
+        anonymous: whether to replace names of the job.
     """
 
     kind = "python"

@@ -19,8 +19,8 @@ class PythonAccount:
     """The account of a result, a file in which all processes of the result count their disk space; made if missing.
 
     Args:
-        path: the path of its file; empty for an account of this process alone.
-        limit: bytes that may be taken, if this process makes the account; None is no limit.
+        path: path of the account's file; empty for an account of this process alone.
+        limit: bytes that may be taken, if this process makes the account; None means no limit.
     """
 
     def __init__(self, path: str, limit: int | None) -> None:

@@ -96,7 +96,7 @@ class PythonStore:
         account: see `Recorder.open`.
         limit: see `Recorder.open`.
         memory: see `Recorder.open`.
-        written: do not map files, even on a file system where mappings are reliable.
+        written: whether to write files instead of mapping them, even where mappings are reliable.
         strings: the strings of the process.
 
     Attributes:
@@ -207,7 +207,7 @@ class PythonStore:
 
         Args:
             slots: the number of slots to reserve.
-            worth: the priority of the event that needs it.
+            worth: the priority of the event that needs the slots.
             first: whether the thread has no segment yet; then any segment that another thread has left over is good
                 enough.
         """

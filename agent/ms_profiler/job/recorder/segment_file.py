@@ -123,7 +123,7 @@ class SegmentFile:
         return next(self._free, -1)
 
     def take_row(self, count: int) -> int:
-        """Return the first of `count` consecutive slots. If fewer are left, return -1; these then stay unused."""
+        """Return the first of `count` consecutive slots; if fewer are free, return -1 and leave those unused."""
         slots = list(islice(self._free, count))
         return slots[0] if len(slots) == count else -1
 
@@ -131,7 +131,7 @@ class SegmentFile:
         """Fill a slot. Its last word is written last; before that, readers ignore the slot.
 
         Args:
-            slot: from `take`.
+            slot: number of the slot, from `take`.
             start_ns: see native/file_format.h.
             end_ns: see native/file_format.h.
             arg: see native/file_format.h.
@@ -152,8 +152,8 @@ class SegmentFile:
         """Turn the slot of an open span into a span with an end.
 
         Args:
-            slot: the slot that `commit` filled.
-            end_ns: end of the span.
+            slot: number of the slot, which `commit` filled.
+            end_ns: end of the span, ns.
             last: kind, category, flags, extra.
         """
         offset = HEADER_SIZE + slot * SLOT_SIZE

@@ -97,7 +97,7 @@ def _machine(switches: bool) -> Iterator[Row]:
 
 
 def _groups() -> Iterator[Row]:
-    """Yield rows of the control groups with the tightest limits. Without a limit on processors, take the own group."""
+    """Yield rows of the control groups with the tightest limits; if no group limits processors, take the own group."""
     around = list(control_groups.groups("cpu", root))
     tight = sorted((limit, at) for at, group in enumerate(around) if (limit := control_groups.quota(group)))
     if around:

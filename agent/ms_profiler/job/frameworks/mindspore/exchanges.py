@@ -37,11 +37,11 @@ class Exchange(NamedTuple):
     """One collective of a graph.
 
     Attributes:
-        kernel: full name of its kernel.
+        kernel: full name of the collective's kernel.
         kind: kind of exchange, see `communication.KINDS`.
         group: name of the group of ranks.
-        shapes: dimensions of its inputs, for example "4,8;8" for two inputs.
-        size: bytes of its inputs; 0 if a dimension is unknown.
+        shapes: dimensions of the inputs, for example "4,8;8" for two inputs.
+        size: bytes of all inputs together; 0 if a dimension is unknown.
     """
 
     kernel: str

@@ -25,8 +25,8 @@ class RangeId(int):
     Without an NPU, MindSpore's number is always 0, so it does not identify the range.
 
     Attributes:
-        name: id of the range's text.
-        start_ns: begin of the range; 0 after the range has ended.
+        name: id of the range's text in the store.
+        start_ns: begin of the range, ns; 0 after the range has ended.
     """
 
     name = 0

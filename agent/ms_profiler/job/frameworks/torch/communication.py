@@ -76,9 +76,9 @@ class OfClass:
     call the replacement, and the replacement the C++ code, without end.
 
     Args:
-        kind: the class.
-        original: the method.
-        replacement: the replacement of the method.
+        kind: the C++ class.
+        original: method of the C++ class.
+        replacement: function that replaces the method.
     """
 
     def __init__(self, kind: type, original: Any, replacement: Any) -> None:
@@ -104,7 +104,7 @@ class Collectives:
         """Return a decorator for a function that exchanges data.
 
         Args:
-            kind: the kind of exchange.
+            kind: the kind of exchange, for example "AllReduce".
             given: the name of the parameter with the input.
             name: the name of the function.
         """

@@ -77,7 +77,7 @@ class Operators:
         """Return a decorator for the function of an operator that exchanges data.
 
         Args:
-            kind: the kind of exchange.
+            kind: the kind of exchange, for example "AllReduce".
             name: the name of the operator for TorchScript.
         """
         recorder, category, inside = self.host.recorder, int(Category.COMMUNICATION), exchanging

@@ -49,7 +49,7 @@ class Switch:
     """Switch the hook of the calling thread on and off, by PyTorch's functions for Python.
 
     Args:
-        slot: knows the running profilers of the script.
+        slot: PyTorch's profiler slot, with the running profilers of the script.
     """
 
     def __init__(self, slot: ProfilerSlot) -> None:
@@ -101,7 +101,7 @@ class Hook:
     """The hook of one thread, which is switched off when the thread ends: PyTorch warns of a hook that is still on.
 
     Args:
-        switch: switches the hook of the calling thread.
+        switch: switches the hook of the calling thread on and off.
     """
 
     __slots__ = ("_kept", "_switch", "_thread", "on")

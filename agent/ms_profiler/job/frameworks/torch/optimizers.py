@@ -4,9 +4,9 @@ PyTorch's global hooks for optimizers report the steps. These hooks also cover o
 a scheduler, before the profiler started. A step of one optimizer may run a step of another one inside, for example if
 the first optimizer is a wrapper. Then only the outermost step counts.
 
-A scheduler's `step` issues warnings for the line of its caller, so it is not replaced. In every version, a scheduler
-computes inside one context manager, whose begin and end are those of the span. The only exception is ReduceLROnPlateau,
-which reads a metric; its own method is wrapped.
+A scheduler's `step` issues warnings for the line of its caller, so `step` is not replaced. In every version, a
+scheduler computes inside one context manager; the span begins and ends with this context manager. The only exception is
+ReduceLROnPlateau, which reads a metric; its own method is wrapped.
 """
 
 import sys
