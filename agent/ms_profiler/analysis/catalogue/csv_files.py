@@ -11,7 +11,7 @@ _MOMENT: Final = "us since the epoch, followed by a tab, which keeps spreadsheet
 
 
 def _of_host(threads: bool) -> dict[str, str]:
-    """Return the columns of the host's counters: the counters of threads, or all other counters."""
+    """Return the columns of the host's counters: of the counters of threads if `threads`, else of all others."""
     found = (kind for kind in host_metrics.METRICS.values() if kind.name.startswith("thread:") is threads)
     return {f"{kind.name}{'*' if kind.name.endswith(' ') else ''} ({kind.unit})": kind.source for kind in found}
 

@@ -34,7 +34,7 @@ def spans(measures: Measures) -> pl.DataFrame:
 
 
 def span_parts(measures: Measures) -> Iterator[pl.DataFrame]:
-    """Yield all spans of a run that is too large for memory; a part has the spans that end in one section."""
+    """Yield all spans of a run that is too large for memory; each frame has the spans that end in one section."""
     return (_spans(measures, part) for part in parts.spans(measures))
 
 
@@ -111,7 +111,10 @@ def states(measures: Measures) -> pl.DataFrame:
 
 
 def _wait(measures: Measures) -> pl.Expr:
-    """Return the gap before each kernel in its stream, ns. The gaps that Ascend's tools compute ignore streams."""
+    """Return the gap before each kernel in its stream, ns.
+
+    The gaps are computed here for results of Ascend's tools, because these tools ignore the stream.
+    """
     device = measures.recording.device
     if device is None or device.form in LAUNCHED:
         return pl.col("wait_ns").alias("wait")
@@ -208,7 +211,7 @@ def waits(measures: Measures) -> pl.DataFrame:
 
 
 def reservations(measures: Measures) -> pl.DataFrame:
-    """Return the allocations and releases of a device's driver."""
+    """Return the allocations and releases of memory by a device's driver."""
     device = measures.recording.device
     reserved = pl.DataFrame(schema=tables.RESERVATIONS) if device is None else device.reservations
     reserved = _own(measures, reserved)
@@ -287,7 +290,10 @@ def _step_at(measures: Measures, times: pl.Series) -> pl.Series:
 
 
 def _step_launched(measures: Measures, copies: pl.DataFrame) -> pl.Series:
-    """Return the step that launched each copy. Kernels and copies share streams, so the rule for kernels applies."""
+    """Return the number of the step that launched each copy.
+
+    Kernels and copies share streams, so the rule that assigns kernels to steps is applied to both together.
+    """
     columns = ("stream", "start_ns", "launch_ns")
     device = measures.recording.device
     ran = copies if device is None else pl.concat([copies.select(columns), device.tasks.select(columns)])

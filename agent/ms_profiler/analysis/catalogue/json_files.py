@@ -14,7 +14,7 @@ _MOVED: Final = {
 }
 _PLACE: Final = "step, kind (`p2p` or `collective`) and name of the exchange"
 
-#: The keys of `communication.json`, by part of an entry. `Total Op Info` has the sum of the other entries of a group.
+#: The keys of the two parts of an entry of `communication.json`: times and links. `Total Op Info` has the sums.
 TIME_KEYS: Final = {
     "Start Timestamp(us)": "begin of the exchange, us since the epoch; sums have none",
     "Elapse Time(ms)": "duration of the exchange, milliseconds",

@@ -1,7 +1,7 @@
 """Yield all spans of a run that is too large for memory, in parts: each part has the spans that end in one section.
 
-A span is yielded in the section in which it ends, because only then the time of the spans inside of it is known. Open
-spans are carried over to the next section.
+A span belongs to the section in which it ends, because only then the time of the spans inside it is known. A span that
+is still open at the end of a section is carried over to the next section.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from ms_profiler.analysis.streams.nesting import in_order, nest
 from ms_profiler.store.format import CATEGORY_FINE
 
 _COLUMNS: Final = tables.UNNESTED.names()
-#: further columns of an open span: its `id`, its depth and parent, and the time of the spans inside of it, ns
+#: further columns of an open span: its `id`, depth and parent, and the time of the spans inside it that are known, ns
 _PLACE: Final = {"id": pl.UInt32(), "own_depth": pl.UInt16(), "own_parent": pl.UInt32(), "inside_ns": pl.Int64()}
 _OPEN: Final = pl.Schema({**tables.UNNESTED, **_PLACE})
 

@@ -49,7 +49,7 @@ def ask(directories: Sequence[str], query: str) -> Answer:
     """Run a query over the tables of results.
 
     Args:
-        directories: result directories, directories that hold such directories, or traces.
+        directories: result directories, directories that contain result directories, or traces of other tools.
         query: one SQL statement.
 
     Raises:
@@ -83,7 +83,7 @@ def ask(directories: Sequence[str], query: str) -> Answer:
     others = {table.name: pl.LazyFrame(schema=table.schema) for table in catalogue.TABLES}
     context = pl.SQLContext(others | made, eager=False)
     try:
-        # only tables that are too large for memory are streamed: without streaming, more queries keep the rows' order
+        # queries are streamed only if a table is too large for memory: streaming changes the order of rows more often
         return Answer(context.execute(query).collect(engine="streaming" if large else "auto"), notes)
     except pl.exceptions.PolarsError as error:
         raise _explained(str(error), named) from None
@@ -116,12 +116,12 @@ def _kernels(measures: Measures) -> tuple[int, int]:
     return measures.stream.count, measures.stream.table.height
 
 
-#: table that may lack rows of a long run -> a function that returns the number of all rows and of the rows in the table
+#: table that may lack rows of a long run -> function that returns (number of all rows, number of rows in the table)
 _WHOLE: Final[dict[str, Callable[[Measures], tuple[int, int]]]] = {"kernels": _kernels}
 
 
 def _explained(message: str, named: Sequence[Table]) -> UsageError:
-    """Return an error with Polars' message in one line. For an unknown name, it lists the tables or columns."""
+    """Return an error for a message of Polars. If the query has an unknown name, the error lists the known names."""
     if match := _NO_TABLE.search(message):
         names = ", ".join(table.name for table in catalogue.TABLES)
         return UsageError(f"There is no table {match[1]}.", f"There are {names}.")

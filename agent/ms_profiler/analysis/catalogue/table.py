@@ -24,9 +24,9 @@ class Table:
     """A table of the catalogue.
 
     Attributes:
-        name: the name of the table in SQL, and of its file.
+        name: the name of the table in SQL; its Parquet file has the same name.
         meaning: the meaning of a row.
-        columns: the columns in their order.
+        columns: the columns, in the order of the table.
         build: a function that builds the table; the result may have further columns.
         parts: a function that yields the table part by part, for a run that is too large for memory; None if the table
             of such a run fits into memory.

@@ -1,7 +1,7 @@
 """Cache the tables that queries read from a large trace, so that the next query need not measure the trace again.
 
-The tables are stored beside the trace's entry in `readers.trace_cache`. They are valid while neither the trace nor the
-measuring code changes. A query reads only the columns that it uses.
+The tables are stored in the trace's folder of `readers.trace_cache`. They are valid while neither the trace nor
+ms-profiler's code changes. A query reads only the columns that it uses.
 """
 
 import hashlib
@@ -40,7 +40,7 @@ class Cached:
 
 
 def load(path: str, tables: Sequence[Table]) -> dict[str, Cached] | None:
-    """Return cached tables by name; None if one of them is missing.
+    """Return the cached tables by name; None if the cache lacks one of them.
 
     Args:
         path: path of a result that `engine.find` found.

@@ -1,6 +1,7 @@
-"""api_statistic.csv: number and time of all calls on the host, by level; within a level, the most time comes first.
+"""api_statistic.csv: number and time of all calls on the host, by level and name.
 
-Columns are those of MindSpore's public profiler documents. `Level` is the kind of a call. Times are microseconds.
+Columns are those of MindSpore's public profiler documents. `Level` is the kind of a call, such as `dataset`. Rows are
+sorted by level, and within a level by total time, the longest first. Times are microseconds.
 `Variance` is the variance of the durations, in square microseconds: (n * sum of squares - square of the sum) / n^2.
 The table includes calls of the device's driver. In another tool's result, it has only driver calls.
 """
@@ -16,7 +17,7 @@ from ms_profiler.analysis.writers import csv_lines, numbers
 from ms_profiler.store import layout
 from ms_profiler.store.format import Category
 
-#: values of `Level`; for all other categories it is the category's name in lower case
+#: category of a span -> value of `Level`. A category that is not listed here has its own name in lower case
 _LEVELS: Final = {
     Category.RUN: "model",
     Category.EVALUATION: "model",

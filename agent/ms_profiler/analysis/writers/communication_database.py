@@ -2,8 +2,8 @@
 
 This file is written beside the database of the run, because msprof-analyze reads neither exchanges nor steps from that
 database. The rows are those of `communication.json`, `communication_matrix.json` and `step_trace_time.csv`, without
-their totals. Other tools compute a number from the name of a group; here the number identifies the group. torch_npu
-calls the file analysis.db.
+the totals in these files. A group of ranks appears as the number that msprof-analyze computes from the group's name.
+torch_npu calls the file analysis.db.
 """
 
 import os

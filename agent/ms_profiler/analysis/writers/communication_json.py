@@ -1,9 +1,9 @@
 """communication.json: every exchange with other ranks that has a known size, by step.
 
-Keys are those of MindSpore's public profiler documents. ms-profiler's own recordings do not tell waiting for other
-ranks from transfer, so the whole call counts as transit time. All of its bytes count for the link TCP. The links of
-devices have 0 bytes there, because other tools add up all links. For results of other tools, `metrics.transfers`
-measures the links.
+Keys are those of MindSpore's public profiler documents. ms-profiler's own recordings do not separate the wait for
+other ranks from the transfer, so the whole call counts as transit time. All bytes of such a call count for the link
+TCP. The links of devices have 0 bytes in these recordings, because other tools add up all links. For results of other
+tools, `metrics.transfers` measures the links.
 """
 
 import json
@@ -27,7 +27,7 @@ P2P: Final = "p2p"
 COLLECTIVE: Final = "collective"
 
 _LINKS: Final = ("RDMA", "HCCS", "PCIE", "SDMA", "SIO")
-#: link whose numbers are the sums over the links between the chips of a host (`_SUMMANDS`)
+#: link whose numbers are the sums of those of `_SUMMANDS`, the links between the chips of a host
 _SUM: Final = "SDMA"
 _SUMMANDS: Final = ("HCCS", "PCIE", "SIO")
 _POINT_TO_POINT: Final = ("send", "receive", "recv")
@@ -66,13 +66,13 @@ def content(measures: Measures) -> dict[str, Any]:
 
 
 def by_call(measures: Measures) -> Iterator[dict[str, Any]]:
-    """Yield the exchanges: `step` and `name` as in the files, `kind`, `operation`, `group`, times and sizes."""
+    """Yield a dict for each exchange; `step` and `name` are as in the files, `ms` is the duration, `mb` the size."""
     numbers = measures.steps.table["number"]
     ours = not measures.recording.foreign
     for row in measures.calls.iter_rows(named=True):
         operation, group = row["operation"], row["group"]
         exchange = any(word in operation.lower() for word in _POINT_TO_POINT)
-        # the name contains a three-digit number of the group, which is the same on all ranks
+        # three digits of the name stand for the group: all ranks of the group compute the same digits
         name = f"hcom_{operation[:1].lower()}{operation[1:]}__{zlib.crc32(group.encode()) % 1000:03d}_{row['number']}_1"
         yield {
             "step": f"step{numbers[row['step']]}",

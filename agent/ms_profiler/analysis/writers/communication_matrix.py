@@ -2,9 +2,9 @@
 
 Keys are those of MindSpore's public profiler documents. For each operation, group and link, the file has six entries.
 `top1`, `middle`, `bottom3`, `bottom2` and `bottom1` are exchanges from the highest to the lowest bandwidth; `total` is
-the sum of all exchanges. A message counts for the link from its sender to its receiver, in the file of the sender. The
-links of other calls on a CPU are unknown, so their bytes count for the link of this rank with itself (`2-2`). Each call
-has such a link: readers take the position of this rank in the group from it.
+the sum of all exchanges. A message counts for the link from its sender to its receiver; only the sender's file has it.
+The links of other calls on a CPU are unknown, so their bytes count for the link of this rank with itself, for example
+`2-2`. On a CPU each call has such a link, because readers take the position of this rank in its group from the link.
 """
 
 import json
@@ -52,7 +52,10 @@ def content(measures: Measures) -> dict[str, Any]:
 
 
 def by_link(measures: Measures) -> Iterator[tuple[dict[str, Any], str, dict[str, Any]]]:
-    """Yield each exchange of `communication_json.by_call` with each of its links: `FROM-TO`, bytes and time."""
+    """Yield (exchange of `communication_json.by_call`, link, values) for each link of each exchange.
+
+    A link is text: `0-1` is the link from rank 0 to rank 1. Its values are transport, size, time and bandwidth.
+    """
     recording = measures.recording
     if recording.foreign and recording.device is not None:
         links: dict[tuple[str, int], list[tuple[Any, ...]]] = {}

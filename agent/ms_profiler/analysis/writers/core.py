@@ -23,12 +23,12 @@ from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.errors import MsProfilerError, StoreError
 from ms_profiler.store import layout
 
-#: end of the name of a packed file
+#: suffix of the names of compressed files
 PACKED: Final = ".gz"
 _REMEDY: Final = (
     "Is there space left, and may you write there? `ms-profiler analyse DIR --output DIR` writes elsewhere."
 )
-#: text by which Polars' `ComputeError` shows that it comes from the operating system
+#: text in the message of a `ComputeError` of Polars if the operating system caused the error
 _OF_SYSTEM: Final = "(os error "
 #: size of a database page in bytes
 _PAGE: Final = 4096
@@ -96,7 +96,9 @@ def refuse_links(target: str) -> None:
 
 
 def write(writer: Writer | Database, measures: Measures) -> str | None:
-    """Write one file, and return its path. Without data or room for the file, remove an older one, and return None.
+    """Write one file, and return its path.
+
+    If there is no data, or no room for the file, remove the file of an earlier analysis and return None.
 
     Args:
         writer: the writer.
@@ -136,7 +138,7 @@ def write_sections(
         writers: the writers.
         measures: the measures of the run.
         progress: receives the progress after each section.
-        room: the bytes that the files may take together; by default the room of the analysis.
+        room: the number of bytes that the files may take together; None for the room that the analysis has left.
 
     Raises:
         FullError: the files would take more bytes than `room`; no file is replaced.
@@ -174,7 +176,7 @@ def write_sections(
 def tidy(writers: Sequence[SectionWriter], measures: Measures, written: Sequence[str]) -> None:
     """Remove files of an earlier analysis that this analysis did not write.
 
-    They are files of sections that no longer exist, and the packed form of files that are now unpacked, or the reverse.
+    Such a file belongs to a section that no longer exists, or differs from the new file only in being compressed.
 
     Args:
         writers: the writers of sections.
@@ -260,7 +262,7 @@ def database(path: str, room: Room) -> Iterator[sqlite3.Connection]:
             connection.execute("COMMIT")
             room.take(os.stat(temporary).st_size)
         except sqlite3.OperationalError as error:
-            # SQLite reports a reached `max_page_count` as a full disk: only the number of pages tells them apart
+            # SQLite reports a reached `max_page_count` as a full disk; only the number of pages tells the two apart
             if most is not None and connection.execute("PRAGMA page_count").fetchone()[0] >= most:
                 raise FullError from error
             raise

@@ -1,7 +1,7 @@
 """Write tables as CSV: `write` is for tables of many rows, `write_frame` for tables of few rows.
 
-A spreadsheet runs a cell that begins like a formula, even if a stranger chose the text. Such a text gets an apostrophe
-in front, which spreadsheets do not show (OWASP, "CSV Injection").
+A spreadsheet runs a cell that begins like a formula, even if a stranger chose the text. An apostrophe in front of the
+text prevents that. Spreadsheets do not show the apostrophe (OWASP, "CSV Injection").
 """
 
 import re
@@ -13,7 +13,7 @@ import polars as pl
 from ms_profiler.analysis.columns import COLUMNS, Choice, Part, Texts
 from ms_profiler.analysis.writers import numbers
 
-#: characters that make quotes around a cell necessary
+#: a cell with one of these characters needs quotes
 _SPECIAL: Final = frozenset(',"\r\n')
 #: a text that begins like `_FORMULA` is a formula for spreadsheets, unless it is a `_NUMBER` such as -1.5
 _FORMULA: Final = r"^[=+\-@\t\r]"
@@ -40,7 +40,7 @@ def write(stream: BinaryIO, count: int, columns: Mapping[str, Sequence[Part]]) -
     Args:
         stream: the stream to write to.
         count: number of rows.
-        columns: name of a column -> the parts of its cells.
+        columns: name of a column -> constant texts and values that form a cell when put together.
     """
     parts = [part for cell in columns.values() for part in (*cell, ",")]
     COLUMNS.write_rows(stream, count, [*parts[:-1], "\n"])

@@ -51,9 +51,7 @@ def refused(measures: Measures) -> str:
 
 
 def left_out(measures: Measures) -> str:
-    """Return a sentence about steps of a long run that the database lacks; empty if it has all, or if there is no
-    database.
-    """
+    """Return a sentence that says which steps the database has; empty if it has all steps, or if it does not exist."""
     detailed = measures.recording.detailed if measures.recording.detailed is not None else measures.stream.detailed
     if detailed is None or not applies(measures):
         return ""

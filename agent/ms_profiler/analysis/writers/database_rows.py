@@ -47,12 +47,12 @@ class Rows:
 
     Attributes:
         calls: the calls of the framework, as PYTORCH_API has them.
-        driver: calls of the device's driver, as CANN_API has them, with `level` in place of a type.
+        driver: calls of the device's driver, as CANN_API has them. `level` is text, in place of the number `type`.
         connections: the rows of CONNECTION_IDS.
         tasks: the rows of TASK.
         kernels: the rows of COMPUTE_TASK_INFO.
         exchanges: the rows of COMMUNICATION_OP.
-        parts: the parts of exchanges, as COMMUNICATION_TASK_INFO has them.
+        parts: the transfers and other tasks that exchanges consist of, as COMMUNICATION_TASK_INFO has them.
     """
 
     calls: pl.DataFrame
@@ -155,7 +155,7 @@ def _described(tasks: pl.DataFrame) -> pl.DataFrame:
 
 
 def _parts(measures: Measures, exchanges: pl.DataFrame, first: int) -> pl.DataFrame:
-    """Return the parts of the exchanges as tasks. Their `globalTaskId` begins at `first`."""
+    """Return the tasks that the exchanges consist of. Their `globalTaskId` begins at `first`."""
     device = measures.recording.device
     transfers = pl.DataFrame(schema=TRANSFERS) if device is None else device.transfers
     known = exchanges.select(
@@ -189,7 +189,7 @@ def _of_exchanges(parts: pl.DataFrame) -> pl.DataFrame:
 
 
 def _calls(measures: Measures) -> pl.DataFrame:
-    """Return the spans of the host with their texts, threads and rows. Calls of the driver are not among them."""
+    """Return the spans of the host, without driver calls; `text` is the name, `row` the row in the recording."""
     recording = measures.recording
     chosen = recording.spans.with_row_index("row")
     if measures.chosen is not None:
@@ -252,7 +252,7 @@ def _of_kernels(measures: Measures) -> pl.DataFrame:
 
 
 def _of_operators(measures: Measures, calls: pl.DataFrame) -> pl.DataFrame:
-    """Return the innermost operators of a CPU as tasks. They compute during their call, so each is its own launch."""
+    """Return the innermost operators of a CPU as tasks. Each counts as launched by its own call."""
     known = calls.select(*_CALL, pl.col("row").alias("call")).unique(_CALL, keep="last")
     inner = measures.host_operators.filter("inner").join(known, on=_CALL, how="left", maintain_order="left")
     name = pl.lit(measures.recording.names).gather(pl.col("name"))
@@ -273,7 +273,7 @@ def _of_operators(measures: Measures, calls: pl.DataFrame) -> pl.DataFrame:
 
 
 def _exchanges(measures: Measures, ran: pl.DataFrame) -> pl.DataFrame:
-    """Return the exchanges, with the names of `communication.json` for the exchanges in that file."""
+    """Return the exchanges. An exchange that is also in `communication.json` has the name that it has there."""
     found = ran.select("start_ns", "end_ns", "name", pl.coalesce("type", "name").alias("type"), "group", "connectionId")
     if not measures.recording.foreign:
         named = pl.DataFrame(

@@ -94,7 +94,7 @@ COMMUNICATION_OP: Final = Table(
         "opType": TEXT_ID,
     },
 )
-#: a row for each part of an exchange
+#: a row for each transfer or other task that is part of an exchange
 COMMUNICATION_TASK_INFO: Final = Table(
     "COMMUNICATION_TASK_INFO",
     {
@@ -152,7 +152,7 @@ ENUM_HCCL_LINK_TYPE: Final = Table("ENUM_HCCL_LINK_TYPE", {"id": _KEY, "name": "
 #: level of a driver call -> its id in ENUM_API_TYPE; the framework's calls have the id `OPERATOR`
 API_TYPES: Final = {"runtime": 5000, "hccl": 5500, "node": 10000, "model": 15000, "acl": 20000, "op": 50001}
 OPERATOR: Final = API_TYPES["op"]
-#: ids in the enumerations of data types, transports and links: the value is unknown, or there is none
+#: ids of an unknown value and of a missing value, in the enumerations of data types, transports and links
 UNKNOWN_TYPE: Final = 65534
 NO_TYPE: Final = 65535
 #: value of a missing rank, connection or model; not NULL, because readers sort by these columns
@@ -188,7 +188,7 @@ COMMUNICATION_TIME: Final = Table(
         **_PLACE,
     },
 )
-#: a row for each exchange, transport and size of packet; megabytes, milliseconds, gigabytes a second
+#: a row for each exchange, transport and packet size; units are megabytes, milliseconds and gigabytes a second
 COMMUNICATION_BANDWIDTH: Final = Table(
     "CommAnalyzerBandwidth",
     {

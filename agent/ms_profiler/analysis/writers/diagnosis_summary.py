@@ -73,7 +73,7 @@ def summary(measures: Measures) -> dict[str, Any]:
 
 
 def _bounds(measures: Measures) -> dict[str, Any] | None:
-    """Return what filled the examined steps: the share of each part; None if no step was examined."""
+    """Return the share of each kind of time in the examined steps; None if no step was examined."""
     found = measures.diagnosis
     if found.parts.is_empty():
         return None
@@ -92,7 +92,10 @@ def _bounds(measures: Measures) -> dict[str, Any] | None:
 
 
 def _critical_path(measures: Measures) -> dict[str, Any] | None:
-    """Return the parts of the critical paths, for all steps together and for each step; None if there is no path."""
+    """Return the kinds of time on the critical paths: their shares in all steps, and their lengths in each step.
+
+    None if no step has a critical path.
+    """
     path = measures.diagnosis.path
     if path.is_empty():
         return None
@@ -110,7 +113,7 @@ def _critical_path(measures: Measures) -> dict[str, Any] | None:
 
 
 def _synchronisation(measures: Measures) -> dict[str, Any] | None:
-    """Return the number of reads of values, and where the most reads happened; None if no read was recorded."""
+    """Return how often the script read values, and where it read most often; None if no read was recorded."""
     found = measures.diagnosis.reads
     if found.is_empty():
         return None

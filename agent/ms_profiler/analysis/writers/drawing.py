@@ -31,14 +31,14 @@ class Drawing:
         measures: the measures of the run.
         section: the section of the run.
         scopes: the scopes of kernels, from `scopes.runs`, one lane per depth.
-        owners: the passes and modules to which time belongs, from `owner_lanes.lanes`, one lane per depth.
+        owners: the intervals of passes (such as forward) and of modules, from `owner_lanes.lanes`, one lane per depth.
         stacks: the Python stacks, from `Stacks.lanes`, one lane per thread.
         lanes: all lanes of the timeline.
         steps: `number`, `start_ns`, `end_ns`, `duration_ns`, in the lane of the steps.
-        spans: `tables.UNNESTED`, in the lanes of their threads.
-        instants: `tables.INSTANTS`, in the lanes of their threads.
-        counters: `tables.COUNTERS`, beside the lanes of their threads.
-        kernels: `tables.KERNELS`, in their own lanes, and `id`, the number of the flow to each kernel.
+        spans: the spans as `tables.UNNESTED`, in the lanes of their threads.
+        instants: the instants as `tables.INSTANTS`, in the lanes of their threads.
+        counters: the counters as `tables.COUNTERS`, beside the lanes of their threads.
+        kernels: the kernels as `tables.KERNELS`, in their own lanes. `id` is the number of the flow to the kernel.
     """
 
     def __init__(self, measures: Measures, section: Section, exchanges: pl.DataFrame | None = None) -> None:
@@ -71,7 +71,7 @@ class Drawing:
 
     @cached_property
     def whole(self) -> pl.DataFrame:
-        """Return the run as intervals of its parts: `lane` (one per process), `part`, `start_ns`, `end_ns`."""
+        """Return the parts of the run, such as its steps: `lane` (one per process), `part`, `start_ns`, `end_ns`."""
         parts = stretches.parts(self.measures.stretches)
         if self.measures.chosen is not None:
             steps = self.measures.steps.table
@@ -109,9 +109,10 @@ class Drawing:
 
     @cached_property
     def ties(self) -> pl.DataFrame:
-        """Return the flows from operators to their gradients: `id`, `source`, `target` (the last two: rows in `spans`).
+        """Return the flows from operators to their gradients: `id`, `source`, `target`.
 
-        The ids come after the ids of the flows to kernels, and after those of the ties in earlier sections.
+        `source` and `target` are rows in `spans`. The ids are larger than those of the flows to kernels, and than those
+        of the ties in earlier sections.
         """
         operators = self.section.operators.filter(TIE > 0)
         pairs = host_operators.ties(operators)
@@ -123,14 +124,14 @@ class Drawing:
 
     @property
     def tie_ends(self) -> pl.DataFrame:
-        """Return the begins ("s"), then the ends ("f") of `ties`: `end`, `id`, `process`, `thread`, `start_ns`."""
+        """Return both ends of `ties`: `end` ("s" for the begin, "f"), `id`, `process`, `thread`, `start_ns`."""
         spans, ties = self.spans.select("process", "thread", "start_ns"), self.ties
         sides = (("s", "source"), ("f", "target"))
         return pl.concat(spans[ties[side]].with_columns(ties["id"], end=pl.lit(end)) for end, side in sides)
 
     @cached_property
     def launched(self) -> pl.DataFrame:
-        """Return the kernels to which flows lead: `id`, `launch` as in `tables.KERNELS`, `target` (the row)."""
+        """Return the kernels to which flows lead: `id` and `launch` as in `kernels`, `target` (row in `kernels`)."""
         known = self.kernels.with_row_index("target").filter(pl.col("launch").is_not_null())
         drawn = self.measures.drawn.gather(known["launch"]).is_not_null()
         return known.filter(drawn).select("id", "launch", "target")
@@ -146,9 +147,11 @@ class Drawing:
         return self.launched.select("id", source=rows).drop_nulls()
 
     def _rows(self, operators: pl.DataFrame, chosen: pl.Series) -> pl.Series:
-        """Return the rows in `spans` of the operators at the indices `chosen` of `operators`.
+        """Return the row in `spans` of each chosen operator.
 
-        `operators` are all operators of the section that have a number from autograd.
+        Args:
+            operators: all operators of the section that have a number from autograd.
+            chosen: the indices of the chosen operators in `operators`.
         """
         if self.measures.recording.again is not None:
             return self._found(operators[chosen])

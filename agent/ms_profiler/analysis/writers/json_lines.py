@@ -14,7 +14,7 @@ _END: Final = ",\n"
 
 @dataclass(frozen=True)
 class Lines:
-    """Events as JSON, each with a comma and a line break behind it.
+    """Events as JSON, each followed by a comma and a line break.
 
     Attributes:
         count: the number of events.
@@ -29,8 +29,8 @@ def write(events: Iterable[Lines], last: dict[str, Any] | None, stream: BinaryIO
     """Write events.
 
     Args:
-        events: the events, in pieces.
-        last: the last event of the file, which has no comma behind it; None if other events follow.
+        events: the events, many in one `Lines`.
+        last: the last event of the file, written without a comma; None if other events follow.
         stream: the stream to write to.
         pretty: whether to format the events for people.
     """

@@ -10,13 +10,14 @@ Columns and order are those of MindSpore's public profiler documents without a p
 Some columns exist only in some runs:
 
 - `Input Shapes`, if any shape is known.
-- `Module Binding` says how the kernel's module was inferred: `exact`, `by parameter` or `by order`.
+- `Module Binding` says how ms-profiler found the kernel's module: `exact`, `by parameter` or `by order`.
 - `Module` is the module of the kernel. In ms-profiler's own device tracing, it is the module around the launching call,
   or the module whose gradient the kernel computes.
 - Further columns of CANN's `op_summary`, such as counters, are added unchanged for kernels that aclprof recorded.
 
-PyTorch's operators on a CPU compute during their call. There the innermost operators are the rows, because outer
-operators do little more than call inner ones. The lane is the operator's thread, `Module` the module around it.
+PyTorch's operators on a CPU compute during their call. In such a run, the rows are the innermost operators, because
+outer operators do little more than call inner ones. `Stream ID` is the thread of the operator, `Module` the module
+around the operator.
 """
 
 import os
@@ -35,7 +36,7 @@ from ms_profiler.analysis.writers import csv_lines, numbers
 from ms_profiler.analysis.writers.csv_lines import Cells
 from ms_profiler.store import layout
 
-#: texts of `Module Binding`, in the order of `Bound`
+#: values of the column `Module Binding`, in the order of `Bound`
 _HOW: Final = Texts({Bound.MODULE: "exact", **INFERRED}.get(bound, numbers.NOTHING) for bound in sorted(Bound))
 _NOTHING: Final = (numbers.NOTHING,)
 #: columns that identify a kernel in CANN's table
@@ -48,7 +49,7 @@ def path(measures: Measures) -> str:
 
 
 def applies(measures: Measures) -> bool:
-    """Return whether kernels were recorded, or operators that compute on the CPU."""
+    """Return whether the run has kernels, or operators that compute on the CPU."""
     if measures.stream.decides:
         return not measures.stream.table.is_empty()
     return not measures.host_operators.is_empty()

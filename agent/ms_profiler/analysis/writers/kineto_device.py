@@ -1,4 +1,4 @@
-"""The work of a GPU in the form of Kineto: kernels by device and stream, the calls that launched them, and flows.
+"""A device's work in Kineto's format: kernels by device and stream, the calls that launched them, and flows.
 
 A kernel and the call that launched it share a `correlation`. Both have the `External id` of the operator around the
 call. Source of the form: `output_json.cpp` of github.com/pytorch/kineto.
@@ -106,7 +106,15 @@ class Events:
         return self._lasting(known, self._runtime, self._at_host(known, "start_ns"), [], [])
 
     def _lasting(self, rows: pl.DataFrame, kind: str, at: list[Part], place: list[Part], size: list[Part]) -> Lines:
-        """Return `X` events. `place` and `size` are further arguments, before and after `correlation`."""
+        """Return `X` events, one for each row.
+
+        Args:
+            rows: `name`, `start_ns`, `end_ns`, `id` and `correlation` of the events.
+            kind: Kineto's category.
+            at: the JSON of pid, tid and time.
+            place: the arguments before `correlation`.
+            size: the arguments after `correlation`.
+        """
         return lines(
             rows.height,
             f'{{"ph":"X","cat":"{kind}","name":',
@@ -124,8 +132,8 @@ class Events:
         )
 
     def _flows(self, rows: pl.DataFrame) -> Iterator[Lines]:
-        """Yield both ends of the flows: at the call, and at the kernel."""
-        # `thread` is the recorder's number in the row of a task, and the native id in the row of a call
+        """Yield the begins of the flows, at the calls, and their ends, at the kernels."""
+        # in the row of a call, `thread` is the native id; in the row of a task, it is the recorder's number
         calls = self.calls.select(pl.col("start_ns").alias("launch_ns"), "thread").unique("launch_ns")
         called = rows.drop("thread").join(calls, on="launch_ns", how="inner", maintain_order="left")
         ends = [("s", self._at_host(called, "launch_ns")), ("f", self._at_device(called, "start_ns"))]
@@ -156,11 +164,11 @@ class _Kind:
     WAIT = "cuda_sync"
 
 
-#: columns that join a call and its task
+#: columns that kernels and copies share; `launch_ns` is the start of the launching call
 _TIED = ("launch_ns", "correlation", "id")
 _LAUNCHED = pl.coalesce("launch_ns", "start_ns")
-#: number of a stream on its device: the lower 16 bits of `stream`, because the upper ones hold the device; -1 if a call
-#: waits for all streams
+#: number of a stream on its device: the lower 16 bits of `stream`, because the upper bits hold the device. -1 stands
+#: for all streams, where a call waits for them
 _STREAM = (
     pl.when(pl.col("stream") == 2**32 - 1).then(-1).otherwise((pl.col("stream") % 2**16).cast(pl.Int64)).alias("stream")
 )
@@ -169,7 +177,7 @@ _WAITS = {"event synchronize": "Event Sync", "stream synchronize": "Stream Sync"
 
 
 def _numbers(measures: Measures, rows: pl.Series) -> pl.Series:
-    """Return the `External id` of each span: 1 for the span that starts first, 2 for the next; 0 for no span.
+    """Return the `External id` of each span: 1 for the span that starts first, 2 for the next. A null has the id 0.
 
     If not all spans are in memory, every id is 0.
 

@@ -1,9 +1,9 @@
-"""kineto_trace_{rank}.json: the timeline in the object form of PyTorch's Kineto, which Holistic Trace Analysis reads.
+"""kineto_trace_{rank}.json: the timeline as a JSON object of PyTorch's Kineto, which Holistic Trace Analysis reads.
 
 The file is written with `export_type` "kineto". It has a folder of its own, because tools like Holistic Trace Analysis
-take every JSON file of a folder for the trace of a rank. Times are microseconds since `baseTimeNanoseconds`, which is
-the begin of the run rounded down to a second: so a double keeps every nanosecond for 52 days. `External id` numbers
-the spans of the host by their start. Operators, calls of compiled graphs, and MindSpore's kernels on a CPU have the
+take every JSON file of a folder for the trace of a rank. Times are microseconds since `baseTimeNanoseconds`, the start
+of the run rounded down to a second. A double can therefore hold every nanosecond of 52 days. `External id` numbers the
+spans of the host by their start. Operators, calls of compiled graphs, and MindSpore's kernels on a CPU have the
 category `cpu_op`. Steps, modules and everything else on the host are `user_annotation`. `kineto_device` writes the work
 of devices. Source of the form: `output_json.cpp` of github.com/pytorch/kineto.
 """
@@ -28,7 +28,7 @@ from ms_profiler.store import layout
 
 FORM: Final = "kineto"
 _SECOND: Final = 10**9
-#: tid of the steps, a lane of its own: a step may begin inside of a span, and spans of a lane must not cross
+#: tid of the lane of the steps. No span shares it: a step may begin inside a span, and events of a lane must not cross
 _STEPS: Final = 0
 
 
@@ -58,7 +58,7 @@ def write(measures: Measures, section: Section, stream: BinaryIO) -> None:
         head = {
             "schemaVersion": 1,
             "deviceProperties": [],
-            # `json.dumps` writes a space after the colon, as in the text that Holistic Trace Analysis looks for
+            # `json.dumps` writes a space after each colon; Holistic Trace Analysis looks for a text with this space
             "distributedInfo": {"rank": info.rank, "world_size": info.world_size},
             "displayTimeUnit": "ms",
             "baseTimeNanoseconds": rows.base_ns,
@@ -129,7 +129,7 @@ class _Rows:
         return table.join(self.threads, on=["process", "thread"], how="left", maintain_order="left")
 
     def _at(self, table: pl.DataFrame, tid: str = "tid", start: str = "start_ns") -> list[Part]:
-        """Return the parts of an event with its process, thread and time."""
+        """Return the part of the JSON of each event that holds its process, thread and time."""
         return [
             ',"pid":',
             Integer(table["process"]),
@@ -147,7 +147,7 @@ class _Rows:
         Args:
             table: `process`, the column `tid`, `start_ns`, `duration_ns`, and `id`.
             kinds: the values of `cat`.
-            names: the parts of the name, in quotes.
+            names: the constant texts and values that form the name, with its quotes.
             tid: the column of the lane.
             more: further arguments of the events.
         """
@@ -190,7 +190,7 @@ class _Rows:
         )
 
     def _ties(self) -> Lines:
-        """Return both ends of the flows from operators to their gradients, where autograd's numbers are known."""
+        """Return the begins and ends of the flows from operators to their gradients, where autograd numbered both."""
         flows = self._placed(Drawing(self.measures, self.section).tie_ends)
         return lines(
             flows.height,

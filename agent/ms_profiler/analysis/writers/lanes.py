@@ -1,4 +1,4 @@
-"""The lanes of a timeline: which pid and tid of the timeline each thread of the run gets."""
+"""The lanes of a timeline: which pid and tid each thread of the run has in the timeline."""
 
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -10,7 +10,7 @@ from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.analysis.model import tables
 from ms_profiler.store.format import Category
 
-#: pids in the timeline: the session's process has the first ten, and each other process has the next ten
+#: pids in the timeline. The session's process has the pids 0 to 9, the next process 10 to 19, and so on
 HOST: Final = 1
 KERNELS: Final = 2
 SCOPES: Final = 3
@@ -21,8 +21,8 @@ WHOLE_RUN: Final = 100_001
 MODULES: Final = 100_002
 #: pid of the Python stacks of all processes
 STACKS: Final = 100_003
-#: tid of the steps in the process of the host; no thread has this id. The steps need a lane of their own: a step may
-#: begin or end inside of a thread's span, and viewers do not draw crossing events of one lane
+#: tid of the lane of the steps, in the process `HOST`; no thread has this id. The steps need their own lane: a step may
+#: begin or end inside a thread's span, and viewers do not draw crossing events of one lane
 STEPS: Final = 0
 #: sort index of the whole run, the modules and the scopes; the sort index of other processes is their pid
 WHOLE_RUN_ORDER: Final = 0
@@ -57,8 +57,8 @@ class Lanes:
     Attributes:
         threads: `process`, `thread` -> `pid`, `tid`, `lane` (name of the process in the timeline), `thread_name`.
         kernels: `process`, `lane` -> `pid`, `tid`, `title` (name of the process in the timeline).
-        depths: the number of lanes for the scopes of kernels.
-        modules: the number of lanes for modules, the lane of passes included.
+        depths: the number of lanes for the scopes of kernels; each nesting depth has one.
+        modules: the number of lanes for modules; one of them shows the passes (forward, backward).
         groups: the groups of ranks that exchanged something; the index of a group is its tid.
         whole: the processes that the lanes of the whole run show; the index of a process is its tid.
         stacks: the label of each thread whose Python stacks are known; the index of a label is its tid.
@@ -217,10 +217,10 @@ def _title(recording: tables.Recording) -> str:
 
 
 def _label(title: str) -> str:
-    """Return the label of a device's process, empty for other processes.
+    """Return the label of a process that shows a device, such as "GPU"; empty for other processes.
 
     Args:
-        title: name of the device, and in other processes than the main one the role and pid: "GPU worker 4711".
+        title: title of the process: "GPU" for the main process, "GPU worker 4711" for another one.
     """
     if title.startswith(_OPERATORS):
         return ""

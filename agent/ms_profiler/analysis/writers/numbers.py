@@ -11,7 +11,7 @@ from ms_profiler.analysis.model.tables import Form
 HOST: Final = "host"
 #: names of an allocator's totals
 HOLDINGS: Final = ("Allocated", "Reserved", "Active")
-#: text where a column has no meaning
+#: text of a cell without a value
 NOTHING: Final = "N/A"
 
 

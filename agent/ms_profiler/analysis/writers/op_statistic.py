@@ -1,8 +1,9 @@
 """op_statistic.csv: number and time of the kernels of each type, most time first.
 
 Columns are those of MindSpore's public profiler documents. Times are microseconds with three decimals. PyTorch's
-operators on a CPU compute during their call, so there operators take the place of kernels. Their additional column
-`Self Time(us)` is the time without inner operators. It decides `Ratio(%)` and the order, because total times overlap.
+operators on a CPU compute during their call, so in such a run the file lists operators instead of kernels. The column
+`Self Time(us)`, which only such a run has, is the time without inner operators. `Ratio(%)` and the order of the rows
+come from the self times, because total times overlap.
 """
 
 import os
@@ -23,7 +24,7 @@ def path(measures: Measures) -> str:
 
 
 def applies(measures: Measures) -> bool:
-    """Return whether kernels with their types were recorded, or operators that compute on the CPU."""
+    """Return whether the run has kernels of known types, or operators that compute on the CPU."""
     if measures.stream.decides:
         return not measures.types.is_empty() and not _untyped(measures)
     return not measures.host_operators.is_empty()

@@ -1,13 +1,13 @@
 """operator_details.csv: every call of an operator with its input shapes, by time.
 
-The file needs `record_shapes`, a recording of the device work that operators launched, or traced calls of Python.
+The file exists if one of these was recorded: shapes (`record_shapes`), the device work of operators, calls of Python.
 Columns are those of MindSpore's public profiler documents. Commas separate dimensions, semicolons separate inputs. An
 input without dimensions is empty: "4,8;8;;".
 
 Some columns exist only in some runs:
 
-- Where the rows are operators and not kernels, the file has the operator's self time and total time, as in the file of
-  Ascend's PyTorch adapter, and the module around the operator.
+- Where the rows are operators and not kernels, the file has the module around the operator, and the operator's self
+  time and total time. The columns of these times are named as in the file of Ascend's PyTorch adapter.
 - Where calls of Python were traced, the file has the stack from which the operator was called. If this column would
   take more than 256 MB, only the first operators with the same stack have it, and the others have N/A.
 - Where any shape of PyTorch's operators is known, the file has the shapes.
@@ -25,7 +25,7 @@ from ms_profiler.analysis.writers import csv_lines, numbers
 from ms_profiler.store import layout
 
 _OPTION = "record_shapes"
-#: Most bytes of the column with the stacks. A stack takes one or two kB: a million operators would take 1 to 2 GB.
+#: Largest size of the column `Call Stack` in bytes. A stack takes 1 to 2 kB: a million operators would take 1 to 2 GB.
 STACKS_MOST = 256 << 20
 
 

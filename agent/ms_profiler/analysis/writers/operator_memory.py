@@ -1,8 +1,8 @@
-"""operator_memory.csv: allocations of operators with their releases. The rows come from ms-profiler's own recording on
-a processor, or from another tool's result on a device.
+"""operator_memory.csv: the allocations of operators, each with its release.
 
-Columns are those of MindSpore's public profiler documents; a kilobyte is 2^10 bytes. An allocation without a release
-has N/A in the columns of the release in MindSpore's form, and empty cells in torch_npu's form.
+The rows come from ms-profiler's own recording of a CPU, or from another tool's result of a device. Columns are those of
+MindSpore's public profiler documents; a kilobyte is 2^10 bytes. If an allocation has no release, its columns of the
+release have N/A in MindSpore's form, and are empty in torch_npu's form.
 """
 
 import os

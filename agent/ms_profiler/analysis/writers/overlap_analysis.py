@@ -1,4 +1,4 @@
-"""overlap_analysis.json: the lanes of the overlap analysis, for a timeline of another tool that has none.
+"""overlap_analysis.json: the lanes of the overlap analysis, if another tool's timeline does not have these lanes.
 
 The events have the form of `trace_view.json`. ms-profiler does not change another tool's `trace_view.json`. Perfetto
 and chrome://tracing show both files in one picture if they are opened together.

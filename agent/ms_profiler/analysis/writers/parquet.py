@@ -1,6 +1,6 @@
 """TABLES/{name}.parquet: the tables of a run for other programs; docs/tables.md has their columns.
 
-`ms-profiler analyse --export parquet` writes them. Later analyses renew the files that exist. A table without
+`ms-profiler analyse --export parquet` writes these files. Later analyses renew those that exist. A table without
 rows has no file. The format: https://parquet.apache.org/docs/file-format/.
 """
 
@@ -19,11 +19,11 @@ FORM: Final = "parquet"
 
 @dataclass
 class ParquetTable:
-    """The writer of one table. `applies` makes the table to see whether it has rows, and keeps it for `write`.
+    """The writer of one table. `applies` makes the table, because only a table with rows is written.
 
     Attributes:
         table: the table.
-        made: the measures of a run and the table made from them, until the table is written.
+        made: the measures of a run and the table that `applies` made from them; None after `write`.
     """
 
     table: catalogue.Table

@@ -1,16 +1,16 @@
-"""What held the memory of tensors at its peak (kinds of tensors, and modules), for summary.json."""
+"""Which kinds of tensors and which modules held the memory of tensors at its peak, for summary.json."""
 
 from typing import Any, Final
 
 from ms_profiler.analysis.metrics import tensor_owners
 from ms_profiler.analysis.metrics.measures import Measures
 
-#: largest number of owners that are listed
+#: largest number of listed owners; an owner is a kind of tensors together with a module
 MOST: Final = 40
 
 
 def summary(measures: Measures) -> dict[str, Any] | None:
-    """Return what held the memory of tensors at its peak; None where single blocks were not recorded.
+    """Return what held the memory of tensors at its peak; None if single blocks of memory were not recorded.
 
     Args:
         measures: the measures of the run.

@@ -1,8 +1,8 @@
 """trace.pftrace: the timeline as Perfetto's own protobuf trace, for https://ui.perfetto.dev and trace_processor.
 
-It has the same events as `trace_view.json`. In that file, times are text, because MindStudio Insight needs text.
-Perfetto reads such times as doubles, which have a resolution of 256 ns at today's date, so consecutive kernels would
-overlap. Here times are whole nanoseconds since the epoch.
+It has the same events as `trace_view.json`. The times in `trace_view.json` are text, because MindStudio Insight needs
+text. Perfetto reads such times as doubles, which have a resolution of 256 ns at today's date, so consecutive kernels
+would overlap. The times in `trace.pftrace` are whole nanoseconds since the epoch.
 
 Slices of a track always nest: a slice that would cross another one goes to a further track of the same name. The
 category of a slice is that of its span (`op`, `module`, `data`, ...). Arguments are debug annotations. A flow has the
@@ -74,11 +74,11 @@ def write_rank(
     Args:
         measures: the measures of the run.
         rank: the process of the rank in the timeline.
-        exchanges: the exchanges with other ranks: `name`, `group`, `start_ns`, `end_ns`, `bytes`, `step`; `number`, the
-            index among the exchanges of the same group and name; `flow`, the id of the exchange's flow or null;
-            `last`, whether the flow ends at this exchange.
+        exchanges: the exchanges with other ranks, with the columns `name`, `group`, `start_ns`, `end_ns`, `bytes`,
+            `step`, `number`, `flow` and `last`. `number` is the index among the exchanges of the same group and name.
+            `flow` is the id of the exchange's flow, or null. `last` says whether the flow ends at this exchange.
         stream: the stream that receives the packets.
-        sequence: id of the first free packet sequence; None at the begin of the trace.
+        sequence: id of the first unused packet sequence; None if nothing has been written to the trace.
     """
     free = SEQUENCE + 1 if sequence is None else sequence
     for section in measures.sections():
@@ -95,7 +95,7 @@ def _draw(events: "_Events", stream: BinaryIO, sequence: int, stride: int) -> in
         sequence=sequence,
         stride=stride,
         crossing_uuid=events.uuid + CROSSING,
-        # slices of an earlier section may still be open on the first tracks
+        # slices of an earlier section may still be open on the tracks of the first section
         further=not first,
     )
     if first:
@@ -258,7 +258,7 @@ class _Events:
 
     def _scopes(self) -> TrackEvents:
         table = self.drawing.scopes
-        # the lanes of the depths follow each other, so the depth is the distance to the first lane
+        # the places of these lanes are consecutive: place of a lane = place of the first lane + depth
         first = self.tracks.place(SCOPES, 0) if table.height else 0
         return _slices(table["depth"] + first, table, distinct(table["scope"]), _named("scope", table))
 
@@ -311,7 +311,7 @@ def _sorted(
         name: the name of each row.
         category: the category of each row.
         arguments: name of an argument -> its value in each row.
-        flows: ends of flows: `row` of the event, `id` of the flow, and whether the flow `ends` there.
+        flows: `row` (the event), `id` (of the flow), `ends` (True if the flow ends at the event, False if it begins).
     """
     order = COLUMNS.order(track.cast(pl.UInt64), table["start_ns"], table["end_ns"])
     found = TrackEvents(
@@ -328,7 +328,13 @@ def _sorted(
 
 
 def _ends(flows: pl.DataFrame, side: str, *, ends: bool) -> pl.DataFrame:
-    """Return one end of each flow: `row` of its event, `id` and `ends`. `side` is the column with the row."""
+    """Return one end of each flow, in the columns of `flows` of `_sorted`.
+
+    Args:
+        flows: the flows, each with its `id`.
+        side: the column of `flows` with the row of the event.
+        ends: whether the flows end at these events.
+    """
     return flows.select(pl.col(side).cast(pl.UInt32).alias("row"), pl.col("id").cast(pl.Int64), ends=pl.lit(ends))
 
 
@@ -346,7 +352,7 @@ def _each(texts: Texts) -> Choice:
 
 
 def _optional(texts: Texts, row: pl.Series) -> Choice:
-    """Return texts as an argument of events; an event without a text lacks the argument."""
+    """Return the texts at `row` as an argument of events. An event whose text is null does not get the argument."""
     return texts.at(pl.select(pl.when(texts.series.is_not_null().gather(row)).then(row)).to_series())
 
 

@@ -1,13 +1,13 @@
-"""minddata_pipeline_summary_{rank}.csv and .json: queues, processors and batches of the dataset pipeline, with remarks.
+"""minddata_pipeline_summary_{rank}.csv and .json: queues, CPU use and batches of the dataset pipeline, with remarks.
 
 Keys and units are those of MindSpore's analyser; -1 means unknown. If the run has several pipelines, the file has the
 pipeline with the most samples. Three values differ from MindSpore's:
 
-- The mean of the processor time leaves out the first sample of a window, which MindSpore takes before it has measured
-  anything.
-- `per_batch_time` of a pipeline without a device's queue is the time from one batch to the next. MindSpore's value
-  mixes these times with waits.
-- The bottleneck follows from the queues alone, see `metrics.pipelines`.
+- The mean CPU use leaves out the first sample of each window of samples: MindSpore takes this sample before it has
+  measured anything.
+- If no queue leads to a device, `per_batch_time` is the time from one batch to the next. MindSpore's value mixes these
+  times with waits.
+- The bottleneck is found from the queues alone, see `metrics.pipelines`.
 """
 
 import csv
@@ -61,7 +61,7 @@ JSON = Form("json")
 
 
 def summarise(pipeline: Pipeline) -> dict[str, list[Any]]:
-    """Return the content: key -> one value for each operator, or one value for the pipeline.
+    """Return the content of the file: key -> a list of one value per operator, of one value, or of remarks.
 
     Args:
         pipeline: the pipeline.

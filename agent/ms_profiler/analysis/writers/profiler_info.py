@@ -1,6 +1,6 @@
-"""profiler_info_{rank}.json: other tools take the rank from the file's name, and a few facts from its content.
+"""profiler_info_{rank}.json: other tools read the rank from the file's name, and a few facts from the content.
 
-Keys are those of MindSpore's public profiler documents; values that only a device's driver knows stay empty.
+Keys are those of MindSpore's public profiler documents. Values that only a device's driver knows are empty.
 """
 
 import json
@@ -25,9 +25,9 @@ def applies(measures: Measures) -> bool:
 
 
 def write(measures: Measures, stream: BinaryIO) -> None:
-    """Write the file, and remove a file of another rank.
+    """Write the file, and remove a file that an earlier analysis wrote for another rank.
 
-    Such a file exists if the framework has assigned the rank since the last analysis.
+    There is such a file if the framework assigned the rank after the earlier analysis.
     """
     directory, info = measures.target, measures.recording.info
     for name in os.listdir(directory):

@@ -33,7 +33,7 @@ def write(measures: Measures, stream: BinaryIO) -> None:
 
 @dataclass(frozen=True)
 class Begun:
-    """A page whose figures another thread makes while other files are written.
+    """A page whose figures another thread makes while this thread writes other files.
 
     Attributes:
         figures: the result of `content.figures`.
@@ -55,13 +55,13 @@ class Begun:
 
 
 def begin(measures: Measures) -> Begun | None:
-    """Begin to make the page in another thread, and return it; None if `write` has to make all of the page.
+    """Begin to make the page in another thread, and return it; None if the module's `write` has to make the whole page.
 
-    The page takes a quarter of the time of an analysis.
+    The page takes a quarter of the time of an analysis. For a run that does not fit into memory, the result is None,
+    because two threads would hold two sections in memory at the same time.
 
     Args:
-        measures: the measures of the run. The page of a run that does not fit into memory is not begun: two threads
-            would read two sections at the same time.
+        measures: the measures of the run.
     """
     if not applies(measures) or measures.recording.again is not None:
         return None

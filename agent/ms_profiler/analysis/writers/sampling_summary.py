@@ -31,7 +31,7 @@ def summary(measures: Measures) -> dict[str, Any] | None:
 
 
 def spans(measures: Measures, sums: pl.DataFrame, category: Category) -> pl.DataFrame:
-    """Return the sums of spans over the whole run, which are estimates if steps were sampled.
+    """Return the sums of spans over the whole run. If steps were sampled, the sums are estimates.
 
     Args:
         measures: the measures of the run.
@@ -43,12 +43,12 @@ def spans(measures: Measures, sums: pl.DataFrame, category: Category) -> pl.Data
 
 
 def kernels(measures: Measures, by: str) -> pl.DataFrame | None:
-    """Return the totals of kernels, see `Totals.kernels`; None if the kernels of all steps were recorded."""
+    """Return the estimated totals of kernels, see `Totals.kernels`; None if no step was left out."""
     return None if measures.totals is None else measures.totals.kernels(by)
 
 
 def parts(measures: Measures) -> pl.DataFrame:
-    """Return `total_ns` of the kernels in each `part` of a training step."""
+    """Return the time of kernels (`total_ns`) in each `part` of a training step, such as the backward pass."""
     found = kernels(measures, "part")
     return measures.stream.sums if found is None else found.rename({"name": "part"})
 

@@ -8,7 +8,7 @@ from ms_profiler.analysis.metrics import intervals, operands
 from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.store.format import Category
 
-#: an entry of `not_collected` in the run's record is about shapes if its `what` begins like this
+#: begin of `what` in the entries about shapes in `not_collected` of the run's record
 _WHAT: Final = "shapes of operators"
 
 

@@ -1,7 +1,8 @@
-"""python_stacks.folded: each sampled Python stack with its number of samples, or each traced one with its microseconds.
+"""python_stacks.folded: the Python stacks with their numbers of samples, or, if calls were traced, with their times.
 
 A line names the thread and its functions from the outermost to the innermost, then the count: `THREAD;outer;inner 12`.
-This is the form of Brendan Gregg's FlameGraph, which inferno, speedscope and flamegraph.com read too.
+Times are microseconds. This is the format of Brendan Gregg's FlameGraph; inferno, speedscope and flamegraph.com read it
+too.
 """
 
 import os
@@ -13,7 +14,7 @@ from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.analysis.metrics.traced_calls import Calls
 from ms_profiler.store import layout
 
-#: a traced stack has a line of its own if it takes at least this part of its thread's time
+#: smallest share of its thread's time with which a traced stack has a line of its own
 _SMALL: Final = 1e-4
 
 
@@ -43,9 +44,10 @@ def write(measures: Measures, stream: BinaryIO) -> None:
 
 
 def _write_calls(calls: Calls, stream: BinaryIO) -> None:
-    """Write the stacks of traced calls with the microseconds that the innermost function took by itself.
+    """Write the stacks of traced calls, each with the self time of its innermost function in microseconds.
 
-    A stack with less than the part `_SMALL` of its thread's time is added to its caller.
+    If a stack with the functions it called takes less than `_SMALL` of its thread's time, its caller's stack gets the
+    time.
     """
     of, paths = calls.paths
     labels = [function.label.replace(";", ",").replace("\r", "") for function in calls.functions]
@@ -55,7 +57,7 @@ def _write_calls(calls: Calls, stream: BinaryIO) -> None:
         each = dict(sums.iter_rows())
         least = max(sum(each.values()) * _SMALL, 500)
         taken = dict(each)
-        # a caller has a smaller path number than the functions that it called, so in falling order it comes after them
+        # a caller's path has a smaller number than the paths of the functions that it called, so the caller comes later
         for path in each:
             caller = paths[path][0]
             if caller >= 0:

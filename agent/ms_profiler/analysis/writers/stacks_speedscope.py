@@ -1,7 +1,7 @@
-"""python_stacks.speedscope.json: the Python stacks that were sampled or traced, by time, a profile for each thread.
+"""python_stacks.speedscope.json: the Python stacks that were sampled or traced, by time; each thread has a profile.
 
 The file format is that of https://www.speedscope.app. The weight of a sample is the time for which the sample stands,
-in nanoseconds. A traced call has its begin and its end.
+in nanoseconds. A traced call has an event for its begin and one for its end.
 """
 
 import json
@@ -71,7 +71,7 @@ def write(measures: Measures, stream: BinaryIO) -> None:
 
 
 def _write_calls(calls: Calls, stream: BinaryIO) -> None:
-    """Write the begins and ends of traced calls; of a thread with more than `DRAWN` calls, only the longest ones."""
+    """Write the begins and ends of traced calls. For a thread with more than `DRAWN` calls, write only the longest."""
     stream.write(f'{{"$schema":"{_SCHEMA}","exporter":"ms-profiler","profiles":['.encode())
     for number, ((process, thread), label) in enumerate(calls.threads.items()):
         own = calls.of_thread(process, thread)

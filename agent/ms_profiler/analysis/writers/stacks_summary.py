@@ -7,8 +7,10 @@ from ms_profiler.analysis.metrics.measures import Measures
 
 
 def summary(measures: Measures) -> dict[str, Any] | None:
-    """Return figures of the sampled stacks, and the functions that ran in each part and phase of the steps; None if no
-    stack was sampled."""
+    """Return figures of the sampled stacks, and which functions ran in each part and phase of the steps.
+
+    None if no stack was sampled.
+    """
     stacks = measures.stacks
     if not stacks.known:
         return None
@@ -23,8 +25,10 @@ def summary(measures: Measures) -> dict[str, Any] | None:
 
 
 def functions(measures: Measures) -> dict[str, Any] | None:
-    """Return the times of traced functions, and the functions that ran in each part and phase of the steps; None if no
-    call was traced."""
+    """Return the times of traced functions, and which functions ran in each part and phase of the steps.
+
+    None if no call was traced.
+    """
     calls = measures.stacks.calls
     if not calls.known:
         return None

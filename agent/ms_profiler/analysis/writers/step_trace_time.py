@@ -1,4 +1,4 @@
-"""step_trace_time.csv: one row per step, with times in microseconds with three decimals; every cell is a number.
+"""step_trace_time.csv: one row per step. Times are microseconds with three decimals, and every cell is a number.
 
 Columns and names are those of MindSpore's public profiler documents. The formulas are in `metrics.overlap`, and for
 results of other tools in `metrics.device_steps`. A run without steps has one row, step 0.
@@ -43,7 +43,7 @@ def write(measures: Measures, stream: BinaryIO) -> None:
 
 
 def table(measures: Measures) -> pl.DataFrame:
-    """Return the table: `Step`, and times as text in microseconds."""
+    """Return the table: `Step`, and the times in microseconds as text."""
     rows = measures.stream.times.with_columns(exclusive=pl.col("not_overlapped") - pl.col("bubble"))
     steps = measures.steps.table["number"].gather(rows["step"])
     return rows.select(

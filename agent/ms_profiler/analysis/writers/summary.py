@@ -1,7 +1,7 @@
 """summary.json: the whole result for programs and for `ms-profiler summary`; `report/summary.schema.json` describes it.
 
-Later versions only add keys, and do not change them. The file does not say when the analysis ran or how long it took,
-so analysing the same store again gives the same bytes.
+Later versions of ms-profiler only add keys. The file does not say when the analysis ran or how long it took, so a
+second analysis of the same store gives the same bytes.
 """
 
 import json
@@ -327,7 +327,7 @@ def _hooks(hooks: dict[str, str]) -> dict[str, Any]:
 
 
 def _sources(measures: Measures) -> dict[str, str]:
-    """Return table -> its source. A table that is missing was not collected."""
+    """Return name of a table -> source of its data. A table without an entry was not collected."""
     sources = {"steps": f"step marks of the {measures.steps.source.name.lower()}", "phases": "host spans"}
     if measures.recording.device is not None:
         files = ", ".join(measures.recording.device.files)
@@ -365,7 +365,7 @@ def _sources(measures: Measures) -> dict[str, str]:
 
 
 def _source_of_states(measures: Measures) -> str:
-    """Return the source of computing times; two sources, if kernels were recorded in a part of the steps only."""
+    """Return the source of the computing times. If only some steps have kernels, the text names two sources."""
     if measures.computes_by_operators:
         return OPERATORS
     by_phases = measures.steps.recorded.height - (_steps_with_kernels(measures) if measures.stream.decides else 0)

@@ -1,14 +1,14 @@
 """trace_view.json: the timeline that MindStudio Insight, Perfetto, chrome://tracing and msprof-analyze open.
 
 The file is a JSON list of events, as in MindSpore's public profiler documents: `X` (duration), `M` (metadata), `C`
-(counter), `s` and `f` (ends of a flow). `ts` (since the epoch) and `dur` are strings: microseconds with three decimals,
-which are exact. An instant is an `X` without duration, because MindStudio Insight does not read the format's own kind
-for instants.
+(counter), `s` and `f` (begin and end of a flow). `ts` (since the epoch) and `dur` are strings: microseconds with three
+decimals, which are exact. An instant is an `X` of duration 0, because MindStudio Insight does not read the kind that
+the format has for instants.
 
-Only steps, and calls of operators and compiled graphs on the host, have the category `cpu_op`: msprof-analyze looks for
-them there. Kernels that ran on the CPU are in the process `CPU OP`, with a flow from their launch if it is known. A run
-that is too large for memory continues in further files; each of them opens by itself. The first file has everything
-except the operators and modules that begin in later sections.
+Steps, and calls of operators and compiled graphs on the host, have the category `cpu_op`, because msprof-analyze looks
+for them in this category. No other event has it. Kernels that ran on the CPU are in the process `CPU OP`, with a flow
+from their launch if the launch is known. A run that is too large for memory continues in further files; viewers can
+open each file by itself. The first file has everything except the operators and modules that begin in later sections.
 """
 
 import os
@@ -67,9 +67,7 @@ def part(measures: Measures, number: int) -> str:
 
 
 def write(measures: Measures, section: Section, stream: BinaryIO) -> None:
-    """Write a section, one line for each event. The first section has everything but the operators and modules of the
-    other sections.
-    """
+    """Write a section, one line for each event."""
     rows = _Rows(measures, section)
     first, *others = rows.drawing.lanes.metadata()
     stream.write(b"[\n")
@@ -118,7 +116,7 @@ class _Rows:
         yield self._communication()
 
     def _spans(self, spans: pl.DataFrame) -> Lines:
-        # the index into _MARKS: the flags below UNRECORDED, and in the place of UNRECORDED a bit for unfinished spans
+        # index into `_MARKS`: the flags below UNRECORDED; the bit of UNRECORDED stands for unfinished spans here
         marks = spans["flags"] % Flag.UNRECORDED + spans["unfinished"].cast(pl.UInt8) * Flag.UNRECORDED
         return lines(
             spans.height,
@@ -141,7 +139,7 @@ class _Rows:
         return [self.dimensions.at(operands.shapes(spans))]
 
     def _ties(self) -> Lines:
-        """Return both ends of the flows from operators to their gradients, where autograd's numbers are known."""
+        """Return the begins and ends of the flows from operators to their gradients, where autograd numbered both."""
         flows = self.drawing.tie_ends
         return lines(
             flows.height,
@@ -159,8 +157,8 @@ class _Rows:
 
     def _steps(self) -> Lines:
         table = self.drawing.steps
-        # if a step begins exactly when another ends, msprof-analyze takes it for a part of the other one: so each step
-        # ends a nanosecond before the next one
+        # if a step begins exactly when the step before it ends, msprof-analyze takes the later step for a part of the
+        # earlier one; so the earlier step ends a nanosecond earlier here
         touches = table["end_ns"] == table["start_ns"].shift(-1)
         lengths = table["duration_ns"] - touches.fill_null(False).cast(pl.Int64)
         return lines(
@@ -297,7 +295,7 @@ class _Rows:
         )
 
     def _flows(self, kernels: pl.DataFrame) -> Iterator[Lines]:
-        """Yield both ends of the flows: at the start of the operator's span, and at the start of the kernel."""
+        """Yield the begins of the flows, at the start of the launching span, then the ends, at the kernel's start."""
         spans = self.measures.recording.spans.select("process", "thread", "start_ns")
         launches = spans.select(pl.all().gather(kernels["launch"]))
         ends = [("s", launches, self.places.of(launches)), ("f", kernels, self.kernel_places.of(kernels))]
@@ -315,7 +313,7 @@ class _Rows:
         return _plain(self.drawing.scopes, "scope", SCOPES, "depth")
 
     def _communication(self) -> Lines:
-        """Return the exchanges with other ranks, one lane per group; msprof-analyze counts them from these lanes."""
+        """Return the exchanges with other ranks, one lane per group; msprof-analyze counts exchanges in these lanes."""
         table = self.drawing.communication
         groups = {
             group: f',"pid":{COMMUNICATION},"tid":{tid},"ts":"' for tid, group in enumerate(self.drawing.lanes.groups)
@@ -363,7 +361,7 @@ class _Places:
     """The pid and tid of events, as the text between the name and the time of an event."""
 
     def __init__(self, lanes: pl.DataFrame, by: list[str]) -> None:
-        """Take the lanes: the columns `by`, which identify a lane, and its `pid` and `tid`."""
+        """Take the lanes: a table with `pid`, `tid` and the columns `by`, which identify a lane."""
         self._texts = Texts(f',"pid":{pid},"tid":{tid},"ts":"' for pid, tid in lanes.select("pid", "tid").iter_rows())
         self._known = lanes.select(by)
         self._by = by

@@ -1,9 +1,9 @@
 """The lanes of a timeline as tracks of Perfetto's trace.
 
 A thread of the run is a thread of the trace. Every other lane is a named track. The steps are beside the threads of
-their process. Kernels, scopes, communication and the overlap analysis form separate groups. The messages are
-TrackDescriptor and its parts in protos/perfetto/trace/track_event/track_descriptor.proto of github.com/google/perfetto;
-`uuid` is field 1.
+their process. Kernels, scopes, communication and the overlap analysis form separate groups. Field numbers are those of
+TrackDescriptor in protos/perfetto/trace/track_event/track_descriptor.proto of github.com/google/perfetto; for example,
+field 1 is `uuid`.
 """
 
 from dataclasses import dataclass
@@ -16,8 +16,7 @@ from ms_profiler.analysis.columns.track_events import Track
 from ms_profiler.analysis.columns.wire import integer, message, text
 from ms_profiler.analysis.writers.lanes import HOST, STEPS, Lanes
 
-#: numbers of tracks: processes and groups have their pid, lanes begin at `_LANES`, and further tracks for slices that
-#: cross others at `CROSSING`
+#: smallest uuid of a lane, and of a further track for slices that cross others; a process or group has its pid as uuid
 _LANES: Final = 2**24
 CROSSING: Final = 2**32
 #: id of the packet sequence that describes the tracks
@@ -33,11 +32,11 @@ class RankTrack:
     """The process of a rank in a timeline of several ranks; all lanes of the rank are tracks of this process.
 
     Attributes:
-        uuid: offset of the numbers of the rank's tracks and flows.
+        uuid: offset that is added to the numbers of the rank's tracks and flows, so that ranks share no number.
         pid: the pid of the process in the timeline, different for each rank.
         name: the name of the process.
         labels: the labels beside the name.
-        order: its place among the processes, from 0.
+        order: position of the process among the processes of the timeline, from 0.
         ahead_ns: the nanoseconds by which the clock of the rank is ahead of the timeline's clock.
     """
 
@@ -175,7 +174,7 @@ class Tracks:
         if not host:
             self._describe_lane(pid, tid, words, integer(5, self._base + pid), None)
             return
-        # if native ids are unknown, threads of two processes may have the same tid: then only the first one becomes a
+        # if native ids are unknown, threads of two processes may have the same tid; only the first of them becomes a
         # thread of the trace
         thread = tid != STEPS and tid not in self._threads
         self._threads.add(tid)

@@ -1,6 +1,6 @@
 """Copy tables of CANN's msprof into the result unchanged: tables about caches, memories, links, networks and the host.
 
-msprof splits large tables; the parts of a table are joined.
+msprof splits a large table into several files; the result has one file.
 """
 
 import os

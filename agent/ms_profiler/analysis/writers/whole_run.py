@@ -55,7 +55,7 @@ def _process(measures: Measures, used: steps.Steps, sums: pl.DataFrame) -> dict[
 
 
 def _content(measures: Measures, used: steps.Steps, part: str, phases: dict[str, int]) -> dict[str, Any]:
-    """Return the time of each phase in a part of the run. For sampled steps, the phases of the steps are estimates."""
+    """Return the time of each phase in a part of the run. If steps were sampled, the phases in steps are estimates."""
     found = measures.totals if used.process == measures.steps.process and measures.chosen is None else None
     if part != stretches.STEPS or found is None:
         return {"contains_ms": {phase: milliseconds(duration) for phase, duration in phases.items()}, "scaled": False}
