@@ -32,9 +32,9 @@ _OUTSIDE: Final = -1
 def owners(runs: pl.DataFrame, steps: Steps, launches: bool) -> pl.Series:
     """Return the step (row of `steps.table`) that launched each task; null if no step launched it, or if unknown.
 
-    A stream runs its tasks in the order of their launches. So a task whose launch is unknown belongs to the step of the
-    tasks before and after it on the stream, if both belong to the same step. If no launch of the run is known, a task
-    belongs to the step on the host in which the task starts.
+    A stream runs its tasks in the order of their launches. So if the launch of a task is unknown, its two neighbours on
+    the stream decide: if both belong to the same step, the task belongs to this step, too. If no launch of the run is
+    known, a task belongs to the step on the host in which the task starts.
 
     Args:
         runs: the tasks: `stream`, `start_ns`, `launch_ns`.

@@ -62,8 +62,9 @@ def bandwidths(calls: pl.DataFrame) -> pl.DataFrame:
 def slow(table: pl.DataFrame) -> list[Slow]:
     """Return the slow links, the one with the most time first.
 
-    Small exchanges are slow because of latency. So a link is compared with the best link only if the mean exchange of
-    the link has at least half as many bytes as that of the best link.
+    Small exchanges are slow because of latency. So a link counts only if its exchanges are large enough:
+
+        bytes / exchanges of the link >= (bytes / exchanges of the best link) / 2
 
     Args:
         table: the table of `bandwidths`.

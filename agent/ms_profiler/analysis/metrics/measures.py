@@ -227,7 +227,7 @@ class Measures:
 
     @cached_property
     def stretches(self) -> pl.DataFrame:
-        """Return the parts of the whole run, all steps included, see `stretches.stretches`."""
+        """Return the time of the whole run cut into parts, such as set-up and steps, see `stretches.stretches`."""
         return stretches.stretches(self.recording)
 
     @cached_property

@@ -19,7 +19,7 @@ from ms_profiler.store.format import CATEGORY_FINE, Category
 
 #: smallest number of pairs from which the cost is measured
 LEAST: Final = 8
-#: a burst of n steps is compared with up to this number times n steps on either side
+#: a burst of n steps is compared with up to `BESIDE * n` steps on either side
 BESIDE: Final = 2
 #: share of the pairs that is left out at the low end, and again at the high end
 TRIMMED: Final = 0.1
@@ -31,6 +31,8 @@ def paired(recording: tables.Recording, steps: Steps, sums: pl.DataFrame) -> dic
         recording = extra time of a sampled step * sampled steps / time of all steps
         hooks     = (coarse spans of a step * span_ns + modules of a step * idle_ns) / length of a step
         share     = recording + hooks
+
+    `span_ns` is the cost of one recorded span, and `idle_ns` the cost of one hook that records nothing.
 
     For a burst of n sampled steps, with m the mean length of the steps around it:
 

@@ -86,7 +86,7 @@ class Passes:
         return pl.concat(found)
 
     def by_nodes(self, kernels: pl.DataFrame, scopes: list[Scope]) -> pl.DataFrame:
-        """Return the modules of kernels of backward passes that autograd's nodes show, as `node_owners.OWNED`.
+        """Return the modules that autograd's nodes show for kernels of backward passes, as `node_owners.OWNED`.
 
         Args:
             kernels: the kernels, as for `owned`.

@@ -12,8 +12,8 @@ def of(kernels: pl.DataFrame, spans: pl.DataFrame, steps: Steps) -> pl.Series:
 
     The queue is first in, first out. If it is unknown which call queued a kernel, the kernel was queued between its
     nearest neighbours whose calls are known. If the two neighbours belong to different steps, a kernel of a forward
-    pass belongs to the later step, because a step begins with its forward pass. Any other kernel belongs to the earlier
-    step. If no call is known, the kernel belongs to the step in which it began.
+    pass belongs to the later step: a step begins with its forward pass. Any other kernel belongs to the earlier step.
+    If no call is known, the kernel belongs to the step in which the kernel began.
 
     Args:
         kernels: `tables.KERNELS` of the process that steps.

@@ -60,10 +60,11 @@ def drained(found: pl.DataFrame, kernels: pl.DataFrame, starts: pl.Series) -> pl
 
     There are two kinds of such intervals:
 
-    - From the start of a read to the start of the next read, if n < `FEW` operators lie between them, and if the next
-      read starts less than `NEAR` * (1 + n) after the end of the first. In a longer gap, the host did something else.
-    - From the end of a read to the start of the next kernel, if the last queued kernel ended during the read, and if
-      the gap is at most `bounds.GAP`.
+    - From the start of a read to the start of the next read. Two conditions must hold: n < `FEW` operators lie between
+      the reads, and the gap between the reads is shorter than `NEAR` * (1 + n). In a longer gap, the host did something
+      else.
+    - From the end of a read to the start of the next kernel. Two conditions must hold: the last queued kernel ended
+      during the read, and the gap is at most `bounds.GAP`.
 
     Args:
         found: the result of `reads`.

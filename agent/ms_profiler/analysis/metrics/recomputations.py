@@ -32,7 +32,8 @@ def join(
 
     Args:
         tapes: the recorded lists of nodes of the process, see `readers.tapes`.
-        with_nodes: the passes with nodes: `backward` (row of the pass's span), `scripted` and `tape`.
+        with_nodes: the passes with nodes: `backward` (row of the pass's span), `scripted` and `tape` (index in
+            `tapes`).
         passes: `backward`, `start_ns`, `end_ns` of all backward passes, by start.
         again: `row`, `start_ns`, `end_ns` of spans of recomputations, by start.
 

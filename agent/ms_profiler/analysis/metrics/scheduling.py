@@ -105,8 +105,8 @@ def cells(looks: pl.DataFrame, process: int, thread: int) -> pl.DataFrame:
 def asleep(known: pl.DataFrame) -> pl.DataFrame:
     """Return the intervals in which a thread was asleep or blocked for so long that it did not compute.
 
-    This holds even inside of an operator. A thread that computes an operator together with other threads does a part of
-    the work, so it is not off its processor for nearly all of the time.
+    Such an interval may lie inside of an operator: a thread that computes a part of the operator would be off its
+    processor for less of the time.
 
     Args:
         known: the result of `cells`.
@@ -191,7 +191,7 @@ def delayed(looks: pl.DataFrame, process: int, thread: int, waiting: pl.DataFram
 
     Workers are the other processes of the job, or the other threads if there are no other processes.
 
-        share = min(mean over workers of (its wait for a processor / wait for data),
+        share = min(mean over workers of (wait of the worker for a processor / wait for data),
                     processor time of the stepping thread / mean processor time of a worker)
 
     The waits of all threads of a worker process are added up, because these threads pass a batch to each other. The

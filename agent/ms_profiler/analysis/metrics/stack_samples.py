@@ -81,7 +81,7 @@ class Stacks:
     def moments(self) -> pl.DataFrame:
         """Return the samples one by one: `process`, `node`, `place`, `time_ns`, by process and time.
 
-        A row of `samples` stands for `count` equal samples in a row, at equal distances.
+        A row of `samples` stands for `count` consecutive samples of the same stack, at equal intervals of time.
         """
         rows = self.samples.select("process", "node", "place", "start_ns", "end_ns", "count")
         each = rows.with_columns(number=pl.int_ranges(0, pl.col("count"))).explode("number")
