@@ -70,7 +70,7 @@ def read(directory: str, path: str, ours: frozenset[str] = frozenset()) -> table
     info = ascend_run.describe(directory, counts)
     # with `immutable`, SQLite makes no files beside the database, which is only read
     connection = sqlite3.connect(f"file:{quote(os.path.abspath(path))}?mode=ro&immutable=1", uri=True)
-    # a character of UTF-8 has at most four bytes, so `TEXT` characters never need more bytes than this
+    # cut the bytes before decoding them: a character of UTF-8 has at most four bytes
     connection.text_factory = lambda content: content[: 4 * TEXT].decode("utf-8", "replace")[:TEXT]
     try:
         source = _Database(connection, os.path.basename(path), counts)
@@ -115,7 +115,7 @@ class _Database:
         self.texts = {number: text for number, text in self.rows("STRING_IDS", "id", "value") if isinstance(text, str)}
 
     def rows(self, table: str, *columns: str) -> list[tuple[Any, ...]]:
-        """Return some columns of a table. A missing column is null. If the table is damaged, return its first rows."""
+        """Return columns of a table; a missing column is null. A damaged table gives the rows before the damage."""
         known = self.columns.get(table)
         if known is None:
             return []
@@ -188,7 +188,7 @@ class _Database:
         return table.filter(pl.col("end_ns") >= pl.col("start_ns"), pl.col("name").is_not_null())
 
     def transfers(self) -> pl.DataFrame:
-        """Return the transfers that the exchanges consist of, as `tables.TRANSFERS`."""
+        """Return the transfers inside of all exchanges, as `tables.TRANSFERS`."""
         exchanges = {row[0]: row[1:] for row in self.rows("COMMUNICATION_OP", "opId", "startNs", "groupName")}
         times = {row[0]: row[1:] for row in self.rows("TASK", "globalTaskId", "startNs", "endNs")}
         transports = dict(self.rows("ENUM_HCCL_TRANSPORT_TYPE", "id", "name"))
@@ -223,7 +223,7 @@ class _Database:
         return usable
 
     def _driver(self) -> dict[int, tuple[int, int]]:
-        """Map each connection id to the begin (ns) and thread of the CANN call that launched the task."""
+        """Map each connection id to the begin (ns) and thread of the CANN call with this id."""
         calls = self.rows(_DRIVER, "connectionId", "startNs", "globalTid")
         return {
             connection: (start, self._thread(thread))
@@ -232,7 +232,7 @@ class _Database:
         }
 
     def _launches(self) -> dict[int, tuple[int, int]]:
-        """Map each connection id to the begin (ns) and thread of the PyTorch call that launched the task."""
+        """Map each connection id to the begin (ns) and thread of the PyTorch call whose list contains this id."""
         launches: dict[int, tuple[int, int]] = {}
         lists: dict[int, list[int]] = {}
         for number, connection in self.rows("CONNECTION_IDS", "id", "connectionId"):

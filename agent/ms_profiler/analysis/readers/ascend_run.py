@@ -22,7 +22,8 @@ _IN_DATABASES: Final = "only the database form of a result has it"
 def form(directory: str) -> Form:
     """Return the tool that wrote a result.
 
-    The name of the directory tells the tool, or else the names of its databases. The default is MindSpore.
+    The suffix of the directory's name tells the tool. For an unknown suffix, the names of its databases do.
+    The default is MindSpore.
     """
     name = os.path.basename(os.path.abspath(directory))
     for suffix, known in ((layout.SUFFIX, Form.MINDSPORE), (layout.TORCH_SUFFIX, Form.TORCH_NPU)):

@@ -6,7 +6,8 @@ In the trace, the name of a process tells what its threads are:
 
 - `Python`, `MindSpore`, `CANN`: the host
 - `Ascend Hardware`: a thread for each stream
-- `HCCL` (newer: `Communication`): a thread for each group of ranks, followed by a thread for each plane of this group
+- `HCCL` (newer: `Communication`): a thread for each group of ranks, followed by a thread for each plane of this group.
+  An exchange runs on several planes at once.
 
 Flows of the category `async_npu` lead from an operator to the task that it launched. Flows of the category
 `HostToDevice` lead from the driver's call to the task.
@@ -46,7 +47,7 @@ BY_DRIVER: Final = "HostToDevice"
 #: largest difference between a task's start in `kernel_details.csv` and in the trace: one truncates, the other rounds
 _ROUNDING_NS: Final = 1
 _NOTHING: Final = ("", "N/A")
-#: arguments of spans to read: level of a call, stream and core of a task, and columns of `tables.TRANSFERS`
+#: arguments of spans to read: level of a call, stream and core of a task, and properties of a transfer
 ARGUMENTS: Final = (
     *("level", "Physic Stream Id", "Task Type"),
     *("transport type", "link type", "src rank", "dst rank", "size(Byte)"),
@@ -131,7 +132,7 @@ def _recording(
     return assembly.assemble(path, info, counts, parts)
 
 
-#: columns of a kernel that `kernel_details.csv` has
+#: the columns of `tables.TASKS` that `kernel_details.csv` has
 ROWS: Final = pl.Schema(
     {name: kind for name, kind in tables.TASKS.items() if name not in ("launch_ns", "driver_ns", "group")}
 )
@@ -166,7 +167,7 @@ def calls(events: trace_events.Events) -> pl.DataFrame:
 
 
 def _process(events: trace_events.Events) -> int:
-    """Return the pid of the job, which is the pid of the framework's lane in the trace; 0 if unknown."""
+    """Return the pid of the job: the pid of the framework's process in the trace; 0 if unknown."""
     pids = [pid for pid, name in events.processes.items() if name in _HOST and name != _DRIVER and pid.isdecimal()]
     return int(pids[0]) if pids else 0
 
@@ -174,7 +175,7 @@ def _process(events: trace_events.Events) -> int:
 def tasks(events: trace_events.Events, rows: pl.DataFrame) -> pl.DataFrame:
     """Return `tables.TASKS`, with the kernels from `kernel_details.csv` and the exchanges from the trace.
 
-    If the CSV file has no kernels, the trace is used for them, and if the trace has no exchanges, the CSV file.
+    If the CSV file has no kernels, they come from the trace. If the trace has no exchanges, the CSV file provides them.
 
     Args:
         events: the events of the trace.
@@ -234,9 +235,9 @@ def _processor(events: trace_events.Events) -> pl.DataFrame:
 
 
 def _placed(kernels: pl.DataFrame, hardware: pl.DataFrame) -> pl.DataFrame:
-    """Fill in the streams that `kernel_details.csv` lacks, from the task of the trace with the same start.
+    """Fill in missing streams of kernels. The stream comes from the task in the trace that starts at the same time.
 
-    The file has no streams if it was recorded without a profiler level.
+    A `kernel_details.csv` that was recorded without a profiler level has no streams.
     """
     if kernels["stream"].null_count() == 0:
         return kernels
@@ -246,7 +247,7 @@ def _placed(kernels: pl.DataFrame, hardware: pl.DataFrame) -> pl.DataFrame:
 
 
 def _exchanges(events: trace_events.Events) -> pl.DataFrame:
-    """Return the exchanges from the threads of groups. The threads of planes only have the parts of exchanges."""
+    """Return the exchanges, from the threads of groups. The threads of planes have only parts of exchanges."""
     spans = events.of_process(*COMMUNICATION)
     threads = events.thread_names(spans)
     groups = threads.str.strip_prefix("Group ").str.strip_suffix(" Communication")
@@ -268,10 +269,10 @@ def _exchanges(events: trace_events.Events) -> pl.DataFrame:
 
 
 def transfers(events: trace_events.Events, counts: ReadCounts) -> pl.DataFrame:
-    """Return `tables.TRANSFERS`, the parts of exchanges, from the threads of planes.
+    """Return the transfers inside of exchanges, from the threads of planes, as `tables.TRANSFERS`.
 
-    A plane belongs to the group whose thread number is the nearest lower number. A part belongs to the exchange of this
-    group that was running when the part began.
+    By thread number, the threads of a group's planes follow the thread of the group. A transfer belongs to the exchange
+    of its group that was running when the transfer began.
 
     Args:
         events: the events of the trace.
@@ -320,7 +321,7 @@ def launches(events: trace_events.Events, starts: pl.Series, category: str, what
         events: the events of the trace.
         starts: the start of each task, ns.
         category: the category of the flows.
-        what: the column to return of the flow's begin: its time (ns) or its thread.
+        what: the column of the flow's begin to return: `time_ns` or `tid`.
     """
     flows = events.flows.filter(pl.col("category") == category)
     begins = flows.filter("begin").unique("id", keep="first").select("id", pl.col(what).alias("launch_ns"))

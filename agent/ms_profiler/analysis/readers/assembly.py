@@ -39,8 +39,9 @@ _PATTERNS: Final = {
 
 #: key of the device's tasks in `Parts.callers`
 TASKS: Final = "tasks"
-#: value of a missing rank, and value of a missing transport
+#: the value that stands for a missing rank
 _NO_RANK: Final = 2**32 - 1
+#: the value that stands for a missing transport
 _NOTHING: Final = "N/A"
 
 
@@ -49,13 +50,13 @@ class Parts:
     """The contents of a result of another tool.
 
     Attributes:
-        host: `HOST`, the steps among them.
-        tasks: `tables.TASKS`.
+        host: the spans of the host, including the steps, as `HOST`.
+        tasks: the tasks of the device, as `tables.TASKS`.
         threads: native id of a thread -> its name.
-        process: pid; 0 if unknown.
+        process: pid of the job; 0 if unknown.
         device: further tables of the accelerator; None without an accelerator.
-        callers: name of a table -> native id of the thread that made the call of each row, as text; null if unknown.
-            The names are `launches`, `copies` and `waits`, or `TASKS` if the result has no launches.
+        callers: name of a table -> for each row, the native id of the thread that made its call, as text; null
+            if unknown. The names are `launches`, `copies` and `waits`, or `TASKS` if the result has no launches.
     """
 
     host: pl.DataFrame
@@ -101,7 +102,8 @@ def host(spans: pl.DataFrame, kinds: pl.Series, driver: pl.Series) -> pl.DataFra
 def usable_transfers(transfers: pl.DataFrame, counts: ReadCounts) -> pl.DataFrame:
     """Return the transfers that have an exchange, a plane, times and a size. A missing rank becomes null.
 
-    Without a profiler level, transfers have neither a size nor a transport. They are left out, but are no damage.
+    Transfers recorded without a profiler level have neither a size nor a transport. They are left out, but do not count
+    as damaged.
 
     Args:
         transfers: `tables.TRANSFERS`.

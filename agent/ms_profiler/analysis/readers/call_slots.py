@@ -28,7 +28,7 @@ class Calls:
         parts: rows of `columns.slots.SLOTS`, of the kind `Kind.CALL`, for calls that ended.
         open: rows that were written while their calls ran. Most of these calls ended later, and also have a row in
             `parts`.
-        least_ns: shorter calls are left out; 0 at first, and larger if there are more than `MOST` calls.
+        least_ns: calls shorter than this are left out, ns; 0 as long as there are at most `MOST` calls.
         left_out: the number of calls that are left out.
         last_ns: the latest time of any call, ns of CLOCK_MONOTONIC_RAW.
     """
@@ -40,7 +40,7 @@ class Calls:
     last_ns: int = 0
 
     def take(self, slots: pl.DataFrame) -> pl.DataFrame:
-        """Keep the calls among some slots, and return these slots."""
+        """Keep the slots of calls among `slots`, and return the slots of calls."""
         found = slots.filter(pl.col("kind") == Kind.CALL)
         if found.height:
             self.last_ns = max(self.last_ns, int(str(found["end_ns"].max())), int(str(found["start_ns"].max())))
@@ -62,8 +62,8 @@ class Calls:
         self.open = self.open.join(ended, on=_KEY, how="anti", maintain_order="left") if self.open.height else self.open
 
     def _long(self, ended: pl.DataFrame) -> pl.DataFrame:
-        # If a call runs when tracing stops, another thread writes its end. This end may be read before the call's row
-        # of `open`, so that `_settle` cannot match them: keep all such ends
+        # If a call runs when tracing stops, another thread writes the call's end. The end may be read before the row in
+        # `open`, and then `_settle` cannot match the two. So all ends from other threads are kept.
         other = pl.col("arg") % _LINES > 0
         long_calls = ended.filter((pl.col("end_ns") - pl.col("start_ns") >= self.least_ns) | other)
         self.left_out += ended.height - long_calls.height
@@ -86,7 +86,7 @@ class Calls:
         slots = slots.with_columns(thread=pl.when(owner > 0).then(owner).otherwise("thread"))
         running = slots.filter(pl.col("end_ns") == 0)
         ended = slots.filter(pl.col("end_ns") > 0)
-        # compare `arg` without its lowest bits: in an end that another thread wrote, they are the call's thread
+        # in an end that another thread wrote, the lowest bits of `arg` are the call's thread: compare without them
         mask = pl.col("arg") // _LINES
         running = running.with_columns(mask.alias("arg")).unique(_KEY, keep="first", maintain_order=True)
         known = ended.select("thread", "start_ns", "id", mask.alias("arg"))

@@ -1,4 +1,4 @@
-"""Parse times from text: microseconds with a fraction become whole nanoseconds, without a double in between."""
+"""Convert decimal text in microseconds, such as "12.5", to whole nanoseconds without the rounding of doubles."""
 
 from typing import Final
 
@@ -37,7 +37,7 @@ def _nanoseconds(texts: pl.Series) -> pl.Series:
 
 
 def _any(microseconds: pl.Expr) -> pl.Expr:
-    """Convert decimal numbers of any form, in microseconds, to nanoseconds, by patterns."""
+    """Convert microseconds in any decimal form to nanoseconds."""
     digits = microseconds.str.extract(_EXACT, 2).fill_null("").str.pad_end(4, "0")
     text = microseconds.str.extract(_EXACT, 1)
     whole = pl.when(text.cast(pl.Int64).abs() < _LATEST).then(text.cast(pl.Int64))

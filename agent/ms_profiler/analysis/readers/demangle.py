@@ -12,10 +12,10 @@ _PREFIX = "_Z"
 
 
 def names(mangled: Iterable[str]) -> dict[str, str]:
-    """Return the readable form of each name; the name itself where it is not mangled or invalid.
+    """Map each name to its readable form. A name that is not mangled, or is invalid, maps to itself.
 
     Args:
-        mangled: names, each once.
+        mangled: names without duplicates.
     """
     library = _library()
     return {name: _read(library, name) if library and name.startswith(_PREFIX) else name for name in mangled}

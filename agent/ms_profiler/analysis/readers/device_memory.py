@@ -27,7 +27,7 @@ _TYPES: Final = {_PROCESSOR: "CPU", 1: "GPU", 6: "GPU", 12: "XPU", 13: "MPS", 15
 
 #: a function that returns rows of a database's table, given its name and its columns; a missing column is null
 Rows = Callable[..., list[tuple[Any, ...]]]
-#: a function that returns the text with a number in STRING_IDS; None for an unknown number
+#: a function that returns the text with a given number in STRING_IDS; None for an unknown number
 Text = Callable[[Any], str | None]
 
 

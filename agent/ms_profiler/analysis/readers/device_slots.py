@@ -70,7 +70,7 @@ def known(recording: tables.Recording, found: dict[int, Traced]) -> dict[int, Tr
 
 
 def mark(recording: tables.Recording, found: dict[int, Traced]) -> None:
-    """Add the markers that threads of the host set, and a device's interface reported, to the spans and instants.
+    """Add the markers of host threads to the spans and instants. The interface of a device reported these markers.
 
     Args:
         recording: the recording, before `left_out` removes records from it.
@@ -89,7 +89,7 @@ def attach(recording: tables.Recording, found: dict[int, Traced]) -> None:
 
     Args:
         recording: the run, with its steps, threads and names.
-        found: the device records by process; used records are removed, to free memory.
+        found: pid -> the device records of the process. Used records are removed, to free memory.
     """
     ran = {process for process, traced in found.items() if not traced.ran.is_empty()}
     if not ran:
@@ -152,7 +152,7 @@ class _Records:
         return tables.Whole(runs.cast(tables.RUNS), self._kernels, sums, copied=intervals.union(self._copies))
 
     def details(self, within: pl.DataFrame | None) -> tables.Device:
-        """Return the tasks that were launched in some intervals, with the calls and the copies in these intervals.
+        """Return the tasks that were launched in given intervals, with the calls and the copies in these intervals.
 
         Args:
             within: the intervals, with `start_ns` and `end_ns`; None for the whole run.
@@ -203,7 +203,7 @@ class _Records:
         return cut(self._recording, ran, moment)
 
     def _named(self) -> pl.DataFrame:
-        """Add `kernel` and `exchange` to the tasks, and return the kernels. `kernel` is a row of the result.
+        """Add `kernel` and `exchange` to the tasks, and return the kernels. `kernel` is a row number of the result.
 
         Tasks have the same kernel if they agree in readable name, core and group. The column `marked` of the result
         says whether the interface itself calls the kernel an exchange.

@@ -13,7 +13,7 @@ class DeviceSource:
 
     Attributes:
         name: the name of the interface.
-        form: the form of the result, which decides the formulas of a step.
+        form: the form of the result; it selects the formulas for the times of a step.
         activity: the kind of device that the interface records.
         level: the `level` of the driver's calls in `tables.DRIVER_CALLS`.
         core: the core, in the tables, of a kernel whose record names no core.

@@ -1,4 +1,6 @@
-"""Read the kernel stream: text files of MindSpore's own recorder of CPU kernels, one folder for each window.
+"""Read the kernel stream: text files of MindSpore's own recorder of CPU kernels.
+
+A window is an interval in which this recorder was on. Each window has a folder.
 
 `cpu_op_execute_timestamp_{rank}.txt` has one line for each kernel name, `NAME;HostCpuOps;START,DURATION,LANE
 START,...`. A space follows each execution. START is in nanoseconds of the wall clock. DURATION is in milliseconds with
@@ -215,7 +217,7 @@ def _drains(recording: tables.Recording) -> dict[tuple[int, int], int]:
 
 
 def _find(folder: str, prefix: str) -> str | None:
-    """Return the path of the first file whose name begins with `prefix`; None if no name does."""
+    """Return the path of the first file whose name begins with `prefix`; None without such a file."""
     try:
         names = sorted(name for name in os.listdir(folder) if name.startswith(prefix))
     except OSError:

@@ -102,7 +102,7 @@ def _host(spans: pl.DataFrame) -> pl.DataFrame:
 
 
 def _group(events: trace_events.Events) -> str:
-    """Return the name of the job's only group of ranks; empty for several groups: any of them may have exchanged."""
+    """Return the name of the job's only group of ranks; empty if several groups may have exchanged data."""
     distributed = events.head.get("distributedInfo")
     groups = distributed.get("pg_config") if isinstance(distributed, dict) else None
     only = groups[0] if isinstance(groups, list) and len(groups) == 1 else None

@@ -72,8 +72,8 @@ class Found:
         device: the tables of the device.
         ran: whether anything ran on the device.
         missing: a clause that says which work of the device the trace lacks; empty for a complete trace.
-        callers: name of a table (`launches`, `copies`, `waits`) -> native id of the thread that made the call of each
-            row, as text.
+        callers: name of a table (`launches`, `copies`, `waits`) -> for each row, the native id of the thread that
+            made its call, as text.
     """
 
     device: tables.Device
@@ -219,7 +219,7 @@ def _purposes(spans: pl.DataFrame, kernels: pl.DataFrame) -> pl.Series:
 
 
 def _tasks(kernels: pl.DataFrame, exchanged: pl.DataFrame, name: str) -> pl.DataFrame:
-    """Return the kernels as `tables.TASKS`, sorted by start as the spans are."""
+    """Return the kernels as `tables.TASKS`, sorted by start, like the given kernels."""
     return kernels.select(
         pl.col("lane").alias("stream"),
         "name",

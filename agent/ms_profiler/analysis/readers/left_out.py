@@ -7,7 +7,7 @@ from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.streams.nesting import nest
 from ms_profiler.store.format import Category
 
-#: separator between the domain and the text in the name of a marker; without a separator: the default domain
+#: separator between the domain and the text in a marker's name; a name without it has the default domain
 DOMAIN_ENDS = ": "
 DEFAULT_DOMAIN = "default"
 
@@ -35,7 +35,7 @@ def take_away(recording: tables.Recording) -> None:
 
 
 def _spans_out(spans: pl.DataFrame, steps: pl.DataFrame, others: pl.Series) -> pl.Series:
-    """Return whether each span is left out: it began in a step that is not recorded, or has another marker domain."""
+    """Return whether each span is left out: it began in an unrecorded step, or is a marker of another domain."""
     own = spans["category"].is_in([Category.IMPORT, Category.PROFILER])
     return (intervals.locate(spans["start_ns"], steps).is_not_null() & ~own) | _is_other(spans, others)
 

@@ -1,8 +1,9 @@
-"""Read tensor memory on the host from a text file of MindSpore's recorder of CPU kernels, in the folder of a window.
+"""Read tensor memory on the host from text files of MindSpore's recorder of CPU kernels (see `kernel_windows`).
 
 `cpu_ms_memory_record_{rank}.txt` has a line for each allocation and release, with the wall clock in nanoseconds and
-three totals in bytes: allocated, reserved from the system, active. The recorder never clears its records: the file of a
-window repeats the records of all earlier windows. So ms-profiler stores only the last file.
+three totals in bytes: allocated, reserved from the system, active. MindSpore writes such a file for each window. The
+recorder never clears its records: the file of a window repeats the records of all earlier windows. So ms-profiler
+stores only the last file.
 """
 
 from itertools import groupby

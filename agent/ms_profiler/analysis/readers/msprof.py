@@ -199,7 +199,7 @@ def _bytes(table: pl.DataFrame, name: str) -> pl.Expr:
 
 
 def _modules(paths: Sequence[str], counts: ReadCounts) -> pl.DataFrame:
-    """Return the memory that CANN's modules reserved as `tables.MODULE_MEMORY`; `paths` are the files of its table."""
+    """Return the memory that CANN's modules reserved, as `tables.MODULE_MEMORY`. `paths`: files of `npu_module_mem`."""
     table = _parts(paths, ("Component", "Timestamp(us)"), counts)
     if table.is_empty():
         return pl.DataFrame(schema=tables.MODULE_MEMORY)
@@ -214,7 +214,7 @@ def _modules(paths: Sequence[str], counts: ReadCounts) -> pl.DataFrame:
 
 
 def _held(paths: Sequence[str], counts: ReadCounts) -> pl.DataFrame:
-    """Return the memory of components as `tables.DEVICE_MEMORY`; `paths` are the files of its table."""
+    """Return the memory of components as `tables.DEVICE_MEMORY`. `paths`: files of the table `memory_record`."""
     table = _parts(paths, ("Component", "Timestamp(us)"), counts)
     if table.is_empty():
         return pl.DataFrame(schema=tables.DEVICE_MEMORY)

@@ -14,8 +14,8 @@ class Network:
     Attributes:
         title: the first part of the paths of its modules; empty if the paths begin below the outermost module.
         sizes: elements and bytes of each parameter; None if unknown.
-        modules: a pair for each module, the outermost module first: the numbers of the module's own parameters, and
-            name -> number of each module directly inside.
+        modules: a pair for each module, the outermost module first. The pair holds the numbers of the module's own
+            parameters, and a dictionary: name of a module directly inside -> its number.
     """
 
     title: str
@@ -23,7 +23,7 @@ class Network:
     modules: tuple[tuple[tuple[int, ...], dict[str, int]], ...]
 
     def find(self, path: list[str]) -> int | None:
-        """Return the number of the module at a path below the outermost module; None if no module is there."""
+        """Return the number of the module at a path below the outermost module; None without such a module."""
         found = 0
         for name in path:
             inner = self._inside(found, name)

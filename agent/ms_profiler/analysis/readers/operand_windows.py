@@ -24,9 +24,9 @@ RECORD: Final = ("name", "category", "time_ns", "arg")
 FOUND: Final = pl.Schema({"thread": pl.UInt32, "start_ns": pl.Int64, "name": pl.UInt32, "known": pl.UInt64})
 #: largest difference between the recorders' clocks, ns
 SLACK_NS: Final = 1_000_000
-#: the first record is tried with the span nearest in time, and with this many spans on each side of it
+#: the first record is paired on trial with the span nearest in time, and with this many spans before and after it
 _AROUND: Final = 8
-#: approximate number of pairs of an alignment whose times are compared
+#: to rate an alignment, the times of about this many of its pairs are compared
 _COMPARED: Final = 200
 
 Record = tuple[int, int, int, int]
@@ -56,7 +56,7 @@ def match(described: pl.DataFrame, spans: pl.DataFrame, threads: pl.DataFrame) -
 
 
 def _pairs(records: Sequence[Record], begun: Sequence[Record]) -> list[tuple[Record, Record]]:
-    """Pair each record with its span. Of all alignments with equal names, the smallest median time difference wins."""
+    """Pair records with spans of the same names, in order, so that the median time difference is smallest."""
     if not records or not begun:
         return []
     nearest = min(range(len(begun)), key=lambda row: abs(begun[row][2] - records[0][2]))
@@ -81,8 +81,8 @@ def _along(records: Sequence[Record], begun: Sequence[Record], at: int, to: int)
     Args:
         records: the records.
         begun: the spans.
-        at: the index of the first record.
-        to: the index of the first span.
+        at: the index of the record to begin with.
+        to: the index of the span to begin with.
     """
     pairs = []
     while at < len(records) and to < len(begun):

@@ -1,6 +1,6 @@
-"""Read the files of MindSpore's dataset profiler, which samples dataset pipelines during windows.
+"""Read the files of MindSpore's dataset profiler, which samples dataset pipelines.
 
-Each window has a folder with three files:
+A window is an interval in which the profiler sampled one pipeline. Each window has a folder with three files:
 
 - `pipeline_profiling_{rank}.json`: the operators, each with the sampled sizes of its output queue.
 - `minddata_cpu_utilization_{rank}.json`: the processor time of each operator, in percent of one processor.

@@ -14,7 +14,7 @@ BATCH: Final = 8 << 20
 
 #: offset, in bytes, of the kind inside a slot
 _KIND: Final = 28
-#: THREAD slot that is put before a segment that does not begin with a THREAD slot
+#: THREAD slot to put before a segment that begins with another slot
 _NO_THREAD: Final = fmt.SLOT.pack(0, 0, NO_THREAD, 0, Kind.THREAD, 0, 0, 0)
 
 

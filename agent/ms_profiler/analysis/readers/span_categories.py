@@ -1,7 +1,10 @@
 """Correct the category of spans that the recorder took for computing operators.
 
-There are two kinds of such spans. Regions are recognized by their names. Operators that a compiler only traces, without
-computing, are recognized by their times: they begin during a compilation.
+There are two kinds of such spans:
+
+- Regions of a compiler (see `readers.regions`) are recognized by their names.
+- Operators that a compiler only traces, without computing, are recognized by their times: they begin during a
+  compilation.
 """
 
 from typing import Final
@@ -22,8 +25,7 @@ def settled(spans: pl.DataFrame, regions: pl.Series, compilations: pl.DataFrame)
 
     Args:
         spans: `thread`, `category`, `name`, `start_ns`.
-        regions: name rows of the regions that the framework reports as operators. Their spans get the category
-            `MARKER`.
+        regions: rows of `Recording.names` with the names of regions. Their spans get the category `MARKER`.
         compilations: `thread`, `start_ns`, `end_ns` of each compilation.
     """
     if len(regions):

@@ -180,7 +180,7 @@ class _Process:
         stacks, counted, blocks = stack_slots.Stacks(), metric_slots.Metrics(), tensor_blocks.Blocks()
         self._ids = self._global_ids()
         wanted = self._wanted(_ALWAYS, fine=True)
-        # whether a step that the window cuts is kept depends on its number of spans, which needs every span's start
+        # a step that the window cuts is kept if it has enough spans: to count them, the start of every span is needed
         every = 1 if self.window.start_ns else tables.SAMPLED
         for batch in ahead(slot_table.batches(self.store, self.counts)):
             part = COLUMNS.coarse([segment.piece for segment in batch], wanted, every)
@@ -245,7 +245,7 @@ class _Process:
         return self
 
     def again(self, between: tuple[int, int], *, fine: bool) -> Iterator[pl.DataFrame]:
-        """Yield the spans that begin in an interval, as `tables.UNNESTED`. Read the store again; count no damage again.
+        """Read the store again, and yield the spans that begin in an interval, as `tables.UNNESTED`. Count no damage.
 
         Args:
             between: begin and end of the interval, ns since the epoch, the end excluded.
@@ -281,7 +281,7 @@ class _Process:
         )
 
     def _renamed(self, args: pl.Series) -> pl.Series:
-        """Return arguments of operators with rows of `names` in place of text ids."""
+        """Replace the text ids in arguments of operators by rows of `Recording.names`."""
         return renamed(args, names_of(texts(args), self._ids, _LOST_NAME_ROW))
 
     def _usable(self, batch: pl.DataFrame, heads: int) -> pl.DataFrame:
@@ -338,7 +338,7 @@ class _Process:
         return liveness.state_of(self.store.info, info, self.store.folder)
 
     def settled(self, daemons: set[int]) -> dict[str, object]:
-        """Return the row of `tables.PROCESSES` with its final state. `daemons`: pids of workers that parents end."""
+        """Return the row of `tables.PROCESSES` with its final state. `daemons`: pids of children that parents ended."""
         return self.row | {"state": liveness.settled(str(self.row["state"]), self.store.pid in daemons)}
 
     def _fill_moments(self, chosen: pl.DataFrame) -> None:

@@ -44,7 +44,7 @@ class Blocks:
     least: int = 0
 
     def take(self, slots: pl.DataFrame) -> int:
-        """Keep the records of blocks and of their places among some slots, and return their number."""
+        """Keep the records of blocks, and of the code that allocated them, among some slots; return their number."""
         places = slots.filter(pl.col("kind") == Kind.BLOCK_PLACE)
         if places.height:
             self.places.append(places)

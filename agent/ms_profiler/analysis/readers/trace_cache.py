@@ -152,7 +152,7 @@ def _write(events: trace_events.Events, parent: str, key: str) -> bool:
 
 
 def _tidy(parent: str, key: str) -> None:
-    """Remove a trace's entries of older versions; in the user's cache directory, all but the `_MOST` latest entries."""
+    """Remove old entries: in a result directory all but `key`, in the user's cache all but the `_MOST` latest."""
     others = [os.path.join(parent, name) for name in os.listdir(parent) if name != key and not name.startswith(".")]
     most = 0 if os.path.basename(parent) == _FOLDER else _MOST - 1
     for folder in sorted(others, key=_age, reverse=True)[most:]:

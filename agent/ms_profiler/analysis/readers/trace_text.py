@@ -32,7 +32,7 @@ _COMMA: Final = re.compile(r"[ \t\r\n]*,[ \t\r\n]*")
 _NEXT: Final = re.compile(r"[\[,]\s*(?=\{)")
 #: separator of two events
 _BETWEEN: Final = re.compile(r"\}([ \t\r\n]*,[ \t\r\n]*)\Z")
-#: largest number of "{", counted from the end of a block, that are tried as the begin of the block's last event
+#: largest number of attempts to find the last event of a block: from the end backwards, each "{" may begin it
 _TRIED: Final = 32
 #: escapes that may be half of a surrogate pair
 _HALF: Final = re.compile(r"\\u[dD][89a-fA-F]")

@@ -12,7 +12,7 @@ from ms_profiler.store.format import Category, Flag, Kind
 from ms_profiler.store.run_info import RunInfo
 
 #: A script may start the profiler in the middle of a step, and stop it right before the end of a step. Such an
-#: incomplete step is kept if: number of its spans >= PART * number of spans of a usual step
+#: incomplete step is kept if: number of its spans >= PART * (median number of spans in a complete step)
 PART = 0.5
 
 
