@@ -13,7 +13,7 @@ ROWS: Final = pl.Schema(
     {
         "module": pl.String,  # path: attribute names from the outermost module on, joined by dots
         "depth": pl.UInt16,
-        "leaf": pl.Boolean,  # whether no module inside has any time
+        "leaf": pl.Boolean,  # whether no inner module has any time
         "calls": pl.UInt64,  # null if the module itself is not called, or if its calls are unknown
         "forward_ns": pl.Int64,
         "backward_ns": pl.Int64,

@@ -18,8 +18,8 @@ OPTIMIZER: Final = NAMES[Category.OPTIMIZER]
 CAST: Final = "aten::_to_copy"
 #: two reads are close if at most this many inner operators lie between them
 BETWEEN: Final = 10
-#: a slow network: latency in ns, bandwidth in bytes per second. An exchange that takes longer than this network would
-#: need waits for other ranks
+#: a slow network: latency in ns, bandwidth in bytes per second. If an exchange takes longer than this network needs for
+#: its bytes, the rest of the time is waiting for other ranks
 LATENCY: Final = 1_000_000
 BYTES_A_SECOND: Final = 100e6
 

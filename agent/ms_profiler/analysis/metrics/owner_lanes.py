@@ -43,7 +43,7 @@ def lanes(found: Ownership | None) -> pl.DataFrame:
     if found is None:
         return pl.DataFrame(schema=LANES)
     queued = found.basis == "kernels"
-    # outside of backward passes and optimizers, a piece without an owner is compiling
+    # outside of backward passes and optimizers, an interval without an owner is a compilation
     pieces = found.pieces.filter(pl.col("owner").is_not_null() | pl.col("part").is_in([Part.BACKWARD, Part.OPTIMIZER]))
     owners = pieces["owner"].unique().drop_nulls().sort()
     paths = [owner.split(".") for owner in owners]

@@ -14,7 +14,7 @@ from ms_profiler.analysis.readers.pipeline_samples import Operator, Window
 HALF: Final = 50.0
 #: smallest number of samples for a finding
 ENOUGH: Final = 3
-#: processor time of each worker in percent: above the first value workers are busy, below the second they mostly wait
+#: processor time of a worker in percent: above `BUSY`, the workers are busy; below `LAZY`, they mostly wait
 BUSY: Final = 75.0
 LAZY: Final = 20.0
 #: processor time of several workers together, in percent: in this range, only one of them seems to run at a time

@@ -16,7 +16,7 @@ READ: Final = "aten::_local_scalar_dense"
 NEAR: Final = 1_000_000
 #: the queue runs empty if fewer than this many operators, inner operators included, lie between two reads
 FEW: Final = 32
-#: phases whose reads are not the script's: samplers, guards of compiled code and counters of optimizers make them
+#: phases in which samplers, guards of compiled code and counters of optimizers read values, and not the script
 _OTHERS: Final = [NAMES[category] for category in (Category.DATA, Category.COMPILE, Category.OPTIMIZER)]
 
 

@@ -25,7 +25,7 @@ from ms_profiler.store.names import BUCKETS
 GLOO: Final = "gloo:"
 #: prefix of the names of operators that hand an exchange to a backend such as gloo
 PASSED: Final = "c10d::"
-#: the operation in the name of a kernel of NCCL
+#: pattern of the names of NCCL's kernels; it captures the operation
 NCCL: Final = r"^nccl(?:Dev)?Kernel_([A-Za-z]+)"
 #: operation that gloo lacks -> operation that gloo runs in its place
 _INSTEAD: Final = {"reducescatter": "allreduce"}
@@ -277,7 +277,7 @@ def _valid(notes: list[_Buckets], begin_ns: int, first: bool) -> _Buckets | None
     after = next((note for note in notes if note.time_ns >= begin_ns), None)
     initially = after is not None and after.iteration == 0
     if after is notes[0] and not initially:
-        return None  # it may be the first pass
+        return None  # this pass may be the first one
     if not last.rebuilt:
         # an early last note may be older than the new buckets
         return last if last.iteration >= 2 or last.used or (initially and first) else None

@@ -11,13 +11,13 @@ from ms_profiler.analysis.metrics import intervals
 #: of this time it waited for a processor; null if the system did not report the wait
 CELLS: Final = pl.Schema({"start_ns": pl.Int64, "end_ns": pl.Int64, "off_ns": pl.Int64, "queued_ns": pl.Int64})
 
-#: a thread sleeps in an interval of at least `ASLEEP_NS` if it is off its processor, and does not wait for one, for at
-#: least the share `ASLEEP` of the interval
+#: a thread sleeps in an interval if length >= ASLEEP_NS and
+#: time off its processor - wait for a processor >= ASLEEP * length
 ASLEEP_NS: Final = 5_000_000
 ASLEEP: Final = 0.95
 #: largest number of threads whose samples are examined; the examination of a thread takes 8 ms
 THREADS_MOST: Final = 128
-#: the job itself fills the processors if it uses this share of them
+#: the job itself fills the processors if it uses at least this share of their time
 FULL: Final = 0.8
 #: other programs keep the machine busy if `Crowd.others` is at least this
 BUSY: Final = 0.1

@@ -28,7 +28,7 @@ LEAST: Final = 0.05
 CLEAR: Final = 4.0
 #: used in place of `CLEAR` for the share of a phase; smaller, because steps at full speed must show the change, too
 CLEAR_PART: Final = 3.0
-#: the length of a step at full speed is this quantile of the blocks' medians, before and after the change
+#: the length of a step at full speed, on either side of the change, is this quantile of the blocks' medians
 FULL: Final = 0.1
 #: the change at full speed and the change that the shares of phases predict may differ by at most this factor
 AGREES: Final = 2.0

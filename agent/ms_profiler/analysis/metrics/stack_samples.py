@@ -15,8 +15,8 @@ from ms_profiler.analysis.model import tables
 _RATE: Final = 100.0
 #: largest number of functions that are listed for a part
 ROWS: Final = 12
-#: largest number of functions that a timeline draws, where each stack is assumed to have `_DEEP` functions. This number
-#: of functions takes a gigabyte of memory
+#: approximate largest number of functions that a timeline draws; they take a gigabyte of memory. A stack is assumed to
+#: have `_DEEP` functions
 _MOST: Final = 5_000_000
 _DEEP: Final = 20
 #: parts with fewer samples are left out, because a single sample would be more than a tenth of the part

@@ -24,7 +24,7 @@ WITHIN_SHARE = 0.5
 #: The heaviest module is named if it takes at least this share of the time. The second value is for findings about the
 #: host, whose code may also run outside of the model; the first value is for findings about computing.
 MODULE_SHARE, MODULE_SHARE_OF_HOST = 0.05, 0.5
-#: longest name in a sentence, in characters: names of C++ templates may have thousands
+#: largest number of characters of a name in a sentence; names of C++ templates may have thousands
 NAME_MOST = 80
 
 _WAITS = {
