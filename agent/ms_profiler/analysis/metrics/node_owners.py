@@ -246,10 +246,10 @@ class Known:
 
 
 def _before(bounded: pl.DataFrame, kinds: list[int]) -> pl.DataFrame:
-    """Narrow the bounds of kernels that ran before the own kernel of a node: a node that ran earlier launched them.
+    """Narrow the bounds of kernels that ran before the kernel that is named after a node.
 
-    This is right only for nodes that launch nothing but casts before the kernel that is named after them. The bounds of
-    casts stay as they are.
+    A node that ran earlier launched these kernels. This is right only for nodes that launch nothing but casts before
+    the kernel that is named after them. The bounds of casts stay as they are.
 
     Args:
         bounded: kernels of passes, in order, with their bounds, `free`, `cast` and `kind` (row of the node's name).

@@ -68,7 +68,7 @@ class Passes:
         return phases.replace(inside["row"], inside["backward"]) if inside.height else phases
 
     def owned(self, kernels: pl.DataFrame, scopes: list[Scope]) -> pl.DataFrame:
-        """Return when the owner of each kernel of a backward pass was queued: between `after` and `before`.
+        """Return the limits between which the owner of each kernel of a backward pass was queued.
 
         The owner is the operator whose gradient the kernel computes. Kernels with an unknown owner have no row.
 
@@ -78,7 +78,7 @@ class Passes:
             scopes: the parsed names of kernels; `kernel` is an index of this list.
 
         Returns:
-            `place` (row of `kernels`), `after`, `before`.
+            `place` (row of `kernels`), and the limits: the times `after` and `before`.
         """
         placed = _placed(kernels)
         found = [pl.DataFrame(schema={"place": pl.UInt32, "after": pl.Int64, "before": pl.Int64})]

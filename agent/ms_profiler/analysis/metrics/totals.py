@@ -34,7 +34,7 @@ class Totals:
     def kernels(self, by: str) -> pl.DataFrame | None:
         """Return estimated `count` and `total_ns` of kernels by `name`.
 
-        Return None if no kernels of the host were recorded. Return None also for a device's tasks, because
+        Return None if no kernels of the host were recorded. A device's tasks have no estimates either, because
         `overhead_budget` leaves out none of them.
 
         Args:
