@@ -8,7 +8,7 @@ from collections.abc import Hashable
 
 from ms_profiler.store.format import Flag, StepSource
 
-#: Number of boundaries that each source keeps while no source is chosen. A longer cycle of calls is not recognised.
+#: Number of boundaries that each source keeps while no source is chosen.
 PENDING = 64
 
 #: source -> text for the summary: why this source decides where steps end

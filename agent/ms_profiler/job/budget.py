@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 INTERVAL = 16
 #: Shortest time between later checks, ns. One check takes 50 us with cold caches.
 PAUSE = 500_000_000
-#: Part of the disk space for fine-grained records that is filled at the full rate.
+#: Recording is not reduced until this part of the disk space for fine-grained records is full.
 FREE: Final = 0.25
 #: Work of ms-profiler between two steps is recorded if it takes this time or longer, ns; it belongs to neither step.
 NOTICED: Final = 20_000

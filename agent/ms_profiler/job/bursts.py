@@ -29,21 +29,22 @@ LEAST, MOST = 8, 64
 LONGEST, PROBE, PROBE_MOST = 1 << 16, 128, 1 << 13
 #: a stretch has at most (steps so far) / PART steps; once the loan is spent, at most (steps so far)
 PART = 2
-#: loan: recording may take this part of the run beyond its share, before its cost is known and after changes
+#: loan: recording may take LOAN * (time of the run) beyond its share, before its cost is known and after the length of
+#: steps has changed
 LOAN = 0.002
 #: number of steps between two comparisons within a stretch: max(BLOCK, (steps so far) / BLOCKS)
 BLOCK, BLOCKS = 128, 32
 #: part of the share that bursts may take: CALM usually, REPAYING after recording has taken more than its share, ALERT
 #: after the length of steps has changed
 CALM, REPAYING, ALERT = 0.7, 0.4, 2.0
-#: number of stretches that use ALERT after such a change
+#: number of stretches that use ALERT after the length of steps has changed, or after a slow step
 ALERTED = 8
 #: COMPARED: from this number of measured costs on, their median replaces the computed cost. REMEMBERED: number of
 #: measured costs that are kept.
 COMPARED, REMEMBERED = 5, 31
 #: (whole cost of recording an operator, including PyTorch's own hook) / (the recorder's part of that cost)
 HOOK = 3.0
-#: largest balance: this number times the cost of recording a step
+#: largest balance = SAVED * (cost of recording a step)
 SAVED = 256
 #: a step is slow if length > LONG * usual; the length of steps has changed if |length - usual| > CHANGED * usual
 LONG, CHANGED = 1.7, 0.08

@@ -140,7 +140,7 @@ def selected(spec: str, rank: int, world_size: int) -> bool:
         return True
     if spec.startswith("sample:"):
         count = int(spec[7:])
-        # the ranks are divided into `count` shares; share i begins at rank floor(i * world / count), which is selected
+        # the ranks are divided into `count` shares; the first rank of share i, floor(i * world / count), is selected
         return count >= world_size or -(-rank * count // world_size) * world_size // count == rank
     return any(low <= rank <= high for low, high in rank_ranges(spec))
 

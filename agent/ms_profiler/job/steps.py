@@ -96,7 +96,7 @@ class Steps:
         self._name = 0  # id of the chosen source's name
         self._turns = {source: Turns() for source in (StepSource.OPTIMIZER_CYCLE, StepSource.TRAIN_CELL)}
         self._depth, self._leader = 0, Leader()  # number of calls of networks that have not returned yet
-        #: worked: the job has computed since the last boundary; exhausted: a loader ended after that
+        #: _worked: the job has computed since the last boundary. _exhausted: after that, a loader ran out of batches.
         self._worked = self._exhausted = False
         if schedule is not None:
             self.recorder.pause(not self.recording)

@@ -28,7 +28,7 @@ TOOLS = {
 }
 #: environment variable with the path of a tool's library, which the driver loads
 INJECTION = "CUDA_INJECTION64_PATH"
-#: `packages` are the folders of CUDA 13 and of older versions
+#: `packages`: the folder of CUDA 13, then the folder of older versions
 PLACES = search.Places(
     variable="MS_PROFILER_LIBCUPTI",
     mapped=re.compile(r"/libcupti\.so(\.\d+)*$"),

@@ -17,7 +17,7 @@ VARIABLE = "LD_PRELOAD"
 LIBRARY = "libmspti.so"
 #: words in the extension's message about kinds of records that need the preloaded library
 MISSING = "not preloaded"
-#: library with which msPTI must not be preloaded: torch_npu then records no markers
+#: If LD_PRELOAD has this library, msPTI must not be preloaded: torch_npu would then record no markers.
 RIVAL = "libascend_kernel_hook.so"
 #: longest time of the trial process, in seconds
 PATIENCE = 60

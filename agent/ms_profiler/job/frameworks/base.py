@@ -254,7 +254,7 @@ def _is_of_metaclass(owner: type, attribute: str) -> bool:
 
 
 class Inside(threading.local):
-    """Whether this thread is inside a call of a certain kind; further calls of this kind inside it are not recorded."""
+    """Whether this thread is inside a call of a certain kind; then further calls of this kind are not recorded."""
 
     value = False
 

@@ -38,16 +38,16 @@ def collector() -> str:
 
 
 def shield(call: Callable[..., Any], failed: Callable[[BaseException], Any]) -> Callable[..., Any]:
-    """Return a replacement of a function of ours for places where Python prints exceptions.
+    """Return a replacement of a callback of ours whose exceptions Python would only print.
 
-    Such places are callbacks of the garbage collector, of weak references and of forks. Python calls the job's signal
-    handlers also between instructions of such a function, and would lose their exceptions. The replacement delays such
-    an exception until the function has returned; a function that the exception has ended is called again. Without the
-    extension, Python still prints the exception.
+    Such callbacks are those of the garbage collector, of weak references and of forks. Python may call a signal handler
+    of the job between two instructions of a callback. An exception of this handler would then not reach the job. The
+    replacement raises the exception after the callback has returned. If the exception has ended the callback early,
+    the replacement first calls the callback again. Without the extension, Python still only prints the exception.
 
     Args:
-        call: the function.
-        failed: called with an exception of the function; raises the job's own exceptions again, as `Guard` does.
+        call: the callback.
+        failed: called with an exception of the callback; raises the job's own exceptions again, as `Guard` does.
     """
     try:
         from ms_profiler.job.recorder.native import shield as native

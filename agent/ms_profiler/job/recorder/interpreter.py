@@ -20,7 +20,7 @@ _FREE: Final = (4, 3)
 #: the cost of tracing is measured _TIMES times, each time for _CALLS calls together
 _CALLS: Final = 200
 _TIMES: Final = 5
-#: smallest assumed time of tracing a call, ns; factor for the time of writing the call's record
+#: _LEAST_NS: smallest assumed time of tracing a call, ns. _WRITTEN: factor that adds the time of writing the record.
 _LEAST_NS: Final = 50.0
 _WRITTEN: Final = 1.3
 #: our own files, which are not traced

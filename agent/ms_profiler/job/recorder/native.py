@@ -224,7 +224,7 @@ class NativeRecorder:
         if not isinstance(known, dict) or look is None:
             return f"{sys.implementation.name} {sys.version.split()[0]} does not show the stacks of threads"
         while threading.current_thread() is threading.main_thread() and not _native.find_pending():
-            pass  # the search takes several calls with bytecodes between them, at most 1000 calls
+            pass  # the search takes several calls, at most 1000, with bytecodes between them
         return "" if _native.sample_stacks(rate, look, known) else "no thread for sampling can be started"
 
     def sample_no_stacks(self) -> None:

@@ -23,7 +23,7 @@ CONTROL_SLOTS_LEAST: Final = 258
 LEFT_OVER_LEAST: Final = 4
 #: Bytes on disk of a process's folder and of `process_info.json` in it.
 PROCESS_BYTES: Final = 12288
-#: One segment takes at most this fraction (1 / SHARE) of the limit.
+#: One segment takes at most 1 / SHARE of the limit.
 SHARE: Final = 16
 #: Smallest number of slots of a segment when memory is short: a page.
 SHORT_LEAST: Final = 128

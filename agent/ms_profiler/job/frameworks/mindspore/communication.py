@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
 PRIMITIVES = "mindspore.ops.operations.comm_ops"
-#: module with the generated primitives, which the functions call; their names begin with one of `PREFIXES`
+#: module with the generated primitives that the functions call; the names of these primitives begin with `PREFIXES`
 GENERATED = "mindspore.ops.auto_generate.gen_ops_prim"
 PREFIXES = ("InnerComm", "DistComm")
 HANDLES = ("mindspore.communication.comm_func", "mindspore.ops.function.comm_func")
 
-#: first letters of a primitive's name, without a prefix of `PREFIXES` -> kind of exchange; the first match counts
+#: begin of a primitive's name, after removal of `PREFIXES` -> kind of exchange; the first entry that fits counts
 KINDS = {
     "AllReduce": "AllReduce",
     "AllGather": "AllGather",
@@ -71,8 +71,8 @@ class Collectives:
     def primitive(self, kind: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Return a decorator for `__call__` of the primitives of this kind.
 
-        In generated primitives, the group is a parameter. In other primitives, it is an attribute, and the input is the
-        first parameter.
+        In generated primitives, the group is a parameter. In other primitives, the group is an attribute, and the input
+        is the first parameter.
         """
         host, recorder, labelled = self.host, self.host.recorder, self._label
 

@@ -211,7 +211,7 @@ class KernelStream:
 
 
 def targets(host: "Host") -> list[Target]:
-    """Register the kernel stream with the session; return targets in the script's own profiler, which interrupts it."""
+    """Register the kernel stream with the session; return targets in the script's profiler, which interrupts it."""
     from ms_profiler.job.frameworks.mindspore import takeover
 
     if not host.owner or takeover.left_running:

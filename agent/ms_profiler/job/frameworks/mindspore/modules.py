@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 NOTHING, OPTIMIZER, TRAINS, NETWORK = range(4)
 #: span of a call: id of the name, category, id of the class's name
 Span = tuple[int, int, int]
-#: label of a cell: its span and its role; if the role is NOTHING, usually the span alone
+#: label of a cell: its span and its role; the span alone if the role is NOTHING and autograd's graph is not read now
 Label = tuple[Span, int]
 #: state of a call: id of the cell, role, value of `training` before the call, token of the forward span, token of the
 #: cell's span, the cell's span, number of autograd's newest node

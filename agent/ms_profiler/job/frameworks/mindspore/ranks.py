@@ -91,7 +91,7 @@ def notes(host: "Host") -> Ranks:
 
 
 def targets(host: "Host") -> list[Target]:
-    """Register checks for the rank, between steps until there is a rank, and at the end; return no targets."""
+    """Register checks for the rank: between steps until the process has a rank, and at the end. Return no targets."""
     found = notes(host)
 
     def stepped(count: int) -> tuple[int, bool]:

@@ -144,7 +144,7 @@ class History:
     """Remember compilations, and find the reason of a repeated one."""
 
     def __init__(self) -> None:
-        #: class or code -> id of the user's function, or 0 -> the compilations
+        #: class or code -> (id of the user's function, or 0) -> the compilations
         self._known: Labels[dict[int, Compiled]] = Labels(lambda definition: {})
 
     def compiled(

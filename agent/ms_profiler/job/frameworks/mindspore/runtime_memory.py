@@ -14,7 +14,7 @@ MODULE = "mindspore.runtime"
 
 
 def held() -> list[Held]:
-    """Return the memory of the device that the process uses; empty if MindSpore reports none."""
+    """Return the device memory that MindSpore's pool holds in this process; empty if MindSpore reports none."""
     stats: dict[str, Any] = getattr(sys.modules.get(MODULE), "memory_stats", dict)()
     if not stats:
         return []

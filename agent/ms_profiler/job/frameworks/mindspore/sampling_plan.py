@@ -3,7 +3,8 @@
 import time
 from typing import Final
 
-#: Seconds of recording before a pause, and seconds of the first pause; each pause is twice as long as the one before.
+#: WINDOW: seconds of recording before a pause. PAUSE: seconds of the first pause; each later pause is twice as long as
+#: the one before.
 WINDOW: Final = 20.0
 PAUSE: Final = 2.0
 #: Largest number of batches in a window, because MindSpore keeps 300 bytes for each batch.

@@ -116,7 +116,7 @@ def _roots(result: Any, depth: int) -> list[Any]:
 
 
 def _node(tensor: Any) -> Any:
-    """Return the node of autograd's graph that made a tensor; None if there is no such node, or for other objects."""
+    """Return the node of autograd's graph that made a tensor; None if no node made it, or if it is no tensor."""
     return tensors.read(tensor, "_grad_node") if tensors.is_tensor(tensor) else None
 
 

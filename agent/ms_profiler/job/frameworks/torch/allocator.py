@@ -26,10 +26,10 @@ WHAT: Final = "memory of tensors"
 LIBRARY: Final = "libc10.so"
 #: smallest size of a block that gets its own record, in bytes; smaller blocks are only counted
 LEAST: Final = 1024
-#: smallest time between two readings of the counts, ns; largest number of steps between two readings
+#: PAUSE: smallest time between two readings of the counts, ns. MOST: largest number of steps between two readings.
 PAUSE: Final = 1_000_000
 MOST: Final = 1024
-#: the source lines that take blocks are recorded in step FIRST, then in step FIRST * FACTOR, and so on
+#: the source lines that allocate blocks are recorded in step FIRST, then in step FIRST * FACTOR, and so on
 FIRST, FACTOR = 2, 2
 #: copy of a member of an enumeration: looking it up takes 2 us with cold caches
 COUNTER: Final = int(Kind.COUNTER)
@@ -83,7 +83,7 @@ class Allocator:
         return count + self._pace.steps, False
 
     def _place(self, count: int) -> bool:
-        """Record source lines that take blocks in the steps 2, 4, 8 and so on, and not in other steps.
+        """Record the source lines that allocate blocks, in the steps 2, 4, 8 and so on, and not in other steps.
 
         Returns:
             Whether the lines are recorded in the next step.

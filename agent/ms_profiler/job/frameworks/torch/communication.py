@@ -97,7 +97,7 @@ class Collectives:
     def __init__(self, host: "Host") -> None:
         self.host = host
         self._groups = ranks.groups(host)
-        #: queued message -> id of the name of the wait for it
+        #: object that a queued message returned -> id of the name of the wait for this message
         self._waits: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 
     def function(self, kind: str, given: str, name: str) -> base.Closure:

@@ -66,7 +66,7 @@ def text_of(shapes: list[list[int]]) -> str:
 def _tie(event: Any) -> int:
     """Return the tie of an operator to its gradient; 0 if autograd gave it no number.
 
-    The operator and its gradient have the same number. The tie is this number plus 1, then one bit: 1 for the gradient.
+    The operator and its gradient have the same number. tie = 2 * (number + 1) + (1 for the gradient, else 0).
     """
     number = int(event.sequence_nr())
     if not 0 <= number < (1 << OP_TIE_BITS - 1) - 1:

@@ -162,7 +162,7 @@ class OpStream:
         self.wanted = False
         self._spent = False
         self._left_out = False  # whether operators are left out now only because this step is not sampled
-        self._flagged = False  # whether the script's profilers have set PyTorch's flag
+        self._flagged = False  # whether the script's profilers have set PyTorch's flag, see `flag`
         self._set_flag = getattr(sys.modules[PROFILER], "_set_is_profiler_enabled", None)
         self._local = threading.local()
 

@@ -127,7 +127,7 @@ class ProfilerSlot:
         return closures.replace(original, enable)
 
     def prepare(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the replacement of the function that prepares a profiler; in it, Kineto attaches to the device."""
+        """Return the replacement of the function that prepares a profiler, where Kineto attaches to the device."""
 
         def prepare(*args: Any, **kwargs: Any) -> Any:
             with self._host.guard("releasing the profiler slot"):
