@@ -56,7 +56,7 @@ def shift(steps: Steps, found: Ownership | None, spans: pl.DataFrame) -> dict[st
         `step` (the first step after the change), `before_ms`, `after_ms`, and `modules`: a list of `module`,
         `before_ms` and `after_ms`, the largest change first.
     """
-    kinds = steps.table["content"].value_counts().sort("count", descending=True)
+    kinds = steps.table["content"].value_counts().sort("count", "content", descending=[True, False])
     if kinds.is_empty():
         return None
     same = steps.table.filter(pl.col("content") == kinds["content"][0])[1:]
