@@ -1,4 +1,4 @@
-"""Where steps begin and end according to each source, until one source is chosen; and the flags of steps.
+"""Keep the boundaries that each source reports until one source is chosen; and keep the flags of steps.
 
 A source is something in the job that may separate steps, for example the calls of an optimizer. A boundary is the end
 of a step, as a source reports it. A stretch is a number of consecutive steps with one sampling plan (see `bursts.py`).

@@ -11,8 +11,8 @@ allows recording of nearly all steps, the burst is inverted: only the steps of t
 A stretch may have thousands of steps. So blocks of steps are also compared within a stretch. If the length of steps has
 changed, the stretch ends early, and the next stretches are shorter.
 
-The balance is share * time - cost of recording, summed up over the stretches. The rate is the part of the share that
-the next stretch may take.
+Two words are used below. balance: the sum of (share * time - cost of recording) over all stretches. rate: the part of
+the share that the next stretch may take.
 """
 
 import math

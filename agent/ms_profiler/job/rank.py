@@ -1,7 +1,7 @@
 """Give a child process a separate result when the framework reports another rank for it than for its parent.
 
 The environment named no rank, so the child began to record into its parent's result. If the child has the rank of its
-parent, it continues there. So the parent's result has all records of this rank.
+parent, the child continues in the parent's result. So that result has all records of this rank.
 """
 
 import dataclasses

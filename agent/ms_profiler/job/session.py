@@ -1,9 +1,9 @@
 """The session of this process: it holds the hooks, the recorder and the recordings.
 
 There is a `Recording` for MS_PROFILER_OPTIONS, and one for each start of a profiler by the script. The session records
-while at least one recording is open, into the store of the one that was opened first. The recording of
-MS_PROFILER_OPTIONS opens after the import of a framework, and atexit closes it. A killed process needs no closing: its
-records are in the store, and the run's record is up to date.
+while at least one recording is open, into the store of the recording that was opened first. The recording of
+MS_PROFILER_OPTIONS opens after the import of a framework, and atexit closes this recording. A killed process needs no
+closing: its records are in the store, and the run's record is up to date.
 """
 
 import atexit

@@ -1,8 +1,8 @@
 """Record compilations, the reasons for repeated compilations, and runs of graphs, in graph mode and with @jit.
 
 MindSpore has one executor for cells and one for functions. Both call `_check_recompile` when they find no compiled
-graph and are about to compile one. The compile span begins there and ends with the executor's `compile`. If the
-executor finds a compiled graph, no compile span is recorded.
+graph and are about to compile one. The compile span begins at this call, and ends when the executor's `compile` ends.
+If the executor finds a compiled graph, no compile span is recorded.
 """
 
 import sys

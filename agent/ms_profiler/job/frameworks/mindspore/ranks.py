@@ -1,6 +1,6 @@
 """Note the rank that MindSpore gave this process in a distributed job, and the ranks of each group.
 
-The environment may lack the rank: if msrun runs on several nodes without --node_rank, the job's `init()` assigns it.
+The environment may lack the rank: if msrun runs on several nodes without --node_rank, `init()` assigns the rank later.
 Rank and groups are written into the store at once, for every recording, so that they survive a kill.
 """
 

@@ -1,7 +1,7 @@
 """Record how long files are saved and loaded: with `torch.save`, `torch.load`, or as checkpoints of many ranks.
 
 Only the internal functions that write and read the file are replaced. The public functions issue warnings for the line
-of their caller, and with a frame of ours this would be a wrong line.
+of their caller; if we replaced them, the caller would be our code.
 """
 
 from typing import TYPE_CHECKING

@@ -1,8 +1,8 @@
 """Record the waits for a batch, and the work of the loader's workers.
 
-An iterator of a loader waits in its method `_next_data`, which is wrapped. Its method `__next__`, which calls
-`_next_data`, is not wrapped, because it issues warnings for the line of its caller. Workers are separate processes,
-which record how they fetch batches. The collation of a batch is a separate span inside the fetch.
+An iterator of a loader waits in its method `_next_data`, which is wrapped. `__next__`, which calls `_next_data`, is not
+wrapped, because `__next__` issues warnings for the line of its caller. Workers are separate processes, which record how
+they fetch batches. The collation of a batch is a separate span inside the fetch.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,4 @@
-"""Release our tracing interfaces while torch_npu's own profiler runs, whose module depends on the version."""
+"""Release our tracing interfaces while torch_npu's profiler runs; its module's name depends on the version."""
 
 import sys
 from typing import TYPE_CHECKING

@@ -2,9 +2,9 @@
 
 PyTorch allows one profiler on a thread: the start of a second one raises an exception in the job. All profilers start
 and stop through functions of `torch._C._autograd`: `torch.profiler` with or without a schedule, `emit_itt`,
-`emit_nvtx`, the legacy profiler. ms-profiler wraps these functions. It switches our collector off before the script's
-profiler starts, and on again after that profiler has stopped. PyTorch's functions that tell whether a profiler is
-enabled are wrapped, too: they do not report our collector.
+`emit_nvtx`, the legacy profiler. ms-profiler wraps these functions, switches our collector off before the script's
+profiler starts, and switches it on again after that profiler has stopped. PyTorch's functions that tell whether a
+profiler is enabled are wrapped, too: they do not report our collector.
 """
 
 import sys
