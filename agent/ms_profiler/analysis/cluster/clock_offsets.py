@@ -5,9 +5,9 @@ ahead of the clock of rank a:
 
     start_b - end_a <= clock_b - clock_a <= end_b - start_a
 
-The estimate is the median of end_b - end_a, clipped to the tightest of these bounds. Clocks drift apart: at a distance
-of t ns from an exchange, its bounds are wider by `DRIFT` * t. The uncertainty of the estimate is its largest distance
-from the tightest bounds at the time of any exchange. Ranks of one machine share its clock.
+The estimate is the median of end_b - end_a, clipped to the tightest of these bounds. Clocks drift apart, so the bounds
+of an exchange are wider by `DRIFT` * t at a time t ns before or after the exchange. The uncertainty of the estimate is
+its largest difference from the tightest bounds, over the times of all exchanges. Ranks of one machine share its clock.
 """
 
 import math
@@ -82,8 +82,8 @@ def _against(meetings: pl.DataFrame, known: int, ranks: set[int]) -> dict[int, t
         ((pl.col("base_end") - pl.col("base_end").min()) * DRIFT).alias("apart"),
     ).sort("rank", "apart")
     apart = pl.col("apart")
-    # bounds at the time of each exchange: the first of a list is from this and the earlier exchanges, the second from
-    # this and the later exchanges
+    # each list has two bounds for the time of each exchange: one follows from this exchange and the earlier ones, the
+    # other from this exchange and the later ones
     least = [
         (pl.col("least") + apart).cum_max().over("rank") - apart,
         (pl.col("least") - apart).cum_max(reverse=True).over("rank") + apart,

@@ -62,7 +62,7 @@ class Distributed:
     def reduced(self, tasks: Sequence[Task], join: Callable[[list[Any]], Any]) -> Any:
         """Return all results combined by `join`, which runs on the workers."""
         futures = [self._submit(task) for task in tasks]
-        # `Lost` replaces the result of a task that killed its workers, otherwise each task that uses it would fail
+        # a task that killed its workers gets the result `Lost`; otherwise each `join` of its result would fail
         for place, (task, future) in enumerate(zip(tasks, futures, strict=True)):
             if isinstance(future.exception(), self._killed):
                 futures[place] = self._client.submit(Lost, task.name, _why(future.exception()), pure=False)

@@ -16,8 +16,8 @@ from ms_profiler.analysis.driver import cpus
 
 #: largest number of results that one node of the tree reduces to one result
 WIDTH: Final = 8
-#: number of short tasks from which child processes are worthwhile. Four tasks (64 ranks with 40 steps) take 3.5 s in
-#: two processes and 2.2 s in one; 64 tasks (1,024 ranks with 10 steps) take 13.3 s in two processes and 13.4 s in one
+#: smallest number of short tasks for which child processes are worthwhile. Four tasks (64 ranks with 40 steps) take
+#: 3.5 s in two processes and 2.2 s in one. 64 tasks (1,024 ranks with 10 steps) take 13.3 s in two and 13.4 s in one
 MANY: Final = 64
 #: number of tasks per process that may be submitted before the next result is yielded
 AHEAD: Final = 2
@@ -76,11 +76,11 @@ class Engine(Protocol):
 
 
 class Local:
-    """Run tasks in this process, or in child processes where there is much to do.
+    """Run tasks in this process, or in child processes if the tasks take long.
 
     This class does not use the pool of the standard library. While a broken pool ends its processes, it may start
-    another process, which then waits for ever. We killed one process of the pool in 24 runs under load, and one of the
-    runs did not end (CPython 3.11.7).
+    another process, which then waits for ever. In each of 24 runs under load, we killed one process of the pool. One of
+    these runs did not end (CPython 3.11.7).
     """
 
     def __init__(self, processes: int | None = None) -> None:
@@ -145,7 +145,8 @@ class Local:
     def _worthwhile(self, count: int, long: int) -> bool:
         """Return whether to use child processes for `count` tasks, of which `long` are long; if so, start them.
 
-        They cannot start where the main script has no `__main__` guard. Then this process runs the tasks.
+        Child processes cannot start if the main script has no `__main__` guard. In that case this process runs the
+        tasks.
         """
         if self._most < 2 or (count < MANY and long < 2 and not self._forced):
             return False

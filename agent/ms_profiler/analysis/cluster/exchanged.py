@@ -77,8 +77,8 @@ def marked(exchanges: pl.DataFrame) -> pl.DataFrame:
 def _of_device(measures: "Measures", device: tables.Device) -> pl.DataFrame:
     """Return the exchanges that a device ran.
 
-    A device's interface may not report the group and bytes of an exchange. Then `measures.calls` has them: from the
-    call that launched the exchange, or from a bucket of DistributedDataParallel.
+    If the device's interface does not report the group and bytes of an exchange, they are those in `measures.calls`.
+    There they come from the call that launched the exchange, or from a bucket of DistributedDataParallel.
     """
     own = device.tasks.with_columns(bytes=pl.lit(0, pl.Int64))
     if device.launches is not None:
@@ -103,8 +103,8 @@ def _of_device(measures: "Measures", device: tables.Device) -> pl.DataFrame:
 def _joined(measures: "Measures", called: pl.DataFrame, ran: pl.DataFrame) -> pl.DataFrame:
     """Return the calls, each extended to the end of gloo's work for it, and gloo's exchanges without a call.
 
-    An exchange without a call begins when the rank is ready for it, and ends when the rank leaves it, whatever the
-    times of gloo's thread.
+    An exchange without a call begins when the rank is ready for it, and ends when the rank leaves it. The times of
+    gloo's own thread do not count.
     """
     calls = called.sort("start_ns")
     pairs = replicas.paired(calls, ran, measures.steps)

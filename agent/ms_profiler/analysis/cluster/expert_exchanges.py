@@ -12,7 +12,7 @@ SENT: Final = pl.Schema(
         "step": pl.Int64,
         "place": pl.Int64,  # index among the exchanges of the group in the step, from 0
         "bytes": pl.Int64,
-        "before_ns": pl.Int64,  # time since the exchange before it in the step ended; null for the first
+        "before_ns": pl.Int64,  # time from the end of the previous exchange in the step; null for the first exchange
         "took_ns": pl.Int64,
     }
 )

@@ -1,10 +1,10 @@
-"""Compare the ranks of a group that share a layer's experts: the bytes and the time of the experts of each rank.
+"""Compare ranks that share the experts of a layer: how many bytes each rank's experts handle, and how long they take.
 
 A layer of experts has two all-to-all exchanges, as in GShard (https://arxiv.org/abs/2006.16668, section 3.1): tokens go
 to the ranks of their experts, and come back. Between the two exchanges each rank computes with its experts. Two
-consecutive exchanges of a group form such a pair if the bytes that all ranks send are the same in both. Far smaller
-exchanges are left out: they send counts or weights of tokens. The load of a rank is the number of bytes that the rank
-sends back. The time of its experts is the time between the two exchanges, by the rank's own clock.
+consecutive exchanges of a group count as the pair of a layer if all ranks together send the same number of bytes in
+both. Far smaller exchanges are left out, because they send counts or weights of tokens. The load of a rank is the
+number of bytes that the rank sends back. The time of its experts is the time between the two exchanges, by its clock.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,9 +27,9 @@ class Load:
 
     Attributes:
         rank: number of the rank.
-        bytes: bytes that it sent back.
+        bytes: number of bytes that it sent back.
         expert_ns: the time of its experts.
-        wait_ns: its time in the exchanges that send back, minus the time of the rank that came last to them.
+        wait_ns: sum over the exchanges that send tokens back of (time of this rank - shortest time of a rank).
     """
 
     rank: int
@@ -60,17 +60,17 @@ class Experts:
 
     @property
     def most_bytes(self) -> float:
-        """Return the most bytes of a rank, as a multiple of the mean."""
+        """Return max(bytes of a rank) / mean(bytes of the ranks)."""
         return _most([load.bytes for load in self.ranks])
 
     @property
     def most_time(self) -> float:
-        """Return the longest time of the experts of a rank, as a multiple of the mean."""
+        """Return max(expert time of a rank) / mean(expert times of the ranks)."""
         return _most([load.expert_ns for load in self.ranks])
 
 
 def pairs(sums: Sequence[int]) -> list[int]:
-    """Return the indices of the exchanges that send tokens back; empty unless all exchanges of tokens form pairs.
+    """Return the indices of the exchanges that send tokens back; empty if an exchange of tokens has no partner.
 
     Args:
         sums: the bytes that all ranks together send in each exchange of a step.
@@ -83,7 +83,9 @@ def pairs(sums: Sequence[int]) -> list[int]:
 
 
 def experts(accounts: Mapping[int, RankAccount]) -> list[Experts]:
-    """Return the groups that share experts, as far as all their ranks have a result and the pairs are certain.
+    """Return the groups whose ranks share experts.
+
+    A group is left out if one of its ranks has no result, or if its exchanges do not form pairs.
 
     Args:
         accounts: the accounts, by rank.

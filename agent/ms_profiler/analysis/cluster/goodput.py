@@ -31,7 +31,7 @@ class Start:
     Attributes:
         number: its index among the starts, from 0.
         ranks: the number of results.
-        steps: the number of steps of the rank that made most steps.
+        steps: the largest number of steps that a rank made.
         saved: the last step that a checkpoint of this start holds, -1 for none; None where none was written.
         lost: the number of steps whose results the next start does not have; None where that is unknown.
         loaded: whether it read a checkpoint.
@@ -53,11 +53,11 @@ class Goodput:
 
     Attributes:
         ranks: the number of ranks.
-        total_ns: the time from the first to the last record of each rank, summed up.
-        useful_ns: `total_ns` without the time of all `parts`.
+        total_ns: the time from the first to the last record of a rank, summed over the ranks.
+        useful_ns: `total_ns` minus the time of all `parts`.
         parts: part, one of `PARTS` -> its time, ns.
-        starts: the starts, the first one first.
-        remarks: a sentence for each thing that is not known.
+        starts: the starts, in the order in which they began.
+        remarks: a sentence for each fact that is not known.
     """
 
     ranks: int
@@ -71,9 +71,10 @@ class Goodput:
 def goodput(accounts: Iterable[RankAccount]) -> Goodput | None:
     """Return the goodput of a job; None where no rank made a step.
 
-    useful = time from a rank's first record to its last one - time of all `PARTS`. If a later start follows, the steps
-    after the last checkpoint of a start count as lost. Waits for data or for other ranks do not count as useful, unless
-    the rank computes at the same time.
+        useful = time from the rank's first record to its last record - time of all `PARTS`
+
+    If a later start follows, the steps after the last checkpoint of a start count as lost. A wait for data or for other
+    ranks is not useful, unless the rank computes at the same time.
 
     Args:
         accounts: the accounts of all starts of its ranks.

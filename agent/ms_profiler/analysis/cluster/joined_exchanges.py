@@ -32,7 +32,7 @@ JOINED: Final = pl.Schema(
         "last": pl.Boolean,
     }
 )
-#: flows of exchanges have greater numbers than all flows within a rank
+#: the ids of flows between ranks are larger than this number; the ids of flows within a rank are smaller
 FIRST: Final = 2**62
 #: lane of exchanges whose ranks are not known
 UNKNOWN: Final = "unknown"
@@ -93,7 +93,7 @@ def join(accounts: Sequence[RankAccount], clocks: Mapping[int, Offset]) -> pl.Da
 
 
 def _named(place: int, known: RankAccount) -> pl.DataFrame:
-    """Return the exchanges of a rank, each with the ranks that take part as `among`; null where they are not known."""
+    """Return the exchanges of a rank. `among` names the ranks that take part, and is null where they are not known."""
     members = {name: ",".join(map(str, sorted(ranks))) for name, ranks in known.groups.items()}
     everyone = all(len(ranks) == known.world_size for ranks in known.groups.values())
     blank = pl.col("group") == ""
@@ -137,7 +137,12 @@ def _pairs(known: RankAccount) -> bool:
 
 
 def _alike(table: pl.DataFrame, further: list[str]) -> pl.Expr:
-    """Return whether all ranks made equally many exchanges of each operation among the same ranks."""
+    """Return, for each exchange, whether all its ranks made the same number of exchanges of this kind.
+
+    Args:
+        table: the exchanges of all ranks.
+        further: further columns that exchanges of one kind share, besides `among` and `kind`.
+    """
     counts = pl.len().over([*_WITHIN, *further])
     kind = ["among", "kind", *further]
     return (counts.min().over(kind) == counts.max().over(kind)) & (pl.col("place").n_unique().over(kind) > 1)

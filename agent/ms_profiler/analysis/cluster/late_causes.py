@@ -19,7 +19,7 @@ UNKNOWN: Final = "unknown"
 PART: Final = 0.3
 #: parts that a stopped process may show in a single step
 _STILL: Final = (STILL, bounds.BLOCKED)
-#: causes that are not reported for a rank that is late in some steps only: other programs took its processor
+#: causes due to other programs; a rank that is late only in some steps is not reported for them
 _OF_OTHERS: Final = (bounds.RUNNABLE,)
 #: cause -> the clause about the rank
 SENTENCES: Final = {
@@ -53,7 +53,7 @@ class Cause:
         rank: number of the rank.
         kind: a part of `metrics.bounds` or of `step_gaps`, `STOPPED` or `UNKNOWN`.
         excess_ns: the time of this part, minus the median of its times on the other ranks.
-        parts: part -> its excess, ns, the largest first.
+        parts: part -> its excess in ns (as for `excess_ns`), the largest first.
         name: the module or the operator that takes most of the part; empty if it is unknown.
     """
 
@@ -75,10 +75,10 @@ def causes(parts: pl.DataFrame, late: list[Late], hindered: Set[int] = frozenset
     A rank that is late only in some steps is left out if other programs took its processor.
 
     Args:
-        parts: `rank` and `rank_account.PARTS`.
+        parts: the parts of all ranks' steps: `rank`, and the columns of `rank_account.PARTS`.
         late: the late ranks, as `lateness` finds them.
-        hindered: the ranks that would not be late if their threads had not waited for processors, no matter what
-            `parts` says.
+        hindered: the ranks that would not be late if their threads had not waited for processors. These waits are their
+            cause, no matter what `parts` says.
     """
     names = [found.rank for found in late]
     known = parts.filter(pl.col("part") != bounds.COMMUNICATION)

@@ -10,14 +10,15 @@ from typing import Any, Final
 
 import polars as pl
 
-#: limits for ranks that are late in most steps: their excess is at least this share of the time of the steps
+#: a rank with the excess x in each of n steps is late in most steps if it reaches the four limits that follow. First:
+#: n * median(x) >= `SHARE` * time of the steps
 SHARE: Final = 0.03
-#: their excess is at least this many times its standard error, computed from its variation over the steps
+#: second: mean(x) >= `TIMES` * standard deviation(x) / sqrt(n)
 TIMES: Final = 4.0
-#: in at least this part of the steps, their excess is at least `SHARE` of a step
+#: third: x >= `SHARE` * length of a step, in at least this share of the steps
 OFTEN: Final = 0.7
-#: among at least `MANY` ranks, their excess is at least median(x) + `SPREAD` * median(|x - median(x)|), where x is the
-#: median excess of each rank over its steps
+#: fourth, only among at least `MANY` ranks, where m is the median(x) of a rank:
+#: m >= median(m of all ranks) + `SPREAD` * median(|m - median(m)| of all ranks)
 MANY: Final = 8
 SPREAD: Final = 5.0
 #: a rank with the excess x in each step is late in single steps if
@@ -25,8 +26,8 @@ SPREAD: Final = 5.0
 ONCE_NS: Final = 200_000_000
 ONCE: Final = 2.0
 BEYOND: Final = 5.0
-#: such a rank is late in each step whose excess reaches these three limits, and in each step whose excess reaches
-#: `AGAIN` * max(x) and `BEYOND` * median(|x|)
+#: such a rank is late in each step with
+#: x >= max(`BEYOND` * median(|x|), min(`AGAIN` * max(x), max(`ONCE_NS`, `ONCE` * length of a step)))
 AGAIN: Final = 0.3
 #: smallest number of steps from which the variation over the steps can be judged
 STEPS: Final = 5
@@ -72,9 +73,9 @@ class Lateness:
         late: the late ranks, the latest first.
         lost_ns: the time that the steps would save if the late ranks took as long as the slowest other rank.
         waits: `rank`, and `wait_ns`, the rank's wait for the last rank over all steps.
-        critical: `step`; `rank`, the last rank of the step; `wait_ns`, the wait of the median rank.
+        critical: one row per step: `step`, `rank` (the last rank of the step), `wait_ns` (the wait of the median rank).
         imbalance_ns: the sum over all steps of (longest own time of a rank - mean own time of the ranks).
-        passed: `steps`, plus the number of steps without an exchange that came before each of these steps.
+        passed: `steps`, plus the number of steps without an exchange that lie before these steps.
     """
 
     steps: int
@@ -125,9 +126,9 @@ def lateness(own: pl.DataFrame, total_ns: int) -> Lateness:
 def _differences(known: pl.DataFrame) -> pl.DataFrame:
     """Add `excess_ns`, `last` (whether the rank is the last one in the step) and `saved_ns` (as in `Late`).
 
-    The median of the other ranks is the mean of two of the n sorted own times. Without the rank's own value, they have
-    the indices i = (n - 2) // 2 and (n - 1) // 2. With the rank's own value at index k, they are at i + 1 if k <= i,
-    else at i.
+    The median of the other ranks is the mean of two of the n sorted own times. Among the n - 1 values of the other
+    ranks, these two have the indices i = (n - 2) // 2 and i = (n - 1) // 2. The rank's own value, at index k of all n
+    values, moves them: a value is at i + 1 if k <= i, else at i.
     """
     places = known.sort("step", "own_ns", "rank").with_columns(
         place=pl.int_range(pl.len()).over("step"), count=pl.len().over("step")

@@ -1,5 +1,7 @@
-"""One timeline of several ranks on the first rank's clock, with a process for each rank and flows that join
-exchanges."""
+"""One timeline of several ranks, on the first rank's clock.
+
+Each rank is a process of the timeline. A flow joins the same exchange on all its ranks.
+"""
 
 import os
 from collections.abc import Sequence
@@ -20,7 +22,7 @@ from ms_profiler.errors import MsProfilerError, StoreError, UsageError
 if TYPE_CHECKING:
     from ms_profiler.analysis.metrics.measures import Measures
 
-#: distance between the track numbers of one rank and the next
+#: the track numbers of the first rank begin at `_STRIDE`, those of the second rank at 2 * `_STRIDE`, and so on
 _STRIDE: Final = 2**40
 
 
@@ -115,7 +117,7 @@ def _write(
     taken: set[int] = set()
     flows = set()
     for place, known in enumerate(chosen):
-        # a fetched result has to stay until its timeline is written: a long recording is read a second time then
+        # a fetched result has to stay until its timeline is written, because writing reads a long recording again
         with ExitStack() as fetched:
             try:
                 here = fetched.enter_context(storage.local(known.directory, everything=True))

@@ -1,4 +1,4 @@
-"""The facts about a job's pipeline and experts: for programs, and as two files beside the files of msprof-analyze."""
+"""The facts about a job's pipeline and experts: for its summary, and as two files beside those of msprof-analyze."""
 
 import os
 from typing import Any, Final
@@ -55,7 +55,7 @@ def _loads(found: Experts) -> pl.DataFrame:
 
 
 def pipeline(found: Pipeline | None) -> dict[str, Any] | None:
-    """Return, for programs, the stages of a pipeline. Each time is the mean over the steps, in milliseconds.
+    """Return the stages of a pipeline for the job's summary. Each time is the mean over the steps, in milliseconds.
 
     Args:
         found: the stages; None where they are not known.
@@ -80,7 +80,7 @@ def pipeline(found: Pipeline | None) -> dict[str, Any] | None:
 
 
 def experts(found: Experts) -> dict[str, Any]:
-    """Return, for programs, the load of ranks that share experts: sums over the steps, times in milliseconds.
+    """Return the load of ranks that share experts, for the job's summary: sums over the steps, times in milliseconds.
 
     Args:
         found: the ranks of one group.

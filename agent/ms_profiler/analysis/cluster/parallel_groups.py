@@ -2,7 +2,7 @@
 
 A purpose is one of these: the description that the script gave a group (PyTorch's `group_desc`, as Megatron does), the
 dimension of a device mesh (`mesh_pp`), the name of a group of MindSpore, or `group_name` in the metadata of Ascend's
-tools. All words of a purpose have to fit: the ranks of `EXPERT_DATA_PARALLEL_GROUP` share no experts.
+tools. All words of a purpose have to fit: because of its word DATA, `EXPERT_DATA_PARALLEL_GROUP` shares no experts.
 """
 
 import re
@@ -18,7 +18,7 @@ _WORD: Final = re.compile(r"[^\W\d_]+")
 
 
 def purpose(name: str, purposes: Mapping[str, Iterable[str]], words: frozenset[str]) -> str:
-    """Return the purpose that says that a group is of the kind of `words`; empty if no purpose says so.
+    """Return the purpose by which a group is a pipeline, or shares experts; empty if no purpose says so.
 
     Args:
         name: the name of the group, which counts as a purpose too.

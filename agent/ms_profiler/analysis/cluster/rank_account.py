@@ -1,7 +1,7 @@
 """The account of one rank for the comparison of ranks: its steps, the parts of their time, and its exchanges.
 
-A part says what filled an interval, such as computing or waiting for data (`metrics.bounds`). A piece is such an
-interval.
+A part says what filled an interval, such as computing or waiting for data (`metrics.bounds`). A piece is an interval
+with one part.
 """
 
 from dataclasses import dataclass, field
@@ -73,10 +73,10 @@ class RankAccount:
         groups: name of a group that it used -> the ranks of the group.
         purposes: name of a group -> its purposes, see `parallel_groups`.
         between: part of the time between steps -> the module or operator that takes most of it, see `step_gaps`.
-        steps: `STEPS`.
-        parts: `PARTS`.
-        exchanges: `exchanged.EXCHANGES`.
-        sent: `expert_exchanges.SENT`, where the account was reduced for the comparison of ranks.
+        steps: its steps, as `STEPS`.
+        parts: the parts of these steps, as `PARTS`.
+        exchanges: its exchanges, as `exchanged.EXCHANGES`; as `exchanged.MARKED` after `gathering` has reduced them.
+        sent: the exchanges of its experts, as `expert_exchanges.SENT`; only `gathering` fills this table.
     """
 
     directory: str
@@ -106,7 +106,7 @@ class RankAccount:
 
     @property
     def place(self) -> tuple[str, int, str]:
-        """Return role, rank and actor, which tell ranks of a job apart: Ray actors without a rank all have rank 0."""
+        """Return role, rank and actor, which identify a rank of a job. Ray actors without a rank all have rank 0."""
         return self.role, self.rank, self.actor if self.world_size <= 1 else ""
 
 
@@ -194,9 +194,9 @@ def steps_of(table: pl.DataFrame, exchanges: pl.DataFrame, *further: pl.DataFram
 
 
 def _unseen(measures: "Measures", found: pl.DataFrame) -> pl.Series:
-    """Return, for each step, whether exchanges in it were not recorded.
+    """Return, for each step, whether the recording lacks exchanges of the step.
 
-    A step that was not sampled has only the exchanges that the script called.
+    If steps were sampled, the other steps have only the exchanges that the script called.
 
     Args:
         measures: the measures of the run.
@@ -212,7 +212,7 @@ def _unseen(measures: "Measures", found: pl.DataFrame) -> pl.Series:
 
 
 def _sure(steps: pl.DataFrame, unseen: pl.Series) -> pl.DataFrame:
-    """Return the steps. `own_ns` becomes null where exchanges during this time were not recorded.
+    """Return the steps, with null as `own_ns` if the recording lacks exchanges during the own time.
 
     Args:
         steps: `STEPS`.

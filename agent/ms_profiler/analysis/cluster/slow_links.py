@@ -7,10 +7,10 @@ from typing import Final
 
 #: smallest number of links of one kind among which a link can be called slow
 LEAST: Final = 5
-#: a link is slow if its bandwidth is below this part of the usual bandwidth
+#: a link is slow if its bandwidth is less than this share of the median bandwidth of the links of its kind
 SLOW: Final = 0.7
-#: transports without a known bandwidth. LOCAL is within a rank. TCP is between CPUs: the recorded call waits for the
-#: other rank, or only queues the message, so the call does not last as long as the transfer
+#: transports without a known bandwidth. LOCAL is within a rank. TCP is between CPUs: a recorded call also waits for the
+#: other rank, or only queues the message, so its duration is not that of the transfer
 _LEFT_OUT: Final = ("LOCAL", "TCP")
 
 
@@ -21,9 +21,9 @@ class SlowLink:
     Attributes:
         source: the sending rank.
         target: the receiving rank.
-        transport: kind of link.
-        speed: its bandwidth, GB/s.
-        usual: GB/s of the median link of the kind.
+        transport: kind of the link.
+        speed: bandwidth of the link, GB/s.
+        usual: bandwidth of the median link of the kind, GB/s.
     """
 
     source: int
@@ -37,7 +37,7 @@ def slow(sums: Mapping[tuple[str, str], tuple[float, float]]) -> list[SlowLink]:
     """Return the links with less than 70 % of the bandwidth of the median link of their kind, the slowest first.
 
     Args:
-        sums: "SOURCE-TARGET" and kind of a link -> its megabytes and milliseconds.
+        sums: ("SOURCE-TARGET", kind of the link) -> (megabytes, milliseconds).
     """
     speeds: dict[str, dict[str, float]] = {}
     for (ends, transport), (megabytes, milliseconds) in sums.items():

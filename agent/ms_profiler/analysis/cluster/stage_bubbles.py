@@ -1,4 +1,7 @@
-"""Compare the bubbles of a pipeline's stages, see `stage_waits`. The stage of a rank is its index in its group."""
+"""Compare the bubbles of a pipeline's stages. `stage_waits` defines a bubble.
+
+The number of a rank's stage is the index of the rank in its pipeline's group of ranks.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,7 +23,7 @@ class Stage:
     Attributes:
         number: its index in the pipeline, from 0.
         ranks: its ranks that have a result.
-        bubble_ns: the sum of its bubbles over all steps, as the mean of its ranks.
+        bubble_ns: the sum of its bubbles over all steps; the bubble of a step is the mean over the stage's ranks.
         share: the bubbles as a share of the time of its steps.
     """
 
@@ -38,8 +41,8 @@ class Pipeline:
         known_by: the purposes of the groups that define the stages.
         steps: the number of steps in which the bubbles are known.
         stages: the stages that have a result.
-        slow: the stages with the fewest bubbles, because the other stages wait for them; `lateness` finds them.
-        table: `stage`, `step`, and `bubble_ns` and `step_ns`, which are means over the ranks of the stage.
+        slow: the stages for which the other stages wait, as `lateness` finds them; their bubbles are the shortest.
+        table: `stage`, `step`, `bubble_ns`, `step_ns`; the last two are means over the ranks of the stage.
     """
 
     known_by: tuple[str, ...]

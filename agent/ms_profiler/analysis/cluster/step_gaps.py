@@ -17,7 +17,7 @@ _PHASES: Final = (bounds.COMMUNICATION, bounds.DATA, bounds.COMPILE, bounds.CHEC
 _PLACED: Final = pl.Schema({"step": pl.Int64, "part": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64})
 #: categories of spans that name the work between steps, the preferred one first
 _NAMING: Final = (Category.MODULE, Category.OP)
-#: the spans of one name give a part its name if they take at least this share of its time
+#: smallest share of a part's time with which the spans of one name give the part this name
 _MOST: Final = 0.3
 
 
@@ -81,8 +81,8 @@ def asleep(found: pl.DataFrame, measures: "Measures") -> pl.DataFrame:
 def names(measures: "Measures", found: pl.DataFrame) -> dict[str, str]:
     """Return, for each part of the time between steps, the module or operator that took most of it.
 
-    An operator is named only if no module took the share `_MOST` of the part. If no operator took it, either, the part
-    has no name.
+    A module is named if it took the share `_MOST` of the part. Otherwise an operator is named, if it took this share.
+    If neither did, the part has no name.
 
     Args:
         measures: the measures of the run.

@@ -1,4 +1,4 @@
-"""Find how each step of a rank uses its time, and the steps that a checkpoint holds."""
+"""Find how each step of a rank uses its time, and which steps a checkpoint holds."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 USES: Final = pl.Schema({"step": pl.Int64, "waiting_ns": pl.Int64, "checkpoint_ns": pl.Int64, "compile_ns": pl.Int64})
 #: parts in which a step makes no progress: it waits for its input or for other ranks
 _WAITING: Final = (bounds.DATA, bounds.COMMUNICATION)
-#: spans that save the state of training; a save that another thread or process continues also begins with such a span
+#: names of spans that save the state of training, or begin a save that another thread or process continues
 _SAVES: Final = ("torch.save", "distributed checkpoint: save", "save_checkpoint")
 #: span that ends the saving of a file of PyTorch
 _CLOSING: Final = "torch.save, closing"
@@ -25,8 +25,8 @@ _LOADS: Final = (
     "load_checkpoint_async",
     "load_distributed_checkpoint",
 )
-#: the parameters have the new values of a step when the last optimizer phase of the step has ended; in a step without
-#: one, when the last phase of the second group has ended
+#: two groups of phases. A step has updated the parameters when its last phase of the first group has ended. The second
+#: group counts if the step has no phase of the first group
 _UPDATES: Final = ((Category.OPTIMIZER,), (Category.GRAPH, Category.BACKWARD, Category.FORWARD))
 
 

@@ -1,7 +1,7 @@
 """Access results in a file system of this machine, or in an object store that fsspec reads, such as S3.
 
-Small files are read in place. Files that an analysis needs on a disk are fetched into a temporary directory. If small
-files are enough for the account of a rank, only the files `_SMALL` are fetched, otherwise all files of the rank.
+Small files are read in place. Files that an analysis needs on a disk are fetched into a temporary directory: only the
+files `_SMALL` if these are enough for the account of a rank, otherwise all files of the rank.
 """
 
 import importlib
@@ -139,8 +139,9 @@ def local(path: str, everything: bool = False) -> Iterator[str]:
 
 @contextmanager
 def written(path: str) -> Iterator[str]:
-    """Return a context manager that gives a writable directory; for an address, its files are uploaded when the block
-    ends.
+    """Return a context manager that gives a writable directory.
+
+    For an address, the directory is temporary, and its files are uploaded when the block ends.
 
     Args:
         path: the path of a directory, or its address.

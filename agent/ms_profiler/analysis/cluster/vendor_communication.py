@@ -28,13 +28,12 @@ _SIZES: Final = "Size Distribution"
 _TRANSPORT: Final = "Transport Type"
 _NAME: Final = "Op Name"
 _LEAST: Final = 1e-15
-#: words in the names of exchanges that a `total` entry contains, too; the sums leave these exchanges out
+#: the sums leave out exchanges whose names contain such a word, because a `total` entry contains these exchanges, too
 _PARTS: Final = ("middle", "top", "bottom")
 
-#: key: kind and name of a group, step, name of an exchange
+#: (kind of the exchanges, name of the group, step, name of the exchange)
 _Key = tuple[str, str, str, str]
-#: entry: rank, step, kind and name of an exchange, whether it is from communication_matrix.json, and the size of its
-#: JSON
+#: (rank, step, kind of the exchange, name of the exchange, whether communication_matrix.json has it, size of its JSON)
 Entry = tuple[int, str, str, str, bool, int]
 
 
@@ -58,8 +57,8 @@ class Exchanges:
     """The exchanges of all ranks: their data is in a file, their positions in the file are in memory.
 
     Attributes:
-        groups: kind of the exchanges, "collective" or "p2p" -> name of a group -> its ranks.
-        sums: "SOURCE-TARGET" and kind of a link -> its megabytes and milliseconds; `matrix` fills it.
+        groups: kind of the exchanges ("collective" or "p2p") -> name of a group -> its ranks.
+        sums: ("SOURCE-TARGET", kind of the link) -> (megabytes, milliseconds); `matrix` fills this dict.
     """
 
     def __init__(self, file: BinaryIO) -> None:
@@ -71,8 +70,8 @@ class Exchanges:
         self.groups: dict[str, dict[str, set[int]]] = {COLLECTIVE: {}, P2P: {}}
         self.sums: dict[tuple[str, str], tuple[float, float]] = {}
         self._file, self._size = file, 0
-        #: one for communication.json, one for the matrix: key -> three numbers for each entry: rank, position in the
-        #: file, size
+        #: two dicts, the first for communication.json, the second for communication_matrix.json: key -> rank, position
+        #: in the file and size of the first entry, then of the second entry, and so on
         self._places: tuple[dict[_Key, array[int]], dict[_Key, array[int]]] = ({}, {})
 
     def add(self, found: Sequence[Entry], texts: bytes) -> None:
@@ -172,7 +171,7 @@ def _ratio(part: float, whole: float) -> float:
 
 
 def _with_totals(exchanges: _Exchanged) -> Iterator[tuple[str, bytes]]:
-    """Yield each exchange, then a total for each group: the sums of each rank over the exchanges. All are JSON."""
+    """Yield (name, JSON) of each exchange, and then of each group's total, which has the sums of each rank."""
     sums: dict[str, dict[int, dict[str, Any]]] = {}
     for name in exchanges:
         own = sums.setdefault(group_of(name), {})
@@ -214,7 +213,7 @@ def _add_bandwidths(total: dict[str, Any], known: dict[str, Any]) -> None:
 
 
 def _joined_links(exchanges: _Exchanged) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the links of all ranks by exchange, and then their sums.
+    """Yield (name of an exchange, its links on all ranks), and then (name of a group's total, sums of its links).
 
     The matrix of a rank numbers the ranks within their group. Here these numbers are replaced by ranks of the job.
     """
@@ -260,7 +259,7 @@ def _joined_links(exchanges: _Exchanged) -> Iterator[tuple[str, dict[str, Any]]]
 
 @lru_cache(maxsize=1 << 16)
 def _ends(link: str) -> tuple[str, str | None]:
-    """Return the source and the target of a link; the target is None if the link names none."""
+    """Return the source and the target of a link; the target is None if the text of the link has no target."""
     source, sign, rest = link.partition("-")
     return source, rest.partition("-")[0] if sign else None
 

@@ -87,10 +87,11 @@ class StepRows:
 
 
 def layout(arguments: Any) -> dict[int, list[int]]:
-    """Return the data, pipeline and tensor index of each rank; empty where the layout is not known.
+    """Return rank -> [data index, pipeline index, tensor index]; empty where the layout is not known.
 
-    Megatron's number of a rank is pipeline index * (world size / pipeline size) + data index * tensor size + tensor
-    index.
+    Megatron numbers the ranks in this way:
+
+        rank = pipeline index * (world size / pipeline size) + data index * tensor size + tensor index
 
     Args:
         arguments: the arguments of Megatron, by name.
@@ -121,8 +122,8 @@ def layout(arguments: Any) -> dict[int, list[int]]:
 def stages(groups: list[dict[str, Any]]) -> list[list[int]]:
     """Return the ranks of each pipeline stage; empty where no group of ranks belongs to a pipeline.
 
-    Ranks that are in one collective group are in one stage. A group with two ranks of one pipeline is left out, because
-    it spans several stages.
+    Ranks of one collective group are in one stage. A group with two ranks of one pipeline is left out, because such a
+    group spans several stages.
 
     Args:
         groups: `comm_group_parallel_info` of communication_group.json.

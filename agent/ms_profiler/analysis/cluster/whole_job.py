@@ -34,13 +34,13 @@ _USUAL: Final = ("", "exit", "stopped", "running", "unknown", "ended by its pare
 
 @dataclass(frozen=True)
 class Chain:
-    """One exchange for which a rank is late.
+    """An exchange to which a rank comes late.
 
     Attributes:
         rank: the late rank.
         step: the number of the step.
         operation: the operation of the exchange.
-        number: the number of the exchange among those of its operation and group, from 0.
+        number: index of the exchange among the exchanges of the same operation and group, from 0.
         late_ns: how much later the rank came than the median of the other ranks.
         waiting: the number of ranks that wait.
     """
@@ -108,9 +108,10 @@ class WholeJob:
         return self._lateness(pl.col("own_ns"))
 
     def _lateness(self, own: pl.Expr) -> Lateness:
-        """Return the late ranks if the own times were `own`, which may be shorter than the recorded own times.
+        """Return the ranks that would be late if the own times were `own`.
 
-        Each step is then shorter by max(recorded own times) - max(`own`).
+        `own` may be shorter than the recorded own times. A step then counts as shorter by
+        max(recorded own times) - max(`own`).
         """
         known = pl.concat(each.steps.with_columns(rank=pl.lit(each.rank, pl.Int64)) for each in self.accounts.values())
         shared = known.drop_nulls("own_ns").filter(pl.len().over("step") > 1)["step"].unique()
@@ -164,7 +165,7 @@ class WholeJob:
 
     @cached_property
     def queued_share(self) -> float:
-        """Return the share of the steps for which threads of the median rank waited for a processor; 0 if unknown."""
+        """Return the share of the steps' time in which threads of the median rank waited for a CPU; 0 if unknown."""
         queued = [known.steps.drop_nulls("own_ns")["queued_ns"] for known in self.accounts.values()]
         sums = [int(each.sum()) for each in queued if each.count()]
         return statistics.median(sums) / max(self.lateness.total_ns, 1) if sums else 0.0
@@ -185,8 +186,7 @@ class WholeJob:
         return clocks(self.accounts)
 
     def chain(self, late: Late) -> Chain | None:
-        """Return the first exchange of the step in which a rank is latest; None if the rank has no exchange in this
-        step."""
+        """Return the first exchange of the step in which a rank is latest; None if it has no exchange in this step."""
         inside = self.accounts[late.rank].exchanges.filter(pl.col("step") == late.worst)
         if inside.is_empty():
             return None
@@ -309,8 +309,11 @@ def clocks(accounts: Mapping[int, RankAccount]) -> dict[int, clock_offsets.Offse
 
 
 def _gathered(known: RankAccount) -> pl.DataFrame:
-    """Return the parts of a rank's steps. The own time of a step may include earlier steps without an exchange: then
-    their parts count for this step."""
+    """Return the parts of a rank's steps.
+
+    The own time of a step may include earlier steps without an exchange. The parts of these steps then count for the
+    step with the exchange.
+    """
     met = known.steps.filter(pl.col("exchange_ns").is_not_null()).select("own_ns", until="step").sort("until")
     placed = known.parts.sort("step").join_asof(met, left_on="step", right_on="until", strategy="forward")
     step = pl.when(pl.col("own_ns").is_not_null()).then("until").otherwise("step").alias("step")
@@ -319,8 +322,10 @@ def _gathered(known: RankAccount) -> pl.DataFrame:
 
 
 def _total(known: RankAccount, shared: pl.Series) -> tuple[int, int]:
-    """Return the time (ns) and the number of a rank's `shared` steps. Both include the steps without an exchange
-    before each of these steps."""
+    """Return the time (ns) and the number of a rank's `shared` steps.
+
+    Both include the steps without an exchange that lie between one `shared` step and the next.
+    """
     passed = (pl.col("end_ns") - pl.col("start_ns")).cum_sum()
     met = known.steps.with_columns(passed=passed, count=pl.int_range(1, pl.len() + 1)).filter(
         pl.col("exchange_ns").is_not_null() | pl.col("own_ns").is_not_null()
