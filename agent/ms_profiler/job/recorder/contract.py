@@ -134,8 +134,8 @@ class Recorder(Protocol):
     def intern(self, text: str, /) -> int:
         """Return the id of `text`; 0 if the text cannot be written, or if 65536 texts or 8 MB of texts are stored.
 
-        An id is valid for the life of the process and in its fork children. A new store receives all texts with an id
-        when it is opened, and other texts at their first use.
+        An id is valid for the life of the process and in its fork children. When a store is opened, all texts that have
+        an id are written to it. Later texts are written at their first use.
         """
 
     def intern_one_of(self, text: str, most: int, /) -> int:

@@ -16,7 +16,9 @@ from ms_profiler.store.file_limit import limited
 
 
 class PythonAccount:
-    """The account of a result, a file in which all processes of the result count their disk space; made if missing.
+    """The account of a result: a file in which all processes of the result count their disk space.
+
+    The constructor makes the file if it is missing.
 
     Args:
         path: path of the account's file; empty for an account of this process alone.

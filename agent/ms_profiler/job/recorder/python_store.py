@@ -1,4 +1,7 @@
-"""The open store of the pure-Python recorder: its segments, their disk space, and the control stream."""
+"""The open store of the pure-Python recorder: its segments, their disk space, and the control stream.
+
+The control stream consists of the segments that hold strings and anchors, not events.
+"""
 
 import errno
 import os
