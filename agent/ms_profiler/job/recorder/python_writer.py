@@ -173,7 +173,7 @@ class PythonWriter:
             self._look(now, before)
 
     def _look(self, now: int, before: int) -> None:
-        """Record the processor time of the thread so far; the extension also records the waits of the thread."""
+        """Record the processor time of the thread so far; the extension also records its waits for a processor."""
         self._due_ns, self._looked_ns = now + LOOK, now
         if not self.store.all_limit:
             ran = time.clock_gettime_ns(time.CLOCK_THREAD_CPUTIME_ID)
