@@ -1,9 +1,9 @@
 """Explain why the steps of two runs differ, by contributors that add up to the change.
 
-`moments` divides the time of a step into cells, so the differences of the cells add up to the change. A contributor
-sums up cells that belong together: waits of one kind, or the work of the innermost module that has most of the change.
-If everything takes longer by the same factor, the cause is not a module but the machine, or something that the whole
-job depends on. The change by this common factor is a separate contributor. The changes of modules do not include it.
+`moments` divides the time of a step into cells, such as the time of one operator in one module. The differences of the
+cells add up to the change. A contributor sums up cells that belong together: waits of one kind, or the work of the
+innermost module that has most of the change. If everything takes longer by the same factor, the cause is the machine,
+or something else on which the whole job depends. The change by this factor is a contributor of its own.
 """
 
 from bisect import bisect_left
@@ -25,28 +25,28 @@ KERNEL: Final = "kernel"
 ALIKE: Final = "alike"
 SMALL: Final = "small differences"
 UNEXPLAINED: Final = "unexplained"
-#: contributors that come from the machine and not from the job
+#: kinds of contributors that come from the machine and not from the job
 MACHINE: Final = (ALIKE, bounds.RUNNABLE)
-#: a contributor is shown if it is at least `SHOWN` of the change, and at least max(`LEAST`, min(spread, `MOST`)) of the
-#: first run's step, where spread is the usual variation of steps
+#: a contributor with the change x is shown if x >= `SHOWN` * change of the step, and
+#: x >= max(`LEAST`, min(spread, `MOST`)) * step of the first run, where spread is the usual variation of steps
 SHOWN: Final = 0.1
 LEAST: Final = 0.01
 MOST: Final = 0.05
-#: a change is remarkable if it is larger than both this part of the step and the usual variation of steps
+#: a change is remarkable if it is larger than this share of the step, and larger than the usual variation of steps
 REMARKABLE: Final = 0.05
 #: a factor nearer to 1 than this counts as 1
 EVEN: Final = 0.02
-#: a common factor needs at least this many modules (or phases outside of modules)
+#: smallest number of modules (or phases outside of modules) from which a common factor is computed
 AGREEING: Final = 5
-#: a module counts towards the factor if it takes at least this share of a step
+#: a module counts towards the common factor if it takes at least this share of a step
 ASKED: Final = 0.005
-#: a change of a module beyond the common factor is noise if it is smaller than max(`BEYOND`, `APART` * d) of its time,
-#: where d is the median deviation of the modules from the factor
+#: a module's change beyond the common factor is noise if it is smaller than max(`BEYOND`, `APART` * d) * time of the
+#: module, where d = median(|factor of a module / common factor - 1|)
 BEYOND: Final = 0.1
 APART: Final = 2.5
-#: a contributor from the machine comes before one from the job if its change is at least this many times as large
+#: contributors are sorted by their changes, but the change of one from the machine is first divided by this number
 WEIGHT: Final = 2
-#: inner modules are the cause instead of the outer module if they have at least this part of the outer module's change
+#: inner modules are the cause instead of the outer module if they have at least this share of the outer module's change
 INSIDE: Final = 0.7
 #: parts of a step whose cells form one contributor each, whatever module they are in
 _WAITS: Final = (bounds.DATA, bounds.COMPILE, bounds.CHECKPOINT, bounds.GARBAGE, bounds.RUNNABLE)
@@ -91,7 +91,7 @@ class Causes:
     Attributes:
         before_ns: the median step of the first run.
         after_ns: the median step of the second run.
-        spread: the usual variation of steps, as a part of the step.
+        spread: the usual variation of steps, as a share of the step.
         remarkable: whether the change of the step, or a contributor other than the machine, is larger than both
             `spread` and `REMARKABLE`.
         factor: the common factor by which all computing changed; 1 if there is none.
@@ -136,7 +136,7 @@ def between(first: Digest, second: Digest, matches: Sequence[matching.Match], sp
         first: the run before.
         second: the run after.
         matches: the modules of both, the result of `matching.match`.
-        spread: usual variation of steps, as a part of the step.
+        spread: usual variation of steps, as a share of the step.
     """
     was = {each.after: each.before for each in matches if each.before is not None and each.after is not None}
     now = {before: after for after, before in was.items()}
@@ -230,7 +230,7 @@ class _Pairs:
         """Return the factor by which all computing changed; 1 if it did not change, or not by a common factor.
 
         The result is the unweighted or the time-weighted median of the modules' factors, whichever is nearer to 1. So
-        neither many small modules nor a single large module decides. If one is above 1 and the other below, it is 1.
+        neither many small modules nor a single large module decides. With one median above 1 and one below, it is 1.
         """
         known = self._ratios()
         if len(known) < AGREEING:
@@ -292,7 +292,7 @@ class _Pairs:
         if factor != 1:
             # small deviations from the common factor are noise, and must not appear as a cause
             apart = max(BEYOND, APART * self._apart(factor))
-            # relative to the smaller one of expected and real time: a drop is never larger than the expected time
+            # the limit is a share of the smaller one of expected and real time: a drop cannot exceed the expected time
             more = {
                 key: each if abs(each) >= apart * min(self.ns[key][0] * factor, self.ns[key][1]) else 0
                 for key, each in more.items()
@@ -315,7 +315,7 @@ class _Pairs:
         return found
 
     def _apart(self, factor: float) -> float:
-        """Return the median deviation of the modules from the common factor, as a part of their time."""
+        """Return median(|factor of a module / common factor - 1|)."""
         return median(abs(ratio / factor - 1) for ratio, _ in self._ratios())
 
     def _contributor(self, kind: str, name: str, keys: list[_Key], more: dict[_Key, int]) -> Contributor:

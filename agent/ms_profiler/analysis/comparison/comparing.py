@@ -28,7 +28,7 @@ _DIFFERENCES: Final = {
     "modules": "modules",
 }
 _MEMORY: Final = {"host": "host", "device": "device", "allocated": "tensors"}
-#: if a smaller share of the kernel names is common to two runs, they ran on different kinds of devices
+#: if two runs have a smaller share of their kernel names in common, they ran on different kinds of devices
 KIN: Final = 0.1
 
 
@@ -156,10 +156,10 @@ class Comparison:
         causes: the reasons why step times differ.
         phases: ns per step of each phase.
         bounds: ns per step of each part of `metrics.bounds`.
-        modules: the modules, the largest difference first; the next tables are sorted likewise.
-        operators: self times of operators, ns per step.
-        kernels: times of kernels, ns per step.
-        callers: time of computing kernels, ns per step, by the outermost operator that launched them: operators have
+        modules: the modules, the largest difference first.
+        operators: self times of operators, ns per step, the largest difference first.
+        kernels: times of kernels, ns per step, the largest difference first.
+        callers: time of computing kernels, ns per step, by the outermost operator that launched them. Operators have
             the same names on every device, kernels do not. Empty if no kernel's operator is known.
         counts: the counts of a step, then the counts of the whole run.
         memory: peak memory.
@@ -274,7 +274,7 @@ def _named(before: Sequence[Named], after: Sequence[Named]) -> tuple[NamedRow, .
 
 
 def by_name(items: Sequence[Named]) -> dict[str, tuple[int, float]]:
-    """Return ns and calls per step by name, summed up over the kinds of one name.
+    """Return name -> (ns per step, calls per step). Items of the same name and different kinds are summed up.
 
     Args:
         items: operators or kernels of a digest.

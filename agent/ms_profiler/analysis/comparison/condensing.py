@@ -24,11 +24,11 @@ from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.analysis.metrics.steps import settled
 from ms_profiler.store.format import Category
 
-#: compiling counts as regular work if more than this part of the steps after the first `WARMING` compile
+#: compiling counts as regular work if more than this share of the steps after the first `WARMING` steps compile
 REPEATED: Final = 0.1
 #: number of first steps in which a job usually compiles its graphs
 WARMING: Final = 5
-#: largest number of operators, of kernels and of modules in a digest; those with most time are kept
+#: largest number of operators, kernels and modules each in a digest; those with the longest times are kept
 MOST: Final = 500
 #: names of the recording's options that change the counts
 _OPTIONS: Final = ("op_time", "profiler_level", "record_shapes", "with_stack", "profile_memory", "profile_framework")

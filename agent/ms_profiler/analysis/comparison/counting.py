@@ -126,7 +126,10 @@ def _of_steps(measures: Measures, found: Diagnosis, rows: list[int]) -> Iterator
 
 
 def _synchronising(measures: Measures, found: Diagnosis, table: pl.DataFrame) -> pl.Series:
-    """Return the row of the step of each synchronisation: a read of a value, or a call that waits for a device."""
+    """Return, for each synchronisation, the row of its step.
+
+    A synchronisation is a read of a value, or a call that waits for a device. The more frequent kind counts.
+    """
     device = measures.recording.device
     reads = found.reads["step"]
     if device is None or device.waits.is_empty():
@@ -142,18 +145,19 @@ def _rows(times: pl.Series, table: pl.DataFrame) -> pl.Series:
 
 
 def _each(placed: pl.Series, rows: list[int], amount: pl.Series | None = None) -> Count:
-    """Return the median, minimum and maximum over the steps `rows` of the number of entries of `placed` in a step.
+    """Return the median, minimum and maximum number of events in a step.
 
     Args:
-        placed: the row of the step of each counted event; null outside of steps.
+        placed: the row of the step of each event; null outside of steps.
         rows: the rows of the steps.
-        amount: an amount for each event; then the sum of the amounts takes the place of the number.
+        amount: an amount for each event, such as its bytes. If it is given, amounts are summed up instead of counting
+            events.
     """
     one = pl.repeat(1, len(placed), dtype=pl.Int64, eager=True) if amount is None else amount.cast(pl.Int64)
     summed = pl.DataFrame({"row": placed.cast(pl.UInt32), "n": one}).drop_nulls("row").group_by("row").agg(pl.sum("n"))
     every = pl.DataFrame({"row": rows}, schema={"row": pl.UInt32})
     found = every.join(summed, on="row", how="left")["n"].fill_null(0).sort().to_list()
-    # the lower one of two middle values, because it is the count of a real step
+    # for an even number of steps, the lower one of the two middle values: it is the count of a real step
     return Count(float(found[(len(found) - 1) // 2]), float(found[0]), float(found[-1]))
 
 

@@ -68,7 +68,7 @@ class Module:
     Attributes:
         path: the names of the modules from the outermost on, with dots between them.
         kind: its class; empty if unknown.
-        order: its position among all modules in the order of their first calls, or in the order of the module tree.
+        order: its position among the modules, sorted by their first calls; if unknown, its position in the module tree.
         calls: number per step; None if unknown.
         forward_ns: ns per step of the forward pass, with all modules inside.
         backward_ns: ns per step of the backward pass, with all modules inside.
@@ -110,7 +110,7 @@ class Count:
     """A count of a step or of a run, such as the number of kernels.
 
     Attributes:
-        value: the median of the steady steps, or the count of the whole run.
+        value: the median count of the steady steps, or the count of the whole run.
         least: the smallest count of a steady step; `value` itself for a count of the whole run.
         most: the largest count of a steady step; `value` itself for a count of the whole run.
         per: "step" or "run".
@@ -211,8 +211,8 @@ class Fingerprint:
         mode: execution mode of the framework.
         threads: number of threads that compute an operator.
         world_size: the number of ranks.
-        network: outermost modules.
-        modules: number of modules.
+        network: paths of the outermost modules.
+        modules: number of all modules.
         options: options of the recording that change the counts.
     """
 
@@ -240,7 +240,7 @@ class Digest:
         source: name of the directory or file.
         started_ns: the begin of the run, ns since the epoch.
         step: the duration of the steps.
-        told_ns: the sum of the cells, ns per step. The rest of the median step is unexplained.
+        told_ns: the sum of `cells`, ns per step. The rest of the median step is unexplained.
         phases: ns per step, by name.
         bounds: ns per step, by part, see `metrics.bounds`.
         cells: the cells of a step, most time first.
@@ -306,7 +306,7 @@ class Digest:
             raise StoreError(f"{path} is damaged ({reason}).", "Make it again from the result directories.") from None
 
 
-#: Fields that were added without a new version -> their values for files without them: users keep old baselines.
+#: Field that was added without a new version -> its value for files without it, because users keep old baselines.
 _ADDED: Final[dict[str, Any]] = {"caller": ""}
 
 #: largest number in a digest: nanoseconds since the epoch and bytes have 64 bits

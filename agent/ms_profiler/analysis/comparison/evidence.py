@@ -69,9 +69,9 @@ _READS: Final = ("aten::_local_scalar_dense", "aten::item", "aten::is_nonzero", 
 _COPIES: Final = ("aten::copy_", "aten::clone", "aten::_to_copy", "aten::to", "TensorMove", "Copy")
 #: number of characters of the longest name in a list; longer names are cut
 LONGEST: Final = 48
-#: a name is shown if its change is at least this part of the whole change
+#: a name is shown if its change is at least this share of the contributor's change
 SOME: Final = 0.2
-#: more reads of values explain why there are more operators if at most this many operators came with each further read
+#: additional reads of values explain additional operators if there are at most this many such operators for each read
 _EACH: Final = 12
 
 
@@ -152,7 +152,7 @@ def title(kind: str, name: str, first: Digest, second: Digest, before: Sequence[
 
 
 def counted(name: str, first: Digest, second: Digest) -> str:
-    """Return one of the counts in two runs, in words; empty if it did not change or is unknown.
+    """Return the change of a count in words: "kernels 10 -> 12 a step"; empty if it did not change or is unknown.
 
     Args:
         name: the name of the count, as in `counting`.
@@ -168,7 +168,7 @@ def counted(name: str, first: Digest, second: Digest) -> str:
 
 
 def machine(first: Digest, second: Digest) -> str:
-    """Return the differences of machine and versions in words. They may explain why everything changed alike."""
+    """Return the differences of machine and versions in words: they may explain why everything changed alike."""
     names = {
         "cpu": "processor",
         "cores": "processors",
@@ -189,7 +189,7 @@ def machine(first: Digest, second: Digest) -> str:
 
 
 def changes(before: Sequence[Cell], after: Sequence[Cell], field: str) -> list[str]:
-    """Return the names with the largest changes, as "NAME +1.2 ms"; names below `SOME` of the change are left out.
+    """Return the names with the largest changes, as "NAME +1.2 ms". Changes below `SOME` of the whole are left out.
 
     Args:
         before: the contributor's cells in the first run.
@@ -207,7 +207,7 @@ def changes(before: Sequence[Cell], after: Sequence[Cell], field: str) -> list[s
 
 
 def _short(name: str) -> str:
-    """Cut the middle out of a long name: the type of a kernel stands at the left, its form at the right."""
+    """Cut the middle out of a long name. The type of a kernel is at the left end, its variant at the right end."""
     return name if len(name) <= LONGEST else f"{name[: LONGEST // 2]}…{name[-(LONGEST // 2 - 1) :]}"
 
 

@@ -1,4 +1,4 @@
-"""Match the modules of two runs: by name, or if they were renamed, by their content, class or operators."""
+"""Match the modules of two runs: by name, or, if they were renamed, by their inner modules, class or operators."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ OPERATORS: Final = "operators"
 ORDER: Final = "order"
 #: two modules match only if at least this share of all their inner modules (or operators) is in both
 ALIKE: Final = 0.5
-#: the same share for modules whose parents do not match
+#: for modules whose parents do not match, the share that replaces `ALIKE`
 ELSEWHERE: Final = 0.8
 
 
@@ -49,10 +49,10 @@ class _Node:
 def match(before: Digest, after: Digest) -> list[Match]:
     """Return the modules of two runs. A module that both runs have appears once.
 
-    A module is compared with the modules inside the counterpart of its parent. It matches the one with the same name,
-    or else one that has inner modules of the same names, the same class, or the same operators. If several modules
-    match equally well, the order of their first calls decides. A module without a counterpart there may have been
-    wrapped or unwrapped: it matches any other module that has nearly the same inner modules.
+    A module is compared with the children of its parent's counterpart. It matches the child with the same name, or else
+    a child that has inner modules of the same names, the same class, or the same operators. If several children match
+    equally well, the order of their first calls decides. A module without a counterpart among these children may have
+    been wrapped or unwrapped: it then matches any module of the second run with nearly the same inner modules.
 
     Args:
         before: the first run.
@@ -77,7 +77,7 @@ def match(before: Digest, after: Digest) -> list[Match]:
 
 
 def _pair(first: Sequence[_Node], second: Sequence[_Node], found: dict[str, Match]) -> None:
-    """Match the children of two matched modules, and the modules inside of these children."""
+    """Match the children of two matched modules, and the modules inside these children."""
     names = {node.last: node for node in second}
     rest = []
     for node in first:
@@ -102,7 +102,7 @@ def _take(node: _Node, other: _Node, how: str, found: dict[str, Match]) -> None:
 
 
 def _score(node: _Node, other: _Node) -> tuple[float, str]:
-    """Return how well two modules match, from 0 to 1, and the criterion by which they match."""
+    """Return how well two modules match, from 0 to 1, and the criterion by which they match, such as `CLASS`."""
     if node.kind and other.kind and node.kind != other.kind:
         return 0.0, ""
     if node.inside or other.inside:

@@ -1,8 +1,8 @@
 """Divide a usual step into cells whose times add up to the time of the step.
 
-A cell is the time of the step that has the same part (`metrics.bounds`), phase, module (`metrics.owners`, or the module
-of a kernel), stage (forward, backward, recompute or optimizer), and operator, kernel or span. So each moment of the
-step belongs to one cell.
+Each moment of the step has a part (`metrics.bounds`), a phase, a module (`metrics.owners`, or the module of a kernel),
+a stage (forward, backward, recompute or optimizer), and an operator, kernel or span. A cell is the time of all moments
+for which these are the same.
 """
 
 from typing import Final
@@ -34,7 +34,7 @@ CELLS: Final = pl.Schema(
 DEVICE: Final = "device"
 #: the columns that say what ran in a cell
 _SAID: Final = ("module", "stage", "what", "caller")
-#: a cell that is shorter than this part of a step (20 us of 100 ms) keeps only its part and phase
+#: a cell that is shorter than this share of a step (20 us of 100 ms) keeps only its part and phase
 LEAST: Final = 2e-4
 #: parts that are defined by the device alone; the host's modules and operators do not describe them
 _OF_DEVICE: Final = (critical_path.GAP, critical_path.COPY)
@@ -124,9 +124,11 @@ def folded(described: pl.DataFrame) -> pl.DataFrame:
 
 
 def _coded(table: pl.DataFrame, name: str) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Return the intervals with a `code` in place of their description, and the description of each code.
+    """Return two tables: the intervals with a `code` in place of their description, and the description of each code.
 
-    In the second table, the column of the codes is called `name`.
+    Args:
+        table: the intervals.
+        name: the title of the column of codes in the second table.
     """
     says = [column for column in table.columns if column not in intervals.BOUNDS]
     known = table.select(says).unique(maintain_order=True).with_row_index("code", 1).cast({"code": pl.Int64})
@@ -156,7 +158,8 @@ def _kernels(measures: Measures, within: tuple[int, int]) -> tuple[pl.DataFrame,
     If several kernels do so at once, the one that began first counts.
 
     Returns:
-        `kernel_module`, `kernel_stage`, `kernel_what`, `kernel_caller`, and the same for `exchange`.
+        Two tables of intervals. The first has `kernel_module`, `kernel_stage`, `kernel_what` and `kernel_caller`; the
+        second has the same columns with the prefix `exchange_`.
     """
     stream, device = measures.stream, measures.recording.device
     table = stream.table.with_columns(end_ns=pl.col("start_ns") + pl.col("duration_ns")).filter(_touching(within))
@@ -196,7 +199,7 @@ def _callers(measures: Measures, rows: pl.Series) -> pl.Series:
     recording = measures.recording
     if rows.null_count() == len(rows):
         return pl.repeat(None, len(rows), dtype=pl.String, eager=True)
-    # operators nest only in operators, and an operator comes after those around it
+    # an operator comes after the operators around it, so the latest operator of depth 0 is the outermost one
     operators = recording.spans.with_row_index("row").filter(pl.col("category") == int(Category.OP))
     outer = pl.when(pl.col("depth") == 0).then("name").forward_fill().over("process", "thread")
     known = operators.select("row", outer.alias("outer"))
@@ -226,12 +229,12 @@ def _owners(measures: Measures, within: tuple[int, int]) -> pl.DataFrame:
 
 
 def _operators(measures: Measures, within: tuple[int, int]) -> pl.DataFrame:
-    """Return the intervals in which the stepping thread runs operators, with the operator's name: `operator_what`."""
+    """Return the intervals in which the stepping thread runs operators: `operator_what` is the operator's name."""
     return _innermost(measures, within, pl.col("category") == int(Category.OP), "operator_what")
 
 
 def _spans(measures: Measures, within: tuple[int, int]) -> pl.DataFrame:
-    """Return the intervals of the stepping thread's innermost spans other than operators, named `span_what`."""
+    """Return the intervals of the stepping thread's innermost spans other than operators: `span_what` is the name."""
     return _innermost(measures, within, pl.col("category").is_in(_SAYING), "span_what")
 
 

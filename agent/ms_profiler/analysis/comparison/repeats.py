@@ -15,8 +15,8 @@ BLOCKS: Final = 5
 def typical(runs: Sequence[Digest]) -> Digest:
     """Return a digest that stands for several runs of one job.
 
-    Its step time is the median of the runs' step times. Its cells are means over the middle half of the runs, sorted by
-    step time. So a disturbed run has little influence.
+    Its step time is the median of the runs' step times. Its cells are means over the half of the runs whose step times
+    are in the middle. So a disturbed run has little influence.
 
     Args:
         runs: the runs, at least one.
@@ -52,10 +52,10 @@ def typical(runs: Sequence[Digest]) -> Digest:
 
 
 def spread(runs: Sequence[Digest]) -> float:
-    """Return the usual variation of step times, as a part of the step: (max(m) - min(m)) / 2 / median(m).
+    """Return the usual variation of step times, as a share of the step: (max(m) - min(m)) / 2 / median(m).
 
     For several runs, m are the median steps of the runs. For one run, m are the medians of `BLOCKS` blocks of its
-    steps, which is less certain.
+    steps; this result is less certain.
 
     Args:
         runs: the runs of one job.

@@ -64,7 +64,7 @@ def digests(path: str, callback: Callable[[str], None] | None = None) -> list[Di
 
 
 def launches(parts: Sequence[Digest]) -> list[list[Digest]]:
-    """Group results into launches. The ranks of a launch began within `TOGETHER`, and each rank is there once.
+    """Group results into launches. The ranks of a launch began within `TOGETHER`, and each rank has one result.
 
     Args:
         parts: the digests, one for each result.
@@ -89,7 +89,7 @@ def _together(one: Digest, other: Digest) -> bool:
 
 
 def merge(parts: Sequence[Digest]) -> Digest:
-    """Merge the digests of a launch's ranks into one; times and counts are means over the ranks.
+    """Merge the digests of a launch's ranks into one digest; times and counts are means over the ranks.
 
     Args:
         parts: the digests, one for each rank, at least one.
