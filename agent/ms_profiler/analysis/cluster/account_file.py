@@ -14,7 +14,7 @@ _TABLES: Final = {"steps": rank_account.STEPS, "parts": rank_account.PARTS, "exc
 
 
 def dump(account: RankAccount) -> bytes:
-    """Return an account as the content of rank.json: facts, and tables by column.
+    """Return an account as the content of rank.json: its facts by name, and its tables as lists by column.
 
     Args:
         account: the account of a rank.

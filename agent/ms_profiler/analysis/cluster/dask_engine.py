@@ -48,8 +48,10 @@ class Distributed:
         self._client.close()
 
     def each(self, tasks: Iterable[Task]) -> Iterator[Any]:
-        """Yield the results in the order of the tasks. At most `AHEAD` tasks per thread of the workers are submitted
-        before the next result is yielded."""
+        """Yield the results in the order of the tasks.
+
+        At most `AHEAD` tasks per thread of the workers are submitted before the next result is yielded.
+        """
         most = AHEAD * max(sum(self._client.nthreads().values()), 1)
         running: deque[tuple[Task, Any]] = deque()
         for task in tasks:

@@ -19,9 +19,9 @@ WIDTH: Final = 8
 #: smallest number of short tasks for which child processes are worthwhile. Four tasks (64 ranks with 40 steps) take
 #: 3.5 s in two processes and 2.2 s in one. 64 tasks (1,024 ranks with 10 steps) take 13.3 s in two and 13.4 s in one
 MANY: Final = 64
-#: number of tasks per process that may be submitted before the next result is yielded
+#: largest number of tasks per process that are submitted before the next result is yielded
 AHEAD: Final = 2
-#: how often a task is tried again after its worker was lost
+#: number of times that a task is tried again after its worker was lost
 LOSSES: Final = 3
 #: child processes are spawned and not forked, because Polars' threads do not survive a fork
 _CONTEXT: Final = multiprocessing.get_context("spawn")

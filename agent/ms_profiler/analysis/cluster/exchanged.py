@@ -10,7 +10,7 @@ from ms_profiler.analysis.model import tables
 if TYPE_CHECKING:
     from ms_profiler.analysis.metrics.measures import Measures
 
-#: one row per exchange, by start
+#: one row per exchange, sorted by start
 EXCHANGES: Final = pl.Schema(
     [
         ("group", pl.String),  # the group of ranks, as its framework names it; empty where that is not known
@@ -35,7 +35,7 @@ _COLUMNS: Final = ["group", "operation", "bytes", *intervals.BOUNDS, *messages.P
 
 
 def exchanges(measures: "Measures") -> pl.DataFrame:
-    """Return `EXCHANGES` of a rank.
+    """Return the exchanges of a rank, as `EXCHANGES`.
 
     Args:
         measures: the measures of the rank's run.
@@ -58,10 +58,10 @@ def exchanges(measures: "Measures") -> pl.DataFrame:
 
 
 def marked(exchanges: pl.DataFrame) -> pl.DataFrame:
-    """Return, of each step, the first exchange, and the last exchange of each operation and group, as `MARKED`.
+    """Return the first exchange of each step, and the last one of each operation and group in the step, as `MARKED`.
 
     Args:
-        exchanges: `EXCHANGES`.
+        exchanges: all exchanges of a rank, as `EXCHANGES`.
     """
     kind, step = ["operation", "group"], pl.col("step")
     counted = exchanges.with_columns(

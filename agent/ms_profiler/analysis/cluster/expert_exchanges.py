@@ -20,10 +20,10 @@ _WITHIN: Final = ["group", "step"]
 
 
 def sent(exchanges: pl.DataFrame, sharing: Collection[str]) -> pl.DataFrame:
-    """Return `SENT` of a rank.
+    """Return the exchanges of a rank that may carry tokens, as `SENT`.
 
     Args:
-        exchanges: `exchanged.EXCHANGES`, all of them.
+        exchanges: all exchanges of the rank, as `exchanged.EXCHANGES`.
         sharing: the names of the groups that share experts.
     """
     mine = pl.col("group").is_in(list(sharing))

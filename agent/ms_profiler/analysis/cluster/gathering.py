@@ -148,8 +148,7 @@ def read(path: str) -> RankAccount:
 
 
 def _vendor(path: str) -> RankAccount:
-    """Return the account of a result on Ascend: from its small files where these have exchanges, else from its
-    timeline."""
+    """Return the account of a result on Ascend, from its small files or, if these have no exchanges, its timeline."""
     small: RankAccount | None = None
     try:
         small = vendor_account.account(path)

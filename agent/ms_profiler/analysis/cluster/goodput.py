@@ -9,8 +9,8 @@ import polars as pl
 
 from ms_profiler.analysis.cluster.rank_account import RankAccount
 
-#: time from the first record of a start to its first step. Earlier time belongs to no part in the first start, and to
-#: `RESTARTS` in later starts
+#: time from the first record of a start to its first step. Time before the first record is not counted in the first
+#: start, and belongs to `RESTARTS` in later starts
 SET_UP: Final = "set-up"
 #: steps that a later start had to make again
 LOST: Final = "lost steps"

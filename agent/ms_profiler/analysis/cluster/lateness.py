@@ -188,7 +188,7 @@ def _moments(table: pl.DataFrame, row: dict[str, Any], length: float) -> tuple[t
 
 
 def _spread(differences: pl.Series) -> float:
-    """Return median(x) + `SPREAD` * median(|x - median(x)|) of the differences x; 0 for fewer than `MANY`."""
+    """Return median(x) + `SPREAD` * median(|x - median(x)|) of the differences x; 0 for fewer than `MANY` of them."""
     if len(differences) < MANY:
         return 0.0
     middle = differences.median()

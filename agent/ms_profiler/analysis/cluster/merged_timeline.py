@@ -48,7 +48,7 @@ class Merged:
         ranks: the ranks in the timeline.
         flows: the number of exchanges that flows join.
         exchanges: the exchanges of all ranks, joined or not.
-        remarks: a sentence for each part that is left out.
+        remarks: a sentence for each result that is left out.
     """
 
     path: str
@@ -135,7 +135,7 @@ def _write(
 
 
 def _track(known: RankAccount, measures: "Measures", order: int, clock: Offset, taken: set[int]) -> RankTrack:
-    """Return the track of a rank. Its pid is that of the rank's process, unless a rank before has the same pid."""
+    """Return the track of a rank. Its pid is that of the rank's process, or another one if an earlier rank has it."""
     pid = int(measures.steps.process)
     while pid in taken or pid <= 0:
         pid = 1 + (pid + 1) % 2**22

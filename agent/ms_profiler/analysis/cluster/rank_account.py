@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ms_profiler.analysis.metrics.measures import Measures
     from ms_profiler.analysis.metrics.steps import Steps
 
-#: one row per step, by number
+#: one row per step, sorted by number
 STEPS: Final = pl.Schema(
     {
         "step": pl.Int64,

@@ -41,7 +41,7 @@ class Pipeline:
         known_by: the purposes of the groups that define the stages.
         steps: the number of steps in which the bubbles are known.
         stages: the stages that have a result.
-        slow: the stages for which the other stages wait, as `lateness` finds them; their bubbles are the shortest.
+        slow: the stages for which the other stages wait, as `lateness` finds them; their own bubbles are short.
         table: `stage`, `step`, `bubble_ns`, `step_ns`; the last two are means over the ranks of the stage.
     """
 

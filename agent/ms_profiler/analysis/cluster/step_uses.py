@@ -31,7 +31,7 @@ _UPDATES: Final = ((Category.OPTIMIZER,), (Category.GRAPH, Category.BACKWARD, Ca
 
 
 def uses(measures: "Measures") -> pl.DataFrame:
-    """Return `USES` of a rank.
+    """Return the uses of the time of each step, as `USES`.
 
     Time in which the rank computes is training, even if the rank exchanges data or waits at the same time.
 

@@ -37,7 +37,7 @@ class _Part:
         steps: the rows of the steps of these ranks.
         arguments: the layout of the job, from the metadata of the first rank that has it.
         groups: the groups in the metadata, by name.
-        remarks: a sentence for each part that is left out.
+        remarks: a sentence for each file that cannot be read.
     """
 
     entries: list[Entry] = field(default_factory=list)
@@ -51,7 +51,7 @@ class _Part:
 def write(
     directory: str, output: str, engine: Engine | None = None, others: Collection[str] = ()
 ) -> tuple[list[str], list[SlowLink]]:
-    """Write the files of a job. Return a sentence for each part left out, and the slow links between ranks.
+    """Write the files of a job. Return a sentence for each result or file left out, and the slow links between ranks.
 
     Args:
         directory: the directory of the results of its ranks.

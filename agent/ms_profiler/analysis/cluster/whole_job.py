@@ -59,7 +59,7 @@ class WholeJob:
 
     Attributes:
         accounts: the accounts by rank, with `exchanged.MARKED` as exchanges.
-        remarks: a sentence for each part that is missing or left out.
+        remarks: a sentence for each result that could not be read or is left out.
         starts: the accounts of all starts of these ranks, earlier ones included.
         others: the directories of results that are left out: they are of other jobs, or older.
     """

@@ -46,7 +46,7 @@ class Cell:
         phase: a phase of `phases`, or "device" for steps on a device.
         module: path of the module to which the time belongs; empty if it belongs to none.
         stage: forward, backward, recompute, optimizer, or empty.
-        what: operator, kernel or span; empty if unknown.
+        what: name of the operator, kernel or span that ran; empty if unknown.
         caller: the outermost operator that launched the kernel. Operators have the same names on every device, kernels
             do not.
         ns: nanoseconds per step.
@@ -139,7 +139,7 @@ class DataWait:
 
 @dataclass(frozen=True)
 class Memory:
-    """Peak memory in bytes; None if it was not recorded.
+    """Peak memory in bytes. A value is None if it was not recorded.
 
     Attributes:
         host: the memory of the training process, without mapped files.
@@ -206,8 +206,8 @@ class Fingerprint:
         device: the accelerator, or "CPU".
         host: name of the machine, for people only: each container has a new name.
         python: the version of Python.
-        framework: name and version.
-        profiler: version of the profiler that recorded it.
+        framework: name and version of the framework.
+        profiler: version of the profiler that recorded the run.
         mode: execution mode of the framework.
         threads: number of threads that compute an operator.
         world_size: the number of ranks.

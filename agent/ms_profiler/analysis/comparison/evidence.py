@@ -79,7 +79,7 @@ def of_wait(kind: str, first: Digest, second: Digest, before: Sequence[Cell], af
     """Return the evidence for a wait: the change of its count, and the advice of the slower run.
 
     Args:
-        kind: part of `metrics.bounds`.
+        kind: part of a step, see `metrics.bounds`.
         first: the run before.
         second: the run after.
         before: the cells of the contributor in the first run.

@@ -124,7 +124,10 @@ class Drawing:
 
     @property
     def tie_ends(self) -> pl.DataFrame:
-        """Return both ends of `ties`: `end` ("s" for the begin, "f"), `id`, `process`, `thread`, `start_ns`."""
+        """Return both ends of `ties`: `end`, `id`, `process`, `thread`, `start_ns`.
+
+        `end` is "s" at the source and "f" at the target. All sources come before all targets.
+        """
         spans, ties = self.spans.select("process", "thread", "start_ns"), self.ties
         sides = (("s", "source"), ("f", "target"))
         return pl.concat(spans[ties[side]].with_columns(ties["id"], end=pl.lit(end)) for end, side in sides)

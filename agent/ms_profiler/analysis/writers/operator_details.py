@@ -35,7 +35,7 @@ def path(measures: Measures) -> str:
 
 
 def applies(measures: Measures) -> bool:
-    """Return whether there are operators with launches or stacks, or anything whose requested shapes can be known."""
+    """Return whether there are operators with launches or stacks, or work whose shapes were requested and recorded."""
     if _launches(measures) or measures.stacks.calls.known:
         return not measures.operators.is_empty()
     if not measures.recording.info.options.get(_OPTION):

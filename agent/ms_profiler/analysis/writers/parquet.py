@@ -1,6 +1,6 @@
 """TABLES/{name}.parquet: the tables of a run for other programs; docs/tables.md has their columns.
 
-`ms-profiler analyse --export parquet` writes these files. Later analyses renew those that exist. A table without
+`ms-profiler analyse --export parquet` writes these files. Later analyses renew the files that exist. A table without
 rows has no file. The format: https://parquet.apache.org/docs/file-format/.
 """
 

@@ -58,7 +58,7 @@ def begin(measures: Measures) -> Begun | None:
     """Begin to make the page in another thread, and return it; None if the module's `write` has to make the whole page.
 
     The page takes a quarter of the time of an analysis. For a run that does not fit into memory, the result is None,
-    because two threads would hold two sections in memory at the same time.
+    because two threads would read two sections at the same time.
 
     Args:
         measures: the measures of the run.
