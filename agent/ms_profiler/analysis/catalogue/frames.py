@@ -113,7 +113,7 @@ def states(measures: Measures) -> pl.DataFrame:
 def _wait(measures: Measures) -> pl.Expr:
     """Return the gap before each kernel in its stream, ns.
 
-    The gaps are computed here for results of Ascend's tools, because these tools ignore the stream.
+    If `wait_ns` comes from Ascend's tools, the gap is computed here, because the gaps of these tools ignore streams.
     """
     device = measures.recording.device
     if device is None or device.form in LAUNCHED:

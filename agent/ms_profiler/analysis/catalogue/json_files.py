@@ -14,7 +14,8 @@ _MOVED: Final = {
 }
 _PLACE: Final = "step, kind (`p2p` or `collective`) and name of the exchange"
 
-#: The keys of the two parts of an entry of `communication.json`: times and links. `Total Op Info` has the sums.
+#: The keys of an entry of `communication.json`: those of its times (`TIME_KEYS`), and those of its links (`LINK_KEYS`).
+#: The entry `Total Op Info` has the sums of the other entries of a group.
 TIME_KEYS: Final = {
     "Start Timestamp(us)": "begin of the exchange, us since the epoch; sums have none",
     "Elapse Time(ms)": "duration of the exchange, milliseconds",

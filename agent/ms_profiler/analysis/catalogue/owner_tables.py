@@ -1,4 +1,4 @@
-"""Build the tables of modules: summed up over all steps, and for each step."""
+"""Build the two tables of modules: one with sums over all steps, one with a row for each module and step."""
 
 from typing import Final
 

@@ -70,8 +70,8 @@ class Exchanges:
         self.groups: dict[str, dict[str, set[int]]] = {COLLECTIVE: {}, P2P: {}}
         self.sums: dict[tuple[str, str], tuple[float, float]] = {}
         self._file, self._size = file, 0
-        #: two dicts, the first for communication.json, the second for communication_matrix.json: key -> rank, position
-        #: in the file and size of the first entry, then of the second entry, and so on
+        #: two dicts, one for communication.json and one for communication_matrix.json: `_Key` -> three numbers for each
+        #: entry, one entry after the other: rank, position in the file, size
         self._places: tuple[dict[_Key, array[int]], dict[_Key, array[int]]] = ({}, {})
 
     def add(self, found: Sequence[Entry], texts: bytes) -> None:

@@ -105,7 +105,7 @@ def _time(path: str) -> int:
 
 
 def content(path: str, remarks: list[str]) -> dict[str, Any]:
-    """Return the object in a JSON file; empty where the file is missing or cannot be read, which adds a remark.
+    """Return the object in a JSON file; empty if the file is missing or cannot be read.
 
     Args:
         path: the path of the file.

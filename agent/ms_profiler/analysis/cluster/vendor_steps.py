@@ -73,7 +73,7 @@ class StepRows:
             self.rows.append([step, _STAGE, stage, *map(max, zip(*rows, strict=False))])
 
     def add_layout(self, arguments: Any) -> None:
-        """Add the place of each rank in the job's layout, where the layout is known and fits the number of ranks.
+        """Add the columns `DP Index`, `PP Index` and `TP Index`, if the layout is known and fits the number of ranks.
 
         Args:
             arguments: the arguments of Megatron, by name, as the metadata of a rank has them.
