@@ -76,7 +76,7 @@ class Engine(Protocol):
 
 
 class Local:
-    """Run tasks in this process, or in child processes if the tasks take long.
+    """Run tasks in this process, or in child processes if there are many tasks or long ones.
 
     This class does not use the pool of the standard library. While a broken pool ends its processes, it may start
     another process, which then waits for ever. In each of 24 runs under load, we killed one process of the pool. One of

@@ -176,7 +176,8 @@ def write_sections(
 def tidy(writers: Sequence[SectionWriter], measures: Measures, written: Sequence[str]) -> None:
     """Remove files of an earlier analysis that this analysis did not write.
 
-    Such a file belongs to a section that no longer exists, or differs from the new file only in being compressed.
+    Such a file belongs to a section that no longer exists, or is the compressed form of a file that is now written
+    uncompressed, or the reverse.
 
     Args:
         writers: the writers of sections.

@@ -6,7 +6,7 @@ from ms_profiler.analysis.metrics import slow_steps
 from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.analysis.metrics.steps import milliseconds
 
-#: largest number of listed modules; in a longer tree, only the modules with the longest times are listed
+#: largest number of listed modules; if there are more, only the modules with the longest times are listed
 MOST: Final = 200
 _TIMES: Final = ("forward", "backward", "optimizer", "total", "self", "inferred")
 
