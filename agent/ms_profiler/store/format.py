@@ -82,10 +82,14 @@ class Category(IntEnum):
     Spans of the categories from `CATEGORY_FINE` on are fine-grained: they may be recorded in some steps only, and if
     disk space becomes short, they are dropped first.
 
-    The argument of an `OP` span has two parts. The lower `OP_TIE_BITS` bits connect an operator with the operator that
-    computes its gradient. If autograd gave the operator the number n, they are 2 (n + 1) for the operator, and
-    2 (n + 1) + 1 for the gradient's operator. They are 0 if no number is known. The upper bits are the id of the string
-    with the shapes of the operator's inputs, 0 if unknown. `Kind.OPERANDS` uses the same layout.
+    The argument of an `OP` span has two parts:
+
+    - The lower `OP_TIE_BITS` bits connect an operator with the operator that computes its gradient. If autograd gave
+      the operator the number n, these bits are 2 (n + 1) for the operator, and 2 (n + 1) + 1 for the gradient's
+      operator. Without such a number, they are 0.
+    - The upper bits are the id of the string with the shapes of the operator's inputs, 0 if unknown.
+
+    `Kind.OPERANDS` uses the same layout.
     """
 
     OTHER = 0

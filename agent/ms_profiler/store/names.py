@@ -4,7 +4,7 @@ from typing import Final
 
 #: counter of the process' memory, bytes
 HELD: Final = "host memory"
-#: counters of the memory of tensors on a processor, bytes: in use now, and the peak since the previous value
+#: counters of the tensors in host memory, bytes: in use now, and the peak since the previous value
 TENSORS: Final = "memory of tensors"
 TENSORS_PEAK: Final = "memory of tensors, highest"
 #: Counter of the memory that an allocator holds on a device. The first field is the device, the second "allocated",
@@ -22,20 +22,20 @@ PEER: Final = "message, rank of the job"
 PEER_IN_GROUP: Final = "message, rank of the group"
 #: span of a call of a network in evaluation mode, without gradients
 EVALUATING: Final = "forward in evaluation mode"
-#: Prefix of the text of an instant; the module's name follows. The instant has the bytes of the module's gradients that
-#: ranks exchange.
+#: Prefix of the text of an instant; the module's name follows. The instant's argument is the number of bytes of the
+#: module's gradients that ranks exchange.
 GRADIENTS: Final = "gradients of "
 #: instants at both ends of a window of the kernel stream
 KERNEL_WINDOW: Final = "kernel window"
 KERNEL_WINDOW_END: Final = "kernel window end"
-#: span of ending a kernel window, in which MindSpore writes its files
+#: span in which a kernel window ends and MindSpore writes the window's files
 KERNEL_DRAIN: Final = "kernel drain"
-#: instants at the begin and the end of a window in which a dataset pipeline was watched; their argument is pipeline *
-#: 2**32 + window
+#: Instants at the begin and the end of a window in which a dataset pipeline was sampled. Their argument is (number of
+#: the pipeline) * 2**32 + (number of the window).
 DATASET_WINDOW: Final = "dataset window"
 DATASET_WINDOW_END: Final = "dataset window end"
 #: A kernel window ends when the process holds this many bytes more than at the window's start. In pynative mode,
-#: MindSpore's recorder holds the inputs of steps during a window: the job itself does not hold them.
+#: MindSpore's recorder holds the inputs of steps during a window, although the job has dropped them.
 KERNEL_WINDOW_MOST: Final = 128 << 20
 #: Prefix of the text of an instant about the buckets in which DistributedDataParallel exchanges gradients. The text has
 #: seven fields, separated by semicolons: iterations so far; whether the buckets were made again; bytes of the buckets;

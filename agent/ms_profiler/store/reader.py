@@ -213,7 +213,7 @@ def read_process(folder: str, counts: ReadCounts) -> ProcessStore | None:
 
 
 def read_segment(path: str, counts: ReadCounts) -> Segment | None:
-    """Read one segment file; if it has no usable slot, count the file and return None.
+    """Return the content of one segment file. If the file has no usable slot, count the file and return None.
 
     Args:
         path: the path of the file.

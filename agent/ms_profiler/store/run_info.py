@@ -53,8 +53,9 @@ class RunInfo:
     role: str = ""
     #: {"actor": id, "name": ...} of an actor of Ray, as far as Ray reports them
     actor: dict[str, str] = field(default_factory=dict)
-    #: number of earlier starts of this rank by the same launcher, and the name of the newest result of these starts
+    #: number of earlier starts of this rank by the same launcher
     attempt: int = 0
+    #: name of the newest result of these earlier starts
     before: str = ""
     #: name of the launch, the same for all its ranks on this host; the rank that ends last analyses all results
     job: str = ""
@@ -205,9 +206,9 @@ def _read(path: str, kind: type[_Record]) -> _Record:
 
 
 def _fits(value: Any, wanted: Any) -> bool:
-    """Return whether a value has the wanted type and, if it is a list or a dictionary, its items have the wanted types.
+    """Return whether a value has the wanted type. The items of a list or dictionary are checked, too.
 
-    `Any` accepts each value of a dictionary.
+    In a dictionary, the type `Any` accepts every value.
     """
     if wanted is float:
         return type(value) in (int, float) and math.isfinite(value)

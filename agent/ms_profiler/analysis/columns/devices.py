@@ -17,7 +17,7 @@ def traced(pieces: Sequence[pl.DataFrame], wanted: Wanted) -> Traced:
 
     Args:
         pieces: tables of `SLOTS`; no record is split between two pieces.
-        wanted: what the numbers of names and times mean.
+        wanted: its names and clock are used; its selection of spans is not.
     """
     rows = pl.concat([_records(pl.DataFrame(schema=SLOTS)), *map(_records, pieces)])
     known = rows.with_columns(

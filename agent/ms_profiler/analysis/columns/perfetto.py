@@ -31,7 +31,7 @@ def write(to: Callable[[bytes], object], place: Place, events: TrackEvents) -> i
 
     Args:
         to: the file that receives the bytes.
-        place: the place of the events in the trace.
+        place: the tracks of the trace, and the numbers for new packets and tracks.
         events: all events to write.
     """
     return _Writer(to, place, events).run()
@@ -39,7 +39,7 @@ def write(to: Callable[[bytes], object], place: Place, events: TrackEvents) -> i
 
 @dataclass
 class _Sequence:
-    """A track in the file, which is a sequence of packets."""
+    """A sequence of packets in the file, with the time of the last packet, open slices and declared texts."""
 
     number: int
     last_ns: int

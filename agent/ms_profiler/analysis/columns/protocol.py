@@ -76,7 +76,7 @@ class Columns(Protocol):
         """
 
     def order(self, lane: pl.Series, start_ns: pl.Series, end_ns: pl.Series) -> pl.Series:
-        """Return the row numbers of spans sorted by lane, start and falling duration, UInt32; equal spans keep order.
+        """Return the row numbers of spans sorted by lane, start and falling duration, UInt32. Ties keep their order.
 
         Args:
             lane: UInt64.
@@ -118,10 +118,10 @@ class Columns(Protocol):
     ) -> pl.DataFrame:
         """Return for each operator its module, whether no operator is inside of it, and the wait before it.
 
-        The results for spans that are no operators have no meaning.
+        Other spans have a row in the result, too, but its values have no meaning.
 
         Args:
-            lane: UInt64, of the threads.
+            lane: UInt64; each thread is a lane.
             start_ns: Int64.
             end_ns: Int64, none before its start.
             category: UInt8; spans that are neither operators nor modules are ignored.
@@ -140,8 +140,8 @@ class Columns(Protocol):
     ) -> tuple[pl.DataFrame, pl.Series]:
         """Sum up spans by a key.
 
-        If an operator contains one span only, an operator with the same key, the inner operator is not counted: only
-        its self time is added.
+        If the only span directly inside an operator is an operator with the same key, the inner operator does not
+        count: only its self time is added.
 
         Args:
             lane: UInt64; spans of a lane may contain each other.
@@ -150,6 +150,7 @@ class Columns(Protocol):
             key: UInt64, 256 * name + category.
             counted: Boolean, whether a span has been summed up before. It is not summed up again; new spans inside it
                 only reduce its self time.
+
         Returns:
             `SUMS`, in no order, and for each span whether it is still open when the last span of its lane begins,
             Boolean.
@@ -212,6 +213,6 @@ class Columns(Protocol):
 
         Args:
             to: the file that receives the bytes.
-            place: the place of the events in the trace.
+            place: the tracks of the trace, and the numbers for new packets and tracks.
             events: all events to write.
         """

@@ -1,4 +1,4 @@
-"""Describe rows of text column by column: each row is a sequence of parts, and a part has a value for every row."""
+"""Describe rows of text by their parts. A part is a constant text, or a column with a value for each row."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass

@@ -37,7 +37,7 @@ DECODED = pl.Schema(
     }
 )
 
-#: summary of the fine-grained spans in a piece of a store; times are RAW nanoseconds
+#: summary of the fine-grained spans in a piece of a store; times are nanoseconds of CLOCK_MONOTONIC_RAW (RAW)
 FINE = pl.Schema(
     {
         "count": pl.Int64,

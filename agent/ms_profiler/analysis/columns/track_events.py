@@ -9,7 +9,8 @@ import polars as pl
 
 from ms_profiler.analysis.columns.row_parts import Choice, Integer
 
-#: The ends of flows, sorted by `event`, the row of the event. `ends`: whether the flow ends, and does not begin, there.
+#: The two ends of each flow (an arrow between events), sorted by `event`, the row of the event. `ends`: true where the
+#: flow ends, false where it begins.
 FLOWS = pl.Schema({"event": pl.UInt32, "id": pl.Int64, "ends": pl.Boolean})
 
 
@@ -38,8 +39,8 @@ class Track:
 
     Attributes:
         uuid: the uuid of the track in the trace.
-        crossing: encoded fields of the TrackDescriptor, without uuid, of the track's further tracks. They hold the
-            slices that would cross (overlap without nesting) other slices of the track.
+        crossing: encoded fields of the TrackDescriptor, without uuid, for further tracks of this lane. Further tracks
+            hold the slices that would cross (overlap without nesting) other slices of the track.
     """
 
     uuid: int

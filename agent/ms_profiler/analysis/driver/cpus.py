@@ -19,7 +19,7 @@ def limit_threads(most: int | None = None) -> None:
     The call has no effect if Polars is imported already, or if the user has set a number of threads.
 
     Args:
-        most: a further upper bound; None for none.
+        most: a further limit of the number of processors; None for no further limit.
     """
     count = usable() if most is None else max(1, min(most, usable()))
     os.environ.setdefault("POLARS_MAX_THREADS", str(count))

@@ -66,7 +66,7 @@ def analyse(
         directories: result directories, directories that hold such directories, or traces.
         step_list: consecutive step numbers to analyse.
         pretty: format JSON for people.
-        max_processes: processors to use at most; by default all that the affinity mask and the control group allow.
+        max_processes: largest number of processors to use; by default as many as affinity mask and control group allow.
         data_simplification: ignored; accepted because MindSpore's interface has this argument. The analysis leaves no
             intermediate files, and never removes the store.
         progress: called with the progress.
@@ -129,7 +129,7 @@ def measured(
         exports: exports of aclprof's data; None to use the exports that are stored in the result.
 
     Raises:
-        StoreError: nothing in it can be read.
+        StoreError: nothing at the path can be read.
         UsageError: the run has none of these steps.
     """
     # imported here, because Polars takes 0.2 s, and a missing directory is reported without it
@@ -215,7 +215,7 @@ def _notes(measures: "Measures") -> Iterator[str]:
 
 
 def _write_sections(path: str, measures: "Measures", progress: Progress) -> list[str]:
-    """Write timelines and the files beside them, with as many steps as the disk space allows; return the paths."""
+    """Write the files that are divided into sections, with as many steps as the disk space allows; return the paths."""
     from ms_profiler.analysis.columns import COLUMNS
     from ms_profiler.analysis.driver import fitting, room
     from ms_profiler.analysis.writers import SECTIONS, core

@@ -20,9 +20,9 @@ TIMELINES: Final = "they take " + MORE
 def narrowed(measures: Measures, room: Room, attempt: int) -> list[int] | None:
     """Choose as many steps for the timelines as fit; return None for all steps, an empty list if not even one fits.
 
-    Attempt 0 takes the first steps of the run. They may take more space than estimated, for example because other
-    processes recorded much during a slow step. Then each further attempt takes a quarter as many steps, at least one:
-    the consecutive steps with the most spans that are still estimated to fit.
+    Attempt 0 takes the first steps of the run. They may need more space than estimated, for example because other
+    processes recorded much during a slow step. Each further attempt takes a quarter as many consecutive steps, at least
+    one. Among the choices that are estimated to fit, the attempt takes the one with the most spans.
 
     Args:
         measures: the measures of the run.
@@ -42,7 +42,7 @@ def narrowed(measures: Measures, room: Room, attempt: int) -> list[int] | None:
 
 
 def _fullest(measures: Measures, steps: pl.DataFrame, count: int, most: float) -> int:
-    """Choose `count` consecutive steps with as many spans as possible, but at most `most`; return the first row.
+    """Choose `count` consecutive steps with as many spans as possible, up to `most`; return the row of the first step.
 
     If all choices have more than `most` spans, choose the steps with the fewest spans.
     """

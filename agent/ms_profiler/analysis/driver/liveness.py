@@ -12,7 +12,7 @@ RUNNING = "running"
 VANISHED = "killed or vanished"
 #: prefix of the state of a process that a known signal ended; the signal follows
 KILLED = "killed by "
-#: end of the state of a process that ended by `os._exit` with a known exit code
+#: suffix of the state of a process that ended by `os._exit` with a known exit code
 ABRUPT = ", without Python's exit"
 #: state of a worker process that its parent ended when the parent exited
 BY_PARENT = "ended by its parent"
@@ -28,8 +28,8 @@ _PAUSE = 0.01
 def state_of(process: ProcessInfo, run: RunInfo, folder: str) -> str:
     """Return how a process ended, or that it runs. Whether its parent ended it is only known to `settled`.
 
-    "exit", "exit code N", "exit code N, without Python's exit", "exception: NAME", "stopped" (the profiler, not the
-    process), "killed by SIGNAL", "killed or vanished", "running" or "unknown".
+    The result is "exit", "exit code N", "exit code N, without Python's exit", "exception: NAME", "stopped" (the
+    profiler, not the process), "killed by SIGNAL", "killed or vanished", "running" or "unknown".
 
     If the process never wrote its end, a running process with the same pid counts as the same process if it started at
     the same clock tick of the same boot. The state is "unknown" only if this is not the host of the process.

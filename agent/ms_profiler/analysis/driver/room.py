@@ -15,7 +15,7 @@ from typing import Final
 from ms_profiler.analysis.model import tables
 from ms_profiler.store import account, layout
 
-#: part of the disk space that files written section by section may take
+#: share of the disk space for the files that are written section by section, such as timelines
 SECTIONS: Final = 3 / 4
 
 
@@ -77,7 +77,7 @@ class Bounded(io.FileIO):
 
     @contextmanager
     def written_directly(self) -> Iterator[int]:
-        """Let a `with` block write to the descriptor itself; yield the limit in bytes, and later count the bytes.
+        """Let a `with` block write to the descriptor itself. Yield the limit in bytes, and count the bytes later.
 
         Raises:
             FullError: the block had more bytes than the limit, and raised an OSError with EOVERFLOW.

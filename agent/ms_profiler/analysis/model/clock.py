@@ -107,7 +107,10 @@ class Clock:
 
     @cached_property
     def line(self) -> pl.DataFrame:
-        """Return the knots: `raw` and `offset`, Int64, and `slope`, the growth of the offset up to the next one."""
+        """Return the knots: `raw` and `offset`, Int64, and `slope`.
+
+        `slope` = (next offset - offset) / (next raw - raw), and 0 for the last knot.
+        """
         knots = pl.DataFrame(self.knots, {"raw": pl.Int64, "offset": pl.Int64}, orient="row")
         slope = pl.col("offset").diff().cast(pl.Float64) / pl.col("raw").diff().cast(pl.Float64)
         return knots.with_columns(slope=slope.shift(-1).fill_null(0.0))

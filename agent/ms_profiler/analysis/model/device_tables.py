@@ -243,7 +243,8 @@ class Whole:
         call_sums: the result of `metrics.operators.by_level` for all calls.
         copied: the intervals in which memory was copied or set, sorted and without overlap.
         details: a function that returns the tasks of some intervals, with their calls and copies. Its argument is a
-            table of `start_ns` and `end_ns` without overlap, or None for the whole run. None after the function's use.
+            table of `start_ns` and `end_ns` without overlap, or None for the whole run. The attribute is None after
+            the function was called.
         totals: the counts of `runs`.
     """
 
@@ -280,8 +281,8 @@ class Device:
         allocations: `ALLOCATIONS`.
         modules: `MODULE_MEMORY`.
         launches: `LAUNCHES`, one row for each row of `tasks`; None if the calls that launched the tasks are unknown.
-        callers: the thread that launched each task, as in `LAUNCHES`. None if `launches` has
-            the threads, or if they are unknown.
+        callers: the thread that launched each task, as in `LAUNCHES`. None if `launches` has the threads, or if they
+            are unknown.
         copies: `COPIES`.
         waits: `WAITS`.
         marks: `MARKS`.

@@ -64,7 +64,8 @@ PROCESSES = pl.Schema(
 #: one row per thread that recorded
 THREADS = pl.Schema({"process": pl.UInt32, "thread": pl.UInt32, "native_tid": pl.UInt64, "thread_name": pl.String})
 
-#: one row per span, sorted by process, thread, start and falling duration
+#: One row per span, sorted by process, thread, start and falling duration. Each thread has two lanes: one for
+#: operators, and one for all other spans.
 SPANS = pl.Schema(
     {
         "process": pl.UInt32,
@@ -76,7 +77,7 @@ SPANS = pl.Schema(
         "start_ns": pl.Int64,
         "end_ns": pl.Int64,
         "arg": pl.UInt64,
-        "depth": pl.UInt16,  # number of spans around it in its lane; operators have a lane of their own in each thread
+        "depth": pl.UInt16,  # number of spans around it in its lane
         "parent": pl.UInt32,  # row of the innermost span around it, null at depth 0
     }
 )
@@ -195,7 +196,7 @@ STEPS = pl.Schema(
         "source": pl.UInt8,  # store.format.StepSource
         "recorded": pl.Boolean,  # the step has all records that the options request
         "content": pl.String,  # which records the step has, see `ALL_OF_IT`
-        "stretch": pl.UInt32,  # number of the stretch: steps of which one burst was sampled, see `metrics.sampling`
+        "stretch": pl.UInt32,  # number of the group of steps of which one burst was sampled, see `metrics.sampling`
     }
 )
 
@@ -214,7 +215,7 @@ MEMORY = pl.Schema(
     }
 )
 
-#: one row per block of memory that a framework's allocator on a processor allocated, sorted by process and time; bytes
+#: One row per block of host memory that a framework's allocator allocated, sorted by process and time. Sizes are bytes.
 BLOCKS = pl.Schema(
     {
         "process": pl.UInt32,
@@ -276,7 +277,7 @@ KERNEL_NAMES = pl.Schema(
 
 @dataclass(frozen=True)
 class Window:
-    """An interval of a process whose kernels the framework wrote into one folder.
+    """An interval in which the framework recorded the kernels of a process, and wrote them into one folder.
 
     Attributes:
         process: pid.

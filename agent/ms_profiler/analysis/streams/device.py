@@ -20,8 +20,8 @@ _NAME = ["name", "type", "core"]
 def collect(recording: tables.Recording, device: tables.Device, whole: Steps, used: Steps) -> Stream:
     """Return the kernel stream of a device's tasks, with the states of the steps.
 
-    `sums` leaves out exchanges, as the tables of the recording tools do. If ms-profiler's own tracing recorded the
-    tasks, `sums` covers all tasks, but `table` may hold only the tasks of some steps (`Device.within`).
+    In the result, `sums` leaves out exchanges, as the tables of the recording tools do. If ms-profiler's own tracing
+    recorded the tasks, `sums` covers all tasks, but `table` may hold only the tasks of some steps (`Device.within`).
 
     Args:
         recording: the run.
@@ -62,9 +62,9 @@ def collect(recording: tables.Recording, device: tables.Device, whole: Steps, us
 
 
 def _numbered(recording: tables.Recording, device: tables.Device) -> tuple[list[str], pl.DataFrame, pl.DataFrame]:
-    """Return three lists: texts, kernels (`name`, `type`, `core`), tasks.
+    """Return a list of texts, a table of kernels (`name`, `type`, `core`), and a table of tasks.
 
-    In the tasks, `kernel` is a row of the kernels, and `shapes` is a row of the texts.
+    In the table of tasks, `kernel` is a row of the kernels, and `shapes` is a row of the texts.
     """
     texts = recording.names.to_list()
     if device.whole is not None:
@@ -86,7 +86,7 @@ def _numbered(recording: tables.Recording, device: tables.Device) -> tuple[list[
 
 
 def _shapes(device: tables.Device, first: int) -> tuple[pl.Series, pl.Series]:
-    """Return the distinct shapes, and for each task the number of its shapes; numbers begin with `first`."""
+    """Return the distinct shapes, and for each task the number of its shapes, counted from `first`."""
     shapes = device.tasks["shapes"]
     different = shapes.drop_nulls().unique(maintain_order=True)
     rows = pl.int_range(first, first + len(different), dtype=pl.UInt32, eager=True)
@@ -171,7 +171,7 @@ class _Taken:
         return waited
 
     def _details(self, tasks: pl.DataFrame) -> pl.Series:
-        """Return for each task whether its details were read, Boolean."""
+        """Return for each task whether `Device` holds its details, Boolean."""
         if self.device.within is None:
             return pl.repeat(True, tasks.height, eager=True)
         return intervals.locate(_moments(tasks), self.device.within).is_not_null()

@@ -1,4 +1,4 @@
-"""Divide each step's time on a device into states, and sum up the states of each step."""
+"""Divide each step's time on a device into states, such as computing and communicating, and sum up the states."""
 
 import polars as pl
 
@@ -16,8 +16,8 @@ BY_HOST = (tables.Form.MINDSPORE, tables.Form.MS_PROFILER)
 class DeviceTime:
     """Measures all steps of a run with the tasks of a device.
 
-    All steps are measured, even if the user selected only some of them: a step without its tasks would look like a
-    pause. The selection is applied later.
+    All steps are measured, even if the user selected only some of them: otherwise, the time of the other steps would
+    look like a pause. The selection is applied later.
 
     Args:
         device: the device.

@@ -43,8 +43,8 @@ BATCH: Final = 100_000
 
 #: number of windows whose kernel shapes are compared with the shapes in compiled graphs
 COMPARED: Final = 2
-#: Largest size in bytes of such a window's file of executions. The file of some ten thousand kernels is smaller, which
-#: is enough: the first window has only one step.
+#: A window is compared only if its file of executions has at most this many bytes. The file of some ten thousand
+#: kernels is smaller, which is enough: the first window has only one step.
 COMPARED_BYTES: Final = 2_000_000
 
 #: the reason why kernels have no module if their graph calls other graphs
@@ -182,7 +182,7 @@ class _Intake:
         )
 
     def _process(self, process: int, windows: list[tables.Window]) -> None:
-        """Read the windows of one process; join windows to batches of at least `BATCH` kernels."""
+        """Read the windows of one process, and process them in batches of at least `BATCH` kernels."""
         self.owners = self._owned(process, [window for window in windows if self._touches(window)])
         pending: list[pl.DataFrame] = []
         since = -_FOREVER
@@ -194,7 +194,7 @@ class _Intake:
                 pending, since = [], until
 
     def _read(self, window: tables.Window) -> pl.DataFrame:
-        """Return the kernels of a window before they are placed, and note lost kernels."""
+        """Return the kernels of a window, not placed yet, and note lost kernels."""
         recording = self.recording
         executions = pl.DataFrame(schema=reader.EXECUTIONS)
         if self._touches(window):
@@ -230,7 +230,7 @@ class _Intake:
         return self._spanned(graph_names.owners(found, seen, ran))
 
     def _spanned(self, owners: dict[str, Owner]) -> dict[str, Owner]:
-        """Put the outermost cell's name before the owners' modules, because a compiled function does not contain it."""
+        """Put the outermost cell's name before the owners' modules: names in a compiled function lack this cell."""
         spans = self.recording.spans
         rows = spans.filter(pl.col("category") == int(Category.MODULE))["name"].unique()
         names = self.recording.names.gather(rows).to_list()
