@@ -93,7 +93,7 @@ def loaded(measures: "Measures") -> bool:
 
 
 def _updated(spans: pl.DataFrame, table: pl.DataFrame) -> pl.DataFrame:
-    """Return `step` (number) and `done_ns`, the time when the parameters had the new values of the step."""
+    """Return `step` (its number) and `done_ns`, the time at which the step had updated the parameters."""
     numbered = table.select(pl.col("number").cast(pl.Int64).alias("step"), done_ns="end_ns")
     for categories in reversed(_UPDATES):
         ends = spans.filter(pl.col("category").is_in([int(each) for each in categories]))

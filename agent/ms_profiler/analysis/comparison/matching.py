@@ -149,7 +149,7 @@ def _around(path: str) -> list[str]:
 
 
 def _all(nodes: Iterable[_Node]) -> list[_Node]:
-    """Return modules with all modules inside of them; a module comes before the modules inside of it."""
+    """Return some modules and all modules inside them; a module comes before the modules inside it."""
     found = []
     for node in nodes:
         found += [node, *_all(node.children)]

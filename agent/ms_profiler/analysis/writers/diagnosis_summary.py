@@ -113,7 +113,7 @@ def _critical_path(measures: Measures) -> dict[str, Any] | None:
 
 
 def _synchronisation(measures: Measures) -> dict[str, Any] | None:
-    """Return how often the script read values, and where it read most often; None if no read was recorded."""
+    """Return the number of reads of tensor values, and the place with the most reads; None if no read was recorded."""
     found = measures.diagnosis.reads
     if found.is_empty():
         return None
