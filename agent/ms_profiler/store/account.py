@@ -1,6 +1,6 @@
 """The account of a result: a small file that counts the disk space taken by all its processes.
 
-`native/account.h` has its format, and `tests/test_account.py` compares the two.
+`native/account.h` defines the format; `tests/test_account.py` compares it with this module.
 """
 
 import struct

@@ -1,9 +1,10 @@
 """Replace the names of a job, as the option `anonymize` requests.
 
 A word is replaced by "m" and digits of a keyed hash. The replacement is the same in every file and process of a machine
-until the machine starts again. The key comes from the boot id; with this option, no file contains the boot id. Words of
-ms-profiler's own labels, classes of the frameworks, operators and numbers are not replaced: the analysis needs them,
-and they say nothing about the job.
+until the machine starts again. The key comes from the boot id; with this option, no file contains the boot id.
+
+The words of ms-profiler's own labels, the names of the frameworks' classes and operators, and numbers are not replaced.
+The analysis needs them, and they say nothing about the job.
 """
 
 import functools

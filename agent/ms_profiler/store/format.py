@@ -21,15 +21,16 @@ SLOT = struct.Struct("=QQQIBBBB")
 
 CATEGORY_FINE = 0x40
 
-#: Number of bits in the argument of an `OP` span that connect it with its gradient, see `Category`.
+#: Number of bits in the argument of an `OP` span that connect the operator with its gradient, see `Category`.
 OP_TIE_BITS = 40
 
 
 #: Number of bits for a line number in the argument of a `Kind.FRAME` slot.
 FRAME_LINE_BITS = 22
 
-#: Number of bits for an address in the field `end_ns` of a `Kind.BLOCK` slot, and the flag of a released block.
+#: Number of bits for an address in the field `end_ns` of a `Kind.BLOCK` slot.
 BLOCK_BITS = 48
+#: The flag of a `Kind.BLOCK` slot for a block that was released.
 BLOCK_RELEASED = 1
 
 #: Times of undamaged slots are below this limit, 146 years after the machine's start. With the offset of the clock,

@@ -47,10 +47,10 @@ class Columns(Protocol):
         """Return the slots of a store without the fine-grained spans, and a summary of these spans.
 
         Args:
-            pieces: parts of a store, each of whole slots. The last THREAD slot before a slot in its piece names the
-                slot's thread.
-            wanted: the names and the window of the run are used; `between` and `fine` are not.
-            every: 1 of `every` fine-grained spans adds its start to the result, beginning with the first of each piece.
+            pieces: parts of a store, each of whole slots. A slot belongs to the thread of the last THREAD slot before
+                it in the same piece.
+            wanted: its names and the window of the run are used; `between` and `fine` are not.
+            every: the result has the start of every n-th fine-grained span of a piece, from the first on; n = `every`.
         """
 
     def spans(self, pieces: Sequence[bytes], wanted: Wanted) -> pl.DataFrame:
@@ -123,7 +123,7 @@ class Columns(Protocol):
         Args:
             lane: UInt64; each thread is a lane.
             start_ns: Int64.
-            end_ns: Int64, none before its start.
+            end_ns: Int64; no end lies before its start.
             category: UInt8; spans that are neither operators nor modules are ignored.
             name: UInt32.
 
@@ -146,10 +146,10 @@ class Columns(Protocol):
         Args:
             lane: UInt64; spans of a lane may contain each other.
             start_ns: Int64.
-            end_ns: Int64, none before its start.
+            end_ns: Int64; no end lies before its start.
             key: UInt64, 256 * name + category.
-            counted: Boolean, whether a span has been summed up before. It is not summed up again; new spans inside it
-                only reduce its self time.
+            counted: Boolean, whether a span has been summed up before. Such a span is not summed up again; new spans
+                inside of it only reduce its self time.
 
         Returns:
             `SUMS`, in no order, and for each span whether it is still open when the last span of its lane begins,
@@ -167,7 +167,7 @@ class Columns(Protocol):
         Args:
             lane: UInt64; spans of a lane may contain each other.
             start_ns: Int64.
-            end_ns: Int64, none before its start.
+            end_ns: Int64; no end lies before its start.
 
         Returns:
             `row` (UInt32, of the arguments), `depth` (UInt16, at most 65535), `parent` (UInt32, a row of this result,

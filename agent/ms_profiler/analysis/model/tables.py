@@ -251,11 +251,11 @@ KERNELS = pl.Schema(
         "start_ns": pl.Int64,
         "duration_ns": pl.Int64,
         "wait_ns": pl.Int64,  # time since the previous kernel of the lane and window ended; 0 for the first kernel
-        "shapes": pl.UInt32,  # row of the texts, null if unknown
+        "shapes": pl.UInt32,  # row of `Stream.texts`, null if unknown
         "step": pl.UInt32,  # row of the steps in use, null outside of all steps
         "host": pl.UInt32,  # row of the stepping thread's innermost span around the start, null outside of all spans
         "launch": pl.UInt32,  # row of the operator or communication span that queued the kernel, null if unknown
-        "module": pl.UInt32,  # row of the texts, null if unknown
+        "module": pl.UInt32,  # row of `Stream.texts`, null if unknown
         "bound": pl.UInt8,  # metrics.binding.Bound: what is known to have run the kernel, such as a module or a phase
         "part": pl.UInt8,  # metrics.scopes.Part: the part of a training step that ran the kernel
         "launch_ns": pl.Int64,  # when the host launched the kernel on a device, null if unknown

@@ -271,7 +271,7 @@ class _Taken:
             kinds = [event["ph"] for event in events]
         except (TypeError, KeyError):
             kinds = []
-        # spans are numbered in the order of their ends: with separate begins and ends, take events one by one
+        # a span gets its number when it ends, so events with separate begins and ends are taken one by one
         if not kinds or set(map(type, kinds)) != {str} or "B" in kinds or "E" in kinds:
             for event in events:
                 self._take(event)

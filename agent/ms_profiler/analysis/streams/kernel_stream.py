@@ -72,7 +72,7 @@ class Stream:
         detailed: numbers of the steps whose kernels `table` holds; None for all.
         covered: the intervals in which kernels of the stepping process were recorded, `start_ns` and `end_ns`.
         lost: the windows with kernels that could not be read, as entries of `summary.json`.
-        decides: whether the kernels decide the states of the steps, in the intervals in which kernels were recorded.
+        decides: whether the states of the steps follow from the kernels, wherever kernels were recorded.
         bound: the operators and modules that launched a device's tasks, as `metrics.launched.BOUND`.
         owned: the step of each row of `bound`.
         moments: the result of `metrics.launched_steps.moments`; empty unless the kernels are a device's tasks.
