@@ -1,9 +1,11 @@
 """The exit status of a process, which the process writes to a file when it ends.
 
 The file `exit_status` in the folder of the process holds the exit status, 0 to 255, in decimal digits, and a line feed.
-If a process below `ms-profiler run` did not write the file, the watcher of `run` writes it, with -N if signal N ended
-the process. Without the watcher, the file is missing in three cases: a signal or `os._exit` ended the process, the
-process still runs, or it used the recorder in Python.
+If a process below `ms-profiler run` did not write the file, the watcher of `run` writes it: the exit status, or -N if
+signal N ended the process.
+
+Without the watcher, the file is missing in three cases: a signal or `os._exit` ended the process, the process still
+runs, or it used the recorder in Python.
 """
 
 import os

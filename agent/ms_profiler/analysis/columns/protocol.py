@@ -159,10 +159,13 @@ class Columns(Protocol):
     def nest(self, lane: pl.Series, start_ns: pl.Series, end_ns: pl.Series) -> pl.DataFrame:
         """Return spans by lane and start, the longest first, with the depth and the parent of each.
 
-        Let i = 0, 1, 2, ... number the spans of a lane in that order. Then depth(i) = i - (number of spans of the lane
-        that ended at or before start(i)), and parent(i) = the largest j < i with end(j) > start(i). So the children of
-        a span cover no time twice, even where spans cross. A span without duration counts as one nanosecond long, so
-        that it can lie inside of others.
+        Let i = 0, 1, 2, ... number the spans of a lane in that order:
+
+            depth(i) = i - (number of spans of the lane that ended at or before start(i))
+            parent(i) = the largest j < i with end(j) > start(i)
+
+        So the children of a span cover no time twice, even where spans cross. A span without duration counts as one
+        nanosecond long, so that it can lie inside of others.
 
         Args:
             lane: UInt64; spans of a lane may contain each other.

@@ -31,8 +31,8 @@ def state_of(process: ProcessInfo, run: RunInfo, folder: str) -> str:
     The result is "exit", "exit code N", "exit code N, without Python's exit", "exception: NAME", "stopped" (the
     profiler, not the process), "killed by SIGNAL", "killed or vanished", "running" or "unknown".
 
-    If the process never wrote its end, a running process with the same pid counts as the same process if it started at
-    the same clock tick of the same boot. The state is "unknown" only if this is not the host of the process.
+    If the process never wrote its end, it may still run. A running process with its pid is the same process if it
+    started at the same clock tick of the same boot. The state is "unknown" only if the process ran on another host.
 
     Args:
         process: the record of the process.

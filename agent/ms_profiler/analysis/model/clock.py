@@ -2,9 +2,9 @@
 
 An anchor is a reading of CLOCK_MONOTONIC_RAW (RAW) and CLOCK_REALTIME (REALTIME) at nearly the same moment;
 `offset = REALTIME - RAW`. The system adjusts REALTIME but not RAW, so the offset drifts by some 20 ppm (70 ms an hour).
-Between anchors the offset is interpolated. An anchor becomes a knot of the interpolation only if its offset differs
-from the last knot's offset by more than the uncertainty of the two readings. So a short run has one constant offset,
-and its durations stay as measured.
+Between anchors the offset is interpolated. An anchor becomes a knot of the interpolation only if
+`|offset - last knot's offset| > uncertainty of the two readings`. So a short run has one constant offset, and its
+durations stay as measured.
 
 If someone sets the wall clock during the run, the offset jumps. The jump is reported, and removed from the times.
 `from_wall` removes the jumps from wall-clock times of other sources.

@@ -1,9 +1,9 @@
 """The tables that every reader fills and every metric reads.
 
 All times are nanoseconds since the epoch on the time line of the run (see `model.clock`). They are Int64, because a
-double has a resolution of only 256 ns at today's times. A row of `spans` names its thread by (`process`, `thread`) and
-its text by a row of `names`, so a span takes only a few machine words. `device_tables` declares the tables of an
-accelerator; this module exports them, too.
+double has a resolution of only 256 ns at today's times. Two columns, `process` and `thread`, identify a thread. A span
+has its name as a row number of `Recording.names`. `device_tables` declares the tables of an accelerator; this module
+exports them, too.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,8 +1,12 @@
 """Read the memory of a device from another tool's result: from counters of a trace, or from tables of a database.
 
-A trace has the memory of the whole device and of this application (lane `NPU MEM`, kilobytes of 1024 bytes). A database
-has the memory of each component after each change (MEMORY_RECORD, bytes), the allocations of operators (OP_MEMORY), and
-the reservations of CANN's modules (NPU_MODULE_MEM).
+A trace has the memory of the whole device and of this application (lane `NPU MEM`, kilobytes of 1024 bytes).
+
+The tables of a database:
+
+- MEMORY_RECORD: the memory of each component after each change, in bytes
+- OP_MEMORY: the allocations of operators
+- NPU_MODULE_MEM: the reservations of CANN's modules
 """
 
 from collections.abc import Callable

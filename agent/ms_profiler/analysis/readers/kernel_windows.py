@@ -150,9 +150,9 @@ def read(window: tables.Window, names: dict[str, int], clock: Clock, counts: Rea
 def shapes(window: tables.Window, kernels: pl.DataFrame, names: list[str], texts: dict[str, int]) -> pl.Series:
     """Return the input shapes of each execution of a window, as rows of `texts`; null if unknown.
 
-    The file of shapes has only the last part of a kernel's name. The n-th line with such a last part belongs to the
-    n-th execution with this last part, if there are as many lines as executions, and no two of these executions
-    overlapped. Otherwise the shapes are unknown.
+    The file of shapes has only the last part of a kernel's name. The n-th line with a last part belongs to the n-th
+    execution of a kernel with this last part. The shapes are unknown if the numbers of lines and executions differ, or
+    if two of these executions overlapped.
 
     Args:
         window: the window.

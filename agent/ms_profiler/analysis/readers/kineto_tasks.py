@@ -120,8 +120,8 @@ def _missing(calls: pl.DataFrame, launched: pl.DataFrame, kernels: pl.DataFrame,
     """Return a clause that says which work of the device the trace lacks; empty for a complete trace.
 
     A trace may be incomplete because other tools cut, filter and rewrite traces. The thresholds come from 49 traces of
-    GPUs. In these traces, each launch had its kernel, and at most 8 % of the kernels took less than a microsecond,
-    which old versions of PyTorch wrote as 0.
+    GPUs. In these traces, each launch had its kernel. At most 8 % of the kernels took less than a microsecond; old
+    versions of PyTorch wrote such a duration as 0.
     """
     brief = endless + kernels.filter(pl.col("end_ns") <= pl.col("start_ns")).height
     if brief >= _LEAST and brief > _LOST * (kernels.height + endless):

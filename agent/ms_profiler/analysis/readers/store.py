@@ -1,8 +1,8 @@
 """Read ms-profiler's own store: the segments of every process of a result directory, as tables.
 
 A recording of more than `MOST_SLOTS` slots is not held in memory. Its tables lack the fine-grained spans
-(modules and operators), and `Recording.again` reads the spans of an interval a second time, batch by batch (see
-`driver.thinning` and `driver.sections`).
+(modules and operators). `Recording.again` reads the spans of an interval a second time, batch by batch. See
+`driver.thinning` and `driver.sections`.
 """
 
 import os
