@@ -1,8 +1,8 @@
 """The figures of Holistic Trace Analysis (HTA) about a device: launches, idle time by cause, queues, kinds of kernels.
 
 Source: `breakdown_analysis.py`, `cuda_kernel_analysis.py` and `trace_counters.py` of
-github.com/facebookresearch/HolisticTraceAnalysis, 0.5. HTA leaves out the last step, and for each launch of a graph all
-kernels but one; here all steps and all kernels are counted.
+github.com/facebookresearch/HolisticTraceAnalysis, 0.5. HTA leaves out the last step, and counts only one kernel for
+each launch of a graph. Here all steps and all kernels are counted.
 """
 
 from typing import Final
@@ -12,10 +12,10 @@ import polars as pl
 from ms_profiler.analysis.metrics import intervals
 from ms_profiler.analysis.model import tables
 
-#: a queued task that starts less than this many ns after the end of the task before it waited only for that task, as in
-#: HTA
+#: a queued task that starts less than this many ns after the end of the task before it has waited for nothing else (as
+#: HTA counts)
 KERNEL_WAIT: Final = 30_000
-#: largest number of kernels in a sequence that is reported
+#: sequences of more kernels than this are not reported
 LONGEST: Final = 100
 HOST_WAIT: Final = "host wait"
 BEHIND: Final = "kernel wait"
@@ -25,10 +25,14 @@ _BEHIND: Final = pl.Schema({"driver_ns": pl.Int64, "called_ns": pl.Int64, "call"
 
 
 def ran(device: tables.Device) -> pl.DataFrame:
-    """Return all work of a device, sorted by start: `name`, `kind` (of `_KINDS`), `stream`, times of work and launch.
+    """Return all tasks and copies of a device, sorted by start.
 
     Args:
         device: the device, with its tasks and copies.
+
+    Returns:
+        `name`, `stream`, `start_ns`, `end_ns`, `launch_ns`, `driver_ns` (when the driver's launching call began), and
+        `kind` (one of `_KINDS`).
     """
     columns = ("name", "stream", *intervals.BOUNDS, "launch_ns", "driver_ns")
     kind = pl.when("exchange").then(pl.lit(_KINDS[1])).otherwise(pl.lit(_KINDS[0])).alias("kind")
@@ -38,13 +42,14 @@ def ran(device: tables.Device) -> pl.DataFrame:
 
 
 def launches(device: tables.Device) -> pl.DataFrame:
-    """Return the launched work with its call: the columns of `ran`, `call`, `called_ns` and `delay_ns`.
-
-    `called_ns` is the duration of the call. `delay_ns` is the time from the end of the call to the start of the
-    launched work; 0 if the work began before the call returned.
+    """Return the work with a known launch, and the calls that launched it.
 
     Args:
         device: the device, with its tasks, copies and calls.
+
+    Returns:
+        The columns of `ran`; `call` (name of the launching call); `called_ns` (duration of this call); `delay_ns` (time
+        from the end of the call to the start of the work, 0 if the work began before the call returned).
     """
     known = device.calls.select(
         pl.col("start_ns").alias("driver_ns"),
@@ -65,7 +70,7 @@ def idle(device: tables.Device) -> pl.DataFrame:
 
     - host wait: the next work was launched after the pause had begun.
     - kernel wait: the next work was launched before the pause, which lasted less than `KERNEL_WAIT`.
-    - other: the next work was launched before the pause, which lasted longer; or its launch is unknown.
+    - other: all other pauses, such as those before work whose launch is unknown.
 
     Args:
         device: the device, with its tasks and copies.
@@ -103,10 +108,13 @@ def queue(device: tables.Device) -> pl.DataFrame:
 
 
 def kinds(device: tables.Device) -> pl.DataFrame:
-    """Return the time of each combination of concurrent kinds of work: `kinds`, `total_ns`, most time first.
+    """Return the time of each combination of concurrent kinds of work, the longest time first.
 
     Args:
         device: the device, with its tasks and copies.
+
+    Returns:
+        `kinds` (such as `"computation + memory"`), `total_ns`.
     """
     everything = ran(device)
     line = intervals.timeline({kind: everything.filter(pl.col("kind") == kind) for kind in _KINDS})
@@ -120,13 +128,15 @@ def kinds(device: tables.Device) -> pl.DataFrame:
 
 
 def around(kernels: pl.DataFrame, operators: pl.DataFrame) -> pl.DataFrame:
-    """Return one row for each pair of a kernel and an operator around its launch.
-
-    The columns are the columns of the kernels, with `span` and `operator` of this operator.
+    """Return one row for each kernel and each operator around its launch.
 
     Args:
-        kernels: `span` (the innermost operator that launched the kernel, null if unknown), and further columns.
-        operators: `span`, `operator` (its name), `parent` (the operator around it, null if there is none).
+        kernels: `span` (the innermost operator around the launch, null if unknown), and any further columns.
+        operators: `span`, `operator` (name of the operator), `parent` (`span` of the enclosing operator, null for an
+            outermost operator).
+
+    Returns:
+        The columns of `kernels`, with the `span` of the row's operator; and `operator`.
     """
     columns = [*kernels.columns, "operator"]
     inner = kernels.drop_nulls("span").join(operators, on="span")
@@ -139,14 +149,15 @@ def around(kernels: pl.DataFrame, operators: pl.DataFrame) -> pl.DataFrame:
 
 
 def sequences(kernels: pl.DataFrame) -> pl.DataFrame:
-    """Return the sequences of kernels that operators launch, with their number and time.
+    """Return the different sequences of kernels that calls of operators launch, the longest total time first.
 
     Args:
         kernels: `operator`, `span` (one call of the operator), `name`, `start_ns`, `duration_ns`.
 
     Returns:
-        `operator`, `kernels` (names in order of start, one a line), `length`, `count`, `total_ns`. Operators that
-        launched more than `LONGEST` kernels are left out, because they do not repeat.
+        `operator`, `kernels` (names in order of start, one a line), `length` (number of kernels in the sequence),
+        `count` (number of calls that launched it), `total_ns` (duration of all its kernels in all calls). Calls that
+        launched more than `LONGEST` kernels are left out, because such sequences do not repeat.
     """
     each = (
         kernels.filter(pl.len().over("span") <= LONGEST)

@@ -1,8 +1,8 @@
 """The states of an accelerator in each step, by the formulas of the recording tools.
 
 Source: the code of MindSpore 2.10 (`AscendStepTraceTimeViewer`) and torch_npu (`TraceStepTimeParser`), and runs of
-torch_npu. Both tools sum up the intervals of the overlap analysis. Each interval counts wholly in the step in which it
-starts. The tools differ in the interval of a step and in the definition of a stage.
+torch_npu. Both tools sum up the intervals of the overlap analysis (`metrics.overlap`). Each interval counts wholly in
+the step in which it starts. The tools differ in where a step begins and ends, and in the definition of a stage.
 """
 
 from collections.abc import Iterable, Iterator
@@ -15,10 +15,10 @@ from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.analysis.model.tables import Form
 from ms_profiler.store.format import StepSource
 
-#: calls that receive data; the name of NCCL's kernel does not show this, because NCCL's all-to-all exchange has the
-#: same name
+#: names of calls that receive data. Names of NCCL's kernels do not tell: a receive has the same name as an all-to-all
+#: exchange
 _RECEIVE: Final = r"(?i)^(c10d::|nccl:)?(i?recv|receive|coalesced)"
-#: names, or types, of the tasks that wait for another stage of a pipeline, by the tool that recorded them
+#: form of the result -> names (or types, see `bubbles`) of the tasks that wait for another stage of a pipeline
 _BUBBLES: Final = {
     Form.MINDSPORE: r"^(hcom_\w+SendRecv__\d+|hcom_send__\d+|hcom_receive__\d+|Receive-op|Send-op)",
     Form.TORCH_NPU: r"^hcom_receive",
@@ -33,14 +33,13 @@ _WINDOWS: Final = pl.Schema({"step": pl.UInt32, "host_ns": pl.Int64, "start_ns":
 
 
 def states(tasks: pl.DataFrame, since_ns: int | None = None) -> pl.DataFrame:
-    """Cut the time from the first to the last task into pieces of one state, as `overlap.states` does with steps.
+    """Cut the time from the first to the last task into intervals of one state, as `overlap.states` does with steps.
 
-    computing = union of the tasks that exchange nothing; communicating = union of the others.
+    The device computes while a task without `exchange` runs, and communicates while a task with `exchange` runs.
 
     Args:
-        tasks: `start_ns`, `end_ns`, `exchange`.
-        since_ns: end of the last task before these tasks, in ns: the device was idle from then on; None if there is
-            none.
+        tasks: `start_ns`, `end_ns`, `exchange` (whether the task exchanges data with other ranks).
+        since_ns: end of all earlier tasks, in ns, from which the device was idle; None without earlier tasks.
     """
     line = intervals.timeline(
         {
@@ -62,8 +61,8 @@ def bubbles(names: pl.Series, form: Form) -> pl.Series:
     """Return for each task whether it waits for another stage of a pipeline.
 
     Args:
-        names: the name of each task, for Kineto its type.
-        form: the tool that recorded the tasks.
+        names: the name of each task; for Kineto, its type instead.
+        form: the form of the result; it tells the tool that recorded the tasks.
     """
     return names.str.contains(_BUBBLES[form])
 
@@ -75,17 +74,17 @@ def windows(tasks: pl.DataFrame, steps: Steps, form: Form) -> pl.DataFrame:
     tool that recorded the run:
 
     - ms-profiler: the interval of the step on the host.
-    - MindSpore: the same interval, and its end belongs to it.
+    - MindSpore: the same interval, with its end included.
     - Others: from the start of the first task that the host launched in the step to the end of the last such task, or
       to the end of the step on the host if that is later. A step without known launches has its interval on the host.
-      Where two steps overlap, the time belongs to the first step.
+      Time in which two steps overlap belongs to the earlier step.
 
     A run without steps has one window without bounds.
 
     Args:
         tasks: `tables.TASKS`.
         steps: the steps in use.
-        form: the form of the result, from which the recording tool follows.
+        form: the form of the result; it tells the recording tool.
     """
     known = (
         steps.table.with_row_index("step")
@@ -112,11 +111,11 @@ def windows(tasks: pl.DataFrame, steps: Steps, form: Form) -> pl.DataFrame:
 
 
 def parts(runs: pl.DataFrame, most: int) -> Iterator[pl.DataFrame]:
-    """Yield tasks in parts that no task crosses: each part begins with a task after an idle interval.
+    """Yield the tasks in several tables, divided at idle intervals, so that no task crosses a border.
 
     Args:
-        runs: `start_ns`, `end_ns`, sorted by start.
-        most: a part with this number of tasks ends at the next idle interval.
+        runs: the tasks: `start_ns`, `end_ns`, sorted by start.
+        most: number of tasks after which a table ends at the next idle interval.
     """
     if runs.height <= most:
         yield runs
@@ -134,19 +133,19 @@ def parts(runs: pl.DataFrame, most: int) -> Iterator[pl.DataFrame]:
 def by_step(pieces: pl.DataFrame, tasks: pl.DataFrame, during: pl.DataFrame, form: Form) -> pl.DataFrame:
     """Return one row per step, in nanoseconds: the columns of `overlap.by_step`.
 
-    All formulas refer to the intervals that start in the step.
+    The formulas use only the intervals of `overlap.lanes` that start in the step.
 
-    - computing, communication, not_overlapped, free: total time of the intervals of this lane.
+    - computing, communication, not_overlapped, free: total duration of the intervals in the lane of this name.
     - overlapped = communication - not_overlapped.
-    - bubble: total time of the receiving exchanges, because they wait for another stage of the pipeline.
-    - stage: from the first start to the last end of the intervals of any lane, minus bubble.
+    - bubble: total duration of the exchanges that receive data, because they wait for another stage of the pipeline.
+    - stage: from the first start to the last end of the intervals of all lanes, minus bubble.
     - preparing: from the start of the step on the host to the start of the first interval that computes or
       communicates; 0 without such an interval.
 
     MindSpore's formulas differ:
 
-    - free: all intervals of this lane count, cut at the bounds of the step.
-    - bubble: sending exchanges count, too.
+    - free: all intervals of this lane count, cut at the start and the end of the step.
+    - bubble: exchanges that send data count, too.
     - stage: from the start of the first exchange to the end of the exchange that starts last, minus bubble; 0 without
       exchanges.
     - preparing: the first interval counts even if it starts after the step.
@@ -155,7 +154,7 @@ def by_step(pieces: pl.DataFrame, tasks: pl.DataFrame, during: pl.DataFrame, for
         pieces: the pieces of `states`.
         tasks: `tables.TASKS`.
         during: the result of `windows`.
-        form: the form of the result, from which the recording tool follows.
+        form: the form of the result; it tells the recording tool.
     """
     waiting_names = tasks["type" if form == Form.KINETO else "name"]
     sums = [sum_up(pieces, tasks.with_columns(bubbles(waiting_names, form).alias("bubble")), during)]
@@ -163,10 +162,10 @@ def by_step(pieces: pl.DataFrame, tasks: pl.DataFrame, during: pl.DataFrame, for
 
 
 def sum_up(pieces: pl.DataFrame, tasks: pl.DataFrame, during: pl.DataFrame) -> pl.DataFrame:
-    """Return the sums that `add_up` combines, for a part of the run that no task crosses.
+    """Return the sums of one section of the run, for `add_up`; no task may cross the border of the section.
 
     Args:
-        pieces: the pieces of `states`.
+        pieces: the pieces of `states`, of this section.
         tasks: `start_ns`, `end_ns`, `exchange`, `bubble` (whether the task waits for another stage).
         during: the result of `windows`.
     """
@@ -202,10 +201,10 @@ def sum_up(pieces: pl.DataFrame, tasks: pl.DataFrame, during: pl.DataFrame) -> p
 
 
 def add_up(sums: Iterable[pl.DataFrame], during: pl.DataFrame, lanes: pl.DataFrame | None = None) -> pl.DataFrame:
-    """Return the columns of `by_step` for a run that was summed up part by part.
+    """Return the columns of `by_step` for a run that was summed up section by section.
 
     Args:
-        sums: the sums of `sum_up`, at least one.
+        sums: the result of `sum_up` for each section, at least one.
         during: the result of `windows`.
         lanes: the lanes of `overlap.lanes`, for MindSpore's formulas; None for the others.
     """

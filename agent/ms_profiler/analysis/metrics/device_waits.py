@@ -1,8 +1,10 @@
-"""Waits of the host for a device: the calls, and the awaited tasks.
+"""Find when the host waited for a device, and for which stream or copy.
 
-Calls that synchronize return when the device has finished the work that was launched before; copies without `Async` in
-their name return when they are done. An asynchronous copy to or from pageable memory (`Pageable`) blocks, too, and so
-does any other copy whose call returns only after the copy has ended.
+The host waits in these calls:
+
+- Calls that synchronize. They return when the device has finished the work that was launched before.
+- Calls of copies without `Async` in their names. They return when the copy is done.
+- Calls of other copies to or from pageable memory (`Pageable`), and calls that return only after their copy has ended.
 """
 
 from typing import Final
@@ -17,12 +19,12 @@ _SYNCHRONIZING: Final = r"(?i)synchroni[sz]e|^ur(QueueFinish|EventWait)$|^sycl.*
 #: copies that are done when the call returns; CANN's runtime reports its calls without a prefix
 _COPYING: Final = r"^(cuda|hip|acl(rt)?|cu|mu|mc|rt)?Memcpy(\w*)$"
 _ASYNCHRONOUS: Final = r"Async|Batch"
-#: waits of the host, by the names that our own tracing gives to kinds of waits
+#: names of waits of the host in recordings of ms-profiler itself
 _ON_HOST: Final = ("stream synchronize", "context synchronize", "event synchronize")
 #: text in the names of copies to or from pageable memory
 PAGEABLE: Final = "Pageable"
 _NO_STREAM: Final = 2**32 - 1
-#: spans whose names begin with this compute gradients on a separate thread, and the script waits for this thread
+#: start of the names of spans that compute gradients on a separate thread; the script waits for this thread
 _AUTOGRAD: Final = "autograd::engine::evaluate_function"
 
 #: waits of the host: `stream` is the awaited stream, null if the host awaits several; `released_ns` is the start of the
@@ -36,7 +38,8 @@ def waits(device: tables.Device) -> pl.DataFrame:
     """Return the waits of the host for a device as `WAITED`, sorted by start.
 
     Args:
-        device: the device, with its tables; threads are numbers of the operating system, null if unknown.
+        device: the device, with its tables. Their column `thread` contains the operating system's numbers of threads,
+            null if unknown.
     """
     calls = device.calls.select(*intervals.BOUNDS, "name", "thread")
     name = pl.col("name")
@@ -88,7 +91,7 @@ def of_path(waited: pl.DataFrame, recording: tables.Recording, process: int, thr
     Args:
         waited: the result of `waits`.
         recording: the recording, with its threads and spans.
-        process: pid of the steps.
+        process: pid of the process that runs the steps.
         thread: the stepping thread.
     """
     spans = recording.spans.filter(pl.col("process") == process)
@@ -102,7 +105,7 @@ def of_path(waited: pl.DataFrame, recording: tables.Recording, process: int, thr
 
 
 def _copied(device: tables.Device, calls: pl.DataFrame) -> pl.DataFrame:
-    """Return the calls that waited for the copy that they started."""
+    """Return the calls that started a copy and waited for it, with the columns of `WAITED`."""
     copies = device.copies.drop_nulls("launch_ns").select(
         "stream",
         pl.col("name").str.contains(PAGEABLE).alias("pageable"),
@@ -112,7 +115,7 @@ def _copied(device: tables.Device, calls: pl.DataFrame) -> pl.DataFrame:
     )
     called = calls.join(copies.unique("start_ns", keep="last"), on="start_ns", how="inner")
     ended = pl.col("end_ns") >= pl.col("copied_ns")
-    # the call of a copy from pageable memory may return before the copy ends: when the driver has taken over the last
+    # the call of a copy from pageable memory may return before the copy ends, once the driver has taken over the last
     # data
     during = pl.col("pageable") & (pl.col("end_ns") > pl.col("released_ns"))
     return called.filter(ended | during).select(WAITED.names())

@@ -46,8 +46,8 @@ class Launched:
 
     Attributes:
         what: the kind of the work, "operators" or "kernels".
-        per_step: the average number in a step.
-        median_ns: the median duration.
+        per_step: average number of operators or kernels per step.
+        median_ns: median of their durations, in ns.
         behind: median time from the launch to the start of a kernel / mean length of a step; None if unknown.
     """
 
@@ -65,29 +65,29 @@ class Diagnosis:
         pieces: the result of `bounds.parts`, or of `device_bounds.parts` for a recorded device. It covers the steady
             steps whose operators or kernels are known, if there are any.
         parts: the result of `bounds.by_step` for `pieces`: the time of each part in each step.
-        moments: the result of `bounds.parts` for the same steps.
+        moments: the result of `bounds.parts` for the same steps, also for a recorded device.
         crowd: waits of the job's threads for processors in these steps.
         delayed: the share of the waits for data and for other ranks that is due to waiting for a processor.
-        reading: the share of the launching time between close reads of values, if operators compute on the processor.
+        reading: the share of the launching time between close reads of values; 0 unless operators compute on the host.
         optimizing: cost of the optimizer in these steps.
-        casts: cost of casts in these steps.
-        late: waits of exchanges for other ranks.
+        casts: cost of casts in these steps; None if unknown.
+        late: waits of exchanges for other ranks; None if unknown.
         seen: whether the times of operators or kernels are known; otherwise "computing" refers to a phase.
         accelerator: whether an unrecorded device computed, so that the reason for the host's waits is unknown.
         path: the critical paths of the same steps, in the form of `critical_path.segments`.
         launched: figures of the operators or kernels; None if none were recorded.
-        reads: the reads of `reads.reads`, of the same steps.
-        recompiles: instants of compilations that were repeated: `step` (row of the steps), `text`.
-        compile_ns: step (row) -> time in which something was compiled.
+        reads: the result of `reads.reads` for the same steps.
+        recompiles: repeated compilations: `step` (row of `steps.table`), `text`.
+        compile_ns: step (row of `steps.table`) -> time in ns in which something was compiled.
         growth: the growth of the tensors' memory, or else of the process's memory; None without growth.
         pauses: the garbage collections of Python in the same steps.
         packets: figures of small exchanges; None if unknown.
         links: the slow links.
         waits: the result of `dataset.waits` for the stepping thread.
         modules: the result of `module_waits.within` for `moments`.
-        copied: the copies that a device ran while nothing else ran on it, in the same steps.
+        copied: the copies that a device ran while nothing else ran on it, in the same steps; None without any.
         strains: the causes of slow steps that lie in the machine.
-        whole: whether the run counts as one step, with its imports and its set-up.
+        whole: whether the whole run counts as one step, with its imports and its set-up.
     """
 
     pieces: pl.DataFrame
@@ -118,7 +118,7 @@ class Diagnosis:
 
     @property
     def shares(self) -> dict[str, float]:
-        """Return the share of each part in these steps."""
+        """Return the share of the examined steps' time that each part takes."""
         return bounds.shares(self.parts)
 
 
@@ -231,13 +231,13 @@ def diagnose(
 
 
 def _processors(recording: tables.Recording) -> tuple[int, int]:
-    """Return the number of processors that the job may use, and of threads that compute an operator; 0 if unknown."""
+    """Return how many processors the job may use, and how many threads compute an operator; 0 if unknown."""
     numbers = recording.info.numbers()
     return numbers.get("processors", 0), numbers.get("threads", 0)
 
 
 def _chosen(steps: Steps, compiled: list[int], operators: pl.DataFrame, stream: Stream | None) -> list[int]:
-    """Return the rows of the steps to examine: the steady ones among the steps whose operators or kernels are known."""
+    """Return the rows of the steps to examine: steady steps, only those with known operators or kernels if possible."""
     known = steps.table.with_row_index("row").filter("recorded")
     steady = known.filter(~pl.col("row").is_in(compiled))
     known = known if steady.is_empty() else steady
@@ -280,7 +280,7 @@ def _behind(tasks: pl.DataFrame, during: pl.DataFrame) -> float | None:
 
 
 def _tasks(recording: tables.Recording, kernels: pl.DataFrame, stream: Stream, watched: bool) -> pl.DataFrame:
-    """Return the tasks of the device, else the kernels, for the critical path; no rows if neither is known."""
+    """Return the work for the critical path: the tasks of the device, or the kernels; no rows if neither is known."""
     if recording.device is not None:
         return recording.device.tasks.select(*intervals.BOUNDS, "launch_ns", "exchange")
     known = kernels if watched else kernels.head(0)
@@ -333,7 +333,7 @@ def _did(device: tables.Device) -> pl.DataFrame:
 
 
 def _waited(recording: tables.Recording, device: tables.Device, spans: pl.DataFrame, steps: Steps) -> pl.DataFrame:
-    """Return the waits of the host for a device: known calls, and spans in which no call is known."""
+    """Return the waits of the host for a device: known waiting calls, and waiting spans that contain no such call."""
     known = device_waits.waits(device)
     waiting = [int(category) for category in (Category.SYNC, Category.GRAPH)]
     own = spans.filter(
@@ -377,12 +377,12 @@ def _held(recording: tables.Recording, steps: Steps, kernels: pl.DataFrame) -> p
 
 
 def kernels_since(times: pl.Series, windows: list[tables.Window], starts: pl.Series) -> pl.Series:
-    """Return for each time the number of kernels since the start of the window around this time; 0 outside of windows.
+    """Return for each time how many kernels started since its window began; 0 for times outside of all windows.
 
     Args:
-        times: Int64, in order.
-        windows: the windows of one process, sorted by start; where two overlap the later one holds.
-        starts: the starts of kernels, Int64, in order.
+        times: times in ns, sorted.
+        windows: the windows of one process, sorted by start; where two overlap, the later one counts.
+        starts: the starts of kernels in ns, sorted.
     """
     begins = pl.Series([window.start_ns for window in windows], dtype=pl.Int64)
     ends = pl.Series([window.end_ns for window in windows], dtype=pl.Int64)

@@ -1,8 +1,8 @@
 """Floating-point operations of matrix products, convolutions and attention, from the shapes of their operands.
 
 A multiplication with an addition counts as two operations, as in torch.utils.flop_counter and the papers on
-utilization. Other operations do not count: they are a thousandth of these. If the shapes do not tell how many
-operations an operator has, its number is unknown, and so are the numbers of the modules around the operator.
+utilization. Other operations do not count, because their number is a thousandth of these. If the shapes of an operator
+do not tell its number of operations, this number is unknown, and so are the numbers of the modules around it.
 """
 
 from collections.abc import Callable, Iterable
@@ -12,12 +12,12 @@ from typing import Final
 from ms_profiler.analysis.metrics.operands import dimensions
 
 Shapes = list[list[int]]
-#: a function that returns the operations of an operator; None if its shapes do not determine them
+#: a function from the shapes of an operator's operands to its number of operations; None if the shapes do not tell
 Formula = Callable[[Shapes], int | None]
 
 
 def _product(first: list[int], second: list[int]) -> int | None:
-    """Return the operations of a product of matrices (.., m, k) and (.., k, n)."""
+    """Return the number of operations of a product of matrices (.., m, k) and (.., k, n)."""
     if len(first) < 2 or len(second) < 2 or first[-1] != second[-2]:
         return None
     return 2 * prod(first) * second[-1]
@@ -28,11 +28,11 @@ def _vector(first: list[int], second: list[int]) -> int | None:
 
 
 def _attention(own: int, value: int) -> Callable[[Shapes], int | None]:
-    """Return a function that counts the operations of an attention from its shapes.
+    """Return a function that computes the number of operations of an attention from the shapes of its operands.
 
     Args:
-        own: number of matrix products with the width of the queries.
-        value: number of matrix products with the width of the values.
+        own: number of matrix products whose size depends on the width of the queries.
+        value: number of matrix products whose size depends on the width of the values.
     """
 
     def count(shapes: Shapes) -> int | None:
@@ -49,12 +49,15 @@ def _at(formula: Callable[[list[int], list[int]], int | None], first: int) -> Fo
 
 
 _PRODUCT, _ADDED = _at(_product, 0), _at(_product, 1)
-#: begin of the names of PyTorch's fused attention
+#: start of the names of PyTorch's fused attention
 _FLASH: Final = "aten::_scaled_dot_product_"
 
 
 def _folded(shapes: Shapes) -> int | None:
-    """Count a product of two matrices that may be transposed: the product sums over the only size that both share."""
+    """Return the number of operations of a matrix product whose matrices may be transposed.
+
+    The product sums over the size that both matrices have; None if they have no size or both sizes in common.
+    """
     if len(shapes) < 2 or min(map(len, shapes[:2])) < 2 or shapes[0][:-2] != shapes[1][:-2]:
         return None
     first, second = shapes[0], shapes[1]
@@ -65,7 +68,7 @@ def _folded(shapes: Shapes) -> int | None:
     return 2 * prod(first) * prod(second[-2:]) // summed
 
 
-#: kinds of fused attention, each of which has a gradient
+#: kinds of fused attention; each kind has a second operator for its gradient
 _FUSED: Final = (
     "flash_attention",
     "flash_attention_for_cpu",
@@ -90,7 +93,7 @@ OPERATORS: Final[dict[str, Formula]] = {
 }
 CONVOLUTION: Final = "aten::convolution"
 CONVOLUTION_BACKWARD: Final = "aten::convolution_backward"
-#: operators with many operations, whose number does not follow from their shapes
+#: operators with many operations whose shapes do not tell how many
 _HEAVY: Final = (
     "aten::mkldnn_rnn_layer",
     "aten::_cudnn_rnn",
@@ -142,7 +145,7 @@ def of_operators(kinds: Iterable[tuple[str, str]]) -> dict[tuple[str, str], int 
     The shapes of a convolution lack the size of its output. The gradient that its backward pass receives has this size.
 
     Args:
-        kinds: distinct pairs of a name and a text of shapes.
+        kinds: distinct pairs of an operator's name and the text of its operands' shapes.
     """
     found: dict[tuple[str, str], int | None] = {}
     given: dict[tuple[str, ...], set[int | None]] = {}
@@ -163,7 +166,13 @@ def of_operators(kinds: Iterable[tuple[str, str]]) -> dict[tuple[str, str], int 
 
 
 def _convolution(given: list[int], read: list[int], weight: list[int]) -> int | None:
-    """Count a convolution by the sizes of its output and inputs; None if these do not tell whether it is transposed."""
+    """Return the number of operations of a convolution; None if the shapes do not tell whether it is transposed.
+
+    Args:
+        given: the shape of its output.
+        read: the shape of its input.
+        weight: the shape of its weight.
+    """
     if min(map(len, (given, read, weight))) < 3:
         return None
     plain, transposed = given[1] == weight[0], read[1] == weight[0]
@@ -181,7 +190,7 @@ def of_kernels(kinds: Iterable[tuple[str, str, str]]) -> dict[tuple[str, str, st
     gradient that its backward pass receives in the same module has this size.
 
     Args:
-        kinds: distinct triples of a module, a type and a text of shapes.
+        kinds: distinct triples of a kernel's module, its type and the text of its operands' shapes.
     """
     found: dict[tuple[str, str, str], int | None] = {}
     parsed = [(module, kind, text, [_sizes(part) for part in text.split(";")]) for module, kind, text in kinds]
@@ -192,7 +201,7 @@ def of_kernels(kinds: Iterable[tuple[str, str, str]]) -> dict[tuple[str, str, st
     for module, kind, text, shapes in parsed:
         if kind not in (TO_INPUT, TO_FILTER) or len(shapes) < 2:
             continue
-        place = 1 if kind == TO_INPUT else 0  # the gradient also reads the layer's weight (1) or its input (0)
+        place = 1 if kind == TO_INPUT else 0  # besides, it reads the layer's weight (1) or the layer's input (0)
         counts = set()
         for around, read, weight in layers:
             if around == module and (read, weight)[place] == shapes[1] and shapes[0][1:2] == weight[:1]:
