@@ -1,9 +1,9 @@
 """Backward passes of PyTorch: the nodes of autograd's graph, and the operators that created them.
 
-Autograd reports each node that it runs as `autograd::engine::evaluate_function: AddmmBackward0`; some streams lack
-these reports and have `AddmmBackward0` alone. This node was created by `aten::addmm` or `aten::addmm_`, because a node
-is named after the operator whose derivative autograd knows (derivatives.yaml of PyTorch). Operators inside of that
-operator create no nodes.
+Autograd reports each node that it runs, for example as `autograd::engine::evaluate_function: AddmmBackward0`. Some
+recordings lack these reports, and contain `AddmmBackward0` alone. `aten::addmm` or `aten::addmm_` created this node: a
+node is named after the operator that created it (derivatives.yaml of PyTorch). Operators inside of that operator create
+no nodes.
 """
 
 import re
@@ -24,7 +24,7 @@ _ACCUMULATES: Final = r"^(?:autograd::engine::evaluate_function: )?torch::autogr
 _OPERATOR: Final = r"^(?:\w+::)*(\w+)$"
 #: part of a node's name -> name of the operator, where the two differ
 _CALLED: Final = {"nlllossforward": "nllloss", "nllloss2dforward": "nllloss2d"}
-#: operators that have a derivative in some overloads, and in other overloads call operators that have one
+#: operators with two kinds of overloads: some have a derivative, the others call operators that have one
 _BOTH: Final = ("max", "min", "norm")
 
 #: one row per node, and per operator that may have made a node
@@ -34,9 +34,9 @@ KEYED: Final = pl.Schema(
         "thread": pl.UInt32,
         "start_ns": pl.Int64,
         "end_ns": pl.Int64,
-        "module": pl.UInt32,  # row of the name of the innermost module around; null without one
+        "module": pl.UInt32,  # row of the name of the innermost module around; null outside of modules
         "key": pl.String,  # name that a node and its operator share, such as "addmm"; null for unknown nodes
-        "around": pl.UInt32,  # row of the innermost backward pass or recomputation, null outside
+        "around": pl.UInt32,  # row of the innermost backward pass or recomputation around; null outside of these
     }
 )
 
@@ -53,7 +53,7 @@ def known(names: pl.Series) -> bool:
 
 
 def keys(used: pl.Series, names: pl.Series) -> pl.DataFrame:
-    """Return `name` (row of the names), `key`, `node`, `evaluates` and `accumulates` of operators.
+    """Return the parsed names of operators: `name` (row of the names), and the attributes of `Key` as columns.
 
     Args:
         used: the rows of `names` to examine.
@@ -77,10 +77,11 @@ class Key:
     """The parsed name of an operator.
 
     Attributes:
-        key: the name that a node and the operator that made it share; None for a node without a known operator.
-        node: whether the operator is a node.
-        evaluates: whether the operator is autograd's report of a node; its span may contain the node's own span.
-        accumulates: whether the operator is a node that adds to the gradient of a parameter.
+        key: name that a node shares with the operator that created it; None if the node's name does not tell the
+            operator.
+        node: whether the name is that of a node.
+        evaluates: whether the name is that of autograd's report of a node, whose span may contain the node's own span.
+        accumulates: whether the name is that of a node that adds to the gradient of a parameter.
     """
 
     key: str | None
@@ -114,8 +115,8 @@ def passes(spans: pl.DataFrame, names: pl.Series) -> pl.DataFrame:
         names: the names of the recording.
 
     Returns:
-        `row`, `thread`, `start_ns`, `end_ns`, `again` (whether it is a recomputation), `around` (row of the pass around
-        it, null without one).
+        `row`, `thread`, `start_ns`, `end_ns`, `again` (whether it is a recomputation), `around` (row of the enclosing
+        pass or recomputation, null for an outermost one).
     """
     found = spans.filter(pl.col("category") == int(Category.BACKWARD)).sort(
         "start_ns", "end_ns", descending=[False, True]
@@ -134,10 +135,10 @@ def passes(spans: pl.DataFrame, names: pl.Series) -> pl.DataFrame:
 def split(
     operators: pl.DataFrame, spans: pl.DataFrame, names: pl.Series, passed: pl.DataFrame
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Return the nodes that ran, and the operators that can have made them, both as `KEYED`, sorted by start.
+    """Return the nodes that ran, and the operators that can have created them, both as `KEYED`, sorted by start.
 
     Args:
-        operators: the operators of `host_operators.calls`, with `row` and `parent`, which refers to a `row`.
+        operators: the operators of `host_operators.calls`, with `row`, and `parent` (the `row` of the enclosing span).
         spans: `tables.SPANS` of the process.
         names: the names of the recording.
         passed: the result of `passes`.
@@ -146,7 +147,7 @@ def split(
     if not named["node"].any():
         nothing = pl.DataFrame(schema=KEYED)
         return nothing.with_columns(pl.lit(None, pl.Boolean).alias("accumulates")), nothing
-    # leave out the many operators that neither are nodes nor make nodes: this makes the next lines three times as fast
+    # most operators neither are nodes nor create nodes; without them, the next lines are three times as fast
     made_by = named.filter(pl.col("node") | pl.col("key").is_in(named.filter("node")["key"].drop_nulls().implode()))
     used = operators.select("row", "thread", "start_ns", "end_ns", "name", "module", "parent")
     operators = used.filter(pl.col("name").is_in(made_by["name"].implode()))
@@ -167,7 +168,7 @@ def split(
         intervals.locate(made["start_ns"], intervals.union(without)).is_null(),
         made["thread"].is_in(threads.implode()),
     ).sort("thread", "start_ns", "end_ns", descending=[False, False, True])
-    # of nested operators, the outer one made the node
+    # of nested operators, the outer one created the node; the operators of `_BOTH` may contain the one that did
     until = pl.when(pl.col("key").is_in(_BOTH)).then("start_ns").otherwise("end_ns").cum_max().shift(1).over("thread")
     outer = made.filter((pl.col("start_ns") >= until).fill_null(True))
     return nodes, outer.select(_COLUMNS).sort("start_ns")

@@ -1,26 +1,33 @@
-"""Limit, by order alone, the operators of a forward pass whose gradients the kernels of a backward pass can compute.
+"""Find the operators of a forward pass whose gradient a kernel of a backward pass can compute, by order alone.
 
 The owner of a kernel is the operator whose gradient the kernel computes. Autograd runs its nodes in the reverse order
-of their creation. MindSpore 2.10's own numbers of the nodes confirmed this in every examined network. So the owners of
-successive kernels of a backward pass go backwards through the forward pass. If two kernels have known owners, these
-limit the owners of the kernels between.
+of their creation. MindSpore 2.10's own numbers of the nodes confirmed this in every examined network. So a later
+kernel of a backward pass has an earlier owner, or the same. If two kernels have known owners, these limit the owners of
+the kernels between the two.
 
-The type of a kernel limits its owner, too, because only some operators launch such a kernel: its candidates. For
-example, `ReluGrad` comes from a `ReLU`, once. A gradient has at most two kernels of a matrix product. A `Mul` does not
-come from an operator whose gradient consists of kernels named after that operator.
+The type of a kernel limits its owner, too. The candidates of a kernel are the operators whose gradient can launch such
+a kernel:
 
-Kernels with the same candidates form a family. A backward pass has n kernels of a family. c_1, c_2, ... are the
-candidates, from the last one to the first, and c_i launches at most m_i kernels of this family. Then kernel j, counted
-from 0, has
+- A `ReluGrad` belongs to a `ReLU`, whose gradient launches one such kernel.
+- The gradient of a matrix product launches at most two matrix products.
+- A `Mul` does not belong to an operator whose gradient consists of kernels named after the operator.
 
-    an owner not after  the first c_i with m_1 + ... + m_i > j
-    an owner not before the last c_i with m_i + m_i+1 + ... >= n - j.
+Kernels with the same candidates form a family. In a backward pass, let
 
-If every candidate has launched all its kernels, these bounds leave one operator. If some candidates were not
-differentiated, the bounds leave a range of operators. If the bounds of a pass contradict each other, its kernels get no
-owners.
+    n              be the number of kernels of a family
+    c_1, c_2, ...  be its candidates, from the last one that ran to the first
+    m_i            be the largest number of kernels of this family that the gradient of c_i launches.
 
-An operator of an unknown type is a candidate for every kernel, any number of times. The only exceptions are kernels
+Then the owner of kernel j (0, 1, ..., n - 1) ran
+
+    not after  the first c_i with m_1 + ... + m_i > j
+    not before the last c_i with m_i + m_i+1 + ... >= n - j.
+
+If the gradient of every candidate has launched all its kernels, these bounds leave one operator. If some candidates
+have no gradient, the bounds leave a range of operators. If the bounds of a pass contradict each other, its kernels get
+no owners.
+
+An operator of an unknown type is a candidate for any number of kernels of every family. The only exceptions are kernels
 named after another operator that ran, unless the unknown operator may contain that operator. The kernels of each
 operator were measured with MindSpore 2.10 for CPU.
 """
@@ -33,29 +40,28 @@ import polars as pl
 
 from ms_profiler.analysis.metrics.scopes import Part, Scope
 
-#: one row per kernel: the row of its name, and the number of its backward pass, null in a forward pass
+#: one row per kernel: the row of its name, and the number of its backward pass (null in a forward pass)
 KERNELS: Final = pl.Schema({"kernel": pl.UInt32, "backward": pl.UInt32})
-#: one row per kernel of a backward pass: `first` and `last` are the rows between which its owner lies; `unseen` is
-#: whether the owner may have launched no kernel in the forward pass
+#: one row per kernel of a backward pass
 OWNERS: Final = pl.Schema(
     {
-        "row": pl.Int64,
-        "backward": pl.UInt32,
-        "first": pl.Int64,
-        "last": pl.Int64,
+        "row": pl.Int64,  # row of the kernel
+        "backward": pl.UInt32,  # number of the backward pass
+        "first": pl.Int64,  # row of the earliest kernel of the forward pass that the owner can have launched
+        "last": pl.Int64,  # row of the latest such kernel
         "end": pl.Int64,  # row of the first kernel of the backward pass
-        "unseen": pl.Boolean,
+        "unseen": pl.Boolean,  # whether the owner may have launched no kernel in the forward pass
     }
 )
 
-#: a number of kernels larger than in any pass; if all candidates have this number, the sum is still below `_GROUP`
+#: stands for any number of kernels: larger than any pass, but the sum over all candidates is still below `_GROUP`
 _UNLIMITED: Final = 1 << 20
-#: a key is group * `_GROUP` + row, or + count; rows and counts are below `_GROUP`
+#: factor in sort keys: group * `_GROUP` + row, or group * `_GROUP` + count; rows and counts are below `_GROUP`
 _GROUP: Final = 1 << 40
 #: a row number greater than all others
 _NONE: Final = 1 << 39
-#: rounds of narrowing: the bounds of one family narrow the bounds of another; more rounds changed nothing in any
-#: network
+#: number of rounds in which the bounds of each family narrow the bounds of the others; more rounds changed nothing in
+#: any examined network
 _ROUNDS: Final = 2
 
 #: name of a kernel that computes the gradient of one operator: the kernel is named after the operator
@@ -65,17 +71,18 @@ _VARIANT: Final = re.compile(r"(?:v\d+|ext|with(?:argmax|indices|mask))$")
 MATMUL: Final = "matmul"
 _ELEMENTWISE: Final = "elementwise"
 PRODUCTS: Final = frozenset({"matmul", "batchmatmul"})
-#: names of operators of unknown types that may consist of other operators, and contain the gradients of these
+#: operators of unknown types whose names match may consist of other operators; their gradients then launch the
+#: kernels of those operators' gradients
 _INSIDE: Final = re.compile(r"attention|conv|dense|fused|gru|linear|lstm|matmul|norm|rnn")
-#: family of kernels -> largest number of these kernels that the gradient of one operator launches. For families
-#: that are not here, `launches` has other rules, and 1 where none applies.
+#: family of kernels -> largest number of these kernels that the gradient of one operator launches. For the other
+#: families, see `Roles.launches`
 _SEVERAL: Final = {
     "SmoothL1LossGrad": 2,
     "Expand/_SoftmaxBackward/Mul": 2,
     "Expand/_SoftmaxBackward/Cast": 2,  # in float16
     "Expand/_SoftmaxBackward/Transpose": 3,  # along another axis than the last
 }
-#: gradients that MindSpore expands to a known number of kernels
+#: operators whose gradients MindSpore expands to a known number of kernels
 _COUNTED: Final = frozenset({"softmax"})
 #: losses whose gradient is computed by a kernel of the same type, in the backward pass
 _BOTH: Final = frozenset({"sparsesoftmaxcrossentropywithlogits"})
@@ -87,7 +94,7 @@ def _keys(*lines: str) -> frozenset[str]:
     return frozenset(name.lower() for line in lines for name in line.split())
 
 
-#: operators without a gradient, or whose gradients are kernels named after them, products or sums
+#: operators without a gradient, or whose gradient consists of kernels named after the operator, matrix products, sums
 _OWN_KERNELS: Final = PRODUCTS | _keys(
     "AdaptiveAvgPool2D AdaptiveMaxPool2D AvgPool AvgPool3D BatchNorm BiasAdd Conv2D Conv3D Dropout Elu GatherD",
     "GroupNorm HSigmoid HSwish LayerNorm LogSoftmax LSTM MaxPool MaxPool3D PReLU ReLU ReLU6 ResizeBilinear",
@@ -108,10 +115,10 @@ _COMPOSED: Final = _keys(
     "BCEWithLogitsLoss BinaryCrossEntropy KLDivLoss L1Loss MSELoss NLLLoss SoftMarginLoss",
     "SigmoidCrossEntropyWithLogits SoftmaxCrossEntropyWithLogits SparseSoftmaxCrossEntropyWithLogits",
 )
-#: the kernel that adds up gradients of a tensor that several operators read
+#: kernel that adds up the gradients of one tensor, if several operators read the tensor
 SUM: Final = "Add"
-#: elementwise kernels of which gradients consist; the gradient of an operator that only views a tensor has none of
-#: them. `Cast` is missing here, because any operator may launch it, around a kernel that the device lacks in float16
+#: elementwise kernels that gradients launch; gradients of operators that only view a tensor launch none of them. `Cast`
+#: is missing here, because any gradient may launch it before and after a kernel that lacks float16
 _ELEMENTS: Final = _keys(
     "Cos Div Equal Exp Greater GreaterEqual Less LessEqual Log LogicalAnd MaskedFill Mul Neg NotEqual Pow RealDiv",
     "Select Sign Sin Square Sub Tile",
@@ -123,16 +130,16 @@ class Roles:
     """The role of a kernel in both passes, derived from its name.
 
     Attributes:
-        family: name of all kernels with the same candidates in a backward pass; None if any operator may launch it.
-        stem: the common name (`known_by`) of the operator after which the family is named; None if there is none.
-        key: the common name of the kernel's own type.
-        expanded: whether the kernel is one of several for one gradient.
-        products: largest number of matrix products in the gradient of a matrix product.
-        type: the primitive of the kernel, if it is compared with `emits`; empty otherwise.
-        free: whether the kernel may come from several operators.
-        summed: number of gradients that are added to an existing gradient.
-        emits: types of the kernels that the operator launches for its gradient; None if unknown.
-        never: families of kernels that the operator never launches.
+        family: name of the kernel's family in a backward pass; None if any operator may launch the kernel there.
+        stem: common name (`known_by`) of the operator after which the family is named; None if it is not named so.
+        key: common name of the kernel's own type.
+        expanded: whether MindSpore expanded a gradient to several kernels, of which this is one.
+        products: largest number of matrix products that the gradient launches, if the operator is a matrix product.
+        type: type of the kernel, to look up in `emits`; empty if the kernel is not looked up there.
+        free: whether several operators may launch the kernel in a backward pass.
+        summed: number of gradients of the operator that are added to an existing gradient.
+        emits: types of the kernels that the operator's gradient launches; None if unknown.
+        never: families of kernels that the operator's gradient never launches.
     """
 
     family: str | None
@@ -167,7 +174,7 @@ class Roles:
         return cls(_ELEMENTWISE if key in _ELEMENTS else None, None, key)
 
     def launches(self, other: "Roles") -> int:
-        """Return how many kernels of the family of `other` the gradient of this kernel's operator launches at most."""
+        """Return the largest number of kernels of `other`'s family that the gradient of this operator launches."""
         if other.family is None or other.family in self.never:
             return 0
         if self.emits is not None and other.type in self.emits:
@@ -200,20 +207,20 @@ def owners(kernels: pl.DataFrame, begins: pl.DataFrame, scopes: list[Scope]) -> 
     """Return, for each kernel of a backward pass, the kernels of the forward pass between which its owner lies.
 
     Args:
-        kernels: as `KERNELS`, of one lane, in its order.
+        kernels: the kernels of one lane, as `KERNELS`, in the order in which they ran.
         begins: `backward` (number of the backward pass), `begin` (the first row that can belong to its forward pass),
-            `scripted` (whether the script computes gradients itself, so that products and elementwise kernels may come
-            from anywhere).
+            `scripted` (whether the script itself computes gradients in this pass; its own code may then launch matrix
+            products and elementwise kernels).
         scopes: the parsed kernel names, by row of `tables.KERNEL_NAMES`.
 
     Returns:
-        `OWNERS`, in the order of the kernels, of the passes that could be resolved.
+        `OWNERS`, in the order of the kernels, without passes whose bounds contradict each other.
     """
     return between(kernels, begins, {row: Roles.of(scopes[row]) for row in kernels["kernel"].unique()})
 
 
 def between(kernels: pl.DataFrame, begins: pl.DataFrame, roles: dict[int, Roles]) -> pl.DataFrame:
-    """Return `OWNERS` like `owners`, but from the roles of the kernels instead of their scopes.
+    """Return the same as `owners`, from the roles of the kernels instead of their scopes.
 
     Args:
         kernels: the kernels, as for `owners`.
@@ -256,13 +263,15 @@ def between(kernels: pl.DataFrame, begins: pl.DataFrame, roles: dict[int, Roles]
 
 
 class _Candidates:
-    """The kernels of forward passes, grouped by forward pass (region) and by families that their operators may launch.
+    """The kernels of forward passes, in groups: one group per forward pass (region) and family of backward kernels.
+
+    A kernel is in a group if the gradient of its operator may launch kernels of the family.
 
     Args:
         rows: `row`, `kernel`, `backward`.
-        regions: `region`, `begin` and `end` (rows of the forward pass), apart from each other and in order.
+        regions: the forward passes: `region` (number), `begin` and `end` (rows), without overlap, sorted.
         roles: the roles, by row of the kernel names.
-        families: one role of each family.
+        families: for each family, the role of one of its kernels.
     """
 
     def __init__(
@@ -281,7 +290,7 @@ class _Candidates:
             .filter((region >= 0) & (rows["row"] < regions["end"].gather(region.clip(lower_bound=0))))
             .join(pl.DataFrame(links, schema=schema, orient="row"), on="kernel", maintain_order="left")
             .select("row", "most", "own", group=pl.col("begin") * len(families) + pl.col("family"))
-            # a kernel that is named after an operator belongs to that operator, if it ran, and not to an unknown one
+            # a backward kernel that is named after an operator belongs to no unknown operator if the named one ran
             .filter(pl.col("own") | ~pl.col("own").any().over("group"))
             .sort("group", "row")
             .with_columns(since=pl.col("most").cum_sum().over("group"), total=pl.col("most").sum().over("group"))
@@ -296,11 +305,11 @@ class _Candidates:
         self._falling_rows, self._until = falling["row"], falling["group"] * _GROUP + falling["until"]
 
     def known(self, groups: pl.Series) -> pl.Series:
-        """Return the groups; null for a group without an operator that may launch its kernels."""
+        """Return the groups; null for a group without candidates."""
         return groups.zip_with(groups.is_in(self._totals["group"].implode()), pl.Series([None], dtype=pl.Int64))
 
     def count(self, table: pl.DataFrame) -> pl.DataFrame:
-        """Add `first` and `last`: the bounds that follow from the numbers of kernels and candidates.
+        """Add the columns `first` and `last`: the bounds by the numbers of kernels and candidates, see this file's top.
 
         Args:
             table: kernels of backward passes, in order: `group`, `begin` and `end`.
@@ -332,14 +341,14 @@ class _Candidates:
 
 
 def _ordered(table: pl.DataFrame) -> pl.DataFrame:
-    """Make owners go backwards: each owner lies between the owners of the kernels after and before its kernel."""
+    """Narrow the bounds so that owners go backwards: a later kernel has no later owner."""
     return table.with_columns(
         pl.col("last").cum_min().over("backward"), pl.col("first").cum_max(reverse=True).over("backward")
     )
 
 
 def _at(values: pl.Series, places: pl.Series) -> pl.Series:
-    """Return the values at places; any value for a place beyond the last."""
+    """Return the values at these positions; any value for a position beyond the end."""
     if values.is_empty():
         return pl.repeat(None, len(places), dtype=pl.Int64, eager=True)
     return values.gather(places.cast(pl.Int64).clip(0, max(len(values) - 1, 0)))

@@ -31,7 +31,7 @@ _FAR: Final = 256
 
 
 class Gradients:
-    """The operators of a backward pass, and the operators of the forward pass whose gradients they compute.
+    """The gradients (operators of a backward pass) and the operators of the forward pass to which they belong.
 
     Args:
         flow: the flow of the graph.
@@ -48,11 +48,11 @@ class Gradients:
         for name in self._forward:
             for source in (*flow.sources(name), *self._forward[name].weights):
                 self._readers[source].append(name)
-        #: operator -> values whose whole gradient it computes
+        #: name of a gradient -> values whose whole gradient it computes; a value has the name of its operator
         self._whole: dict[str, set[str]] = {}
-        #: operator -> values whose gradient it may compute, wholly or in part
+        #: name of a gradient -> values whose gradient it may compute, wholly or in part
         self._partly: dict[str, set[str]] = {}
-        #: gradient -> operators of the forward pass to which it can belong
+        #: name of a gradient -> operators of the forward pass to which it can belong
         self._of: dict[str, set[str]] = {}
         self._reaches = self._updates()
 
@@ -108,11 +108,13 @@ class Gradients:
         return operands
 
     def _follow(self, name: str, values: set[str], whole: set[str]) -> None:
-        """Note the values whose gradient an operator computes, following operators that pass a gradient on unchanged.
+        """Note the values whose gradient an operator computes.
+
+        If the gradient of an operator's result passes through it unchanged (`_PASSED`), the operands count, too.
 
         Args:
-            name: the name of the gradient.
-            values: the values whose gradients it computes, wholly or in part.
+            name: name of the gradient.
+            values: the values whose gradients this operator computes, wholly or in part.
             whole: the values whose gradients it computes wholly; a subset of `values`.
         """
         self._whole[name], self._partly[name] = set(whole), set(values)
@@ -132,7 +134,7 @@ class Gradients:
                     waiting.append(one)
 
     def _summed(self, operator: Operator) -> set[str]:
-        """Return the operators that use the value whose gradient a sum computes."""
+        """Return the operators whose parts of a gradient `operator` adds up: all operators that use the same value."""
         parts = [one for name in operator.inputs for one in self._parts(name)]
         shared = set.intersection(*(self._partly.get(one, set()) for one in parts)) if parts else set()
         shared = {value for value in shared if len(self._readers[value]) > 1}
@@ -150,7 +152,7 @@ class Gradients:
         )
 
     def _updates(self) -> dict[str, frozenset[str]]:
-        """Return, for each operator, the parameters (at most two) whose update depends on its result."""
+        """Return, for each operator, up to two parameters whose update depends on the operator's result."""
         reached: dict[str, frozenset[str]] = {}
         for name, operator in reversed(self._flow.operators.items()):
             if name in self._flow.written:

@@ -1,13 +1,14 @@
 """Match the kernels of a run with the operators of its compiled graphs.
 
-A kernel is named `Default/fc-Dense/MatMul-op41`. MindSpore numbers the operators of each name in the order of the
+A kernel is named `Default/fc-Dense/MatMul-op41`. MindSpore numbers operators of the same name in the order of the
 graph's description. The numbers in a description begin with 0, but the numbers of kernels continue from graph to graph.
-So if the first graph has k operators `MatMul`, operator n of the second graph is kernel n + k. MindSpore expands some
-operators to other primitives, as in `Expand/_MatMulExt/BatchMatMul-op7`. It numbers these kernels in the same order,
-separately for each pair of primitives. Their names lack the scope.
+So if the first graph has k operators of a name, operator n of this name in the second graph is kernel n + k.
 
-None of this is documented. So a name counts only if the kernels have exactly the expected numbers, and the shapes of
-the graph. That held in every network examined.
+MindSpore expands some operators to other primitives, as in `Expand/_MatMulExt/BatchMatMul-op7`. It numbers these
+kernels in the same order, separately for each pair of primitives. Their names lack the scope.
+
+None of this is documented. So a match counts only if the kernels have exactly the expected numbers, and the shapes in
+the graph. That held in every examined network.
 """
 
 import re
@@ -22,7 +23,7 @@ from ms_profiler.analysis.readers.graphs import Graph
 
 _NUMBERED: Final = re.compile(r"(.*)-op(\d+)")
 _EXPANDED: Final = re.compile(r"Expand/_(\w+)/[\w-]+")
-#: largest number of kernels of one primitive that an operator is expanded to
+#: largest number of kernels of the same primitive to which an operator is expanded
 _SEVERAL: Final = 8
 
 #: full name of a kernel -> number of its graph, and name of its node
@@ -35,7 +36,8 @@ def owners(graphs: list[Graph], seen: Iterable[str], ran: dict[str, set[str]]) -
     Args:
         graphs: the graphs that a process compiled, in the order of compilation.
         seen: the full names of all kernels of the process.
-        ran: the shapes of the operands of some kernels, such as `4,12;12`, by name.
+        ran: full name of a kernel -> the shapes of its operands in each of its runs, such as `4,12;12`; some kernels
+            only.
     """
     places = _places(graphs, set(seen))
     wrong = {
@@ -52,7 +54,7 @@ def owners(graphs: list[Graph], seen: Iterable[str], ran: dict[str, set[str]]) -
 
 
 def _titled(owner: Owner, title: str) -> Owner:
-    """Return an owner with the network's title before the module, unless the network is the first of its class."""
+    """Return an owner with the network's title before the module, unless it is the first network of its class."""
     if "#" not in title or owner.module is None:
         return owner
     return replace(owner, module=f"{title}.{owner.module}".removesuffix("."))
@@ -65,7 +67,7 @@ def _places(graphs: list[Graph], seen: set[str]) -> Places:
             numbers[matched[1]].add(int(matched[2]))
     found: Places = {}
     whole = next((number for number, graph in enumerate(graphs) if not graph.whole), len(graphs))
-    # the graph number `whole` calls another graph, whose names are unknown; so only the graphs before it count
+    # a graph that is not whole calls another graph with unknown names, so only the graphs before the first one count
     graphs = graphs[:whole]
     begun: Counter[str] = Counter()
     families = [_families(graph) for graph in graphs]
@@ -80,13 +82,19 @@ def _places(graphs: list[Graph], seen: set[str]) -> Places:
         for prefix, known in list(numbers.items()):
             if (matched := _EXPANDED.fullmatch(prefix)) and known:
                 found |= _expanded(prefix, known, [_of_type(graph, matched[1]) for graph in graphs])
-    # more kernels than operators: these are not all graphs that the process compiled
+    # more kernels than operators: the process compiled further graphs, which are missing here
     more = {prefix for prefix, total in begun.items() if numbers[prefix] and max(numbers[prefix]) >= total}
     return {name: place for name, place in found.items() if _family(name) not in more}
 
 
 def _expanded(prefix: str, known: set[int], nodes: list[list[str]]) -> Places:
-    """Return the places of the kernels to which MindSpore expanded the operators of one type."""
+    """Return the places of the kernels to which MindSpore expanded the operators of one type.
+
+    Args:
+        prefix: the name of these kernels without the number.
+        known: the numbers of these kernels.
+        nodes: for each graph, the names of the operators of this type.
+    """
     total = sum(map(len, nodes))
     fitting = []
     for several in range(1, _SEVERAL + 1):
@@ -107,7 +115,7 @@ def _expanded(prefix: str, known: set[int], nodes: list[list[str]]) -> Places:
 
 
 def _families(graph: Graph) -> dict[str, list[str]]:
-    """Return the nodes of a graph by full name without its number, each list in the order of the numbers."""
+    """Return the names of a graph's nodes, by full name without its number; each list is sorted by this number."""
     found: dict[str, list[tuple[int, str]]] = defaultdict(list)
     for name, node in graph.nodes.items():
         if matched := _NUMBERED.fullmatch(node.full_name):
@@ -124,7 +132,7 @@ def _family(name: str) -> str:
 
 
 def _differs(graph: Graph, name: str, ran: set[str] | None, expanded: bool) -> bool:
-    """Return whether a kernel ran with operands that its node does not have."""
+    """Return whether a kernel ran with other shapes of operands than its node has."""
     if not ran:
         return False
     expected = {shape for shape in graph.shapes(graph.nodes[name]) if shape and "-1" not in shape}

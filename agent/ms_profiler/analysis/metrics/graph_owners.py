@@ -1,16 +1,17 @@
 """Find the cell of each operator of a compiled graph, by its parameters and by the operators around it.
 
-MindSpore names an operator by the first of several equal cells, so the name alone proves nothing. These rules are safe:
+If cells are equal, MindSpore may name the operators of all of them by the first one, so the name alone proves nothing.
+These rules are safe:
 
 1. An operator that uses a parameter belongs to the cell that holds the parameter, or to a cell around it. The class in
 the operator's scope decides between these cells.
-2. An operator between two operators of the same call of a cell is inside that cell: a call takes its inputs when it
-begins and gives its outputs when it ends. If this cell contains exactly one cell of the class in the operator's scope,
-the operator belongs to that inner cell.
-3. An operator between two cells belongs to the first cell if all cells of this class are followed by the same number of
-such operators. It belongs to the second cell if all cells of that class are preceded by the same number of such
-operators. If both hold, this rule does not decide. Example: in `block act block act block act`, each `act` belongs to
-the block before it.
+2. An operator between two operators of the same call of a cell is inside that cell, because a call takes its inputs
+when it begins and gives its outputs when it ends. If this cell contains exactly one cell of the class in the operator's
+scope, the operator belongs to that inner cell.
+3. An operator between two cells belongs to the first cell if the same number of such operators follows every cell of
+that class. It belongs to the second cell if the same number of such operators precedes every cell of that class. If
+both hold, this rule does not decide. Example: in `block act block act block act`, each `act` belongs to the block
+before it.
 4. A gradient belongs to an operator if it reads the operands of the operator, computes the gradient of the operator's
 parameter, or reads the gradient of the operator's result. If several operators remain, the gradient belongs to the cell
 around them.
@@ -28,8 +29,8 @@ from ms_profiler.analysis.metrics.module_paths import common, inside, prefixes
 from ms_profiler.analysis.metrics.scopes import Part
 from ms_profiler.analysis.readers.graphs import Graph
 
-#: operators of Python's syntax, such as `+`; MindSpore parses each sign once, so all uses of the sign have the scope of
-#: its first use
+#: operators of Python's syntax, such as `+`. MindSpore parses each of these signs only once, so all uses of a sign have
+#: the scope of its first use
 _SIGNS: Final = {
     *("Add", "AddExt", "Sub", "SubExt", "Mul", "Muls", "Div", "Divs", "RealDiv", "FloorDiv", "Mod", "Pow", "Neg"),
     *("MatMul", "MatMulExt", "BatchMatMul", "Less", "Greater", "Equal", "NotEqual", "LessEqual", "GreaterEqual"),
@@ -41,9 +42,9 @@ class Owner:
     """The cell to which an operator belongs (its owner), and the part of a step.
 
     Attributes:
-        module: attribute names from the compiled cell to the owner, joined by dots; empty for the compiled cell, None
-            if unknown.
-        named: whether the scope in the operator's name is this module.
+        module: path of the owner: attribute names from the compiled cell to the owner, joined by dots; empty for the
+            compiled cell itself, None if unknown.
+        named: whether the scope in the operator's name is this module, too.
         part: the part of a training step.
     """
 
@@ -101,14 +102,14 @@ class _Cells:
                 self.kinds.setdefault(operator.path, operator.scope.kind)
 
     def holders(self, parameter: str) -> list[str]:
-        """Return the modules that hold a parameter."""
+        """Return the paths of the cells that hold a parameter; several if cells share it."""
         if self._named:
             module, dot, _ = parameter.rpartition(".")
             return [module] if dot else []
         return self._held.get(parameter, [])
 
     def holder(self, parameter: str) -> str | None:
-        """Return the module around all cells that hold a parameter; None if none is known."""
+        """Return the innermost module around all cells that hold a parameter; None if no such cell is known."""
         return common(self.holders(parameter))
 
     def of_kind(self, kind: str | None, module: str) -> list[str]:
@@ -132,14 +133,14 @@ class _Pass:
             for path in cells.holders(weight):
                 for prefix in prefixes(path):
                     counts[prefix].add(len(readers))
-        #: module -> number of its calls, 0 if unknown; a module is called once if any parameter in it is used once
+        #: module -> number of its calls, 0 if unknown. If any parameter inside is used once, the module is called once
         self._calls = {
             module: 1 if 1 in numbers else max(numbers) if len(numbers) == 1 else 0
             for module, numbers in counts.items()
         }
 
     def bind(self, found: dict[str, str]) -> None:
-        """Add the modules of these operators, where they are known, to `found`."""
+        """Add the modules of these operators to `found`; operators without a known module are left out."""
         sure = self._anchors()
         sure |= self._between(sure, self._around(sure))
         self._rest(sure)
@@ -169,9 +170,9 @@ class _Pass:
         return sure
 
     def _around(self, sure: dict[str, str]) -> dict[str, str]:
-        """Return, for each operator, the innermost module with a call that surrounds the operator; empty without one.
+        """Return, for each operator, the innermost module with a call around the operator; empty if no call is.
 
-        A call surrounds an operator if it computes an input of the operator and uses its result, even indirectly.
+        A call is around an operator if it computes an input of the operator and uses its result, even indirectly.
         """
         keys: dict[tuple[str, int], int] = {}
         own: dict[str, int] = {}
@@ -199,7 +200,7 @@ class _Pass:
         return {name: _innermost(_set(above[name] & below[name], modules)) for name in self._operators}
 
     def _inner(self, operator: Operator, module: str) -> str:
-        """Return the cell inside a module that an operator's scope names, or the module if this cell is not unique."""
+        """Return the cell in `module` of the class in an operator's scope; `module` if there is not exactly one."""
         if operator.path == module or not operator.scope.kind or operator.type in _SIGNS:
             return module
         cells = [path for path in self._cells.of_kind(operator.scope.kind, module) if path not in self._cells.modules]
@@ -213,7 +214,7 @@ class _Pass:
             around: the result of `_around`.
         """
         before, behind = self._nearest(sure)
-        #: type of operators, side of a module, module -> number of these operators there
+        #: (type of operators, side of a module, module) -> number of operators of this type on this side of the module
         seen: Counter[tuple[str, str, str]] = Counter()
         rest = {name: one for name, one in self._operators.items() if name not in sure and one.type not in PASS_THROUGH}
         for name, operator in rest.items():
@@ -237,7 +238,7 @@ class _Pass:
         return bound
 
     def _nearest(self, sure: dict[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-        """Return the modules of the nearest known operators before and behind each operator."""
+        """Return, for each operator, the modules of the nearest operators in `sure` before it and behind it."""
         last: dict[str, int] = {}
         first: dict[str, int] = {}
         modules: dict[int, str] = {}
@@ -260,14 +261,14 @@ class _Pass:
     def _beside(
         self, operator: Operator, before: str, behind: str, outer: str, seen: Counter[tuple[str, str, str]]
     ) -> str | None:
-        """Return the module of an operator between two modules, by rule 3 of this file; None if it does not decide.
+        """Return the module of an operator between two modules, by rule 3 of this file; None if rule 3 does not decide.
 
         Args:
             operator: the operator.
             before: module of the last known operator before `operator`.
             behind: module of the first known operator behind `operator`.
             outer: module around `operator`.
-            seen: number of operators of a type on each side of a module.
+            seen: (type of operators, side of a module, module) -> number of operators.
         """
         found = []
         for near, far, side in ((before, behind, "tail"), (behind, before, "head")):
@@ -277,8 +278,8 @@ class _Pass:
                 kind = self._cells.kinds.get(module)
                 like = [path for path in self._cells.modules if self._cells.kinds.get(path) == kind] if kind else []
                 counts = {seen[operator.type, side, path] for path in like}
-                # the module contains a cell of the operator's class, and all equal modules have the same number of
-                # these operators on that side
+                # all modules of this class have the same number of such operators on this side, and this module
+                # contains a cell of the class in the operator's scope
                 if len(like) > 1 and len(counts) == 1 and self._cells.of_kind(operator.scope.kind, module):
                     found.append(module)
         if len(found) != 1:
@@ -310,7 +311,7 @@ class _Pass:
 
 
 def _child(module: str | None, outer: str) -> str:
-    """Return the module directly inside `outer` that is or contains `module`; empty if there is none."""
+    """Return the direct child of `outer` that is `module` or contains it; empty if there is none."""
     if not module or module == outer:
         return ""
     rest = module[len(outer) + 1 :] if outer else module

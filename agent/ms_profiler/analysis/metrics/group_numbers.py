@@ -13,7 +13,7 @@ def number(group: str) -> str:
 def hashed(name: str) -> str:
     """Return the number of a name.
 
-    The number has 64 bits: two polynomials over the characters, each modulo 2^32, as msprof-analyze 26.2 computes it.
+    The number has 64 bits. Each half is a polynomial over the characters, modulo 2^32, as in msprof-analyze 26.2.
     """
     high = low = 0
     for character in name:

@@ -8,14 +8,14 @@ import polars as pl
 
 from ms_profiler.analysis.metrics.steps import Steps
 
-#: fewest samples for a trend
+#: smallest number of samples that show a trend
 ENOUGH: Final = 8
-#: number of blocks of steps; the first block, in which caches fill, does not count
+#: number of equal blocks into which the steps are divided; the first block does not count, because caches fill in it
 BLOCKS: Final = 4
-#: smallest ratio of a block's growth to the largest growth of a block: a heap that settles grows less and less
+#: smallest growth of any block / largest growth of any block; below this, the heap settles: it grows less and less
 EVEN: Final = 0.4
-#: smallest growth of a leak, in bytes and as a part of the memory before it. Less may be chance: a heap of 240 MB,
-#: fragmented by batches of workers, grew by 10 MB in 22 steps
+#: smallest growth of a leak, in bytes, and as a share of the memory before the growth. Less may be chance: a heap of
+#: 240 MB, fragmented by batches of workers, grew by 10 MB in 22 steps
 LEAST: Final = 16 << 20
 LEAST_PART: Final = 0.05
 
@@ -25,9 +25,9 @@ class Growth:
     """Memory that grows with each step.
 
     Attributes:
-        per_step: bytes that each step adds.
-        total: bytes that were added from the first to the last sample that counts.
-        held: bytes held at the last sample that counts.
+        per_step: average number of bytes that each step adds.
+        total: bytes added from the first to the last examined sample.
+        held: bytes held at the last examined sample.
         first: number of the first examined step.
         last: number of the last examined step.
         tensors: whether the memory of tensors was examined, and not the memory of the whole process.
@@ -47,20 +47,22 @@ def growth(
     """Return the memory that each step adds; None if there is no evident growth.
 
     Samples are taken between steps. Growth in steps that compiled belongs to compilers, and does not count. The other
-    steps are divided into `BLOCKS` blocks of equal numbers of steps (not of samples, because slow steps have more). The
-    first block does not count. The growth is evident if, over the other blocks,
+    steps are divided into `BLOCKS` blocks with equal numbers of steps; the first block does not count. The growth is
+    evident if, over the other blocks,
 
         min(growth of a block per step) >= `EVEN` * max(growth of a block per step)
-        growth of all these blocks >= max(`least`, `least_part` * memory before it).
+        growth of all these blocks >= max(`least`, `least_part` * memory before these blocks)
 
-    per step = growth of all these blocks / number of their steps.
+    Then
+
+        per step = growth of all these blocks / number of their steps
 
     Args:
-        samples: `time_ns`, `held` (bytes), sorted by time, of the stepping process.
+        samples: memory of the stepping process: `time_ns`, `held` (bytes), sorted by time.
         steps: the steps in use.
         compiled: steps (rows of `steps.table`) that compiled something.
-        least: smallest growth, bytes.
-        least_part: smallest growth, as a part of the memory before it.
+        least: smallest growth of a leak, in bytes.
+        least_part: smallest growth of a leak, as a share of the memory before the growth.
     """
     ends = steps.table.select("number", pl.col("end_ns").alias("time_ns"), row=pl.int_range(pl.len())).sort("time_ns")
     # a sample is taken right after a step ended

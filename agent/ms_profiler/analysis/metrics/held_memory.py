@@ -1,4 +1,4 @@
-"""Find the memory of whole processes, and how close their control group came to its limit, from samples of the host."""
+"""Sum up the host's samples of memory: that of each process, and that of the control group with the tightest limit."""
 
 from dataclasses import dataclass
 
@@ -16,11 +16,11 @@ class Held:
 
     Attributes:
         process: pid.
-        peak: the largest resident memory since the start of the process, as the system counted it, bytes.
-        anonymous: the largest memory that is not part of files, in any sample, bytes; None if it was not read.
-        proportional: the largest proportional memory in any sample, bytes: a page that n processes share counts as 1/n
-            of a page; None if it was not read.
-        swapped: the largest swapped memory in any sample, bytes; None if it was not read.
+        peak: the largest resident memory since the start of the process, as counted by the system, in bytes.
+        anonymous: the largest memory in any sample that does not belong to files, in bytes; None if it was not read.
+        proportional: the largest proportional memory in any sample, in bytes; None if it was not read. A page that n
+            processes share counts as 1/n of a page.
+        swapped: the largest swapped memory in any sample, in bytes; None if it was not read.
         major: number of page faults that waited for a disk.
         minor: number of other page faults.
     """
@@ -39,8 +39,8 @@ class Group:
     """The control group with the tightest limit.
 
     Attributes:
-        limit: the limit of its memory, bytes.
-        most: the largest number of bytes that it used in a sample, memory for files included.
+        limit: the limit of the group's memory, in bytes.
+        most: the largest memory that the group used in any sample, in bytes; memory for files counts.
     """
 
     limit: float
@@ -48,7 +48,7 @@ class Group:
 
 
 def processes(recording: tables.Recording) -> list[Held]:
-    """Return the memory of each sampled process, the largest first."""
+    """Return the memory of each sampled process, the process with the largest peak first."""
     known = recording.host.filter(pl.col("native_tid") == 0)
     found = []
     for process in known["process"].unique().sort():
@@ -62,7 +62,7 @@ def processes(recording: tables.Recording) -> list[Held]:
 
 
 def group(recording: tables.Recording) -> Group | None:
-    """Return the control group; None where no group around the job has a limit, or where the limits were not read."""
+    """Return the control group with the tightest limit; None if no group of the job has a limit, or none was read."""
     known = recording.host
     limits = known.filter(pl.col("name") == names.GROUP_LIMIT.name)["value"]
     most = _most(known, names.GROUP_MEMORY)
@@ -70,9 +70,10 @@ def group(recording: tables.Recording) -> Group | None:
 
 
 def by_step(recording: tables.Recording, steps: Steps) -> pl.DataFrame:
-    """Return the largest resident memory of the stepping process in the samples of each recorded step.
+    """Return the largest resident memory of the stepping process in each recorded step.
 
-    Returns: `number`, `peak` (bytes); steps without a sample are left out.
+    Returns:
+        `number` (of the step), `peak` (the largest sample in the step, in bytes); steps without a sample are left out.
     """
     known = recording.host.filter(pl.col("process") == steps.process, pl.col("name") == names.RESIDENT.name)
     row = intervals.locate(known["start_ns"], steps.recorded)

@@ -11,18 +11,21 @@ from ms_profiler.store import host_metrics
 from ms_profiler.store.host_metrics import Metric
 
 _KEYS: Final = ("process", "name", "native_tid")
-#: key of a series of values, with the row of the name instead of the name: numbers compare five times as fast
+#: the same keys with the row of the name instead of the name, because numbers compare five times as fast
 _ROWS: Final = ("process", "row", "native_tid")
-#: largest number of values in a timeline's curve: six minutes at the usual rate; longer runs show means of several
-#: samples
+#: largest number of values in a curve of a timeline, enough for six minutes at the usual rate; in longer runs, each
+#: value is the mean of several samples
 DRAWN: Final = 3600
 
 
 def shown(recording: tables.Recording) -> pl.DataFrame:
     """Return the numbers of the system over time, as `tables.HOST`.
 
-    For numbers that the system counts since its start, value = (number - number before) * factor / seconds between
-    them. A sample holds a number only where it has changed; in the samples between, the number is unchanged.
+    Some numbers only grow, because the system counts from its start. For these,
+
+        value = (number - number in the previous sample) * factor / seconds between the two samples
+
+    A sample contains only the numbers that have changed since the sample before it.
 
     Args:
         recording: the recording of the run.
@@ -34,7 +37,7 @@ def shown(recording: tables.Recording) -> pl.DataFrame:
     moved = known.filter(grows, pl.col("last").is_not_null()).with_columns(
         start_ns="sample_ns", end_ns=time, value=(pl.col("value") - pl.col("last")) * pl.col("factor") / seconds
     )
-    # the value stays the same from here until the sample before the next change
+    # from here until the sample before the next change, the number stays the same
     stays = known.with_columns(
         start_ns=time,
         end_ns=pl.when(grows).then("next_sample_ns").otherwise("next_ns").fill_null(pl.col("last_ns")),
@@ -47,7 +50,13 @@ def shown(recording: tables.Recording) -> pl.DataFrame:
 
 
 def _known(recording: tables.Recording) -> pl.DataFrame:
-    """Return each number with its unit, the value before it, and the times of neighbouring samples and numbers."""
+    """Return each number with its unit, and the previous value and the neighbouring times.
+
+    Returns:
+        Among others: `last` (the previous value of the number), `next_ns` (time of its next value), `sample_ns` (time
+        of the sample before this one), `next_sample_ns` (time of the sample before the next value), `last_ns` (time of
+        the last sample of the process).
+    """
     table, names = recording.metrics, recording.names
     known_names = [(row, name, host_metrics.metric(name)) for row in table["name"].unique() if (name := names[row])]
     kinds = pl.DataFrame(
@@ -75,14 +84,14 @@ def _known(recording: tables.Recording) -> pl.DataFrame:
 
 
 def averaged(known: pl.DataFrame, recording: tables.Recording, most: int) -> pl.DataFrame:
-    """Return the means of the host's numbers over intervals that are the same for all numbers of a process.
+    """Return the means of the host's numbers over intervals; all numbers of a process have the same intervals.
 
-    mean = sum of value * time / sum of time, over each interval.
+    mean = sum(value * time) / sum(time), over each interval
 
     Args:
         known: the result of `shown`.
         recording: the recording of the run.
-        most: the largest number of intervals of a process; with more samples, an interval covers several of them.
+        most: largest number of intervals per process; if a process has more samples, each interval covers several.
     """
     rows = (recording.names == host_metrics.SAMPLE).arg_true()
     samples = recording.metrics.filter(pl.col("name").is_in(rows.implode()))
@@ -102,10 +111,12 @@ def averaged(known: pl.DataFrame, recording: tables.Recording, most: int) -> pl.
 
 
 def draw(recording: tables.Recording) -> None:
-    """Fill `Recording.host`, and show it in timelines as counters of the stepping thread, or of a child's first thread.
+    """Fill `Recording.host`, and add its numbers to the counters, which timelines show.
+
+    Numbers of a whole process become counters of the stepping thread, or of the first thread of another process.
 
     Args:
-        recording: the recording, which is changed in place.
+        recording: the recording; it is changed in place.
     """
     recording.host = shown(recording)
     known = averaged(recording.host, recording, DRAWN)
@@ -138,7 +149,7 @@ def draw(recording: tables.Recording) -> None:
 def amounts(known: pl.DataFrame, metrics: Sequence[Metric], during: pl.DataFrame) -> pl.Series | None:
     """Return the amount counted in each interval, in the metrics' unit times seconds; None without these metrics.
 
-    amount = sum of value * seconds of the overlap, over all processes. The amount between two samples is spread evenly.
+    amount = sum(value * seconds in the interval), over all processes; a value is constant between two samples
 
     Args:
         known: the result of `shown`.
@@ -155,7 +166,12 @@ def amounts(known: pl.DataFrame, metrics: Sequence[Metric], during: pl.DataFrame
 
 
 def integral(part: pl.DataFrame, times: pl.Series) -> pl.Series:
-    """Return the sum of value * seconds until each time; `part` holds intervals without overlap, sorted by time."""
+    """Return for each time the sum of value * seconds until this time.
+
+    Args:
+        part: intervals with a `value`, without overlap, sorted by time.
+        times: the times, in ns.
+    """
     each = part["value"] * (part["end_ns"] - part["start_ns"]).cast(pl.Float64) / 1e9
     before = pl.concat([pl.Series([0.0]), each.cum_sum()])
     at = part["start_ns"].search_sorted(times, side="right").cast(pl.Int64) - 1

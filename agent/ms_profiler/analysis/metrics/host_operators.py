@@ -1,8 +1,8 @@
 """Operators that compute while their call runs, as PyTorch's operators do on a processor.
 
-Such an operator corresponds to a kernel, except that it may call other operators. Its self time is its own work. The
-innermost operators, which call no other operators, are listed one by one, as kernels are. Total times must not be
-added up, because they contain the times of inner operators.
+Such an operator corresponds to a kernel, but may call other operators. Its self time is its own work. The innermost
+operators (those that call no other operators) are listed one by one, as kernels are. Total times must not be added up,
+because they contain the times of inner operators.
 """
 
 from typing import Final
@@ -18,15 +18,15 @@ from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.streams.nesting import threads
 from ms_profiler.store.format import Category
 
-#: an operator computes for long if at least this part of its calls is long; otherwise, the system delayed its long
-#: calls
+#: long calls of an operator count as computing if they are at least this share of its calls; otherwise, the system
+#: only delayed them
 OFTEN: Final = 0.02
-#: autograd's operator around each node: its self time is the time of the script's hooks
+#: start of the name of autograd's operator around each node; its self time is the time of the script's hooks
 AROUND_NODE: Final = "autograd::engine::evaluate_function"
-#: Inductor's name for the span of a compiled graph: its self time is the time of fused kernels in C++, and its other
-#: kernels are operators inside the span
+#: start of Inductor's name for the span of a compiled graph. The self time of the span is the time of fused kernels in
+#: C++; the other kernels of the graph are operators inside the span
 GRAPH: Final = "## Call CompiledFxGraph"
-#: columns of operators and of the spans around them, which give their modules
+#: columns of operators, and of the spans around them, which tell their modules
 _COLUMNS: Final = ("process", "thread", "name", "category", "start_ns", "end_ns", "arg")
 _IS_OPERATOR: Final = pl.col("category") == Category.OP
 
@@ -48,19 +48,22 @@ def calls(spans: pl.DataFrame) -> pl.DataFrame:
         spans: `tables.SPANS` with `duration_ns`, and any further columns, which the result repeats.
 
     Returns:
-        the columns of `spans`; `module` (row of the name of the innermost module around the start, null without one);
-        `inner` (whether the operator is innermost: no other operator ran in it); `wait_ns` (time since the end of the
-        innermost operator before it in its thread, 0 for the first, null for operators that are not innermost).
+        The columns of `spans`, and:
+
+        - module: row of the name of the innermost module around the start; null outside of modules.
+        - inner: whether the operator is innermost: no other operator ran in it.
+        - wait_ns: for innermost operators, the time since the end of the innermost operator before it in its thread, 0
+          for the first one; null for other operators.
     """
     return spans.with_columns(_known(spans)).filter(_IS_OPERATOR)
 
 
 def calls_in(section: Section) -> pl.DataFrame:
-    """Return, for a section of a divided run, the operators of `calls` that are innermost or have autograd's number.
+    """Return the operators of `calls` in a section of the run, only those that are innermost or have autograd's number.
 
     Args:
-        section: a section of the run, with the spans of earlier sections that lie around its operators or end last
-            before them.
+        section: a section of the run. Its `carried` spans of earlier sections are those around its operators, and the
+            last ones before its operators.
     """
     known = pl.concat([section.carried.select(_COLUMNS), section.spans.select(_COLUMNS)])
     found = known.with_columns(_known(known)).slice(section.carried.height)
@@ -74,10 +77,11 @@ def _known(spans: pl.DataFrame) -> pl.DataFrame:
 
 
 def ties(operators: pl.DataFrame) -> pl.DataFrame:
-    """Return the operators of the forward and of the backward pass that belong together, by autograd's numbers.
+    """Return the pairs of an operator of the forward pass and an operator of the backward pass, by autograd's numbers.
 
-    Nested operators may have the same number: the last of them to begin made the gradient. Of the operators that
-    compute the gradient, the first to begin is chosen. Each process has its own numbers.
+    Several operators may have the same number, because they are nested. In the forward pass, the last one that began is
+    chosen, because it created the node. In the backward pass, the first one that began is chosen. Each process has its
+    own numbers.
 
     Args:
         operators: the operators of `calls`.
@@ -98,11 +102,14 @@ def ties(operators: pl.DataFrame) -> pl.DataFrame:
 
 
 def known(operators: pl.DataFrame, steps: Steps) -> pl.DataFrame:
-    """Return the recorded steps in which the stepping process ran any known operator: `Steps.table`, `step`.
+    """Return the recorded steps in which the stepping process ran any known operator.
 
     Args:
         operators: the operators of `calls`.
         steps: the steps in use.
+
+    Returns:
+        `step` (row of `steps.table`), and the columns of `steps.table`.
     """
     table = steps.table.with_row_index("step").filter("recorded")
     own = operators.filter(pl.col("process") == steps.process)
@@ -113,8 +120,8 @@ def does(operators: pl.DataFrame, names: pl.Series) -> pl.Series:
     """Return for each operator whether it does more than call other operators and hooks of the script.
 
     Args:
-        operators: `name` (row of `names`).
-        names: texts by row.
+        operators: the operators, with `name` (row of `names`).
+        names: the names of the recording.
     """
     return ~names.str.starts_with(AROUND_NODE).fill_null(False).gather(operators["name"])
 
@@ -127,10 +134,10 @@ def computing(
     The process computes while one of these runs:
 
     - A compiled graph. In a graph that Inductor compiled, longer gaps between operators are the graph's own kernels.
-    - An operator with a long self time that is at least half of its call. So an operator that mostly calls other
-      operators does not count, but the others do. Autograd's operator around each node never counts, because its self
-      time is dispatch, or hooks of the script. If hardly any call of an operator is long, its long calls do not count:
-      the system took their processor away.
+    - An operator with a long self time (over `bounds.SHORT`) that is at least half of its call. So an operator that
+      mostly calls other operators does not count, but those operators do. Autograd's operator around each node never
+      counts, because its self time is dispatch, or hooks of the script. If hardly any call of an operator is long
+      (`OFTEN`), its long calls do not count either, because the system took the processor away from them.
 
     The process does not compute while the stepping thread makes data, compiles, writes a checkpoint, exchanges data
     with other ranks, or sleeps. In a step without operators, the phases decide.
@@ -165,7 +172,7 @@ def fused(operators: pl.DataFrame, names: pl.Series) -> pl.DataFrame:
 
     Args:
         operators: the operators of `calls`, of one process.
-        names: texts by row.
+        names: the names of the recording.
     """
     graph = names.str.starts_with(GRAPH).fill_null(False)
     graphs = operators.filter(graph.gather(operators["name"]))

@@ -8,23 +8,23 @@ from ms_profiler.analysis.metrics import bounds, intervals
 from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.analysis.model import tables
 
-#: a span is named if it takes at least this part of the time of the host's own code
+#: a span's name is reported if it takes at least this share of the time of the host's own code
 _MOST: Final = 0.5
 _HOST: Final = (bounds.HOST, bounds.UNKNOWN)
 
 
 def longest(recording: tables.Recording, used: Steps, pieces: pl.DataFrame) -> str:
-    """Return the span name with the longest self time in the host's own code, and its share of this code's time.
+    """Return the name of the spans in which most of the host's own code ran, with their share of its time.
 
-    self = time of this code inside the spans of a name - time of this code inside their child spans.
+    self time of a name = time of this code inside the spans of the name - time of this code inside their child spans
 
     Args:
-        recording: the run; each of its spans has a `parent`, the innermost span around it.
+        recording: the run; the column `parent` of its spans is the row of the enclosing span.
         used: the steps in use.
         pieces: the pieces of `Diagnosis`.
 
     Returns:
-        Text, such as "in NAME (60 %)"; empty if no name has most of the time.
+        Text, such as "in NAME (60 %)"; empty if no name has at least half of the time.
     """
     own = pieces.filter(pl.col("part").is_in(_HOST)).sort("start_ns")
     total = intervals.total_ns(own)
@@ -51,7 +51,7 @@ def longest(recording: tables.Recording, used: Steps, pieces: pl.DataFrame) -> s
 
 
 def _until(own: pl.DataFrame, times: pl.Series) -> pl.Series:
-    """Return for each time how much of the disjoint intervals lies before it."""
+    """Return for each time the total length, in ns, of the disjoint intervals `own` before this time."""
     length = own["end_ns"] - own["start_ns"]
     before = length.cum_sum() - length
     place = own["start_ns"].search_sorted(times, side="right").cast(pl.Int64) - 1

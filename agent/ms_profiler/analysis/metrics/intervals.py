@@ -11,19 +11,21 @@ BOUNDS = ("start_ns", "end_ns")
 
 
 def timeline(sets: Mapping[str, pl.DataFrame], weights: Mapping[str, str] | None = None) -> pl.DataFrame:
-    """Cut time at every start and end, and sum the weights of open intervals between two cuts.
+    """Cut time at every start and end, and sum up the weights of the intervals that contain each piece.
 
-    sum after a cut = weights of the intervals that start at or before it - weights of those that end at or before it
+    sum after cut t = weights of the intervals with start <= t - weights of the intervals with end <= t
 
     Each set is looked up on its own, so that no table with the ends of all sets is in memory. O(n log n) for n
     intervals.
 
     Args:
-        sets: intervals (`start_ns`, `end_ns`) by label; the intervals of one set may overlap.
-        weights: the column with the weight of an interval, by label; by default 1.
+        sets: label -> intervals (`start_ns`, `end_ns`); the intervals of one set may overlap.
+        weights: label -> name of the column that contains the weights of the set's intervals; without it, each weight
+            is 1.
 
     Returns:
-        `start_ns`, `end_ns` and one Int64 column for each label; rows without gaps, sorted by time.
+        The pieces: `start_ns`, `end_ns`, and for each label an Int64 column with the sum of the set's weights; without
+        gaps, sorted by time.
     """
     cuts = pl.concat([frame[bound] for frame in sets.values() for bound in BOUNDS]).unique().sort()
     columns = [cuts.alias("start_ns"), cuts.shift(-1).alias("end_ns")]
@@ -51,13 +53,13 @@ def union(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def subtract(frame: pl.DataFrame, other: pl.DataFrame) -> pl.DataFrame:
-    """Return the time in `frame` and not in `other`, as disjoint intervals sorted by time."""
+    """Return the time covered by `frame` and not by `other`, as disjoint intervals sorted by time."""
     pieces = timeline({"in": frame, "out": other}).filter(pl.col("in") > 0, pl.col("out") == 0)
     return merge(pieces.select(BOUNDS))
 
 
 def intersect(frame: pl.DataFrame, other: pl.DataFrame) -> pl.DataFrame:
-    """Return the time in `frame` and in `other`, as disjoint intervals sorted by time."""
+    """Return the time covered by both `frame` and `other`, as disjoint intervals sorted by time."""
     if other.is_empty():
         return frame.select(BOUNDS).clear()
     pieces = timeline({"in": frame, "also": other}).filter(pl.col("in") > 0, pl.col("also") > 0)
@@ -65,7 +67,7 @@ def intersect(frame: pl.DataFrame, other: pl.DataFrame) -> pl.DataFrame:
 
 
 def clip(frame: pl.DataFrame, start_ns: int, end_ns: int) -> pl.DataFrame:
-    """Return the intervals, cut off outside of the time from `start_ns` to `end_ns`."""
+    """Return the parts of the intervals that lie between `start_ns` and `end_ns`."""
     return frame.filter(pl.col("end_ns") > start_ns, pl.col("start_ns") < end_ns).with_columns(
         pl.col("start_ns").clip(lower_bound=start_ns), pl.col("end_ns").clip(upper_bound=end_ns)
     )
@@ -82,10 +84,10 @@ def locate(times: pl.Series, frame: pl.DataFrame) -> pl.Series:
 
 
 def merge(pieces: pl.DataFrame, *keys: str) -> pl.DataFrame:
-    """Join pieces that touch and agree in `keys`.
+    """Join neighbouring pieces that touch and have the same values in the columns `keys`.
 
     Args:
-        pieces: `start_ns`, `end_ns` and `keys`, without overlap, sorted by time.
+        pieces: `start_ns`, `end_ns` and the columns `keys`, without overlap, sorted by time.
     """
     change = pl.col("start_ns") != pl.col("end_ns").shift(1)
     for key in keys:
@@ -96,10 +98,10 @@ def merge(pieces: pl.DataFrame, *keys: str) -> pl.DataFrame:
 
 
 def _before(first: pl.Series) -> pl.Series:
-    """Return for each row whether it is the last row of its block; `first` tells whether it is the first."""
+    """Return for each row whether it is the last row of its block; `first` tells which rows are the first of theirs."""
     return first.shift(-1, fill_value=True)
 
 
 def total_ns(frame: pl.DataFrame) -> int:
-    """Return the sum of the durations."""
+    """Return the sum of the durations, in ns."""
     return int((frame["end_ns"] - frame["start_ns"]).sum())

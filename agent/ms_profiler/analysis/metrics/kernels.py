@@ -16,9 +16,9 @@ _KEYS: Final = ["kernel", "module", "bound", "part"]
 
 
 def waits(executions: pl.DataFrame) -> pl.DataFrame:
-    """Sort the executions of a window by lane and start, and add `wait_ns`.
+    """Sort the executions of a window by lane and start, and add the column `wait_ns`.
 
-    wait(i) = start(i) - end(i - 1) in its lane, 0 for the first execution and where executions overlap.
+    wait(i) = start(i) - latest end of the executions before i in the lane; 0 for the first one, and if i overlaps them
 
     Args:
         executions: `lane`, `start_ns`, `duration_ns`.
@@ -31,14 +31,15 @@ def waits(executions: pl.DataFrame) -> pl.DataFrame:
 
 
 def waits_on_device(tasks: pl.DataFrame, last_ns: int | None = None) -> pl.DataFrame:
-    """Sort tasks by start, and add `wait_ns` as Ascend's tools count it.
+    """Sort tasks by start, and add the column `wait_ns` as Ascend's tools compute it.
 
-    wait(i) = start(i) - end(i - 1) in order of start over all streams, 0 for the first task and where tasks overlap. So
-    a wait can be counted while a long exchange on another stream still runs.
+    wait(i) = start(i) - end(i - 1), in order of start over all streams; 0 for the first task, and if the two overlap
+
+    So a task can have a wait although a long exchange on another stream still runs.
 
     Args:
         tasks: `start_ns`, `end_ns`.
-        last_ns: the end of the last task before these tasks; None if there is none.
+        last_ns: the end, in ns, of the task before the first of these tasks; None if no task ran before.
     """
     gap = pl.col("start_ns") - pl.col("end_ns").shift(1, fill_value=last_ns)
     return tasks.sort("start_ns", "end_ns", maintain_order=True).with_columns(
@@ -47,13 +48,13 @@ def waits_on_device(tasks: pl.DataFrame, last_ns: int | None = None) -> pl.DataF
 
 
 def waits_in_stream(tasks: pl.DataFrame, last_ns: dict[int, int]) -> pl.DataFrame:
-    """Sort tasks by start, and add `wait_ns`: the time since the last task before in the same stream ended.
+    """Sort tasks by start, and add the column `wait_ns`: the time in which the stream was idle before the task.
 
-    wait(i) = start(i) - latest end of the tasks before i in the stream; 0 for the first task and where tasks overlap.
+    wait(i) = start(i) - latest end of the tasks before i in the stream; 0 for the first task, and if i overlaps them
 
     Args:
         tasks: `stream`, `start_ns`, `end_ns`.
-        last_ns: the latest end of the tasks before these, by stream.
+        last_ns: stream -> latest end, in ns, of the tasks that ran there before these tasks.
     """
     ordered = tasks.sort("start_ns", "end_ns", maintain_order=True)
     before = pl.col("stream").replace_strict(last_ns, default=None, return_dtype=pl.Int64)
@@ -62,10 +63,14 @@ def waits_in_stream(tasks: pl.DataFrame, last_ns: dict[int, int]) -> pl.DataFram
 
 
 def sum_up(kernels: pl.DataFrame) -> pl.DataFrame:
-    """Sum up kernels of the same name, module, binding and part: `count`, `total_ns`, `min_ns`, `max_ns`, `squares`.
+    """Sum up the durations of kernels with the same name, module, binding and part.
 
     Args:
         kernels: `tables.KERNELS`.
+
+    Returns:
+        `kernel`, `module`, `bound`, `part`, `count`, `total_ns`, `min_ns`, `max_ns`, `squares` (sum of the squares of
+        the durations).
     """
     length = pl.col("duration_ns")
     return kernels.group_by(_KEYS).agg(
@@ -78,11 +83,11 @@ def sum_up(kernels: pl.DataFrame) -> pl.DataFrame:
 
 
 def add_up(sums: list[pl.DataFrame], keys: list[str] | None = None) -> pl.DataFrame:
-    """Return the sums over several parts of a run, or over several keys.
+    """Return the sums over several sections of a run, or over fewer keys.
 
     Args:
-        sums: the sums of `sum_up`, at least one.
-        keys: the columns to group by; by default the keys of `sum_up`.
+        sums: results of `sum_up`, at least one.
+        keys: the columns to group by; None for those of `sum_up`.
     """
     return (
         pl.concat(sums)
@@ -97,9 +102,9 @@ def add_up(sums: list[pl.DataFrame], keys: list[str] | None = None) -> pl.DataFr
 
 
 def deviation() -> pl.Expr:
-    """Return the standard deviation of a sample, ns, from the columns of `sum_up`; null for one kernel.
+    """Return the sample standard deviation of the durations, in ns, from the columns of `sum_up`; null if count is 1.
 
-    deviation = sqrt((sum of squares - total^2 / count) / (count - 1)), as HTA's `get_gpu_kernel_breakdown` computes it.
+    deviation = sqrt((squares - total^2 / count) / (count - 1)), as in HTA's `get_gpu_kernel_breakdown`
     """
     count, total = pl.col("count").cast(pl.Float64), pl.col("total_ns").cast(pl.Float64)
     spread = (pl.col("squares") - total * total / count).clip(lower_bound=0.0)
@@ -107,19 +112,22 @@ def deviation() -> pl.Expr:
 
 
 def by_type(sums: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
-    """Return `name` (the primitive), `core`, `count`, `total_ns`, `min_ns`, `max_ns`, `ratio`, most time first.
+    """Return the times of the kernels of each primitive and core type, the longest total first.
 
-    ratio = total / total of all kernels.
+    ratio = total / total of all kernels
 
     Args:
-        sums: the sums of `sum_up`.
+        sums: the result of `sum_up`.
         names: `tables.KERNEL_NAMES`.
+
+    Returns:
+        `name` (the primitive), `core`, `count`, `total_ns`, `min_ns`, `max_ns`, `squares`, `ratio`.
     """
     return _ranked(sums, names["type"].gather(sums["kernel"]), names["core"].gather(sums["kernel"]))
 
 
 def by_name(sums: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
-    """Return the columns of `by_type`, except `core`, for each name of a kernel."""
+    """Return the columns of `by_type`, except `core`, for each full name of a kernel."""
     return _ranked(sums, names["full_name"].gather(sums["kernel"]))
 
 
@@ -129,13 +137,13 @@ def by_module(sums: pl.DataFrame, texts: pl.Series) -> pl.DataFrame:
 
 
 def by_part(sums: pl.DataFrame) -> dict[str, float]:
-    """Return the milliseconds of each part of a training step, without kernels of an unknown part."""
+    """Return the kernels' time in each part of a training step, in ms; kernels of an unknown part are left out."""
     totals = dict(sums.group_by("part").agg(pl.col("total_ns").sum()).iter_rows())
     return {part.name.lower(): milliseconds(totals[part]) for part in Part if part and part in totals}
 
 
 def queued(sums: pl.DataFrame) -> dict[str, float]:
-    """Return the share of each part of a training step in the kernels' time; empty if the part of half is unknown."""
+    """Return the share of each part of a step in the kernels' time; empty if half of this time has no known part."""
     totals = dict(sums.group_by("part").agg(pl.col("total_ns").sum()).iter_rows())
     whole = sum(totals.values())
     if 2 * totals.get(int(Part.UNKNOWN), 0) >= whole:
@@ -144,7 +152,7 @@ def queued(sums: pl.DataFrame) -> dict[str, float]:
 
 
 def bound(sums: pl.DataFrame) -> dict[str, int]:
-    """Return how many kernels were bound to a module, to a primitive, only to a phase, and to nothing."""
+    """Return the number of kernels bound to a module, to a primitive, only to a phase, and to nothing, by name."""
     to = pl.col("bound").replace(dict.fromkeys(map(int, INFERRED), int(Bound.MODULE)))
     counts = dict(sums.group_by(to).agg(pl.col("count").sum()).iter_rows())
     kinds = [kind for kind in sorted(Bound, reverse=True) if kind not in INFERRED]
@@ -152,7 +160,7 @@ def bound(sums: pl.DataFrame) -> dict[str, int]:
 
 
 def module_time_share(sums: pl.DataFrame) -> float | None:
-    """Return the share of the kernels' time that is bound to a module, None if there is no time."""
+    """Return (time of the kernels bound to a module) / (time of all kernels); None if the time of all kernels is 0."""
     total, bound = (int(part["total_ns"].sum()) for part in (sums, sums.filter(pl.col("module").is_not_null())))
     return round(bound / total, 6) if total else None
 
@@ -163,7 +171,7 @@ def inferred(sums: pl.DataFrame, how: Bound) -> int:
 
 
 def top(table: pl.DataFrame, count: int = TOP) -> list[dict[str, Any]]:
-    """Return the first rows of a table such as `by_type` as records, in milliseconds."""
+    """Return the first rows of a table such as that of `by_type`, as dicts with times in ms."""
     return [
         {
             "name": row["name"],
@@ -180,11 +188,11 @@ def top(table: pl.DataFrame, count: int = TOP) -> list[dict[str, Any]]:
 
 
 def scaled(table: pl.DataFrame, totals: pl.DataFrame | None) -> pl.DataFrame:
-    """Return a table such as `by_type` with totals for the whole run, of which only some steps were recorded.
+    """Return a table such as that of `by_type`, with totals for the whole run if only some steps were recorded.
 
     Args:
-        table: the table of `by_type`.
-        totals: the totals of `sampling.totals`, by `name`; None where all steps were recorded.
+        table: the result of `by_type`, or a similar table.
+        totals: the result of `sampling.totals`, by `name`; None if all steps were recorded.
     """
     if totals is None:
         return table
@@ -195,9 +203,9 @@ def scaled(table: pl.DataFrame, totals: pl.DataFrame | None) -> pl.DataFrame:
 
 
 def as_operators(table: pl.DataFrame) -> pl.DataFrame:
-    """Return `by_type` with the columns of `operators.by_name`.
+    """Return the table of `by_type` with the columns of `operators.by_name`.
 
-    Nothing runs inside a kernel, so its self time is its total time.
+    Nothing else runs inside a kernel, so its self time is its total time.
     """
     return table.with_columns(self_ns="total_ns")
 

@@ -1,10 +1,10 @@
 """Give advice, the most expensive cause first. Each advice states its numbers.
 
-`bounds.parts` divides the time of a step into parts. Most causes are reported if their part reaches a threshold share
-of the steps' time. Launching operators, and other work of the host, are reported if they take far longer than
+`bounds.parts` divides the time of a step into parts. Most causes are reported if their part takes at least a certain
+share of the steps' time. Launching operators, and other work of the host, are reported if they take far longer than
 computing, because then the host limits the speed of the steps.
 
-Advice is sorted by share. A fast memory leak comes before everything else, because it ends the job.
+Advice is sorted by its share of the steps' time. A fast memory leak comes first, because it ends the job.
 """
 
 from typing import Final

@@ -10,7 +10,7 @@ from ms_profiler.analysis.metrics import bounds, critical_path
 from ms_profiler.analysis.metrics.diagnosis import Diagnosis
 from ms_profiler.analysis.metrics.pipelines import Pipeline
 
-#: a part of a step is reported if it takes at least this share of the steps' time
+#: part of a step -> smallest share of the steps' time at which the part is reported
 WORTH: Final = {
     bounds.DATA: 0.2,
     bounds.SYNC: 0.2,
@@ -33,23 +33,23 @@ class Facts:
     """Facts of a run that advice uses in addition to the diagnosis.
 
     Attributes:
-        numbers: `numbers[row]` is the number of the step in this row of the table of steps.
+        numbers: numbers of the steps, by row of the table of steps.
         lane: name of the stepping thread.
         framework: "mindspore" or "torch".
         statistics: statistics of the durations of the steady steps.
         compiled: rows of the steps that compiled something.
-        recorded: the number of recorded steps.
-        recorded_ns: the total time of the recorded steps, in ns.
+        recorded: number of recorded steps.
+        recorded_ns: total time of the recorded steps, in ns.
         types: the result of `kernels.by_type`.
         pipelines: dataset pipelines, the most important one first.
         threads: number of threads that compute an operator; 0 if unknown.
         processors: number of processors that the job may use; 0 if unknown.
-        functions: text with the Python functions that take most of the `host` part of the steps; empty if unknown.
-        launching: text with the functions that take most of the `launch` part; empty if unknown.
+        functions: text about the Python functions that take most of the `host` part of the steps; empty if unknown.
+        launching: text about the Python functions that take most of the `launch` part; empty if unknown.
         stacks: False if this run could have recorded Python functions, but its options did not ask for them.
         makers: text about the processes that make the batches and their slowest function; empty if unknown.
-        leak: the code that allocated the growing memory; empty if tensors do not grow, or their blocks were not
-            recorded.
+        leak: text about the code that allocated the growing memory; empty if the memory of tensors does not grow, or
+            its blocks were not recorded.
     """
 
     numbers: list[int]
@@ -75,15 +75,15 @@ class Advice:
     """An advice: a cause of lost time, its evidence, and the change to try.
 
     Attributes:
-        cause: name of the cause, for programs that read the advice.
+        cause: name of the cause, such as `"input-bound"`, for programs that read the advice.
         what: the subject, in a word or two.
-        share: the share of the steps' time that the cause takes. For growing memory: growth / memory before the growth,
-            at most 1. For fallbacks: the share of the kernels' time.
+        share: time that the cause takes / time of the steps. For growing memory: growth / memory before the growth, at
+            most 1. For kernels on slow processors: their time / time of all kernels.
         evidence: the numbers that support the advice.
         action: the change to try.
-        step: number of the step that shows the cause best; None if there is none.
-        lane: thread or stream that shows the cause; empty if there is none.
-        first: whether the advice comes before advice with a larger share.
+        step: number of the step that shows the cause best; None if no step shows it.
+        lane: name of the thread or stream that shows the cause; empty if none shows it.
+        first: whether this advice comes before all other advice, whatever its share.
     """
 
     cause: str
@@ -105,9 +105,9 @@ def worst_step(found: Diagnosis, facts: Facts, part: str) -> int | None:
 def worth(found: Diagnosis, part: str) -> bool:
     """Return whether a part takes enough of the steps' time for advice. Waiting for a processor does not count.
 
-    A data worker may be late only because it waited for a processor. If this rank waits for processors, other ranks may
-    wait, too, and delay the exchanges. On a busy machine, a few steps have long waits whatever the job does. So the
-    tenth of the steps with the longest waits is left out there.
+    Waits for data or for other ranks may only be long because data workers or other ranks waited for a processor. On a
+    busy machine, a few steps have long waits whatever the job does. So the tenth of the steps with the longest waits is
+    left out there.
     """
     share = found.shares.get(part, 0.0)
     if found.crowd.busy and part in SPIKES:
@@ -119,7 +119,7 @@ def worth(found: Diagnosis, part: str) -> bool:
 
 
 def _usual(parts: pl.DataFrame, part: str) -> float:
-    """Return the share of a part in the steps' time, without the tenth of the steps that have most of this part."""
+    """Return the share of the steps' time that a part takes, without the tenth of the steps in which it is longest."""
     own = pl.col("duration_ns").filter(pl.col("part") == part).sum()
     steps = parts.group_by("step").agg(own.alias("own"), pl.col("duration_ns").sum().alias("whole")).sort("own", "step")
     usual = steps.head(steps.height - steps.height // 10)

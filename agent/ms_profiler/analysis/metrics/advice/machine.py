@@ -8,7 +8,7 @@ from ms_profiler.analysis.metrics.advice.base import Advice, Facts, percent, siz
 from ms_profiler.analysis.metrics.diagnosis import Diagnosis
 from ms_profiler.analysis.metrics.strain import Strain
 
-#: cause in the machine -> name of the cause, for programs that read the advice
+#: cause of `metrics.strain` -> name of the cause in the advice, for programs
 _CAUSES: Final = {strain.BUSY: "busy-machine", strain.THROTTLED: "throttled", strain.SWAPPING: "swapping"}
 
 

@@ -18,16 +18,16 @@ from ms_profiler.analysis.metrics.advice.base import (
 from ms_profiler.analysis.metrics.diagnosis import Diagnosis
 from ms_profiler.analysis.metrics.phases import OTHER
 
-#: too few processors are reported if the stepping thread waits for a processor in this share of the steps' time
+#: too few processors are reported if the stepping thread waits for one in at least this share of the steps' time
 CROWDED: Final = 0.2
-#: a late rank is reported if this share of the exchanges' time is waiting for other ranks
+#: a late rank is reported if waiting for other ranks takes at least this share of the exchanges' time
 LATE: Final = 0.8
-#: small packets are reported if small exchanges take this share of the time of all exchanges
+#: small packets are reported if small exchanges take at least this share of the time of all exchanges
 SMALL_SHARE: Final = 0.5
 
 
 def waits(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
-    """Yield advice about waits for data, for files of checkpoints and for other ranks."""
+    """Yield advice about waits for data, checkpoints and other ranks."""
     shares = found.shares
     if worth(found, bounds.DATA):
         evidence, action = _data(found, facts)
@@ -74,7 +74,7 @@ def waits(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
 
 
 def blocked(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
-    """Yield advice about time in which the stepping thread is asleep or blocked, outside of all recorded waits."""
+    """Yield advice about sleep and blocking of the stepping thread outside of all recorded waits."""
     share = found.shares[bounds.BLOCKED]
     if found.whole or not worth(found, bounds.BLOCKED):
         return
@@ -84,7 +84,8 @@ def blocked(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
     if module:
         place = f"most of it in the own code of {module}"
     aside = sum(found.shares[part] for part in (bounds.HOST, bounds.RUNNABLE, bounds.UNKNOWN))
-    # `facts.functions` covers the blocked part and the parts of `aside` together, so the blocked part has to dominate
+    # `facts.functions` describes the blocked part and the parts of `aside` together, so it is named only if the blocked
+    # part is at least as long as the others
     functions = f", mostly {facts.functions}" if facts.functions and share >= aside else ""
     yield Advice(
         "host-waits",
@@ -124,7 +125,7 @@ def copies(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
 def crowded(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
     """Yield advice about too few processors for the computing threads."""
     share = found.crowd.queued
-    # if there are no more computing threads than processors, other programs cause the waits
+    # if the computing threads are not more than the processors, other programs cause the waits
     if share < CROWDED or not facts.threads > facts.processors > 0:
         return
     yield Advice(
@@ -141,9 +142,9 @@ def crowded(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
 
 
 def _data(found: Diagnosis, facts: Facts) -> tuple[str, str]:
-    """Return the evidence and the action of advice about waits for data.
+    """Return the evidence and the action of the advice about waits for data.
 
-    If samples of a pipeline's queues show a slow operator, evidence and action are about this operator.
+    If the samples of a pipeline's queues show a slow operator, evidence and action are about this operator.
     """
     evidence = ""
     if not found.waits.is_empty():

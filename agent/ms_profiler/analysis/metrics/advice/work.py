@@ -14,26 +14,27 @@ from ms_profiler.analysis.metrics.reads import READ
 LOOK: Final = (
     "Look in the trace at the work of the script between operators, and move it out of the loop or to a thread."
 )
-#: an optimizer is reported if it takes at least this share of the steps' time
+#: the optimizer is reported if it takes at least this share of the steps' time
 OPTIMIZING: Final = 0.4
-#: a reported optimizer is called unfused if launching takes at least this share of the optimizer's time
+#: a reported optimizer counts as unfused if launching takes at least this share of the optimizer's time
 UNFUSED: Final = 0.5
-#: casts are reported if they take at least this part of the steps' time
+#: casts are reported if they take at least this share of the steps' time
 CASTING: Final = 0.15
-#: reads of values are named as the cause of long launching if they surround at least this share of the launching time
+#: reads of values are named as the cause of long launching if at least this share of the launching time lies between
+#: two close reads
 READING: Final = 0.4
 FETCH: Final = (
     "Fetch values (item, tolist, asnumpy, bool or print of a tensor) less often, many at once: each makes the host "
     "wait for everything that was queued, and keeps operators from being queued or compiled together."
 )
-#: number of operators or kernels per step that counts as many
+#: launches count as many if a step has at least this number of operators or kernels
 MANY: Final = 200
 #: launching is the cause if it takes at least this many times as long as computing; the factor is large because
 #: recording lengthens launching
 FAR_LONGER: Final = 2.0
-#: kernels keep up with the host if their delay after the launch is at most this part of a step
+#: kernels keep up with the host if their median delay after the launch is at most this share of a step
 CLOSE: Final = 0.25
-#: kernels on the AI CPU of an NPU are reported if they take at least this part of the time of all kernels
+#: kernels on the AI CPU of an NPU are reported if they take at least this share of the time of all kernels
 AI_CPU_SHARE: Final = 0.01
 #: core type of kernels that run on the slow processors of an NPU instead of its AI Cores
 AI_CPU: Final = "AI_CPU"
@@ -44,7 +45,7 @@ def reads(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
     share = found.shares[bounds.SYNC]
     steps = max(found.parts["step"].n_unique(), 1)
     per_step = found.reads.height / steps
-    # the work of an unrecorded device is unknown: one read per step may wait for work that the step needs anyway
+    # if the device was not recorded, a single read per step may wait for work that the step needs anyway
     if not worth(found, bounds.SYNC) or found.reads.is_empty() or (found.accelerator and per_step <= 1):
         return
     counts = found.reads.group_by("name").len().sort("len", "name", descending=[True, False])
@@ -76,14 +77,14 @@ def host(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
     launch, host = shares[bounds.LAUNCH], shares[bounds.HOST] + shares[bounds.UNKNOWN]
     worth_host = WORTH[bounds.LAUNCH] * (1 - shares[bounds.RUNNABLE] - found.delayed.lost)
     least = max(FAR_LONGER * computing, worth_host)
-    # half of the other work is enough: where threads share a processor, some launches take so long that they count as
-    # other work of the host
+    # launching needs to be only half as long as other work of the host: if threads share a processor, some launches
+    # take so long that they count as other work
     many = launched.per_step >= MANY and launch >= host / 2
     share, due = launch, launch + host >= least
     takes = f"launching them takes {percent(launch)} of the steady steps, computing takes {percent(computing)}"
     if not due and launched.behind is not None and launched.behind <= CLOSE and not worth(found, bounds.SYNC):
-        # if kernels start soon after their launch and the host does not wait for them, the critical path shows the
-        # cause; the total time of the kernels does not matter
+        # if kernels start soon after their launch and the host does not wait for them, the critical path decides, and
+        # not the total time of the kernels
         path = critical_path.shares(found.path)
         computed = path.get(bounds.COMPUTING, 0.0)
         share = sum(path.get(part, 0.0) for part in (bounds.LAUNCH, bounds.HOST, bounds.UNKNOWN))
@@ -103,8 +104,8 @@ def host(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
             takes += f"; launched by {facts.launching}"
         worst = worst_step(found, facts, bounds.LAUNCH)
         yield Advice(cause, bounds.LAUNCH, share, f"{cause}: {numbers}; {takes}", action, worst, facts.lane)
-    # the script's own work is reported however long computing takes, because this work can move to another thread; if
-    # launches are reported, it is added only if its functions are known, because it may consist of slow launches
+    # the script's own work is reported even if computing takes longer, because this work can move to another thread. If
+    # launches are reported, too, the work may consist of slow launches; then it is reported only with known functions
     alone = not (many and due) or (bool(facts.functions) and host >= launch)
     if alone and (host >= least or worth(found, bounds.HOST)):
         yield Advice(
@@ -122,7 +123,7 @@ def host(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
 
 
 def optimizer(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
-    """Yield advice about an optimizer that takes most of a step."""
+    """Yield advice about an optimizer that takes a large share of a step."""
     own = found.optimizing
     if own.share < OPTIMIZING:
         return
@@ -145,7 +146,7 @@ def optimizer(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
 
 
 def casts(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
-    """Yield advice about changes of data type."""
+    """Yield advice about casts (changes of the data type)."""
     own = found.casts
     if own is None or own.share < CASTING:
         return
