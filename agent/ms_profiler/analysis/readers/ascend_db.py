@@ -60,7 +60,7 @@ def read(directory: str, path: str, ours: frozenset[str] = frozenset()) -> table
 
     Args:
         directory: the directory that holds `ASCEND_PROFILER_OUTPUT`.
-        path: the path of the database in it.
+        path: the path of the database in this directory.
         ours: paths, relative to the directory, of files that ms-profiler wrote.
 
     Raises:

@@ -41,8 +41,9 @@ _HOST: Final = ("Python", "MindSpore", "PyTorch", _DRIVER)
 _COMPUTING: Final = (HOST_CPU, "AI_CORE", "AI_VECTOR_CORE", "AI_CPU", "AIV_SQE", "MIX_AIC", "MIX_AIV", "DSA_SQE")
 #: values of the column `Accelerator Core` that mean an exchange
 _EXCHANGES: Final = ("HCCL", "COMMUNICATION")
-#: categories of flows to a task: from the operator that launched it, and from the driver's call that launched it
+#: category of the flows from an operator to the task that it launched
 _BY_FRAMEWORK: Final = "async_npu"
+#: category of the flows from a driver's call to the task that it launched
 BY_DRIVER: Final = "HostToDevice"
 #: largest difference between a task's start in `kernel_details.csv` and in the trace: one truncates, the other rounds
 _ROUNDING_NS: Final = 1

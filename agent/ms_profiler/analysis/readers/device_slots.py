@@ -118,7 +118,7 @@ class _Records:
 
     Args:
         recording: the run.
-        found: the device records by process; the records of this process are removed from it.
+        found: pid -> the device records of the process; the records of this process are removed from the dictionary.
         process: the pid of the process.
     """
 

@@ -46,7 +46,7 @@ from ms_profiler.store import account, layout, reader, run_info
 from ms_profiler.store.format import Category, Kind
 from ms_profiler.store.reader import Anchor, ProcessStore, ReadCounts
 
-#: largest number of slots that are all held in memory; they take 0.5 GB there, and 0.5 GB in the file of a timeline
+#: largest number of slots of a recording that is held in memory: 0.5 GB, and 0.5 GB in the file of a timeline
 MOST_SLOTS: Final = 3_000_000
 #: assumed uncertainty (half width) of the two clock readings in the run's record, which Python took
 _FALLBACK_HALF_WIDTH_NS: Final = 1_000_000
