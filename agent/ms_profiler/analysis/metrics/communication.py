@@ -236,7 +236,7 @@ def _reported(recording: tables.Recording, steps: Steps, kernels: pl.DataFrame) 
 
 
 def operation(kernel: str) -> str:
-    """Return the operation of an HCCL kernel, as in `COLLECTIVES`; a word of the kernel's name if it is unknown.
+    """Return the operation of an HCCL kernel, as in `COLLECTIVES`; part of its name if the operation is unknown.
 
     Args:
         kernel: the name of the kernel, such as `hcom_allReduce__868_0_1` or `HcclAllReduce`.

@@ -27,8 +27,8 @@ def host(did: pl.DataFrame, during: pl.DataFrame, tasks: pl.DataFrame, waits: pl
 
     - The host waits for the device: the parts of `_WAITING` become `bounds.SYNC`. The wait lasts until the next launch
       if this launch follows within `bounds.GAP`.
-    - The host launches: the parts of `_ELSEWHERE` become `bounds.LAUNCH`. Take all launches, and all starts and ends of
-      waits and steps. Between two neighbours of them, at most `bounds.GAP` apart, the host counts as launching.
+    - The host launches: the parts of `_ELSEWHERE` become `bounds.LAUNCH`. Sort the times of all launches, and of the
+      starts and ends of waits and steps. Between neighbours at most `bounds.GAP` apart, the host counts as launching.
     - An unknown part becomes `bounds.HOST`.
 
     Args:

@@ -12,7 +12,8 @@ from ms_profiler.analysis.metrics.steps import Steps
 ENOUGH: Final = 8
 #: number of equal blocks into which the steps are divided; the first block does not count, because caches fill in it
 BLOCKS: Final = 4
-#: smallest growth of any block / largest growth of any block; below this, the heap settles: it grows less and less
+#: growth is a leak only if min(growth of a block) / max(growth of a block) is at least this; a heap that settles grows
+#: less and less
 EVEN: Final = 0.4
 #: smallest growth of a leak, in bytes, and as a share of the memory before the growth. Less may be chance: a heap of
 #: 240 MB, fragmented by batches of workers, grew by 10 MB in 22 steps
