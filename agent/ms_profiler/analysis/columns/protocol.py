@@ -79,16 +79,16 @@ class Columns(Protocol):
         """Return the row numbers of spans sorted by lane, start and falling duration, UInt32. Ties keep their order.
 
         Args:
-            lane: UInt64.
-            start_ns: Int64.
-            end_ns: Int64.
+            lane: the lane of each span, UInt64.
+            start_ns: the start of each span, Int64.
+            end_ns: the end of each span, Int64.
         """
 
     def locate(self, times: pl.Series, start_ns: pl.Series, end_ns: pl.Series) -> pl.Series:
         """Return for each time the row of the interval that contains it, as UInt32; null if no interval does.
 
         Args:
-            times: Int64.
+            times: the times to locate, Int64.
             start_ns: Int64, the sorted starts of intervals that do not overlap.
             end_ns: Int64, the ends of these intervals; an end does not belong to its interval.
         """
@@ -121,11 +121,11 @@ class Columns(Protocol):
         Other spans have a row in the result, too, but its values have no meaning.
 
         Args:
-            lane: UInt64; each thread is a lane.
-            start_ns: Int64.
-            end_ns: Int64; no end lies before its start.
-            category: UInt8; spans that are neither operators nor modules are ignored.
-            name: UInt32.
+            lane: the lane of each span, UInt64; each thread is a lane.
+            start_ns: the start of each span, Int64.
+            end_ns: the end of each span, Int64; no span ends before it starts.
+            category: the category of each span, UInt8; spans that are neither operators nor modules are ignored.
+            name: the name of each span, as a number, UInt32.
 
         Returns:
             `module` (UInt32): the name of the innermost module around the operator's start, null outside of all
@@ -144,9 +144,9 @@ class Columns(Protocol):
         count: only its self time is added.
 
         Args:
-            lane: UInt64; spans of a lane may contain each other.
-            start_ns: Int64.
-            end_ns: Int64; no end lies before its start.
+            lane: the lane of each span, UInt64; spans of a lane may contain each other.
+            start_ns: the start of each span, Int64.
+            end_ns: the end of each span, Int64; no span ends before it starts.
             key: UInt64, 256 * name + category.
             counted: Boolean, whether a span has been summed up before. Such a span is not summed up again; new spans
                 inside of it only reduce its self time.
@@ -168,9 +168,9 @@ class Columns(Protocol):
         nanosecond long, so that it can lie inside of others.
 
         Args:
-            lane: UInt64; spans of a lane may contain each other.
-            start_ns: Int64.
-            end_ns: Int64; no end lies before its start.
+            lane: the lane of each span, UInt64; spans of a lane may contain each other.
+            start_ns: the start of each span, Int64.
+            end_ns: the end of each span, Int64; no span ends before it starts.
 
         Returns:
             `row` (UInt32, of the arguments), `depth` (UInt16, at most 65535), `parent` (UInt32, a row of this result,
@@ -182,8 +182,8 @@ class Columns(Protocol):
 
         Args:
             parent: UInt32, the row of the parent; null for a span without a parent.
-            start_ns: Int64.
-            end_ns: Int64.
+            start_ns: the start of each span, Int64.
+            end_ns: the end of each span, Int64.
             taken: Boolean, whether the span counts as a child.
 
         Returns:

@@ -75,7 +75,7 @@ class TrackEvents:
     Attributes:
         kind: the kind of all rows.
         track: the number of the track in a `Place`, UInt32.
-        start_ns: Int64.
+        start_ns: the begin of each event, Int64.
         end_ns: the ends of slices, Int64; only slices have them.
         value: the values of counters, Float64; only counters have them. A counter has the name of its track.
         name: the names of slices and instants; no value is null.
@@ -98,8 +98,8 @@ class TrackEvents:
         """Return the events at earlier times and with other numbers of flows.
 
         Args:
-            flow: added to all numbers of flows that are smaller than `flow`.
-            ahead_ns: subtracted from all times.
+            flow: this number is added to all numbers of flows that are smaller than `flow`.
+            ahead_ns: this time is subtracted from all times.
         """
         number = pl.col("id")
         return replace(
