@@ -49,7 +49,7 @@ def union(frame: pl.DataFrame) -> pl.DataFrame:
     known = frame.select(BOUNDS).filter(pl.col("end_ns") > pl.col("start_ns")).sort("start_ns")
     highest = known["end_ns"].cum_max()
     first = (known["start_ns"] > highest.shift(1)).fill_null(True)
-    return pl.DataFrame([known["start_ns"].filter(first), highest.filter(_before(first))])
+    return pl.DataFrame([known["start_ns"].filter(first), highest.filter(_last(first))])
 
 
 def subtract(frame: pl.DataFrame, other: pl.DataFrame) -> pl.DataFrame:
@@ -93,11 +93,11 @@ def merge(pieces: pl.DataFrame, *keys: str) -> pl.DataFrame:
     for key in keys:
         change = change | pl.col(key).ne_missing(pl.col(key).shift(1))
     first = pieces.select(change.fill_null(True)).to_series()
-    ends = pieces["end_ns"].filter(_before(first))
+    ends = pieces["end_ns"].filter(_last(first))
     return pieces.select("start_ns", "end_ns", *keys).filter(first).with_columns(ends)
 
 
-def _before(first: pl.Series) -> pl.Series:
+def _last(first: pl.Series) -> pl.Series:
     """Return for each row whether it is the last row of its block; `first` tells which rows are the first of theirs."""
     return first.shift(-1, fill_value=True)
 

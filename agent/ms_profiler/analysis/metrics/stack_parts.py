@@ -45,24 +45,25 @@ def _together(pieces: pl.DataFrame, of: str) -> pl.DataFrame:
     return pieces.with_columns(pl.col(of).replace(dict.fromkeys(_ASIDE, bounds.HOST))).sort("start_ns")
 
 
-def words(stacks: Stacks, used: Steps, pieces: pl.DataFrame, of: str = bounds.HOST) -> str:
-    """Return text about the functions and lines that take most of the time of one part of the steps; empty if unknown.
+def words(stacks: Stacks, used: Steps, pieces: pl.DataFrame) -> tuple[str, str]:
+    """Return text about the functions and lines that take most of `bounds.HOST`, and the same text for `bounds.LAUNCH`.
+
+    A text is empty if the functions are unknown.
 
     Args:
         stacks: the stacks of the run.
         used: the steps of the run.
         pieces: the pieces of `Diagnosis`.
-        of: the part.
     """
     if stacks.known:
         parts = of_samples(stacks, used, pieces, "part")
     elif stacks.calls.known:
         parts = of_calls(stacks.calls, used, pieces, "part")
     else:
-        spans = stacks.recording.foreign and of == bounds.HOST
-        return host_spans.longest(stacks.recording, used, pieces) if spans else ""
-    rows = [row for part in parts if part["name"] == of for row in part["rows"] if row["share"] >= _SHARE][:_NAMED]
-    return " and ".join(_words(row) for row in rows)
+        return host_spans.longest(stacks.recording, used, pieces) if stacks.recording.foreign else "", ""
+    rows = {part["name"]: [row for row in part["rows"] if row["share"] >= _SHARE] for part in parts}
+    host, launch = (rows.get(name, [])[:_NAMED] for name in (bounds.HOST, bounds.LAUNCH))
+    return " and ".join(map(_words, host)), " and ".join(map(_words, launch))
 
 
 def _words(row: dict[str, Any]) -> str:

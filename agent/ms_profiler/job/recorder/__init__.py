@@ -1,5 +1,6 @@
 """Make the recorder: the native extension, or the pure-Python recorder where the extension cannot be loaded."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -49,15 +50,24 @@ def shield(call: Callable[..., Any], failed: Callable[[BaseException], Any]) -> 
         call: the callback.
         failed: called with an exception of the callback; raises the job's own exceptions again, as `Guard` does.
     """
+    return _shield()(call, failed)
+
+
+@functools.cache
+def _shield() -> Callable[[Callable[..., Any], Callable[[BaseException], Any]], Callable[..., Any]]:
+    """Return the extension's `shield`, or one in Python; a failed import is not tried again for each callback."""
     try:
         from ms_profiler.job.recorder.native import shield as native
     except ImportError:
+        return _python_shield
+    return native
 
-        def shielded(*args: Any) -> Any:
-            try:
-                return call(*args)
-            except BaseException as reason:  # noqa: BLE001 - an exception of the job is raised again
-                return failed(reason)
 
-        return shielded
-    return native(call, failed)
+def _python_shield(call: Callable[..., Any], failed: Callable[[BaseException], Any]) -> Callable[..., Any]:
+    def shielded(*args: Any) -> Any:
+        try:
+            return call(*args)
+        except BaseException as reason:  # noqa: BLE001 - an exception of the job is raised again
+            return failed(reason)
+
+    return shielded
