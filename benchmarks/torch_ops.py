@@ -28,7 +28,7 @@ def main() -> None:
     bootstrap.activate()
     import torch
     from ms_profiler.job import collection
-    from ms_profiler.job.frameworks.torch import ops
+    from ms_profiler.job.frameworks.torch import observer, ops
     from ms_profiler.job.frameworks.torch.plugin import CONCERNS
 
     torch.set_num_threads(1)
@@ -36,6 +36,7 @@ def main() -> None:
     (plugin,) = current.hooks.plugins
     plugin.undo()
     stream = ops.OpStream(current)
+    assert not observer.connect(current.recorder)
 
     model = torch.nn.Sequential(*(torch.nn.Linear(32, 32) for _ in range(LAYERS)))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)

@@ -11,8 +11,8 @@
 #include "block_places.h"
 #include "blocks.h"
 #include "control.h"
-#include "nvtx.h"
-#include "op_stream.h"
+#include "fast_region.h"
+#include "observer.h"
 #include "recorder.h"
 #include "sampler.h"
 #include "shield.h"
@@ -171,26 +171,21 @@ static PyObject *py_thread_name(PyObject *self, PyObject *text) {
   Py_RETURN_NONE;
 }
 
-static PyObject *py_op_stream(PyObject *self, PyObject *unused) {
+static PyObject *py_connect_operators(PyObject *self, PyObject *args) {
   (void)self;
-  (void)unused;
-  return PyBool_FromLong(msp_op_stream_start());
+  const char *library;
+  unsigned thread, scope, sequence, forward;
+  if (!PyArg_ParseTuple(args, "yIIII", &library, &thread, &scope, &sequence, &forward)) return NULL;
+  const msp_observer_layout layout = {thread, scope, sequence, forward};
+  const char *reason = msp_observer_connect(library, &layout);
+  return PyUnicode_FromString(reason == NULL ? "" : reason);
 }
 
-static PyObject *py_range_stream(PyObject *self, PyObject *unused) {
+static PyObject *py_take_operators(PyObject *self, PyObject *on) {
   (void)self;
-  (void)unused;
-  return PyBool_FromLong(msp_nvtx_start());
-}
-
-static void use_annotation(const char *text, size_t length, uint32_t *unused) {
-  (void)unused;
-  msp_op_stream_annotate(text, length);
-}
-
-static PyObject *py_annotate(PyObject *self, PyObject *text) {
-  (void)self;
-  if (!with_text(text, use_annotation, NULL)) return NULL;
+  int truth = PyObject_IsTrue(on);
+  if (truth < 0) return NULL;
+  msp_observer_switch(truth);
   Py_RETURN_NONE;
 }
 
@@ -262,10 +257,10 @@ static PyMethodDef functions[] = {
      "As intern, for at most `most` different names: intern_one_of(text, most)."},
     {"anonymize", py_anonymize, METH_O, "Replace names of the job by hashes with this key of 16 bytes."},
     {"thread_name", py_thread_name, METH_O, "Set the name of the calling thread."},
-    {"op_stream", py_op_stream, METH_NOARGS, "Record operators from now on; return whether PyTorch reports them."},
-    {"range_stream", py_range_stream, METH_NOARGS, "As op_stream, for PyTorch's ranges of NVTX."},
-    {"annotate", py_annotate, METH_O,
-     "If the operator that this thread began last has this name, make it a region of the user."},
+    {"connect_operators", py_connect_operators, METH_VARARGS,
+     "Find PyTorch's functions in a loaded library: connect_operators(path, thread, scope, sequence, forward) -> "
+     "reason."},
+    {"take_operators", py_take_operators, METH_O, "Record the operators of all threads while true."},
     {"pause", py_pause, METH_O, "Refuse new spans, instants and counters while true."},
     {"fine", py_fine, METH_O, "Refuse fine-grained categories while false."},
     {"anchor", py_anchor, METH_NOARGS, "Write an anchor: one moment in both clocks."},
@@ -279,9 +274,9 @@ PyMODINIT_FUNC PyInit__native(void) {
   int error = msp_recorder_init();
   if (error != 0) return PyErr_Format(PyExc_ImportError, "the recorder cannot be set up: %s", strerror(error));
   PyObject *module = msp_cffi_init();
-  if (module != NULL &&
-      (PyModule_AddFunctions(module, functions) < 0 || msp_wrapper_add(module) < 0 || msp_sampler_add(module) < 0 ||
-       msp_shield_add(module) < 0 || msp_block_places_add(module) < 0 || msp_tracer_add(module) < 0)) {
+  if (module != NULL && (PyModule_AddFunctions(module, functions) < 0 || msp_wrapper_add(module) < 0 ||
+                         msp_sampler_add(module) < 0 || msp_shield_add(module) < 0 || msp_fast_region_add(module) < 0 ||
+                         msp_block_places_add(module) < 0 || msp_tracer_add(module) < 0)) {
     Py_DECREF(module);
     return NULL;
   }

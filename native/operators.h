@@ -1,4 +1,4 @@
-/* Record the operators that PyTorch reports through ITT or NVTX. Their begins and ends nest on each thread. */
+/* Record the operators that PyTorch reports. Their begins and ends nest on each thread. */
 #ifndef MSP_OPERATORS_H
 #define MSP_OPERATORS_H
 
@@ -9,6 +9,7 @@
 
 typedef enum {
   MSP_OPERATOR,
+  MSP_OPERATOR_REGION,    /* a region of the user */
   MSP_OPERATOR_EXCHANGE,  /* an exchange of torch.distributed, on the thread of the backend that runs it */
   MSP_OPERATOR_ELSEWHERE, /* an exchange whose end is reported on another thread, or in the call that waits for it */
 } msp_operator_kind;
@@ -29,6 +30,7 @@ static inline msp_operator_kind msp_operator_kind_of(const char *name) {
 }
 
 static inline uint8_t msp_operator_category(msp_operator_kind kind) {
+  if (kind == MSP_OPERATOR_REGION) return MSP_CATEGORY_MARKER;
   return kind == MSP_OPERATOR ? MSP_CATEGORY_OP : MSP_CATEGORY_COMMUNICATION;
 }
 

@@ -65,7 +65,7 @@ def test_a_loop_with_workers_a_scheduler_and_an_evaluation(job, bare):
         "version": "",
         "mode": "eager",
         "device": "CPU",
-        "operators": "ITT",
+        "operators": "RecordFunction",
         "threads": "",
         "processors": "",
     }

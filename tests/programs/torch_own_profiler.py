@@ -12,6 +12,7 @@ from torch.profiler import ProfilerActivity, profile, record_function, schedule
 CPU = [ProfilerActivity.CPU]
 core = torch._C._autograd
 seen = {}
+regions = []
 
 
 def counts(events):
@@ -21,6 +22,7 @@ def counts(events):
 def work(times=1):
     x = torch.ones(3, requires_grad=True)
     for _ in range(times):
+        regions.append(times)
         with record_function("region"):
             (x * 2).sum().backward()
 
@@ -155,8 +157,7 @@ with legacy.emit_itt():
 between("itt")
 seen["nvtx"] = error_of(lambda: legacy.emit_nvtx().__enter__())
 seen["stop"] = error_of(core._disable_profiler)
-torch.profiler.itt.range_push("between pushed")
-torch.profiler.itt.range_pop()
 between("end")
 seen["state after"] = [torch.autograd._profiler_enabled(), str(core._profiler_type())]
+seen["regions"] = len(regions)
 print(json.dumps(seen))

@@ -52,7 +52,7 @@ def _activate() -> None:
     except OSError:
         pass
     for name in PLUGINS:
-        import_hook.watch(name, before=_begins, after=_imported, failed=_ends)
+        import_hook.watch(name, before=_begins, after=_imported)
     if _companion == helper.FORK_SERVER:
         os.register_at_fork(after_in_child=_left_fork_server)
 
@@ -86,29 +86,15 @@ def _begins(name: str) -> None:
         from ms_profiler.job.frameworks.mindspore import takeover
 
         takeover.install(may_be_profiled())
-    elif name == "torch":
-        from ms_profiler.job.frameworks.torch import itt
-
-        itt.install(may_be_profiled())
 
 
 def _imported(name: str, module: "ModuleType", start_ns: int, end_ns: int) -> None:
     if not _is_main():
         return
-    try:
-        if may_be_profiled():
-            from ms_profiler.job import collection
+    if may_be_profiled():
+        from ms_profiler.job import collection
 
-            collection.framework_imported(name, module, start_ns, end_ns)
-    finally:
-        _ends(name)
-
-
-def _ends(name: str) -> None:
-    if name == "torch":
-        from ms_profiler.job.frameworks.torch import itt
-
-        itt.restore()
+        collection.framework_imported(name, module, start_ns, end_ns)
 
 
 def _left_fork_server() -> None:

@@ -33,6 +33,17 @@ def renamed(args: pl.Series, rows: pl.Series) -> pl.Series:
     return (rows.cast(pl.UInt64) * _SHAPES + args % _SHAPES).alias(args.name)
 
 
+def with_shapes(tie: str, known: str) -> pl.Expr:
+    """Return arguments with the ties of one column and the shapes of another; without shapes, where these are null.
+
+    Args:
+        tie: name of the column of arguments with ties only.
+        known: name of the column of arguments whose shapes are used.
+    """
+    shapes = pl.col(known) // _SHAPES * _SHAPES
+    return pl.col(tie) + shapes.fill_null(0)
+
+
 def texts(args: pl.Series) -> pl.Series:
     """Return, for each argument, the number of the text with the shapes; 0 if the argument has no shapes."""
     return (args // _SHAPES).cast(pl.UInt32)

@@ -1,8 +1,8 @@
-"""Match operators that two recorders reported: their spans come from ITT, their operands from Kineto.
+"""Match operators that two recorders reported: their spans come from PyTorch's callbacks, their operands from Kineto.
 
-With `record_shapes`, PyTorch reports the span of each operator to ITT. In some steps it also reports the operands to
-Kineto. Both recorders see an operator when it begins, on the thread that runs it. So on each thread they list the same
-operators in the same order. There are two exceptions:
+With `record_shapes`, PyTorch reports each operator to callbacks of ms-profiler. In some steps it also reports the
+operands to Kineto. Both recorders see an operator when it begins, on the thread that runs it. So on each thread they
+list the same operators in the same order. There are two exceptions:
 
 - Some regions are reported by only one of the two recorders.
 - If a thread was busy when Kineto began or stopped, the two lists differ at their ends.
@@ -38,7 +38,7 @@ def match(described: pl.DataFrame, spans: pl.DataFrame, threads: pl.DataFrame) -
     Args:
         described: the records from Kineto: `window`, `native_tid` and the columns of `RECORD`, sorted by time in each
             window. No record within a window is missing.
-        spans: the spans from ITT during these windows, with `thread`, `name`, `category` and `start_ns`.
+        spans: the spans during these windows, with `thread`, `name`, `category` and `start_ns`.
         threads: `thread` and `native_tid` of each thread.
     """
     found: list[tuple[int, int, int, int]] = []
@@ -76,7 +76,7 @@ def _pairs(records: Sequence[Record], begun: Sequence[Record]) -> list[tuple[Rec
 def _along(records: Sequence[Record], begun: Sequence[Record], at: int, to: int) -> list[tuple[Record, Record]]:
     """Pair records and spans in their order. If the names of a pair differ, return no pairs at all.
 
-    A region's record that does not fit the next span is skipped, because ITT may not report the region.
+    A region's record that does not fit the next span is skipped, because the callbacks may not report the region.
 
     Args:
         records: the records.

@@ -18,7 +18,7 @@ from ms_profiler.analysis.columns.slots import FORWARDS, SLOTS, Traced, Wanted, 
 from ms_profiler.analysis.driver import liveness
 from ms_profiler.analysis.driver.ahead import ahead
 from ms_profiler.analysis.driver.progress import Progress, Stage
-from ms_profiler.analysis.metrics.operands import SHAPED, renamed, texts
+from ms_profiler.analysis.metrics.operands import SHAPED, renamed, texts, with_shapes
 from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.model.clock import Clock
 from ms_profiler.analysis.readers import (
@@ -274,9 +274,8 @@ class _Process:
             spans = spans.with_columns(pl.when(SHAPED).then(self._renamed(spans["arg"])).otherwise("arg").alias("arg"))
         if not self.operands.is_empty():
             keys = ["thread", "start_ns", "name"]
-            spans = spans.join(self.operands, on=keys, how="left", maintain_order="left").with_columns(
-                arg=pl.coalesce("known", "arg")
-            )
+            joined = spans.join(self.operands, on=keys, how="left", maintain_order="left")
+            spans = joined.with_columns(arg=with_shapes("arg", "known"))
         return spans.select(pl.lit(self.store.pid, pl.UInt32).alias("process"), pl.all()).select(
             tables.UNNESTED.names()
         )

@@ -119,14 +119,26 @@ class Recorder(Protocol):
     def close(self) -> None:
         """Stop recording: end all open spans of the calling thread, write a last anchor, and unmap the files."""
 
-    def take_ops(self) -> bool:
-        """Start recording operators that PyTorch reports through ITT; return whether PyTorch will report any."""
+    def connect_operators(self, library: bytes, thread: int, scope: int, sequence: int, forward: int, /) -> str:
+        """Find PyTorch's functions that report operators; return why that is impossible, empty on success.
 
-    def take_ranges(self) -> bool:
-        """Start recording operators that PyTorch reports through NVTX; return whether PyTorch will report any."""
+        Args:
+            library: the path of PyTorch's loaded library with these functions.
+            thread: offset of the operator's thread in PyTorch's description of an operator, in bytes.
+            scope: offset of the operator's kind.
+            sequence: offset of autograd's number.
+            forward: offset of the thread on which a node's operator ran.
+        """
 
-    def annotate(self, text: str, /) -> None:
-        """Turn the operator that this thread began last into a region of the user, if the operator has this name."""
+    def take_operators(self, on: bool, /) -> None:
+        """Start or stop recording the operators of all threads; this does nothing if they are not connected."""
+
+    def fast_region(self, original: Any, /) -> Any:
+        """Return a replacement of PyTorch's class of fast regions, which records them also where PyTorch does not.
+
+        Args:
+            original: the class, `torch._C._profiler._RecordFunctionFast`.
+        """
 
     def pause(self, paused: bool, /) -> None:
         """Refuse new spans, instants and counters while `paused`; `record` and `end` still work."""

@@ -89,16 +89,16 @@ class PythonRecorder:
     def tracing(self, source: Source) -> None:
         """See `Recorder.tracing`: impossible, because callbacks of a device run on threads that cannot run Python."""
 
-    def take_ops(self) -> bool:
-        """See `Recorder.take_ops`: impossible, because PyTorch reports only to functions of a shared library."""
-        return False
+    def connect_operators(self, library: bytes, thread: int, scope: int, sequence: int, forward: int, /) -> str:
+        """See `Recorder.connect_operators`: impossible, because PyTorch calls only functions of a shared library."""
+        return "the extension, which records them, does not load"
 
-    def take_ranges(self) -> bool:
-        """See `Recorder.take_ranges`: impossible, because NVTX reports only to functions of a shared library."""
-        return False
+    def take_operators(self, on: bool, /) -> None:
+        """See `Recorder.take_operators`."""
 
-    def annotate(self, text: str, /) -> None:
-        """See `Recorder.annotate`."""
+    def fast_region(self, original: Any, /) -> Any:
+        """See `Recorder.fast_region`."""
+        return original
 
     def answers(self, patience: float) -> bool:
         """See `Recorder.answers`: not checked, because a waiting Python thread could block the interpreter's end."""

@@ -6,7 +6,6 @@ time belongs to the compilation.
 """
 
 import sys
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ms_profiler.job.frameworks import base
@@ -19,9 +18,6 @@ if TYPE_CHECKING:
 
 GRAPH = "torch.autograd.graph"
 BACKWARD = int(Category.BACKWARD)
-
-#: functions to call on the thread of a backward pass at its end
-listeners: list[Callable[[], None]] = []
 
 
 def targets(host: "Host") -> list[Target]:
@@ -41,8 +37,6 @@ def targets(host: "Host") -> list[Target]:
 
     def after(tokens: list[int], result: Any, reason: BaseException | None) -> None:
         recorder.end(tokens[0], 0 if reason is None else base.flags_of(reason))
-        for listener in listeners:
-            listener()
 
     runs = base.around(host, "recording a backward pass", before, after)
     return [Target(GRAPH, "_engine_run_backward", closure=runs, copies=True)]

@@ -1,69 +1,57 @@
-"""Share PyTorch's one profiler slot of a thread with the script's own profilers.
+"""Leave Kineto, PyTorch's recorder, to the script's own profilers.
 
-PyTorch allows one profiler on a thread: the start of a second one raises an exception in the job. All profilers start
-and stop through functions of `torch._C._autograd`: `torch.profiler` with or without a schedule, `emit_itt`,
-`emit_nvtx`, the legacy profiler. ms-profiler wraps these functions, switches our collector off before the script's
-profiler starts, and switches it on again after that profiler has stopped. PyTorch's functions that tell whether a
-profiler is enabled are wrapped, too: they do not report our collector.
+PyTorch has one Kineto. If ms-profiler recorded with it, the start of a profiler of the script would raise an exception
+in the job. All profilers start and stop through functions of `torch._C._autograd`: `torch.profiler` with or without a
+schedule, `emit_itt`, `emit_nvtx`, the legacy profiler. ms-profiler wraps these functions, stops its own use of Kineto
+before the script's profiler starts, and detaches from devices until the script's profiler has stopped.
+
+While Kineto runs, a region may begin that ends after Kineto has stopped. If Kineto runs again at that moment, PyTorch
+takes the new recording for the old one, and writes into memory that is already free. So ms-profiler does not start
+Kineto while such a region is open. These are the regions of the script, and those around calls of PyTorch's C++ code,
+for example the forward method of an autograd function.
 """
 
 import sys
 import threading
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
+from ms_profiler.job.frameworks import base
 from ms_profiler.job.frameworks.base import Target
 from ms_profiler.job.frameworks.torch import c_callers, closures
+from ms_profiler.job.guard import pass_on
+from ms_profiler.job.recorder import shield
 
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
 CORE = "torch._C._autograd"
+PROFILER = "torch.autograd.profiler"
 STARTS = ("_enable_profiler", "_enable_profiler_legacy")
 STOPS = ("_disable_profiler", "_disable_profiler_legacy")
 
 
-class Collector(Protocol):
-    """A collector of ours that occupies the profiler slot."""
-
-    def release(self) -> None:
-        """Stop recording on the calling thread, before a profiler of the script starts there."""
-
-    def release_kineto(self) -> None:
-        """Stop Kineto if we use it, before the script prepares a profiler: preparing a second one fails."""
-
-    def resume(self) -> None:
-        """Record again on each thread without another profiler; called on the thread whose profiler has stopped."""
-
-    def is_ours(self, kind: Any) -> bool:
-        """Return whether the calling thread's profiler, which is of this kind, is ours."""
-
-
 class ProfilerSlot:
-    """Release the slot of a thread while a profiler of the script uses it.
+    """Keep Kineto free for the script's profilers, and know when ms-profiler may use it.
 
     Args:
-        host: the session, which notes the missing operators.
-        collector: our collector, which occupies the slot at other times.
+        host: the session.
+        end: stops our use of Kineto, if there is one.
     """
 
-    def __init__(self, host: "Host", collector: Collector) -> None:
+    def __init__(self, host: "Host", end: Callable[[], None]) -> None:
         self._host = host
-        self._collector = collector
+        self._end = end
         self._devices = host.devices
-        #: thread -> kind of the profiler that the script started there and that still runs. The kind is "none" if this
-        #: is a profiler for all threads.
-        self.lent: dict[int, Any] = {}
-        #: number of the script's profilers for all threads, including those that are just being started, whose kind is
-        #: unknown
-        self.everywhere = 0
+        #: whether ms-profiler uses Kineto now; set by the user of this object
+        self.used = False
+        #: thread -> whether the profiler that the script started there, and that still runs, records all threads
+        self._lent: dict[int, bool] = {}
         #: whether the script has prepared Kineto and not started it yet, as its schedule does some steps earlier
-        self.prepared = False
-        #: id of each open region that the script began while its profiler ran -> the region. When the region ends,
-        #: PyTorch takes the profiler in the slot for the script's profiler, and writes into memory that is already
-        #: free.
-        self.regions: dict[int, weakref.ref[Any]] = {}
+        self._prepared = False
+        #: id of each open region that began while a profiler ran, the script's or ours -> the region
+        self._regions: dict[int, weakref.ref[Any]] = {}
         #: threads on which a profiler of the script ended inside of PyTorch's C++ code, where regions may be open
         self._inside: set[int] = set()
         self._is_inside = c_callers.checker()
@@ -75,52 +63,29 @@ class ProfilerSlot:
 
     @property
     def free(self) -> bool:
-        """Return whether Kineto may be used: no profiler of the script runs, is prepared, or has left a region open."""
-        return not (self.lent or self.prepared or self.regions)
+        """Return whether ms-profiler may start Kineto now, on the calling thread.
 
-    @property
-    def in_backward(self) -> bool:
-        """Return whether the calling thread executes a backward pass.
-
-        After each node of a pass, PyTorch sets the thread's profiler to the one that it had at the begin of the pass.
-        """
-        return bool(self._backward_pass() != -1)
-
-    @property
-    def referred(self) -> bool:
-        """Return whether PyTorch may still refer to a profiler of the script that has ended.
-
-        PyTorch does so as long as regions are open that began while that profiler ran: regions of the script, and
-        regions around calls of PyTorch's C++ code.
+        It may not while a profiler of the script runs or is prepared, while a region is open that began under a
+        profiler, and in a backward pass: after each node, PyTorch gives the thread back the profiler that it had at the
+        begin of the pass.
         """
         thread = threading.get_ident()
         if thread in self._inside and not self._is_inside():
             self._inside.discard(thread)
-        return bool(self.regions) or thread in self._inside
-
-    def ours(self, kind: Any) -> bool:
-        """Return whether the calling thread's profiler is of this kind and not the script's.
-
-        Args:
-            kind: the kind of our collector.
-        """
-        return bool(self._kind() == kind != self.lent.get(threading.get_ident()))
+        busy = self._lent or self._prepared or self._regions or thread in self._inside
+        return not busy and bool(self._backward_pass() == -1)
 
     def start(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Return the replacement of a function that starts a profiler on the calling thread."""
 
         def enable(*args: Any, **kwargs: Any) -> Any:
-            with self._host.guard("releasing the profiler slot"):
-                self._collector.release()
-                self._devices.release()
-            self.everywhere += 1
+            self._leave()
             started = False
             try:
                 result = original(*args, **kwargs)
                 started = True
             finally:
-                self.everywhere -= 1
-                with self._host.guard("releasing the profiler slot"):
+                with self._host.guard("leaving Kineto to the script's own profiler"):
                     self._started(started)
             return result
 
@@ -130,16 +95,14 @@ class ProfilerSlot:
         """Return the replacement of the function that prepares a profiler, where Kineto attaches to the device."""
 
         def prepare(*args: Any, **kwargs: Any) -> Any:
-            with self._host.guard("releasing the profiler slot"):
-                self._collector.release_kineto()
-                self._devices.release()
+            self._leave()
             try:
                 result = original(*args, **kwargs)
             except BaseException:
                 with self._host.guard("resuming after the script's own profiler"):
                     self._resume()
                 raise
-            self.prepared = True
+            self._prepared = True
             return result
 
         return closures.replace(original, prepare)
@@ -148,10 +111,8 @@ class ProfilerSlot:
         """Return the replacement of a function that stops the profiler of the calling thread."""
 
         def disable(*args: Any, **kwargs: Any) -> Any:
-            with self._host.guard("releasing the profiler slot"):
-                # If our collector is on here, the script's profiler was started for all threads. Or the script has no
-                # profiler, and PyTorch raises its usual error.
-                self._collector.release()
+            with self._host.guard("leaving Kineto to the script's own profiler"):
+                self._end()  # if the script has no profiler, PyTorch would stop ours instead of raising its usual error
             stopped = False
             try:
                 result = original(*args, **kwargs)
@@ -163,64 +124,61 @@ class ProfilerSlot:
 
         return closures.replace(original, disable)
 
+    def _leave(self) -> None:
+        with self._host.guard("leaving Kineto to the script's own profiler"):
+            self._end()
+            self._devices.release()
+
     def _started(self, started: bool) -> None:
         if not started:
             self._resume()
             return
-        thread = threading.get_ident()
-        self._take_back(thread)
         kind = self._kind()
-        self.prepared = self.prepared and kind not in self._by_kineto
-        self.lent[thread] = kind
-        self.everywhere += kind == self._none
-        self._host.not_collected(
-            "operators while the script's own profiler runs", "PyTorch allows one profiler on a thread"
-        )
+        self._prepared = self._prepared and kind not in self._by_kineto
+        self._lent[threading.get_ident()] = kind == self._none
 
     def _stopped(self, stopped: bool) -> None:
-        if not self._take_back(threading.get_ident()) and stopped:
-            for thread in [thread for thread, kind in self.lent.items() if kind == self._none]:
-                self._take_back(thread)  # this thread started the profiler for all threads
+        thread = threading.get_ident()
+        if self._lent.pop(thread, None) is None and stopped:
+            # another thread started the profiler, which records all threads
+            self._lent = {thread: everywhere for thread, everywhere in self._lent.items() if not everywhere}
         if self._is_inside():
-            self._inside.add(threading.get_ident())
+            self._inside.add(thread)
         self._resume()
 
     def _resume(self) -> None:
-        self._collector.resume()
-        if not (self.lent or self.prepared):
+        if not (self._lent or self._prepared):
             self._devices.resume()
 
-    def _take_back(self, thread: int) -> bool:
-        if thread not in self.lent:
-            return False
-        self.everywhere -= self.lent.pop(thread) == self._none
-        return True
+    def region(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the replacement of `record_function.__enter__`, where a region of the script begins."""
 
-    def enabled(self, original: Callable[[], bool]) -> Callable[[], bool]:
-        """Return the replacement of the function that returns whether a profiler is on; ours is not reported."""
-        kind, is_ours = self._kind, self._collector.is_ours
+        def before(region: Any) -> Any:
+            return region if self._lent or self.used else None
 
-        def _profiler_enabled() -> bool:
-            return original() and not is_ours(kind())
+        def after(region: Any, result: Any, reason: BaseException | None) -> None:
+            key, regions = id(region), self._regions
+            regions[key] = weakref.ref(region, shield(lambda _: regions.pop(key, None), pass_on))
 
-        return closures.replace(original, _profiler_enabled)
+        return base.around(self._host, "noting an open region", before, after)(original)
 
-    def kind(self, original: Callable[[], Any]) -> Callable[[], Any]:
-        """Return the replacement of the function that returns which kind of profiler is on; ours is not reported."""
-        is_ours = self._collector.is_ours
+    def region_end(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the replacement of `record_function.__exit__`, where a region of the script ends."""
 
-        def _profiler_type() -> Any:
-            kind = original()
-            return self._none if is_ours(kind) else kind
+        def before(region: Any, *_: Any) -> Any:
+            return self._regions.get(id(region))
 
-        return closures.replace(original, _profiler_type)
+        def after(held: Any, result: Any, reason: BaseException | None) -> None:
+            self._regions.pop(id(held()), None)
+
+        return base.around(self._host, "noting the end of a region", before, after)(original)
 
     def targets(self) -> list[Target]:
-        """Declare the functions that prepare, start, stop and report a profiler."""
+        """Declare the functions that prepare, start and stop a profiler, and those that begin and end a region."""
         return [
             Target(CORE, "_prepare_profiler", closure=self.prepare, copies=True),
             *(Target(CORE, name, closure=self.start, copies=True) for name in STARTS),
             *(Target(CORE, name, closure=self.stop, copies=True) for name in STOPS),
-            Target(CORE, "_profiler_enabled", closure=self.enabled, copies=True),
-            Target(CORE, "_profiler_type", closure=self.kind, copies=True),
+            Target(PROFILER, "record_function.__enter__", closure=self.region),
+            Target(PROFILER, "record_function.__exit__", closure=self.region_end),
         ]

@@ -1,30 +1,26 @@
-"""Record the shapes of operators in a few steps, in which Kineto runs beside the ITT hook.
+"""Record the shapes of operators in a few steps, in which Kineto runs beside the callbacks that record operators.
 
-ITT reports only the names of operators. So Kineto records shapes for `STEPS` steps, after `FIRST` steps in which caches
-and compilers warm up. Kineto runs for all threads, as in `windows`. PyTorch permits such a profiler beside the
-profilers of single threads, if the thread that starts it has none at that moment. So the ITT hook is off while Kineto
-starts, and on again before any operator runs.
+The callbacks report no shapes. So Kineto records shapes for `STEPS` steps, after `FIRST` steps in which caches and
+compilers warm up. Kineto runs for all threads, as in `windows`.
 
-The spans of operators still come from ITT. Kineto's records only add arguments to them: on each thread, both have the
-operators in the order of their begin. So no operator is recorded twice, or cut off when Kineto has to stop. Kineto
-stops before a profiler of the script starts and before a fork. It also stops before a thread ends, because PyTorch
-would otherwise stop Kineto instead of the thread's hook.
+The spans of operators still come from the callbacks. Kineto's records only add arguments to them: on each thread, both
+have the operators in the order of their begin. So no operator is recorded twice, or cut off when Kineto has to stop.
+Kineto stops before a profiler of the script starts and before a fork.
 
 In these steps, an operator takes 1 to 2 us more, and Kineto keeps 1 KB for each operator in memory until it stops. So
 steps with more than `MOST` records are left out.
 """
 
 import time
-import weakref
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ms_profiler.job.frameworks.torch.kineto import Kineto
 from ms_profiler.job.frameworks.torch.operands import OPTION, Operands, category
+from ms_profiler.job.frameworks.torch.profiler_slot import ProfilerSlot
 from ms_profiler.job.sources import NEVER
 from ms_profiler.store.format import Category, Kind
 
 if TYPE_CHECKING:
-    from ms_profiler.job.frameworks.torch.profiler_slot import ProfilerSlot
     from ms_profiler.job.host import Host
 
 #: FIRST: steps before the first recorded step. STEPS: recorded steps. TRIES: largest number of attempts.
@@ -37,37 +33,17 @@ MOST = 30_000
 #: Number of times that both clocks are read; the reading that took the shortest time is used.
 READINGS = 5
 
-_ITT = "PyTorch's ITT hook, which reports operators, reports names only"
-
-
-class Hook(Protocol):
-    """The hook that reports operators of the calling thread."""
-
-    @property
-    def on(self) -> bool:
-        """Return whether the hook reports operators."""
-
-    def turn(self, on: bool) -> None:
-        """Switch the hook on or off."""
+_NAMES = "PyTorch's callbacks, which report operators, report no shapes"
 
 
 class Operators(Protocol):
     """The stream of operators.
 
     Attributes:
-        slot: PyTorch's profiler slot, with the running profilers of the script.
         wanted: whether operators are to be recorded now.
     """
 
-    slot: "ProfilerSlot"
     wanted: bool
-
-    @property
-    def hook(self) -> Hook:
-        """Return the hook of the calling thread."""
-
-    def follow(self) -> None:
-        """Switch the hook of the calling thread as `wanted` says."""
 
 
 class Shapes:
@@ -76,21 +52,19 @@ class Shapes:
     Args:
         host: the session.
         stream: the stream of operators.
+        why_not: why Kineto may not be used; empty if it may.
     """
 
-    def __init__(self, host: "Host", stream: "Operators") -> None:
+    def __init__(self, host: "Host", stream: Operators, why_not: str = "") -> None:
         self._host = host
         self._stream = stream
-        self._kineto, self._why = None, ""
-        try:
-            self._kineto = Kineto()
-        except TypeError:
-            self._why = f"{_ITT}, and the Kineto of this PyTorch records only one thread, and not beside ITT"
-        #: whether Kineto runs for us
-        self.running = False
-        #: id of each open region that the script began while Kineto ran for us -> the region. At the end of the region,
-        #: PyTorch may take a later recording of ours for the earlier one, see `ProfilerSlot.regions`.
-        self.regions: dict[int, weakref.ref[Any]] = {}
+        self.slot = ProfilerSlot(host, self.end)
+        self._kineto, self._why = None, f"{_NAMES}; {why_not}"
+        if not why_not:
+            try:
+                self._kineto = Kineto()
+            except TypeError:
+                self._why = f"{_NAMES}, and the Kineto of this PyTorch records only one thread"
         self._began = 0  # number of steps before the recording
         self._windows = 0
         self._before = (0, 0)
@@ -103,13 +77,13 @@ class Shapes:
         host, self._left = self._host, 0
         if not host.asks(OPTION):
             return
-        if self._why:
+        if self._kineto is None:
             host.not_collected("shapes of operators", self._why)
             return
         self._left, self._tries, self._records = STEPS, TRIES, -1
         host.not_collected(
             f"shapes of operators, except in the first {STEPS} recorded steps from step {FIRST} on",
-            f"{_ITT}; Kineto, which knows shapes, holds operators in memory and costs more for each operator",
+            f"{_NAMES}; Kineto, which knows shapes, holds operators in memory and costs more for each operator",
         )
 
     def stop(self) -> None:
@@ -124,7 +98,7 @@ class Shapes:
         if not self._left:
             return NEVER, False
         size = self._size()
-        if self.running:
+        if self.slot.used:
             if count - self._began < self._left and self._stream.wanted and size <= MOST:
                 return count + 1, False
             self.end()
@@ -132,12 +106,9 @@ class Shapes:
             return (count + 1 if self._left else NEVER), True
         # with a schedule, the size of a step is unknown before the first recorded step
         unknown = size < 0 and self._host.steps.schedule is None
-        slot = self._stream.slot
-        # in a backward pass, the hook cannot be switched off
-        busy = not slot.free or slot.in_backward or bool(self.regions)
-        if count < FIRST or not self._stream.wanted or busy or unknown:
+        if count < FIRST or not self._stream.wanted or unknown or not self.slot.free:
             return count + 1, False
-        why = "" if self._tries else "the end of a thread, a fork or another profiler ended each attempt to record them"
+        why = "" if self._tries else "a fork or another profiler ended each attempt to record them"
         if size > MOST:
             why = f"a step has {size} records, of which {MOST} can be held in memory"
         if why:
@@ -159,23 +130,18 @@ class Shapes:
     def _begin(self, count: int) -> None:
         """Start Kineto, unless another profiler of the thread prevents it."""
         assert self._kineto is not None
-        if self._stream.hook.on:
-            self._stream.hook.turn(False)
-        try:
-            if self._stream.hook.on or self._kineto.enabled:
-                return
-            self._kineto.prepare(True)
-            self._before = self._clocks()
-            self._kineto.enable(True)
-            self.running, self._began = True, count
-        finally:
-            self._stream.follow()
+        if self._kineto.enabled:
+            return
+        self._kineto.prepare(True)
+        self._before = self._clocks()
+        self._kineto.enable(True)
+        self.slot.used, self._began = True, count
 
     def end(self) -> None:
         """Stop Kineto, on any thread, and store the operators' arguments that it recorded."""
-        if self._kineto is None or not self.running:
+        if self._kineto is None or not self.slot.used:
             return
-        self.running = False
+        self.slot.used = False
         host = self._host
         begun = host.recorder.now()
         result = self._kineto.disable()

@@ -1,4 +1,4 @@
-"""Record PyTorch's operators of a few steps with Kineto, where neither ITT nor NVTX can report them.
+"""Record PyTorch's operators of a few steps with Kineto, where the callbacks of `ops` cannot be used.
 
 Kineto holds its records in memory until it is stopped, and adds 0.7 us and more to an operator. So it runs only for
 `STEPS` steps, after `FIRST` steps in which caches and compilers warm up. It runs for all threads, because any thread
@@ -12,7 +12,7 @@ operator and its gradient. If `record_shapes` is set, they also have the shapes 
 import os
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ms_profiler.job.frameworks.base import Target
 from ms_profiler.job.frameworks.torch.kineto import Kineto
@@ -35,12 +35,12 @@ class Windows:
 
     Args:
         host: the session.
-        why: the reason why neither ITT nor NVTX can report operators.
+        why: the reason why the callbacks cannot be used.
     """
 
     def __init__(self, host: "Host", why: str) -> None:
         self.host = host
-        self.slot = ProfilerSlot(host, self)
+        self.slot = ProfilerSlot(host, self.stop)
         self._why = why
         self._thread = 0  # the system's id of the stepping thread
         self._began = -1  # number of steps before the window; -1 if no window is open
@@ -72,6 +72,7 @@ class Windows:
         self._shapes = host.asks(OPTION)
         self._kineto.prepare(self._shapes)
         self._kineto.enable(self._shapes)
+        self.slot.used = True
         self._thread, self._began = threading.get_native_id(), count
         return count + 1, True
 
@@ -79,7 +80,7 @@ class Windows:
         """End the window, if one is open, and store its operators."""
         if self._began < 0:
             return
-        self._began, self._done = -1, True
+        self._began, self._done, self.slot.used = -1, True, False
         recorder = self.host.recorder
         begun = recorder.now()
         result = self._kineto.disable()
@@ -103,28 +104,13 @@ class Windows:
         self.stop()
         self._done = True
 
-    def release_kineto(self) -> None:
-        """See `Collector`: the window ends here, because its records would be lost otherwise."""
-        self.stop()
-
-    def release(self) -> None:
-        """See `Collector`."""
-        self.stop()
-
-    def resume(self) -> None:
-        """See `Collector`: this does nothing, because the only window has ended."""
-
-    def is_ours(self, kind: Any) -> bool:
-        """See `Collector`: PyTorch does not report our profiler, because it is one for all threads."""
-        return False
-
 
 def targets(host: "Host", why: str) -> list[Target]:
     """Register the window with the session, and declare the script's profilers, which end it.
 
     Args:
         host: the session.
-        why: the reason why neither ITT nor NVTX can report operators.
+        why: the reason why the callbacks cannot be used.
     """
     try:
         windows = Windows(host, why)

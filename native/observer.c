@@ -1,0 +1,151 @@
+#include "observer.h"
+
+#include <dlfcn.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "operators.h"
+#include "strings.h"
+
+/* The types of ATen/record_function.h, as far as they are used. */
+
+enum { SCOPES = 10, USER_SCOPE = 7 };
+
+/* at::RecordFunctionCallback. C passes it as C++ does: the class can be copied bytewise. */
+typedef struct {
+  void *start, *end;
+  double probability;
+  bool scopes[SCOPES];
+  bool needs_inputs, needs_outputs, needs_ids;
+} callback;
+
+typedef uint64_t (*add_function)(callback);
+typedef void (*remove_function)(uint64_t handle);
+typedef const char *(*name_function)(const void *function);
+typedef bool (*async_function)(const void *function);
+
+static struct {
+  add_function add;
+  remove_function remove;
+  name_function name;
+  async_function async;
+  msp_observer_layout layout;
+  uint64_t handle;
+  bool connected, on;
+} torch;
+
+static int64_t integer_at(const void *function, uint32_t offset) {
+  return *(const int64_t *)(const void *)((const char *)function + offset);
+}
+
+/* Return the tie of an operator to its gradient, as in the argument of its span. Each thread has its own numbers of
+ * autograd, so the tie also has eight bits of the thread of the operator. */
+static uint64_t tie_of(const void *function) {
+  uint64_t number = (uint64_t)integer_at(function, torch.layout.sequence);
+  if (number >= (UINT64_C(1) << (MSP_OP_TIE_BITS - 9)) - 1) return 0; /* also for a negative number */
+  uint64_t forward = (uint64_t)integer_at(function, torch.layout.forward);
+  uint64_t thread = forward != 0 ? forward : (uint64_t)integer_at(function, torch.layout.thread);
+  return ((number << 8 | (thread & 0xFF)) + 1) << 1 | (forward != 0);
+}
+
+/* Return whether an operator is a region of the user. Others with the same scope are exchanges, which may end on
+ * another thread, and the graphs of torch.compile. */
+static bool is_region(const void *function, const char *name) {
+  static const char graph[] = "## Call CompiledFxGraph";
+  return ((const uint8_t *)function)[torch.layout.scope] == USER_SCOPE && !torch.async(function) &&
+         strncmp(name, graph, sizeof graph - 1) != 0;
+}
+
+static void begin(msp_writer *writer, const char *name, msp_operator_kind kind, uint64_t arg) {
+  if (msp_operator_admits(writer, kind)) {
+    msp_operator_begin(writer, msp_intern_recent(&writer->recent, name, writer->session), kind, arg);
+  }
+  if (kind != MSP_OPERATOR_ELSEWHERE) ++writer->ops;
+}
+
+__attribute__((used)) static void msp_observer_begins(const void *function) {
+  msp_writer *writer = msp_writer_get();
+  if (writer == NULL) return;
+  const char *name = torch.name(function);
+  msp_operator_kind kind = msp_operator_kind_of(name);
+  if (kind == MSP_OPERATOR && is_region(function, name)) kind = MSP_OPERATOR_REGION;
+  begin(writer, name, kind, kind == MSP_OPERATOR ? tie_of(function) : 0);
+}
+
+/* The callback of a begin returns a std::unique_ptr, for which the caller passes the address of the result. The pointer
+ * is empty. */
+#if defined(__aarch64__)
+/* C cannot name the register of this address, x8. "hint 34" is the landing pad for indirect branches (bti c). */
+void msp_observer_start(void);
+__asm__(
+    ".text\n"
+    ".type msp_observer_start, %function\n"
+    "msp_observer_start:\n"
+    "  hint 34\n"
+    "  str xzr, [x8]\n"
+    "  b msp_observer_begins\n"
+    ".size msp_observer_start, . - msp_observer_start\n");
+#else
+static void **msp_observer_start(void **result, const void *function) {
+  *result = NULL;
+  msp_observer_begins(function);
+  return result;
+}
+#endif
+
+void msp_observer_region_end(void) {
+  msp_writer *writer = msp_writer_get();
+  if (writer != NULL) msp_operator_end(writer);
+}
+
+static void ends(const void *function, void *context) {
+  (void)function;
+  (void)context;
+  msp_observer_region_end();
+}
+
+uint32_t msp_observer_open(void) {
+  const msp_writer *writer = msp_writer_current;
+  return writer == NULL ? 0 : writer->ops;
+}
+
+bool msp_observer_region(const char *name) {
+  msp_writer *writer = torch.on ? msp_writer_get() : NULL;
+  if (writer != NULL) begin(writer, name, MSP_OPERATOR, 0);
+  return writer != NULL;
+}
+
+const char *msp_observer_connect(const char *library, const msp_observer_layout *layout) {
+  if (torch.connected) return NULL;
+  void *handle = dlopen(library, RTLD_LAZY | RTLD_NOLOAD);
+  if (handle == NULL) return "its library libtorch_cpu is not loaded from the usual place";
+  void *add = dlsym(handle, "_ZN2at17addGlobalCallbackENS_22RecordFunctionCallbackE");
+  void *remove = dlsym(handle, "_ZN2at14removeCallbackEm");
+  void *name = dlsym(handle, "_ZNK2at14RecordFunction4nameEv");
+  void *async = dlsym(handle, "_ZNK2at14RecordFunction7isAsyncEv");
+  dlclose(handle); /* PyTorch stays loaded */
+  if (add == NULL || remove == NULL || name == NULL || async == NULL)
+    return "its library lacks a function that tells operators";
+  *(void **)&torch.add = add;
+  *(void **)&torch.remove = remove;
+  *(void **)&torch.name = name;
+  *(void **)&torch.async = async;
+  torch.layout = *layout;
+  torch.connected = true;
+  return NULL;
+}
+
+void msp_observer_switch(bool on) {
+  if (!torch.connected || on == torch.on) return;
+  torch.on = on;
+  if (!on) {
+    torch.remove(torch.handle);
+    return;
+  }
+  callback ours = {.probability = 1.0};
+  *(void (**)(void))&ours.start = (void (*)(void))msp_observer_start;
+  *(void (**)(const void *, void *))&ours.end = ends;
+  for (int i = 0; i < SCOPES; ++i) ours.scopes[i] = true;
+  torch.handle = torch.add(ours);
+}

@@ -1,0 +1,38 @@
+/* Record PyTorch's operators through the callbacks of its class RecordFunction.
+ *
+ * PyTorch makes a RecordFunction for each operator, each node of autograd and each region of the user. At its begin and
+ * end, PyTorch calls the callbacks that were added by at::addGlobalCallback, on the thread that runs the operator.
+ * These callbacks exist beside all profilers of a script. Nothing here uses Python. Types and names are those of
+ * PyTorch's ATen/record_function.h. A thread notices that callbacks were added or removed when it begins its next
+ * operator.
+ */
+#ifndef MSP_OBSERVER_H
+#define MSP_OBSERVER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Offsets of fields in a RecordFunction, in bytes; PyTorch reads these fields by inline functions. */
+typedef struct {
+  uint32_t thread;   /* thread_id_: PyTorch's number of the thread that began the operator, from 1 */
+  uint32_t scope;    /* scope_: the kind of the operator */
+  uint32_t sequence; /* sequence_nr_: number of autograd, negative if there is none */
+  uint32_t forward;  /* fwd_thread_id_: for a node of autograd, the thread of its operator; otherwise 0 */
+} msp_observer_layout;
+
+/* Find PyTorch's functions in a loaded library. Returns NULL on success, otherwise the reason. */
+const char *msp_observer_connect(const char *library, const msp_observer_layout *layout);
+
+/* Begin or stop to record the operators of all threads; the caller holds the GIL. Does nothing before a successful
+ * msp_observer_connect. */
+void msp_observer_switch(bool on);
+
+/* Return the number of operators that are open on the calling thread. */
+uint32_t msp_observer_open(void);
+
+/* Begin an operator that PyTorch does not report, if operators are recorded now. Returns whether it has begun; then
+ * msp_observer_region_end has to end it on the same thread. */
+bool msp_observer_region(const char *name);
+void msp_observer_region_end(void);
+
+#endif
