@@ -341,7 +341,7 @@ def test_planted_late_rank_among_traces_of_real_ranks(tmp_path, capsys):
     assert found["late"][0]["delays"]["operation"] == "allreduce"
     (remark,) = [text for text in found["remarks"] if "has no exchange" in text]
     assert remark.endswith(
-        " and 2 more, of ranks 0, 1, 2: each has no exchange, as another trace of the rank has; left out."
+        " and 2 more, of ranks 0, 1, 2: each has no exchange, unlike another trace of the rank; left out."
     )
     for row in found["ranks"][1:]:
         clock = row["clock"]

@@ -326,7 +326,7 @@ def test_the_command_says_the_same(base, tmp_path):
 
 def test_the_same_twice(base, tmp_path):
     page = compared(base, compared_run(tmp_path), "--format", "markdown")
-    assert page.startswith("**Nothing remarkable: steps differ by +0.0 us, +0.0 %, and vary by 0.0 % by themselves.**")
+    assert page.startswith("**Nothing remarkable: steps differ by +0.0 us, +0.0 %, and vary by 0.0 % without a change.")
     assert "### Why" not in page
     assert "| step | 17.0 ms | 17.0 ms | +0.0 us | +0.0 % |" in page
 
@@ -336,7 +336,7 @@ def test_one_copy_more_is_found_in_one_run_a_side(base, tmp_path):
     found = side_by_side(base, compared_run(tmp_path, copies=2, layers=(1.8,) * 5 + (2.0,)))
     first, *_ = shown(found).splitlines()
     assert first.startswith(
-        "Steps differ by +0.0 us, +0.0 %, as runs alike may do (5.0 %), but spend the time differently: copies"
+        "Steps differ by +0.0 us, +0.0 %, as equal runs may (5.0 %), but spend the time differently: copies"
     )
     assert first.endswith("operators 8 -> 9; copies 1 -> 2.")
 

@@ -75,9 +75,7 @@ def test_lost_steps_are_those_after_the_last_checkpoint():
 def test_without_a_checkpoint_the_repeated_steps_are_unknown():
     found = goodput.goodput([started(0, 0, 0, 8), started(0, 1, 20, 10)])
     assert found.parts["lost steps"] == 0 and found.starts[0].lost is None
-    assert found.remarks == [
-        "No checkpoint was recorded: it is unknown which of the 8 steps of start 1 were made again."
-    ]
+    assert found.remarks == ["No checkpoint was recorded: it is unknown which of the 8 steps of start 1 were repeated."]
     assert goodput.goodput([started(0, 0, 0, 0)]) is None
 
 

@@ -66,18 +66,18 @@ class Options:
     start: bool = _option(
         False,
         Bool(),
-        'The switch. 1, "1", "yes" and "on" count as true, with a line that says so: MindSpore starts on them, too.',
+        'Start the profiler. Like MindSpore, it also starts on 1, "1", "yes" and "on"; a line says so.',
     )
     output_path: str = _option(
         "./data",
         Text("a path"),
-        "Directory that receives one `*_ascend_ms` directory per rank; `~` is expanded, a symbolic link refused. "
-        "Falls back to the temporary directory when it cannot be written.",
+        "Directory that receives one `*_ascend_ms` directory per rank, or the temporary directory when it cannot be "
+        "written. `~` is expanded; a symbolic link is refused.",
     )
     start_profile: bool = _option(
         True,
         Bool(),
-        "Accepted because MindSpore's profiler accepts it. With the variable, recording begins at once in any case.",
+        "Accepted because MindSpore's profiler accepts it; without effect, because the variable always starts at once.",
         inert="recording begins at once in any case",
     )
     activities: tuple[str, ...] = _option(
@@ -94,9 +94,9 @@ class Options:
     aic_metrics: str = _option(
         "None",
         METRICS,
-        "AI Core counters, from Level1 on. The old name takes numbers: 0 ArithmeticUtilization, 1 PipeUtilization, "
-        "2 Memory, 3 MemoryL0, 4 ResourceConflictRatio, 5 MemoryUB, 6 L2Cache, -1 none; without a level, it "
-        "sets Level1.",
+        "AI Core counters, from Level1 on. The old name sets Level1 if no level is given, and takes numbers: "
+        "0 ArithmeticUtilization, 1 PipeUtilization, 2 Memory, 3 MemoryL0, 4 ResourceConflictRatio, 5 MemoryUB, "
+        "6 L2Cache, -1 none.",
         "aicore_metrics",
         inert=ASCEND,
     )
@@ -110,9 +110,9 @@ class Options:
     profile_memory: bool = _option(
         False,
         Bool(),
-        "Memory of tensors after each allocation and release by the framework. On a CPU, MindSpore holds the records "
-        "in memory until the end, 40 bytes each; for PyTorch, blocks of 1,024 bytes and more are recorded one by one. "
-        "Needs activity CPU. On an NPU, also copies and sets, if `ms-profiler run` starts the job.",
+        "Memory of tensors after each allocation and release by the framework; needs activity CPU. On a CPU, MindSpore "
+        "keeps the records in memory until the end, 40 bytes each; with PyTorch, blocks of 1,024 bytes and more have "
+        "single records. On an NPU, also memory copies and sets, if `ms-profiler run` starts the job.",
         "memory",
     )
     record_shapes: bool = _option(False, Bool(), "Shapes of inputs, for PyTorch in three steps; needs activity CPU.")
@@ -120,15 +120,15 @@ class Options:
         False,
         BoolOr("sample"),
         'Python stacks. true: trace every call of a function. "sample": sample the stacks of all threads `stack_rate` '
-        "times a second, at low cost. If a debugger or another profiler runs, true also samples.",
+        "times a second, at low cost. Beside a debugger or another profiler, true samples as well.",
         "host_stack",
     )
     data_process: bool = _option(
         False,
         Bool(),
-        "Queues and processor time of the operators inside a dataset pipeline, one pipeline at a time; MindSpore's "
-        "sampler takes 50 ms of processor time a second. With PyTorch, stacks of a loader's workers, `stack_rate` "
-        "times a second, which name the slow transform. Waits for data are always recorded. Off with a `schedule`.",
+        "What makes batches slow; waits for data are recorded without it. MindSpore: queues and processor time of the "
+        "operators of one dataset pipeline at a time, for 50 ms of processor time a second. PyTorch: stacks of a "
+        "loader's workers, `stack_rate` times a second. Has no effect with a `schedule`.",
     )
     parallel_strategy: bool = _option(False, Bool(), "Groups of ranks and device meshes, as JSON.")
     l2_cache: bool = _option(False, Bool(), "Hits and misses of the L2 cache.", inert=ASCEND)
@@ -140,7 +140,7 @@ class Options:
         (),
         Choices("cpu", "mem", "disk", "network", "osrt", empty=True),
         "Further counters of the host: threads and processors, proportional memory, disks, network cards; on an NPU "
-        "also those of CANN. Only CANN has osrt, system calls.",
+        "also those of CANN. osrt, system calls, exists on an NPU only.",
     )
     mstx: bool = _option(
         False,
@@ -166,7 +166,7 @@ class Options:
     )
 
     cuda_graphs: str = _option(
-        "nodes", Choice("nodes", "launches"), "Records of a CUDA graph: each kernel, or each launch at less cost."
+        "nodes", Choice("nodes", "launches"), "Records of a CUDA graph: its kernels (nodes), or less: its launches."
     )
     stack_c_calls: bool = _option(False, Bool(), "Trace calls of functions written in C, too.")
     stack_include: tuple[str, ...] = _option((), Texts(), "Trace functions of these files only: paths, or parts.")
@@ -187,12 +187,12 @@ class Options:
     exit_timeout: float = _option(
         60.0,
         Number(0, 86400, "seconds"),
-        "Longest wait for the analysis at the end of the job; the analysis then continues in the background.",
+        "Longest wait for the analysis at the end of the job; a longer analysis continues in the background.",
     )
     collect: str | None = _option(
         None, Text("a path or address", absent=True), "Shared place that receives a copy of the result after the job."
     )
-    takeover: bool = _option(True, Bool(), "Prevent MindSpore's own profiler from starting; false lets it start.")
+    takeover: bool = _option(True, Bool(), "Record in place of MindSpore's own profiler; false lets that one start.")
     max_disk: int = _option(
         5 * 10**9, Size(10**6), "Limit of the disk space of a result; never more than a tenth of the free space."
     )
@@ -200,20 +200,20 @@ class Options:
         256 * 10**6,
         Size(10**6),
         "Limit of the memory that records take in a process. Above three quarters of it, modules and operators are "
-        "dropped and counted. Buffers of a GPU take up to half of the limit more, at least 8 MB.",
+        "dropped and counted. Buffers of a GPU come on top: up to half of the limit, at least 8 MB.",
     )
     overhead_budget: float = _option(
         0.05,
         Number(0, 1, "a share"),
         "Share of the time that recording may cost. If all steps cost more, only some are recorded. 0: record all.",
     )
-    op_flush: int = _option(100_000, Count(1, "kernels"), "Kernels between two drains of MindSpore's buffer.")
+    op_flush: int = _option(100_000, Count(1, "kernels"), "Kernels after which MindSpore's buffer is emptied.")
     dynamic: str | None = _option(
         None,
         Text("a path", absent=True),
-        "JSON file that names the steps to record; nothing else is recorded. It holds `start_step` and `stop_step`, "
-        "counted from 1, other keys of MindSpore's `DynamicProfilerMonitor`, and any of these options. It is made if "
-        "missing, may change while the job runs, and is checked between steps.",
+        "JSON file that names the steps to record; other steps are not recorded. Its keys are `start_step` and "
+        "`stop_step`, counted from 1, others of MindSpore's `DynamicProfilerMonitor`, and any of these options. It is "
+        "made if missing, may change while the job runs, and is checked between steps.",
     )
     control: bool = _option(
         False, Bool(), "Listen to `ms-profiler` commands while the job runs.", inert="this version listens to none"

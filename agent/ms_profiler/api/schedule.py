@@ -43,7 +43,7 @@ class schedule:  # noqa: N801 - the documents' name
             ValueError: the number is negative.
         """
         if step < 0:
-            raise ValueError(f"Step {step} cannot be: steps are counted from 0.")
+            raise ValueError(f"Step {step} does not exist: steps are counted from 0.")
         return ProfilerAction(int(self._schedule.action(step)))
 
     def __repr__(self) -> str:

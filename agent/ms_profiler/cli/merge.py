@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ms_profiler.analysis.cluster.merged_timeline import Merged
 
 NAME = "merge"
-HELP = "write one timeline of several ranks: a process per rank, one clock, exchanges joined"
+HELP = "write one timeline of several ranks: a process per rank, one clock, arrows between the ranks of an exchange"
 #: largest number of steps in a list of steps
 MOST = 1_000_000
 
@@ -78,7 +78,7 @@ def _certain(merged: "Merged") -> str:
     limit = f"{max(known, default=0) / 1e6:.3f} ms"
     if len(known) < len(merged.ranks):
         rest = len(merged.ranks) - len(known)
-        return f"{limit}, but unknown for {rest} on a wall clock, which share no exchange with the others"
+        return f"{limit}, but unknown for {rest} without an exchange with the others, placed by the wall clock"
     return limit
 
 

@@ -184,7 +184,7 @@ def refuse_low(rules: Rules, floor_of: Sequence[float], runs: int) -> None:
     remedy += f", or store and gate {more} runs a side with --repeat {more}." if more else "."
     raise UsageError(
         f"{runs} runs cannot decide on a threshold of {rules.threshold:.1%}: equal runs of the baseline differ by "
-        f"{noise.spread(floor_of) or 0:.1%}, which allows {smallest_threshold(floor):.1%}.",
+        f"{noise.spread(floor_of) or 0:.1%}, which allows a threshold of {smallest_threshold(floor):.1%}.",
         remedy,
     )
 
@@ -298,7 +298,7 @@ def _doubted(one: Judged, judged: list[Judged], here: _Noise, rules: Rules) -> J
     sure = (one.ratio or 1) - 1 >= here.allowed and (one.p or 0) < significance.ALPHA / 2
     if here.spread <= rules.threshold or sure or at_speed.high is None or at_speed.high > 1 + rules.threshold:
         return one
-    why = f"all modules alike, and equal runs differ by {here.spread:.1%} here: these runs do not decide"
+    why = f"all modules changed alike, and equal runs differ by {here.spread:.1%} here: these runs do not decide"
     return replace(one, verdict=Verdict.INCONCLUSIVE, why=why)
 
 
@@ -347,7 +347,7 @@ def _listed(names: list[str]) -> str:
 
 def _notes(sides: list[list[float]], here: _Noise, rules: Rules, unsure: bool) -> list[str]:
     if here.runs < RUNS:
-        return [f"Time decides from {RUNS} runs a side on; until then counts and memory do."]
+        return [f"With fewer than {RUNS} runs a side, only counts and memory decide."]
     notes = [
         f"Equal runs differ by {here.spread or 0:.1%} here; {here.runs} runs a side can decide on a threshold of "
         f"{here.allowed:.1%} or more."

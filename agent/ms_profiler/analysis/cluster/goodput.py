@@ -158,11 +158,11 @@ def _remarks(starts: Sequence[Start], members: Sequence[Sequence[RankAccount]]) 
         if start.lost is None:
             sentences.append(
                 f"No checkpoint was recorded: it is unknown which of the {start.steps} steps of start "
-                f"{start.number + 1} were made again."
+                f"{start.number + 1} were repeated."
             )
         elif start.saved is not None and start.saved >= 0 and following.steps and not following.loaded:
             sentences.append(
-                f"Start {following.number + 1} read no checkpoint that was recorded: it may have made again more than "
+                f"Start {following.number + 1} read no recorded checkpoint: it may have repeated more than "
                 f"the {start.lost} steps that start {start.number + 1} had not saved."
             )
     unknown = sum(_steps(known)["waiting_ns"].null_count() for each in members for known in each)

@@ -267,7 +267,7 @@ def last_run(accounts: Iterable[RankAccount], remarks: list[str], wanted: str = 
         if newest is not None and each.ended_ns + separate_jobs.CLOCKS_NS < newest.started_ns:
             left_out.setdefault("is of a run that ended before this one began", []).append(each)
         elif key in chosen and not _comparable(each) and _comparable(chosen[key]):
-            left_out.setdefault("has no exchange, as another trace of the rank has", []).append(each)
+            left_out.setdefault("has no exchange, unlike another trace of the rank", []).append(each)
         elif key in chosen:
             ended = f", which ended with {each.end}" if each.end not in _USUAL else ""
             start = f" of start {each.attempt + 1}" if chosen[key].attempt else ""

@@ -361,4 +361,4 @@ def _notes(first: Digest, second: Digest, matches: Sequence[matching.Match], nam
     if bool(first.modules) != bool(second.modules):
         yield f"{names[0 if second.modules else 1]} has no modules."
     if not first.modules and not second.modules:
-        yield "Neither run has modules, so operators are compared. Another network looks like another speed then."
+        yield "Neither run has modules, so operators are compared. Another network then looks like another speed."

@@ -185,7 +185,7 @@ def machine(first: Digest, second: Digest) -> str:
     ]
     if found:
         return "; ".join(found)
-    return "another speed or load of the machine, another batch, precision or number of threads; no module of its own"
+    return "another speed or load of the machine, another batch, precision or number of threads; not a single module"
 
 
 def changes(before: Sequence[Cell], after: Sequence[Cell], field: str) -> list[str]:

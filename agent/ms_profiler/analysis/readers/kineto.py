@@ -48,7 +48,7 @@ def of_trace(path: str, events: trace_events.Events, counts: ReadCounts) -> tabl
     on_device = found.ran
     unread = found.missing or (_UNKNOWN if unknown and not on_device else "")
     if found.missing:
-        why = "bounds, the critical path and advice would rest on missing events"
+        why = "without it, bounds, critical path and advice would be wrong, so they are left out"
         info.not_collected.append({"what": f"work of the device: {found.missing}", "why": why})
     info.framework["device"] = name if on_device or found.missing else "" if unread else "CPU"
     device = (

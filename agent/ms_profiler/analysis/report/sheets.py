@@ -44,7 +44,8 @@ def verdict(found: Comparison) -> str:
     change, before = causes.change_ns, max(causes.before_ns, 1)
     much = f"{evidence.signed(change)}, {change / before * 100:+.1f} %"
     if not causes.remarkable:
-        sentence = f"Nothing remarkable: steps differ by {much}, and vary by {causes.spread * 100:.1f} % by themselves."
+        usual = causes.spread * 100
+        sentence = f"Nothing remarkable: steps differ by {much}, and vary by {usual:.1f} % without a change."
     else:
         largest = [f"{each.name} ({evidence.signed(each.change_ns)})" for each in causes.told[:1]]
         sentence = (
@@ -52,7 +53,7 @@ def verdict(found: Comparison) -> str:
         )
         if abs(change) <= max(causes.spread, REMARKABLE) * before:
             usual = max(causes.spread, REMARKABLE) * 100
-            sentence = f"Steps differ by {much}, as runs alike may do ({usual:.1f} %), but spend the time differently"
+            sentence = f"Steps differ by {much}, as equal runs may ({usual:.1f} %), but spend the time differently"
         sentence += f": {largest[0]}." if largest else "."
     counts = [row for row in found.counts if row.difference and row.before is not None and row.after is not None]
     if counts:

@@ -301,7 +301,7 @@ class DeviceSource:
         missing = {
             f"{name} dropped them": counts.dropped,
             "they came faster than they could be read": counts.lost,
-            "a budget or the disk refused them": counts.refused,
+            "max_memory or max_disk was reached, or the disk was full": counts.refused,
             "they were still running at the end": counts.unfinished,
             "they were of an unknown kind": counts.unknown,
         }

@@ -24,8 +24,8 @@ CASTING: Final = 0.15
 #: two close reads
 READING: Final = 0.4
 FETCH: Final = (
-    "Fetch values (item, tolist, asnumpy, bool or print of a tensor) less often, many at once: each makes the host "
-    "wait for everything that was queued, and keeps operators from being queued or compiled together."
+    "Fetch values (item, tolist, asnumpy, bool or print of a tensor) less often, and many at once: each fetch makes "
+    "the host wait for all queued work, and keeps the operators before and after it from being compiled together."
 )
 #: launches count as many if a step has at least this number of operators or kernels
 MANY: Final = 200

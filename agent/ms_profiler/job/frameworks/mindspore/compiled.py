@@ -59,7 +59,7 @@ class Graphs:
 
     def _write(self, folder: str, subject: Any, description: bytes) -> None:
         if self.host.asks("anonymize"):
-            self.host.not_collected("owners of kernels", "MindSpore's descriptions of graphs are full of names")
+            self.host.not_collected("owners of kernels", "anonymize is on, and the descriptions of graphs have names")
             return
         if folder != self._folder:
             self._folder, self._bytes, self._count = folder, 0, len(layout.graphs(folder))

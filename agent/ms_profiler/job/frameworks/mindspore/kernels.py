@@ -64,7 +64,7 @@ class KernelStream:
         if self._running or self._interruptions or home is None or not host.wants("CPU") or not self._wanted:
             return
         if host.asks("anonymize"):
-            host.not_collected("kernels", "MindSpore writes them itself, with names of the job")
+            host.not_collected("kernels", "anonymize is on, and MindSpore writes them itself, with the job's names")
             return
         if home.folder != self._folder:
             self._folder, self._bytes, self._memory, self._spent = home.folder, 0, "", False

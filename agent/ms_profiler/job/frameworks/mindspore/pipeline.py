@@ -193,7 +193,7 @@ class PipelineStream:
                 self._manager.stop()
             return False
         if self.host.asks("anonymize"):
-            self._not_collected(SUBJECT, "MindSpore writes them itself, with names of the job")
+            self._not_collected(SUBJECT, "anonymize is on, and MindSpore writes them itself, with the job's names")
             return False
         with self._lock:
             own = threading.get_ident()
@@ -294,7 +294,7 @@ class PipelineStream:
             self._save()
         else:
             self._state = State.PARKED
-            self._not_collected(f"{SUBJECT} in their last window", "a sample of it was still being taken")
+            self._not_collected(f"{SUBJECT} in their last window", "the last sample was not complete")
 
     def _give_up(self, why: str) -> None:
         """Save the samples, and watch no pipeline from now on."""

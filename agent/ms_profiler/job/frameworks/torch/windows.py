@@ -116,7 +116,7 @@ def targets(host: "Host", why: str) -> list[Target]:
         windows = Windows(host, why)
     except TypeError:
         host.not_collected(
-            "operators", f"{why}, and the Kineto of this PyTorch records one thread, on which alone it can be stopped"
+            "operators", f"{why}, and the Kineto of this PyTorch records one thread, and only that thread can stop it"
         )
         return []
     host.at_step(windows.stepped)
