@@ -77,13 +77,13 @@ class Options:
     start_profile: bool = _option(
         True,
         Bool(),
-        "Accepted because MindSpore's profiler accepts it; without effect, because the variable always starts at once.",
+        "Accepted because MindSpore's profiler accepts it.",
         inert="recording begins at once in any case",
     )
     activities: tuple[str, ...] = _option(
         ("CPU", "NPU"),
         Choices("CPU", "NPU", "GPU"),
-        "Sources of records: CPU is the framework, NPU and GPU the device. Default: all that the machine has.",
+        "Sources of records: CPU for the framework, NPU and GPU for devices. Default: all that the machine has.",
     )
     profiler_level: str = _option(
         "Level0",
@@ -139,8 +139,8 @@ class Options:
     host_sys: tuple[str, ...] = _option(
         (),
         Choices("cpu", "mem", "disk", "network", "osrt", empty=True),
-        "Further counters of the host: threads and processors, proportional memory, disks, network cards; on an NPU "
-        "also those of CANN. osrt, system calls, exists on an NPU only.",
+        "Further counters of the host. cpu: threads and processors; mem: proportional memory; disk: disks; network: "
+        "network cards; osrt: system calls, on an NPU only. On an NPU, also the counters of CANN.",
     )
     mstx: bool = _option(
         False,
@@ -169,9 +169,9 @@ class Options:
         "nodes", Choice("nodes", "launches"), "Records of a CUDA graph: its kernels (nodes), or less: its launches."
     )
     stack_c_calls: bool = _option(False, Bool(), "Trace calls of functions written in C, too.")
-    stack_include: tuple[str, ...] = _option((), Texts(), "Trace functions of these files only: paths, or parts.")
-    stack_exclude: tuple[str, ...] = _option((), Texts(), "Trace no functions of these files: paths, or parts.")
-    stack_min_us: float = _option(0.0, Number(0, 1e9, "microseconds"), "Leave out traced calls that are shorter.")
+    stack_include: tuple[str, ...] = _option((), Texts(), "Trace functions only of these paths, or parts of paths.")
+    stack_exclude: tuple[str, ...] = _option((), Texts(), "Trace no functions of these paths, or parts of paths.")
+    stack_min_us: float = _option(0.0, Number(0, 1e9, "microseconds"), "Shortest traced calls to record.")
     stack_depth: int = _option(0, Count(0, "calls"), "Trace this many nested calls and none deeper; 0: all.")
     stack_rate: float = _option(100.0, Number(1, 1000, "samples a second"), "Rate of the samples of `with_stack`.")
     host_rate: float = _option(10.0, Number(0, 100, "samples a second"), "Rate of the host's counters; 0: none.")

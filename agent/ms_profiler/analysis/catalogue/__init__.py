@@ -85,8 +85,8 @@ TABLES: Final = (
     ),
     Table(
         "modules",
-        "A module, or an optimizer, and its time in all steady steps: the time of its kernels, or, if their modules "
-        "are unknown, the time of the stepping thread.",
+        "A module, or an optimizer, and its time in all steady steps. The time is that of its kernels. Where the "
+        "modules of kernels are unknown, it is the time of the stepping thread.",
         (
             *OWNED,
             Column(
@@ -180,8 +180,8 @@ TABLES: Final = (
             Column(
                 "cause",
                 pl.String,
-                "host wait (the next work was launched after the gap had begun), kernel wait (it was queued, and "
-                "began within 30 us), other (it was queued and waited longer, or its launch is unknown)",
+                "why the next work began late: host wait (it was launched after the gap had begun), kernel wait (it was "
+                "queued, and began within 30 us), other (it was queued for longer, or its launch is unknown)",
             ),
             *TIMES,
         ),

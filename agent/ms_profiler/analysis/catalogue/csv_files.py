@@ -77,8 +77,8 @@ CSV_FILES: Final = (
         {
             "Name": "name of the operator",
             "Input Shapes": "sizes separated by commas, inputs by semicolons; an input without a size is empty",
-            "Call Stack": "Python functions around it, the innermost first: `file(line it begins in): name`; N/A where "
-            "earlier operators have the same stack, and the column would take more than 256 MB",
+            "Call Stack": "Python functions around it, the innermost first: `file(line it begins in): name`; only in "
+            "the first row with a stack, and N/A in others, if the column would otherwise take more than 256 MB",
             "Module": "innermost module around the operator",
             "Host Self Duration(us)": "time on the host without operators inside",
             "Host Total Duration(us)": "time on the host",

@@ -35,17 +35,17 @@ LINK_KEYS: Final = {
 JSON_FILES: Final = (
     ResultFile(
         layout.COMMUNICATION,
-        f"An exchange with other ranks, by {_PLACE}: its times under `Communication Time Info`, each kind of "
-        "link (RDMA, HCCS, PCIE, SDMA, SIO, TCP) under `Communication Bandwidth Info`. The file exists when the bytes "
-        "of an exchange are known.",
+        f"An exchange with other ranks, by {_PLACE}. `Communication Time Info` has its times, "
+        "`Communication Bandwidth Info` each kind of link (RDMA, HCCS, PCIE, SDMA, SIO, TCP). The file exists when the "
+        "bytes of an exchange are known.",
         {**TIME_KEYS, **{name: meaning for name, meaning in LINK_KEYS.items() if name not in TIME_KEYS}},
     ),
     ResultFile(
         layout.COMMUNICATION_MATRIX,
-        f"A link between two ranks (`FROM-TO`), by {_PLACE}. A name ends with `top1`, `middle`, `bottom1`, `bottom2` "
-        "or `bottom3`, by bandwidth among alike exchanges, or with `total`. On a processor, a message counts for "
-        "the link from its sender to its receiver, in the file of the sender; other exchanges count for the link of "
-        "the rank with itself.",
+        f"A link between two ranks (`FROM-TO`), by {_PLACE}. The end of a name says which of the exchanges it is: "
+        "`top1`, `middle`, `bottom3`, `bottom2` and `bottom1` from the highest to the lowest bandwidth, or the sum of "
+        "all (`total`). On a processor, the link of a message is that from its sender to its receiver, in the file of "
+        "the sender only; other exchanges count for the link of the rank with itself.",
         {
             "Transport Type": "kind of the link",
             **_MOVED,
