@@ -180,8 +180,8 @@ TABLES: Final = (
             Column(
                 "cause",
                 pl.String,
-                "why the next work began late: host wait (it was launched after the gap had begun), kernel wait (it was "
-                "queued, and began within 30 us), other (it was queued for longer, or its launch is unknown)",
+                "why the next work began late: host wait (launched after the gap had begun), kernel wait (queued, "
+                "and began within 30 us), other (queued for longer, or its launch is unknown)",
             ),
             *TIMES,
         ),
