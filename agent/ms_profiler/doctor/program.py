@@ -71,7 +71,7 @@ def resolve(command: Sequence[str], environ: Mapping[str, str], directory: str) 
     for _ in range(_NESTED):
         words = program.words
         if not words:
-            return program, [cause("command", "There is no command behind its wrapper.", "Name the job's command.")]
+            return program, [cause("command", f"{command[0]} is followed by no command.", "Name the job's command.")]
         name = os.path.basename(words[0])
         if name == "env":
             program = _env(program)
@@ -93,7 +93,7 @@ def resolve(command: Sequence[str], environ: Mapping[str, str], directory: str) 
         if behind is None:
             return program, [_not_python(path)]
         program = replace(program, words=(*behind, path, *words[1:]))
-    return program, [note("command", f"{command[0]} starts too many wrappers to be followed.")]
+    return program, [note("command", f"{command[0]} starts more wrappers than doctor follows.")]
 
 
 def _env(program: Program) -> Program:

@@ -33,7 +33,7 @@ def examine(pid: int) -> list[Finding]:
     except FileNotFoundError:
         raise UsageError(f"There is no process {pid}.", "`ps -ef` lists those that run.") from None
     except PermissionError:
-        raise UsageError(f"Process {pid} belongs to another user.", "Ask as that user, or as root.") from None
+        raise UsageError(f"Process {pid} belongs to another user.", "Run doctor as that user, or as root.") from None
     result = _result(maps, pid)
     if result:
         return [ok("process", f"Process {pid} records into {result}.")]
@@ -42,7 +42,7 @@ def examine(pid: int) -> list[Finding]:
     if why:
         return [
             *found,
-            cause("process", f"Process {pid} is not recorded: it is {why}.", "Ask for the process that trains."),
+            cause("process", f"Process {pid} is not recorded: it is {why}.", "Name the process that trains."),
         ]
     if not re.search(r"python[\d.]*$", os.path.basename(python)):
         return [*found, note("process", f"Process {pid} runs {python}, which is not a known Python interpreter.")]
