@@ -127,7 +127,7 @@ def _paid(pairs: dict[str, Any] | None) -> str:
     share, error, hooks = (100 * pairs[name] for name in ("share", "standard_error", "hooks"))
     return (
         f"your job paid {share:.2f} % ± {error:.2f} of the time of its steps, measured on {pairs['pairs']} pairs of "
-        f"neighbouring steps with and without records; {hooks:.2f} % of it are hooks, in all steps. Computed: "
+        f"neighbouring steps with and without records; hooks, in all steps, took {hooks:.2f} % of that time. Computed: "
     )
 
 
