@@ -174,9 +174,9 @@ static PyObject *py_thread_name(PyObject *self, PyObject *text) {
 static PyObject *py_connect_operators(PyObject *self, PyObject *args) {
   (void)self;
   const char *library;
-  unsigned thread, scope, sequence, forward;
-  if (!PyArg_ParseTuple(args, "yIIII", &library, &thread, &scope, &sequence, &forward)) return NULL;
-  const msp_observer_layout layout = {thread, scope, sequence, forward};
+  unsigned thread, scope, sequence, forward, async;
+  if (!PyArg_ParseTuple(args, "yIIIII", &library, &thread, &scope, &sequence, &forward, &async)) return NULL;
+  const msp_observer_layout layout = {thread, scope, sequence, forward, async};
   const char *reason = msp_observer_connect(library, &layout);
   return PyUnicode_FromString(reason == NULL ? "" : reason);
 }

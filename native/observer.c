@@ -116,6 +116,27 @@ bool msp_observer_region(const char *name) {
   return writer != NULL;
 }
 
+/* Return the offset of is_async_ in this build of PyTorch, from the instructions of its function isAsync: a load of one
+ * byte, and the return. Returns 0 if they are other instructions. */
+static uint32_t offset_of_async(const void *code) {
+#if defined(__x86_64__)
+  static const uint8_t landing[] = {0xF3, 0x0F, 0x1E, 0xFA},
+                       load[] = {0x0F, 0xB6, 0x87}; /* endbr64; movzx eax, [rdi+] */
+  const uint8_t *at = code;
+  if (memcmp(at, landing, sizeof landing) == 0) at += sizeof landing;
+  uint32_t offset = 0;
+  if (memcmp(at, load, sizeof load) == 0 && at[7] == 0xC3) memcpy(&offset, at + 3, sizeof offset);
+  return offset;
+#elif defined(__aarch64__)
+  const uint32_t *at = code;
+  if (*at == 0xD503245F) ++at;                                                                /* bti c */
+  return (at[0] & 0xFFC003FF) == 0x39400000 && at[1] == 0xD65F03C0 ? at[0] >> 10 & 0xFFF : 0; /* ldrb w0, [x0, #] */
+#else
+  (void)code;
+  return 0;
+#endif
+}
+
 const char *msp_observer_connect(const char *library, const msp_observer_layout *layout) {
   if (torch.connected) return NULL;
   void *handle = dlopen(library, RTLD_LAZY | RTLD_NOLOAD);
@@ -127,6 +148,8 @@ const char *msp_observer_connect(const char *library, const msp_observer_layout 
   dlclose(handle); /* PyTorch stays loaded */
   if (add == NULL || remove == NULL || name == NULL || async == NULL)
     return "its library lacks a function that tells operators";
+  uint32_t found = offset_of_async(async);
+  if (found != 0 && found != layout->async) return "its operators have another layout than those of known builds";
   *(void **)&torch.add = add;
   *(void **)&torch.remove = remove;
   *(void **)&torch.name = name;

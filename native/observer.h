@@ -18,6 +18,7 @@ typedef struct {
   uint32_t scope;    /* scope_: the kind of the operator */
   uint32_t sequence; /* sequence_nr_: number of autograd, negative if there is none */
   uint32_t forward;  /* fwd_thread_id_: for a node of autograd, the thread of its operator; otherwise 0 */
+  uint32_t async;    /* is_async_: the end may be reported on another thread */
 } msp_observer_layout;
 
 /* Find PyTorch's functions in a loaded library. Returns NULL on success, otherwise the reason. */

@@ -391,12 +391,26 @@ def test_autograds_numbers_tie_the_operators_of_each_thread(job):
     assert forward == backward, "each thread runs its own backward pass"
 
 
-def test_only_a_loaded_pytorch_is_connected():
-    """The functions are looked up in a library that is loaded, and has all of them."""
-    ask = "from ms_profiler import _native; print(_native.connect_operators(%r, 88, 96, 200, 304)); "
-    ask += "_native.take_operators(True); _native.take_operators(False)"
-    for library, reason in ((b"/nowhere/libtorch_cpu.so", "not loaded"), (b"libc.so.6", "lacks a function")):
-        shown = subprocess.run(
-            [sys.executable, "-c", ask % library], capture_output=True, text=True, env=environment(None), check=True
-        )
-        assert reason in shown.stdout
+@pytest.mark.parametrize(
+    ("library", "offset", "reason"),
+    [
+        ("b'/nowhere/libtorch_cpu.so'", 320, "not loaded"),
+        ("b'libc.so.6'", 320, "lacks a function"),
+        ("os.fsencode(torch.__path__[0] + '/lib/libtorch_cpu.so')", 312, "another layout"),
+        ("os.fsencode(torch.__path__[0] + '/lib/libtorch_cpu.so')", 320, ""),
+    ],
+    ids=["not loaded", "not PyTorch", "another layout", "PyTorch"],
+)
+def test_only_a_loaded_pytorch_of_a_known_layout_is_connected(library, offset, reason):
+    ask = f"""
+import os, torch
+from ms_profiler import _native
+print(_native.connect_operators({library}, 88, 96, 200, 304, {offset}))
+_native.take_operators(True)
+torch.ones(2)
+_native.take_operators(False)
+"""
+    shown = subprocess.run(
+        [sys.executable, "-c", ask], capture_output=True, text=True, env=environment(None), check=True
+    )
+    assert (reason in shown.stdout) if reason else not shown.stdout.strip()

@@ -119,7 +119,9 @@ class Recorder(Protocol):
     def close(self) -> None:
         """Stop recording: end all open spans of the calling thread, write a last anchor, and unmap the files."""
 
-    def connect_operators(self, library: bytes, thread: int, scope: int, sequence: int, forward: int, /) -> str:
+    def connect_operators(
+        self, library: bytes, thread: int, scope: int, sequence: int, forward: int, async_: int, /
+    ) -> str:
         """Find PyTorch's functions that report operators; return why that is impossible, empty on success.
 
         Args:
@@ -128,6 +130,7 @@ class Recorder(Protocol):
             scope: offset of the operator's kind.
             sequence: offset of autograd's number.
             forward: offset of the thread on which a node's operator ran.
+            async_: offset of the flag that the operator may end on another thread.
         """
 
     def take_operators(self, on: bool, /) -> None:

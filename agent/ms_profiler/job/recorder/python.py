@@ -89,7 +89,9 @@ class PythonRecorder:
     def tracing(self, source: Source) -> None:
         """See `Recorder.tracing`: impossible, because callbacks of a device run on threads that cannot run Python."""
 
-    def connect_operators(self, library: bytes, thread: int, scope: int, sequence: int, forward: int, /) -> str:
+    def connect_operators(
+        self, library: bytes, thread: int, scope: int, sequence: int, forward: int, async_: int, /
+    ) -> str:
         """See `Recorder.connect_operators`: impossible, because PyTorch calls only functions of a shared library."""
         return "the extension, which records them, does not load"
 

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 #: The first and the last version of PyTorch whose headers (ATen/record_function.h) have the fields at these offsets.
 FIRST, LAST = (2, 4), (2, 15)
 #: Whether PyTorch was built with the newer strings of C++, which are larger -> offsets of `thread_id_`, `scope_`,
-#: `sequence_nr_` and `fwd_thread_id_` in a `RecordFunction`, in bytes; the same on x86-64 and aarch64.
-OFFSETS = {True: (88, 96, 200, 304), False: (88, 96, 176, 280)}
+#: `sequence_nr_`, `fwd_thread_id_` and `is_async_` in a `RecordFunction`, in bytes; the same on x86-64 and aarch64.
+OFFSETS = {True: (88, 96, 200, 304, 320), False: (88, 96, 176, 280, 296)}
 
 
 def connect(to: "Recorder") -> str:
