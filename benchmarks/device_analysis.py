@@ -39,7 +39,8 @@ class Thread:
         number: the number of the thread in the store.
         tid: the number of the thread in the operating system.
         slots: the slots as tuples with the fields of `SLOT`.
-        correlated: for each slot, whether its `arg` is a correlation id, which increases from step to step.
+        correlated: for each slot, whether its `arg` is a correlation id or the number of the step, which increase from
+            step to step.
         timed: for each slot, whether its first two fields hold times.
     """
 
@@ -195,7 +196,7 @@ def generate(folder: str, records: int) -> int:
     main, autograd, reader = Thread(1, pid), Thread(2, pid + 1), Thread(3, pid + 2)
     name = Strings()
     each = launched(reader, host(main, autograd, name), name)
-    main.add(0, STEP_NS, 0, name("script"), Kind.STEP, StepSource.SCRIPT, 0, 0)
+    main.add(0, STEP_NS, 0, name("script"), Kind.STEP, StepSource.SCRIPT, 0, 0, correlated=True)
     steps = max(records // each, 1)
     begins = begin + np.arange(steps, dtype="<u8") * np.uint64(STEP_NS)
     index = 1

@@ -186,6 +186,17 @@ static msp_device_rows rows_of(const msp_new_column *columns) {
                            .native_tid = columns[12].values};
 }
 
+/* Return a list with a table for each column, so that the consumer can free one column after the other. */
+static PyObject *give_apart(msp_new_column *columns, int count, int64_t rows) {
+  PyObject *list = PyList_New(0);
+  for (int i = 0; i < count; ++i) {
+    PyObject *table = msp_table_give(&columns[i], 1, rows);
+    if (list != NULL && (table == NULL || PyList_Append(list, table) != 0)) Py_CLEAR(list);
+    Py_XDECREF(table);
+  }
+  return list;
+}
+
 PyObject *msp_py_devices(PyObject *self, PyObject *const *args, Py_ssize_t count) {
   (void)self;
   if (count != 2) return PyErr_Format(PyExc_TypeError, "devices() takes 2 arguments, not %zd", count);
@@ -227,9 +238,8 @@ PyObject *msp_py_devices(PyObject *self, PyObject *const *args, Py_ssize_t count
       msp_device_read(pieces.pieces[i].slots, pieces.pieces[i].count, &wanted.wanted, &calls, &ran, &others, &at);
     }
     Py_END_ALLOW_THREADS;
-    PyObject *tables[] = {msp_table_give(of_calls, CALL, (int64_t)at.calls),
-                          msp_table_give(of_ran, RAN, (int64_t)at.ran),
-                          msp_table_give(of_others, OTHER, (int64_t)at.others)};
+    PyObject *tables[] = {give_apart(of_calls, CALL, (int64_t)at.calls), give_apart(of_ran, RAN, (int64_t)at.ran),
+                          give_apart(of_others, OTHER, (int64_t)at.others)};
     if (tables[0] != NULL && tables[1] != NULL && tables[2] != NULL) {
       result = PyTuple_Pack(3, tables[0], tables[1], tables[2]);
     }

@@ -11,7 +11,8 @@
  *
  * coarse(pieces, wanted, every) -> tables of slots, of sums of fine spans by piece, and of starts of some fine spans
  * spans(pieces, wanted) -> table of spans
- * devices(pieces, wanted) -> tables of calls, of tasks of a device, and of other records, see device_records.h
+ * devices(pieces, wanted) -> calls, tasks of a device, and other records, see device_records.h; each is a list with a
+ *     table for each column
  *
  * `pieces` is a list of bytes; each piece has the slots of a segment. `wanted` is the selection, see msp_wanted:
  * (names, lost, raw, offset, slope, (last_ns, window_start, window_end, from_ns, until_ns, fine)). `names` is a column

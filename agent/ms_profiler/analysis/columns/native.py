@@ -43,7 +43,9 @@ class NativeColumns:
 
     def devices(self, pieces: Sequence[bytes], wanted: Wanted) -> Traced:
         """See `Columns.devices`."""
-        return Traced(*map(_frame, _columns.devices(list(pieces), _wanted(wanted))))
+        # each column is a table, because Polars frees the memory of a table only when no column of it is in use
+        found = _columns.devices(list(pieces), _wanted(wanted))
+        return Traced(*(pl.concat(map(_frame, columns), how="horizontal") for columns in found))
 
     def trim(self) -> None:
         """See `Columns.trim`."""

@@ -1,7 +1,7 @@
 """Tables of a store's slots, and of the spans and device records that the slots hold."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
 
@@ -60,7 +60,8 @@ CALLS = pl.Schema(
     }
 )
 
-#: columns of device records; a value of 0 means unknown
+#: Columns of device records; a value of 0 means unknown. `Traced.narrowed` may store the columns of `NARROW` in fewer
+#: bytes.
 RAN = pl.Schema(
     {
         "type": pl.UInt8,  # store.device_format.Device
@@ -77,6 +78,9 @@ RAN = pl.Schema(
         "source": pl.UInt8,  # store.device_format.Source
     }
 )
+#: columns whose numbers are usually small
+NARROW = ("name", "detail", "device", "stream", "context", "graph", "amount")
+_UNSIGNED = {8: pl.UInt8(), 16: pl.UInt16(), 32: pl.UInt32(), 64: pl.UInt64()}
 #: the columns of `RAN`, and the operating system's number of the thread that caused the work
 CAUSED = pl.Schema({**RAN, "native_tid": pl.UInt32()})
 #: types of records whose work computes or exchanges data
@@ -148,14 +152,34 @@ class Traced:
     ran: pl.DataFrame
     others: pl.DataFrame
 
+    def narrowed(self) -> "Traced":
+        """Return the records with calls and tasks in fewer bytes: tens of millions of them are in memory at once."""
+        return replace(self, calls=_narrowed(self.calls), ran=_narrowed(self.ran))
+
     @classmethod
     def joined(cls, parts: Sequence["Traced"]) -> "Traced":
         """Return the records of all parts; without a part, empty tables."""
         return cls(
-            pl.concat([pl.DataFrame(schema=CALLS), *(part.calls for part in parts)]),
-            pl.concat([pl.DataFrame(schema=RAN), *(part.ran for part in parts)]),
-            pl.concat([pl.DataFrame(schema=CAUSED), *(part.others for part in parts)]),
+            _joined([part.calls for part in parts], CALLS),
+            _joined([part.ran for part in parts], RAN),
+            _joined([part.others for part in parts], CAUSED),
         )
+
+
+def _joined(parts: list[pl.DataFrame], schema: pl.Schema) -> pl.DataFrame:
+    return pl.concat(parts, how="vertical_relaxed") if parts else pl.DataFrame(schema=schema)
+
+
+def _narrowed(rows: pl.DataFrame) -> pl.DataFrame:
+    """Return rows with each column of `NARROW` in the smallest unsigned type that holds its values."""
+    columns = [rows[name] for name in NARROW if name in rows.columns]
+    return rows.with_columns(column.cast(_smallest(column)) for column in columns)
+
+
+def _smallest(column: pl.Series) -> pl.DataType:
+    largest = int(column.max() or 0)  # type: ignore[arg-type] # numbers alone
+    bits = next(bits for bits in _UNSIGNED if largest < 2**bits)
+    return _UNSIGNED[bits]
 
 
 def decoded(spans: pl.DataFrame, wanted: Wanted) -> pl.DataFrame:

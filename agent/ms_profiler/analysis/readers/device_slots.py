@@ -140,7 +140,7 @@ class _Records:
         self._reserved = self._cut(self._launched(_of(others, _RESERVED), calls), pl.col("start_ns"))
         self._overheads = self._cut(_of(others, _OVERHEADS), pl.col("start_ns"))
         self._calls = self._cut(calls.drop("correlation"), pl.col("start_ns"))
-        devices = pl.concat([self._ran["device"].unique(), self._copies["device"].unique()])
+        devices = pl.concat([ran["device"].unique().cast(pl.UInt32) for ran in (self._ran, self._copies)])
         self._several = devices.n_unique() > 1
         self._kernels = self._named()
 
@@ -296,7 +296,7 @@ class _Records:
 
 
 def _key(ran: pl.DataFrame) -> pl.DataFrame:
-    return ran.select("name", pl.col("detail") * _TYPES + pl.col("type"))
+    return ran.select(pl.col("name").cast(pl.UInt32), pl.col("detail").cast(pl.UInt32) * _TYPES + pl.col("type"))
 
 
 def cut(recording: tables.Recording, ran: pl.DataFrame, moment: pl.Expr) -> pl.DataFrame:
@@ -345,7 +345,8 @@ def _in_order(columns: list[pl.Series]) -> pl.DataFrame:
     """
     starts = next(column for column in columns if column.name == "start_ns")
     starts = starts.rechunk()
-    order = COLUMNS.order(pl.zeros(len(starts), pl.UInt64, eager=True), starts, starts)
+    # no time is negative, so the starts are their own lanes; lanes of zeros would take more memory
+    order = COLUMNS.order(starts.reinterpret(signed=False), starts, starts)
     del starts
     for place, column in enumerate(columns):
         columns[place] = column.gather(order)
@@ -360,7 +361,7 @@ def _of(found: pl.DataFrame, kinds: tuple[Device, ...]) -> pl.DataFrame:
 
 def _lane(several: bool) -> pl.Expr:
     """Return a unique number for each stream: device * 2**16 + stream if there are several devices, else stream."""
-    lane = pl.col("device") * 2**16 + pl.col("stream") if several else pl.col("stream")
+    lane = pl.col("device").cast(pl.UInt32) * 2**16 + pl.col("stream") if several else pl.col("stream")
     return lane.cast(pl.UInt32).alias("stream")
 
 

@@ -357,7 +357,7 @@ class _Process:
         self.counts.backwards += damaged
         for names in (part.calls["name"], *(rows[name] for rows in (part.ran, part.others) for name in _NAMED)):
             self._count_lost(names)
-        self._traced.append(part)
+        self._traced.append(part.narrowed())
 
     def traced(self) -> Traced:
         """Return the device records, and drop the references to them, so that the caller can free the memory."""
