@@ -14,6 +14,7 @@ from typing import BinaryIO, Final, Protocol, cast, runtime_checkable
 
 import polars as pl
 
+from ms_profiler.analysis.columns import COLUMNS
 from ms_profiler.analysis.driver.ahead import ahead
 from ms_profiler.analysis.driver.fitting import left_out
 from ms_profiler.analysis.driver.progress import Progress, Stage
@@ -169,6 +170,7 @@ def write_sections(
             measures.section_count = section.number + 1
             for done in [threads.submit(add, writer, section) for writer in wanted]:
                 done.result()
+            COLUMNS.trim()
             progress.at(Stage.WRITING, section.before + section.spans.height)
     return sorted(streams)
 

@@ -5,6 +5,7 @@ from typing import Final
 
 import polars as pl
 
+from ms_profiler.analysis.columns import COLUMNS
 from ms_profiler.analysis.driver.sections import Section
 from ms_profiler.analysis.metrics import (
     host_operators,
@@ -163,8 +164,21 @@ class Drawing:
 
     def _found(self, wanted: pl.DataFrame) -> pl.Series:
         """Return the row in `spans` of each wanted span, null if the span is in another section."""
-        if wanted.is_empty():
-            return pl.Series("row", dtype=pl.UInt32)
-        known = self.spans.select(_KEYS).with_row_index("row")
-        joined = wanted.select(_KEYS).with_row_index("place").join(known, on=_KEYS, how="left", maintain_order="left")
-        return joined.unique("place", keep="first", maintain_order=True)["row"]
+        known = self.spans.select(_KEYS)
+        row = COLUMNS.find(_halves(wanted), _halves(known))
+        same = pl.all_horizontal(wanted[key] == known[key].gather(row) for key in _KEYS)
+        # rarely, spans begin at the same time; a join would take much more time and memory for all rows
+        others = pl.select(same.not_().alias("others")).to_series().fill_null(False).arg_true()
+        if others.is_empty():
+            return row.rename("row")
+        sought = wanted.select(_KEYS)[others].with_columns(place=others)
+        near = known.with_row_index("row").join(sought, on="start_ns", how="semi", maintain_order="left")
+        joined = sought.join(near, on=_KEYS, how="left", maintain_order="left")
+        found = joined.unique("place", keep="first", maintain_order=True)["row"]
+        return row.rename("row").scatter(others, found)
+
+
+def _halves(spans: pl.DataFrame) -> pl.DataFrame:
+    """Return the begins of spans in two columns of 32 bits, the upper half first."""
+    start = pl.col("start_ns").reinterpret(signed=False)
+    return spans.select(upper=(start // 2**32).cast(pl.UInt32), lower=(start % 2**32).cast(pl.UInt32))
