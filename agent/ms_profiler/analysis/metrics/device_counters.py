@@ -25,8 +25,10 @@ def counters(device: tables.Device) -> pl.DataFrame:
     Args:
         device: the device, with its tasks, copies and memory.
     """
-    named = pl.concat([_queues(device), _running(device), _bandwidths(device), _memory(device)])
-    return _thinned(named.sort("name", "time_ns", maintain_order=True))
+    # each kind of curve is thinned on its own, so that only one kind has all of its points in memory
+    kinds = (_queues, _running, _bandwidths, _memory)
+    thinned = [_thinned(kind(device).sort("name", "time_ns", maintain_order=True)) for kind in kinds]
+    return pl.concat(thinned).sort("name", "time_ns", maintain_order=True)
 
 
 def _queues(device: tables.Device) -> pl.DataFrame:

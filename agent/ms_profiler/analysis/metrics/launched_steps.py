@@ -109,15 +109,15 @@ def pieces(tasks: pl.DataFrame, copied: pl.DataFrame, during: pl.DataFrame, sinc
     return intervals.merge(states, "step", *STATES).select(states.columns)
 
 
-def moments(parts: Iterable[pl.DataFrame]) -> pl.DataFrame:
-    """Return the time that the device spends in each state in each step, as `MOMENTS`.
+def states_of(pieces: pl.DataFrame) -> pl.DataFrame:
+    """Return the time that the device spends in each state in each step, for one part of a run, as `MOMENTS`.
 
         length = computing + not_overlapped (only communicating) + copying (only copying) + idle
 
     overlapped (computing and communicating at once) is a part of computing.
 
     Args:
-        parts: the results of `pieces` for the parts of a run, at least one.
+        pieces: the result of `pieces`.
     """
     computing, communicating, copying = (pl.col(state) for state in STATES)
     sums = {
@@ -128,11 +128,17 @@ def moments(parts: Iterable[pl.DataFrame]) -> pl.DataFrame:
         "copying": copying & ~computing & ~communicating,
         "idle": ~copying & ~computing & ~communicating,
     }
-    counted = [
-        part.group_by("step").agg(_LENGTH.filter(state).sum().alias(name) for name, state in sums.items())
-        for part in parts
-    ]
-    table = pl.concat(counted).group_by("step").agg(pl.exclude("step").sum()).sort("step")
+    counted = pieces.group_by("step").agg(_LENGTH.filter(state).sum().alias(name) for name, state in sums.items())
+    return counted.select(MOMENTS.names()).cast(MOMENTS)
+
+
+def moments(parts: Iterable[pl.DataFrame]) -> pl.DataFrame:
+    """Return the time that the device spends in each state in each step, as `MOMENTS`, by step.
+
+    Args:
+        parts: the results of `states_of` for the parts of a run, at least one.
+    """
+    table = pl.concat(list(parts)).group_by("step").agg(pl.exclude("step").sum()).sort("step")
     return table.select(MOMENTS.names()).cast(MOMENTS)
 
 

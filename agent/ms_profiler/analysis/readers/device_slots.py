@@ -154,37 +154,47 @@ class _Records:
     def details(self, within: pl.DataFrame | None) -> tables.Device:
         """Return the tasks that were launched in given intervals, with the calls and the copies in these intervals.
 
+        The records outside of the intervals are dropped first, so that their memory is free when the tables are made.
+
         Args:
             within: the intervals, with `start_ns` and `end_ns`; None for the whole run.
         """
 
-        def inside(rows: pl.DataFrame, moment: pl.Expr) -> pl.DataFrame:
-            if within is None:
-                return rows
-            return rows.filter(intervals.locate(rows.select(moment).to_series(), within).is_not_null())
-
-        ran, copied = inside(self._ran, _LAUNCHED), inside(self._copies, _LAUNCHED)
+        if within is not None:
+            self._keep(within)
         called = [
-            _calls(inside(rows, pl.col("start_ns")), level, self._recording.names)
+            _calls(rows, level, self._recording.names)
             for rows, level in ((self._calls, self.source.level), (self._overheads, OVERHEAD))
         ]
         return tables.Device(
             self.source.form,
-            self._tasks(ran),
+            self._tasks(self._ran),
             [self.source.name],
             calls=pl.concat(called).sort("start_ns", maintain_order=True),
-            launches=self._launches(ran),
-            copies=self._as_copies(copied),
-            waits=self._as_waits(inside(self._waits, pl.col("start_ns"))),
+            launches=self._launches(self._ran),
+            copies=self._as_copies(self._copies),
+            waits=self._as_waits(self._waits),
             reservations=self._reservations(),
             memory=self.memory(),
             marks=device_marks.of_device(
-                device_marks.wanted(self._recording, inside(self._marks, pl.col("start_ns"))).filter(
-                    pl.col("native_tid") == 0
-                ),
+                device_marks.wanted(self._recording, self._marks).filter(pl.col("native_tid") == 0),
                 _lane(self._several),
             ),
         )
+
+    def _keep(self, within: pl.DataFrame) -> None:
+        """Drop the records outside of some intervals."""
+
+        def inside(rows: pl.DataFrame, moment: pl.Expr) -> pl.DataFrame:
+            return rows.filter(intervals.locate(rows.select(moment).to_series(), within).is_not_null())
+
+        self._calls = inside(self._calls, pl.col("start_ns"))
+        self._ran = inside(self._ran, _LAUNCHED)
+        self._copies = inside(self._copies, _LAUNCHED)
+        self._overheads = inside(self._overheads, pl.col("start_ns"))
+        self._waits = inside(self._waits, pl.col("start_ns"))
+        self._marks = inside(self._marks, pl.col("start_ns"))
+        COLUMNS.trim()
 
     def memory(self) -> pl.DataFrame:
         """Return the memory allocated by the driver, as `tables.DEVICE_MEMORY`."""
@@ -194,10 +204,16 @@ class _Records:
         """Add `launch_ns` and `thread`, the time and the thread of each record's launch; null if unknown."""
         queries = ran.select("correlation", pl.col("start_ns") + SLACK_NS)
         row = COLUMNS.latest(queries, calls.select("correlation", "start_ns"))
-        callers = calls["native_tid"].gather(row)
-        thread = callers.replace_strict(self._threads["native_tid"], self._threads["thread"], default=None)
-        launched = calls["start_ns"].gather(row)
-        return ran.with_columns(launched.alias("launch_ns"), thread.cast(pl.UInt32).alias("thread"))
+        del queries
+        thread = [pl.Series("thread", dtype=pl.UInt32)]
+        for part in row.to_frame().iter_slices(CHUNK):
+            callers = calls["native_tid"].gather(part.to_series())
+            found = callers.replace_strict(self._threads["native_tid"], self._threads["thread"], default=None)
+            thread.append(found.cast(pl.UInt32).alias("thread"))
+        launched = ran.with_columns(calls["start_ns"].gather(row).alias("launch_ns"), pl.concat(thread, rechunk=True))
+        del row
+        COLUMNS.trim()
+        return launched
 
     def _cut(self, ran: pl.DataFrame, moment: pl.Expr) -> pl.DataFrame:
         return cut(self._recording, ran, moment)

@@ -104,7 +104,7 @@ class DeviceTime:
     def _pieces(self, tasks: pl.DataFrame, until: int) -> pl.DataFrame:
         pieces = launched_steps.pieces(tasks, self._copied, self.spans, self._until, until)
         self._until = until
-        self._moments.append(pieces)
+        self._moments.append(launched_steps.states_of(pieces))
         return pieces
 
     def _keep(self, states: pl.DataFrame) -> None:
