@@ -154,7 +154,7 @@ class Traced:
 
     def narrowed(self) -> "Traced":
         """Return the records with calls and tasks in fewer bytes: tens of millions of them are in memory at once."""
-        return replace(self, calls=_narrowed(self.calls), ran=_narrowed(self.ran))
+        return replace(self, calls=narrowed(self.calls, *NARROW), ran=narrowed(self.ran, *NARROW))
 
     @classmethod
     def joined(cls, parts: Sequence["Traced"]) -> "Traced":
@@ -170,9 +170,14 @@ def _joined(parts: list[pl.DataFrame], schema: pl.Schema) -> pl.DataFrame:
     return pl.concat(parts, how="vertical_relaxed") if parts else pl.DataFrame(schema=schema)
 
 
-def _narrowed(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return rows with each column of `NARROW` in the smallest unsigned type that holds its values."""
-    columns = [rows[name] for name in NARROW if name in rows.columns]
+def narrowed(rows: pl.DataFrame, *names: str) -> pl.DataFrame:
+    """Return rows with some columns in the smallest unsigned type that holds their values.
+
+    Args:
+        rows: the rows.
+        names: the columns, of unsigned types; `rows` may lack some of them.
+    """
+    columns = [rows[name] for name in names if name in rows.columns]
     return rows.with_columns(column.cast(_smallest(column)) for column in columns)
 
 

@@ -103,8 +103,20 @@ def queue(device: tables.Device) -> pl.DataFrame:
             known.select("stream", pl.col("start_ns").alias("time_ns"), pl.lit(-1, pl.Int64).alias("change")),
         ]
     )
-    together = changes.group_by("stream", "time_ns").agg(pl.col("change").sum()).sort("stream", "time_ns")
-    return together.select("stream", "time_ns", pl.col("change").cum_sum().over("stream").alias("length"))
+    return added_up(changes, "stream").rename({"value": "length"})
+
+
+def added_up(changes: pl.DataFrame, key: str) -> pl.DataFrame:
+    """Return the sum of all changes up to each time at which a value changes: the key, `time_ns`, `value`, sorted.
+
+    Args:
+        changes: the key, `time_ns` and `change`; all changes of a key add up to 0.
+        key: the name of the column that tells several values apart.
+    """
+    ordered = changes.sort(key, "time_ns")
+    last = (pl.col(key) != pl.col(key).shift(-1)) | (pl.col("time_ns") != pl.col("time_ns").shift(-1))
+    # the changes of each key add up to 0, so the sum over all keys before this key is 0
+    return ordered.select(key, "time_ns", value=pl.col("change").cum_sum()).filter(last.fill_null(True))
 
 
 def kinds(device: tables.Device) -> pl.DataFrame:

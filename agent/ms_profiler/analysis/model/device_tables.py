@@ -27,7 +27,7 @@ TASKS = pl.Schema(
 )
 
 #: The tasks that ms-profiler's own tracing recorded, sorted by start. The table has few columns, because there may be
-#: tens of millions of rows.
+#: tens of millions of rows. In `Whole.runs`, the columns of type UInt32 may have a smaller unsigned type.
 RUNS = pl.Schema(
     {
         "stream": pl.UInt32,

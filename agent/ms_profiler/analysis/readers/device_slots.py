@@ -15,7 +15,7 @@ from typing import Final
 import polars as pl
 
 from ms_profiler.analysis.columns import CHUNK, COLUMNS
-from ms_profiler.analysis.columns.slots import Traced
+from ms_profiler.analysis.columns.slots import Traced, narrowed
 from ms_profiler.analysis.driver import thinning
 from ms_profiler.analysis.metrics import intervals, operators, steps
 from ms_profiler.analysis.model import tables
@@ -148,8 +148,8 @@ class _Records:
         """Return what metrics need for all tasks: `tables.RUNS`, the kernels, sums of calls, and times of copies."""
         leveled = ((self._calls, self.source.level), (self._overheads, OVERHEAD), (self._waits, WAIT))
         sums = pl.concat([_summed(rows, level, self._recording.names) for rows, level in leveled])
-        runs = self._ran.select(_lane(self._several), *list(tables.RUNS)[1:])
-        return tables.Whole(runs.cast(tables.RUNS), self._kernels, sums, copied=intervals.union(self._copies))
+        runs = narrowed(self._ran.select(_lane(self._several), *list(tables.RUNS)[1:]), "stream")
+        return tables.Whole(runs, self._kernels, sums, copied=intervals.union(self._copies))
 
     def details(self, within: pl.DataFrame | None) -> tables.Device:
         """Return the tasks that were launched in given intervals, with the calls and the copies in these intervals.
@@ -211,6 +211,7 @@ class _Records:
             found = callers.replace_strict(self._threads["native_tid"], self._threads["thread"], default=None)
             thread.append(found.cast(pl.UInt32).alias("thread"))
         launched = ran.with_columns(calls["start_ns"].gather(row).alias("launch_ns"), pl.concat(thread, rechunk=True))
+        launched = narrowed(launched, "thread")
         del row
         COLUMNS.trim()
         return launched
@@ -241,7 +242,8 @@ class _Records:
         group = details.set(~marked, "")
         described = pl.DataFrame({"name": text, "core": core, "group": group, "exchange": exchange, "marked": marked})
         kernels = described.unique(maintain_order=True)
-        row = described.join(kernels.with_row_index("kernel"), on=described.columns, how="left", maintain_order="left")
+        numbered = narrowed(kernels.with_row_index("kernel"), "kernel")
+        row = described.join(numbered, on=described.columns, how="left", maintain_order="left")
         place = pl.concat([COLUMNS.find(_key(part), different) for part in parts])
         del parts
         self._ran = self._ran.with_columns(

@@ -33,7 +33,7 @@ def collect(recording: tables.Recording, device: tables.Device, whole: Steps, us
     time = DeviceTime(device, runs, whole, recording.names.gather(recording.spans["name"]))
     taken = _Taken(recording, device, time, _Choice(whole, used), used.process)
     for part in device_steps.parts(runs, PART) if device.whole is not None else iter([runs]):
-        taken.take(part)
+        taken.take(part if device.whole is None else _widened(part))
     del runs
     COLUMNS.trim()
     time.end()
@@ -70,7 +70,7 @@ def _numbered(recording: tables.Recording, device: tables.Device) -> tuple[list[
     if device.whole is not None:
         names = device.whole.kernels.with_columns(pl.coalesce("type", "name").alias("type"))
         if device.within is not None:
-            return texts, names, device.whole.take_runs().with_columns(pl.lit(None, pl.UInt32).alias("shapes"))
+            return texts, names, device.whole.take_runs()
         different, shapes = _shapes(device, len(texts))
         return [*texts, *different], names, device.whole.runs.with_columns(shapes)
     # without a type, the name is the type
@@ -83,6 +83,12 @@ def _numbered(recording: tables.Recording, device: tables.Device) -> tuple[list[
     numbered = tasks.join(names.with_row_index("kernel"), on=_NAME, how="left", maintain_order="left")
     different, shapes = _shapes(device, len(texts))
     return [*texts, *different], names, numbered.with_columns(shapes)
+
+
+def _widened(runs: pl.DataFrame) -> pl.DataFrame:
+    """Return tasks of `Whole.runs` with the types of `tables.RUNS` and with `shapes`, which is null if unknown."""
+    shapes = runs["shapes"] if "shapes" in runs.columns else pl.lit(None, pl.UInt32).alias("shapes")
+    return runs.select(*(pl.col(name).cast(kind) for name, kind in tables.RUNS.items()), shapes)
 
 
 def _shapes(device: tables.Device, first: int) -> tuple[pl.Series, pl.Series]:
