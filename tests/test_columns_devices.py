@@ -1,9 +1,11 @@
 """Device slots become columns with the type of each record, and with nulls for its missing parts."""
 
+import os
 import random
 
+import polars as pl
 from column_kinds import BOTH, packed, wanted
-from ms_profiler.analysis.columns.slots import CALLS, CAUSED, RAN
+from ms_profiler.analysis.columns.slots import CALLS, CAUSED, RAN, Traced
 from ms_profiler.store.device_format import Device
 from ms_profiler.store.format import Category, Kind
 from polars.testing import assert_frame_equal
@@ -81,3 +83,39 @@ def test_both_read_alike():
     for name in ("calls", "ran", "others"):
         assert_frame_equal(getattr(native, name), getattr(plain, name))
         assert getattr(native, name).height > 50
+
+
+def resident():
+    """Return the bytes of memory that this process holds."""
+    with open("/proc/self/statm") as stream:
+        return int(stream.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def test_the_memory_of_a_dropped_column_is_free():
+    """Columns are sorted one after the other, so that a long run is not in memory twice."""
+    native, count = BOTH[0], 400_000
+    ran = native.devices([packed(HEAD) + packed(head(Device.KERNEL), place(Device.KERNEL)) * count], wanted()).ran
+    columns = {column.name: column for column in ran.get_columns()}
+    del ran
+    native.trim()
+    before = resident()
+    for name in ("start_ns", "end_ns", "amount"):
+        del columns[name]
+    native.trim()
+    assert before - resident() > 0.9 * 3 * 8 * count
+
+
+def test_numbers_take_few_bytes_and_keep_their_values(columns):
+    """Parts of a run may store the same column in different types."""
+    numbers = [{"device": 1, "stream": 7, "graph": 0}, {"device": 2, "stream": 70_000, "graph": 300}]
+    parts = [
+        columns.devices([packed(HEAD, head(Device.KERNEL), place(Device.KERNEL, **each, amount=5))], wanted())
+        for each in numbers
+    ]
+    narrow = [part.narrowed() for part in [*parts, columns.devices([packed(HEAD)], wanted())]]
+    types = [[part.ran.schema[name] for name in ("device", "stream", "graph", "amount")] for part in narrow]
+    small = pl.UInt8()
+    assert types == [[small] * 4, [small, pl.UInt32(), pl.UInt16(), small], [small] * 4]
+    assert Traced.joined(narrow).ran.rows() == [row for part in parts for row in part.ran.rows()]
+    assert [part.ran.height for part in narrow] == [1, 1, 0]
+    assert Traced.joined([]).ran.schema == RAN

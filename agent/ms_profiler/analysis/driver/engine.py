@@ -86,7 +86,7 @@ def analyse(
         _consecutive(step_list), output, pretty, packed, frozenset(forms), workload or Workload(), patience
     )
     found = find(directories)
-    cpus.limit_threads(max_processes)
+    cpus.limit_polars(max_processes)
     try:
         import orjson  # noqa: F401
         import polars  # noqa: F401

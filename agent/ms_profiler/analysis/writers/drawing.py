@@ -147,7 +147,7 @@ class Drawing:
         if self.measures.recording.again is None:
             rows = self.measures.drawn.gather(launch)
         else:
-            rows = self._found(self.measures.recording.spans[launch])
+            rows = located(self.measures.recording.spans[launch], self.spans)
         return self.launched.select("id", source=rows).drop_nulls()
 
     def _rows(self, operators: pl.DataFrame, chosen: pl.Series) -> pl.Series:
@@ -158,24 +158,29 @@ class Drawing:
             chosen: the indices of the chosen operators in `operators`.
         """
         if self.measures.recording.again is not None:
-            return self._found(operators[chosen])
+            return located(operators[chosen], self.spans)
         numbered = (pl.col("category") == Category.OP) & (TIE > 0)
         return self.spans.select(pl.arg_where(numbered)).to_series().gather(chosen)
 
-    def _found(self, wanted: pl.DataFrame) -> pl.Series:
-        """Return the row in `spans` of each wanted span, null if the span is in another section."""
-        known = self.spans.select(_KEYS)
-        row = COLUMNS.find(_halves(wanted), _halves(known))
-        same = pl.all_horizontal(wanted[key] == known[key].gather(row) for key in _KEYS)
-        # rarely, spans begin at the same time; a join would take much more time and memory for all rows
-        others = pl.select(same.not_().alias("others")).to_series().fill_null(False).arg_true()
-        if others.is_empty():
-            return row.rename("row")
-        sought = wanted.select(_KEYS)[others].with_columns(place=others)
-        near = known.with_row_index("row").join(sought, on="start_ns", how="semi", maintain_order="left")
-        joined = sought.join(near, on=_KEYS, how="left", maintain_order="left")
-        found = joined.unique("place", keep="first", maintain_order=True)["row"]
-        return row.rename("row").scatter(others, found)
+
+def located(wanted: pl.DataFrame, spans: pl.DataFrame) -> pl.Series:
+    """Return for each wanted span its row in `spans`, the first of equal spans; null if `spans` lacks it.
+
+    Args:
+        wanted: the spans to find, with the columns that identify a span.
+        spans: the spans to search, with the same columns.
+    """
+    known = spans.select(_KEYS)
+    row = COLUMNS.find(_halves(wanted), _halves(known)).rename("row")
+    same = pl.all_horizontal(wanted[key] == known[key].gather(row) for key in _KEYS)
+    # rarely, spans begin at the same time; a join takes much more time and memory than `find`, so it gets only these
+    others = pl.select(same.not_().fill_null(False).alias("place")).to_series().arg_true()
+    if others.is_empty():
+        return row
+    sought = wanted.select(_KEYS)[others].with_columns(place=others)
+    near = known.with_row_index("row").join(sought, on="start_ns", how="semi", maintain_order="left")
+    joined = sought.join(near, on=_KEYS, how="left", maintain_order="left")
+    return row.scatter(others, joined.unique("place", keep="first", maintain_order=True)["row"])
 
 
 def _halves(spans: pl.DataFrame) -> pl.DataFrame:
