@@ -8,7 +8,6 @@ There may be tens of millions of tasks. Metrics use only a few columns of all ta
 columns are only made for the tasks that are shown.
 """
 
-import re
 from dataclasses import replace
 from typing import Final
 
@@ -17,9 +16,9 @@ import polars as pl
 from ms_profiler.analysis.columns import CHUNK, COLUMNS
 from ms_profiler.analysis.columns.slots import Traced, narrowed
 from ms_profiler.analysis.driver import thinning
-from ms_profiler.analysis.metrics import intervals, operators, steps
+from ms_profiler.analysis.metrics import intervals, steps
 from ms_profiler.analysis.model import tables
-from ms_profiler.analysis.readers import demangle, device_marks, device_tensors, reservations
+from ms_profiler.analysis.readers import demangle, device_marks, device_tensors, driver_calls, reservations
 from ms_profiler.analysis.readers.device_sources import SOURCES, DeviceSource
 from ms_profiler.store.device_format import Device, Source
 
@@ -42,8 +41,6 @@ _OVERHEADS: Final = (Device.OVERHEAD,)
 _MARKED: Final = (Device.MARKER,)
 #: number of types of records that `_key` can tell apart; a power of two
 _TYPES: Final = 64
-#: suffixes that variants of a call add to its name, for example `_ptsz_v7000`
-_VERSION: Final = re.compile(r"(_ptsz|_ptds)?(_v\d+)?$")
 _LAUNCHED: Final = pl.coalesce("launch_ns", "start_ns")
 _NOTHING: Final = Traced.joined([])
 
@@ -147,7 +144,7 @@ class _Records:
     def whole(self) -> tables.Whole:
         """Return what metrics need for all tasks: `tables.RUNS`, the kernels, sums of calls, and times of copies."""
         leveled = ((self._calls, self.source.level), (self._overheads, OVERHEAD), (self._waits, WAIT))
-        sums = pl.concat([_summed(rows, level, self._recording.names) for rows, level in leveled])
+        sums = pl.concat([driver_calls.summed(rows, level, self._recording.names) for rows, level in leveled])
         runs = narrowed(self._ran.select(_lane(self._several), *list(tables.RUNS)[1:]), "stream")
         return tables.Whole(runs, self._kernels, sums, copied=intervals.union(self._copies))
 
@@ -159,11 +156,10 @@ class _Records:
         Args:
             within: the intervals, with `start_ns` and `end_ns`; None for the whole run.
         """
-
         if within is not None:
             self._keep(within)
         called = [
-            _calls(rows, level, self._recording.names)
+            driver_calls.calls(rows, level, self._recording.names)
             for rows, level in ((self._calls, self.source.level), (self._overheads, OVERHEAD))
         ]
         return tables.Device(
@@ -381,38 +377,3 @@ def _lane(several: bool) -> pl.Expr:
     """Return a unique number for each stream: device * 2**16 + stream if there are several devices, else stream."""
     lane = pl.col("device").cast(pl.UInt32) * 2**16 + pl.col("stream") if several else pl.col("stream")
     return lane.cast(pl.UInt32).alias("stream")
-
-
-def _calls(rows: pl.DataFrame, level: str, names: pl.Series) -> pl.DataFrame:
-    """Return records as `tables.DRIVER_CALLS`; the thread is 0 for records that have none."""
-    thread = pl.col("native_tid") if "native_tid" in rows.columns else pl.lit(0)
-    return rows.select(
-        pl.lit(level).alias("level"),
-        _readable(names).gather(rows["name"]).alias("name"),
-        "start_ns",
-        "end_ns",
-        thread.cast(pl.Int64).alias("thread"),
-    )
-
-
-def _summed(rows: pl.DataFrame, level: str, names: pl.Series) -> pl.DataFrame:
-    """Return the sums of calls in the form of `operators.by_level`."""
-    numbered = rows.select(pl.lit(level).alias("level"), "name", "start_ns", "end_ns")
-    # sum chunk by chunk, because the squares of durations take 16 bytes each
-    sums = pl.concat([operators.by_level(part) for part in (numbered.head(0), *numbered.iter_slices(CHUNK))])
-    # variants of a call get the same readable name, so their sums are added
-    named = sums.with_columns(_readable(names).gather(sums["name"]).alias("name"))
-    return (
-        named.group_by("level", "name")
-        .agg(
-            pl.col("count", "total_ns").sum(),
-            pl.col("min_ns").min(),
-            pl.col("max_ns").max(),
-            pl.col("squares").sum(),
-        )
-        .select(sums.columns)
-    )
-
-
-def _readable(names: pl.Series) -> pl.Series:
-    return names.str.replace(_VERSION.pattern, "")

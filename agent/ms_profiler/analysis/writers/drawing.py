@@ -170,6 +170,8 @@ def located(wanted: pl.DataFrame, spans: pl.DataFrame) -> pl.Series:
         wanted: the spans to find, with the columns that identify a span.
         spans: the spans to search, with the same columns.
     """
+    if wanted.is_empty():  # as in most sections
+        return pl.Series("row", dtype=pl.UInt32)
     known = spans.select(_KEYS)
     row = COLUMNS.find(_halves(wanted), _halves(known)).rename("row")
     same = pl.all_horizontal(wanted[key] == known[key].gather(row) for key in _KEYS)

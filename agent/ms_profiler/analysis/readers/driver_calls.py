@@ -1,0 +1,59 @@
+"""Turn records of calls of a device's driver, and of other work on the host's side, into tables and sums."""
+
+import re
+from typing import Final
+
+import polars as pl
+
+from ms_profiler.analysis.columns import CHUNK
+from ms_profiler.analysis.metrics import operators
+
+#: suffixes that variants of a call add to its name, for example `_ptsz_v7000`
+_VERSION: Final = re.compile(r"(_ptsz|_ptds)?(_v\d+)?$")
+
+
+def calls(rows: pl.DataFrame, level: str, names: pl.Series) -> pl.DataFrame:
+    """Return records as `tables.DRIVER_CALLS`; the thread is 0 for records that have none.
+
+    Args:
+        rows: the records: `name` (row of `names`), `start_ns`, `end_ns` and, if known, `native_tid`.
+        level: the level of all records.
+        names: the names of the recording.
+    """
+    thread = pl.col("native_tid") if "native_tid" in rows.columns else pl.lit(0)
+    return rows.select(
+        pl.lit(level).alias("level"),
+        _readable(names).gather(rows["name"]).alias("name"),
+        "start_ns",
+        "end_ns",
+        thread.cast(pl.Int64).alias("thread"),
+    )
+
+
+def summed(rows: pl.DataFrame, level: str, names: pl.Series) -> pl.DataFrame:
+    """Return the sums of calls in the form of `operators.by_level`.
+
+    Args:
+        rows: the records, as for `calls`.
+        level: the level of all records.
+        names: the names of the recording.
+    """
+    numbered = rows.select(pl.lit(level).alias("level"), "name", "start_ns", "end_ns")
+    # sum chunk by chunk, because the squares of durations take 16 bytes each
+    sums = pl.concat([operators.by_level(part) for part in (numbered.head(0), *numbered.iter_slices(CHUNK))])
+    # variants of a call get the same readable name, so their sums are added
+    named = sums.with_columns(_readable(names).gather(sums["name"]).alias("name"))
+    return (
+        named.group_by("level", "name")
+        .agg(
+            pl.col("count", "total_ns").sum(),
+            pl.col("min_ns").min(),
+            pl.col("max_ns").max(),
+            pl.col("squares").sum(),
+        )
+        .select(sums.columns)
+    )
+
+
+def _readable(names: pl.Series) -> pl.Series:
+    return names.str.replace(_VERSION.pattern, "")
