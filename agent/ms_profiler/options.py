@@ -71,8 +71,8 @@ class Options:
     output_path: str = _option(
         "./data",
         Text("a path"),
-        "Directory that receives one `*_ascend_ms` directory per rank, or the temporary directory when it cannot be "
-        "written. `~` is expanded; a symbolic link is refused.",
+        "Directory that receives one `*_ascend_ms` directory per rank. If it is not writable, the temporary directory "
+        "receives them. `~` is expanded; a symbolic link is refused.",
     )
     start_profile: bool = _option(
         True,
@@ -88,7 +88,7 @@ class Options:
     profiler_level: str = _option(
         "Level0",
         LEVELS,
-        "Depth of device records; also as -1, 0, 1, 2. LevelNone needs `mstx`.",
+        "Depth of device records. The numbers -1, 0, 1, 2 mean the same levels. LevelNone needs `mstx`.",
         inert="levels describe device records",
     )
     aic_metrics: str = _option(
@@ -111,8 +111,8 @@ class Options:
         False,
         Bool(),
         "Memory of tensors after each allocation and release by the framework; needs activity CPU. On a CPU, MindSpore "
-        "keeps the records in memory until the end, 40 bytes each; with PyTorch, blocks of 1,024 bytes and more have "
-        "single records. On an NPU, also memory copies and sets, if `ms-profiler run` starts the job.",
+        "keeps the records in memory until the end, 40 bytes each; with PyTorch, each block of 1,024 bytes or more has "
+        "a record. On an NPU, also memory copies and sets, if `ms-profiler run` starts the job.",
         "memory",
     )
     record_shapes: bool = _option(False, Bool(), "Shapes of inputs, for PyTorch in three steps; needs activity CPU.")
@@ -126,9 +126,9 @@ class Options:
     data_process: bool = _option(
         False,
         Bool(),
-        "What makes batches slow; waits for data are recorded without it. MindSpore: queues and processor time of the "
-        "operators of one dataset pipeline at a time, for 50 ms of processor time a second. PyTorch: stacks of a "
-        "loader's workers, `stack_rate` times a second. Has no effect with a `schedule`.",
+        "What makes batches slow. Waits for data are recorded without this option. MindSpore: queues and "
+        "processor time of the operators of one dataset pipeline at a time, for 50 ms of processor time a second. "
+        "PyTorch: stacks of a loader's workers, `stack_rate` times a second. Has no effect with a `schedule`.",
     )
     parallel_strategy: bool = _option(False, Bool(), "Groups of ranks and device meshes, as JSON.")
     l2_cache: bool = _option(False, Bool(), "Hits and misses of the L2 cache.", inert=ASCEND)
@@ -166,12 +166,12 @@ class Options:
     )
 
     cuda_graphs: str = _option(
-        "nodes", Choice("nodes", "launches"), "Records of a CUDA graph: its kernels (nodes), or less: its launches."
+        "nodes", Choice("nodes", "launches"), "Records of CUDA graphs: each kernel (nodes), or each launch (launches)."
     )
-    stack_c_calls: bool = _option(False, Bool(), "Trace calls of functions written in C, too.")
-    stack_include: tuple[str, ...] = _option((), Texts(), "Trace functions only of these paths, or parts of paths.")
-    stack_exclude: tuple[str, ...] = _option((), Texts(), "Trace no functions of these paths, or parts of paths.")
-    stack_min_us: float = _option(0.0, Number(0, 1e9, "microseconds"), "Shortest traced calls to record.")
+    stack_c_calls: bool = _option(False, Bool(), "Also trace calls of functions written in C.")
+    stack_include: tuple[str, ...] = _option((), Texts(), "Trace only files whose path contains one of these texts.")
+    stack_exclude: tuple[str, ...] = _option((), Texts(), "Trace no files whose path contains one of these texts.")
+    stack_min_us: float = _option(0.0, Number(0, 1e9, "microseconds"), "Record no traced calls shorter than this.")
     stack_depth: int = _option(0, Count(0, "calls"), "Trace this many nested calls and none deeper; 0: all.")
     stack_rate: float = _option(100.0, Number(1, 1000, "samples a second"), "Rate of the samples of `with_stack`.")
     host_rate: float = _option(10.0, Number(0, 100, "samples a second"), "Rate of the host's counters; 0: none.")
@@ -190,9 +190,9 @@ class Options:
         "Longest wait for the analysis at the end of the job; a longer analysis continues in the background.",
     )
     collect: str | None = _option(
-        None, Text("a path or address", absent=True), "Shared place that receives a copy of the result after the job."
+        None, Text("a path or address", absent=True), "Directory or store that gets a copy of the result after the job."
     )
-    takeover: bool = _option(True, Bool(), "Record in place of MindSpore's own profiler; false lets that one start.")
+    takeover: bool = _option(True, Bool(), "Record in place of MindSpore's own profiler; false lets MindSpore's start.")
     max_disk: int = _option(
         5 * 10**9, Size(10**6), "Limit of the disk space of a result; never more than a tenth of the free space."
     )
@@ -205,7 +205,7 @@ class Options:
     overhead_budget: float = _option(
         0.05,
         Number(0, 1, "a share"),
-        "Share of the time that recording may cost. If all steps cost more, only some are recorded. 0: record all.",
+        "Share of the time that recording may cost. If recording all costs more, only some steps are recorded. 0: all.",
     )
     op_flush: int = _option(100_000, Count(1, "kernels"), "Kernels after which MindSpore's buffer is emptied.")
     dynamic: str | None = _option(

@@ -98,7 +98,7 @@ TABLES: Final = (
             Column(
                 "calls",
                 pl.UInt64,
-                "number of calls in the steady steps; null where it is not called itself, or unknown",
+                "number of calls in the steady steps; null where unknown, or where the module itself is never called",
             ),
             Column("parameters", pl.Int64, "number of elements of all parameters inside, null if unknown"),
             Column("parameter_bytes", pl.Int64, "size of these parameters, null if unknown"),
@@ -111,7 +111,7 @@ TABLES: Final = (
     ),
     Table(
         "module_steps",
-        "The time of a module or an optimizer in one step. If the run is too large for memory, detailed steps only.",
+        "The time of a module or an optimizer in one step. Of a run too large for memory, only some steps have rows.",
         (STEP, *OWNED),
         owner_tables.module_steps,
     ),
@@ -193,7 +193,7 @@ TABLES: Final = (
         (
             STREAM,
             TIME,
-            Column("length", pl.Int64, "kernels, copies and sets in the queue; at 1,024 launching blocks on a GPU"),
+            Column("length", pl.Int64, "kernels, copies and sets in the queue; at 1,024, a GPU's launches wait"),
         ),
         device_frames.queue,
     ),
@@ -205,8 +205,8 @@ TABLES: Final = (
     ),
     Table(
         "sequences",
-        "The kernels that the calls of an operator launched, with the kernels of the operators inside. If the run is "
-        "too large for memory, only kernels of the detailed steps count.",
+        "The kernels that the calls of an operator launched, with the kernels of the operators inside. Of a run "
+        "too large for memory, the table has the kernels of some steps only.",
         (
             Column("operator", pl.String, "the operator; each operator around a launch has a row"),
             Column("kernels", pl.String, "names of the kernels by start, one a line, at most 100"),
@@ -264,13 +264,13 @@ TABLES: Final = (
     ),
     Table(
         "phases",
-        "A piece of a recorded step in which the stepping thread was in one phase; the pieces of a step add up to it.",
+        "A piece of a recorded step in which the stepping thread was in one phase. All pieces make up the step.",
         (STEP, Column("phase", pl.String, "name of the phase"), *TIMES),
         frames.phases,
     ),
     Table(
         "states",
-        "A piece of a recorded step in which the columns do not change; the pieces of a step add up to it.",
+        "A piece of a recorded step in which the three Booleans do not change. All pieces make up the step.",
         (
             STEP,
             Column("computing", pl.Boolean, "something was computed"),
@@ -341,7 +341,7 @@ TABLES: Final = (
             Column("start", pl.Int64, "first record, ns since the epoch"),
             Column("stop", pl.Int64, "last record, ns since the epoch"),
             Column("records", pl.UInt64, "records that were read"),
-            Column("dropped", pl.UInt64, "records lost for lack of room"),
+            Column("dropped", pl.UInt64, "records lost for lack of space"),
         ),
         frames.processes,
     ),

@@ -13,7 +13,7 @@ _STEP: Final = {name: text for name, text in _COLUMNS[layout.STEP_TRACE_TIME].it
 CLUSTER_FILES: Final = (
     ResultFile(
         "cluster_step_trace_time.csv",
-        "A step of a rank, or of a stage of a pipeline: then each time is the longest of the stage's ranks.",
+        "A step of a rank, or of a stage of a pipeline. Each time of a stage is the longest time of the stage's ranks.",
         {
             "Step": "number of the step",
             "Type": "`rank` or `stage`",
@@ -47,7 +47,7 @@ CLUSTER_FILES: Final = (
     ),
     ResultFile(
         "pipeline_bubbles.csv",
-        "A step of a stage of a pipeline: means of the stage's ranks.",
+        "A step of a stage of a pipeline. Times are means over the stage's ranks.",
         {
             "Step": "number of the step",
             "Stage": "number of the stage, from 0",

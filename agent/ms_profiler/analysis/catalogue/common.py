@@ -27,7 +27,9 @@ PART: Final = Column(
 )
 
 OWNED: Final = (
-    Column("module", pl.String, "path of the module from the outermost one, with dots; class of an optimizer"),
+    Column(
+        "module", pl.String, "names of the modules from the outermost one on, joined by dots; class of an optimizer"
+    ),
     Column("forward", pl.Int64, "forward passes, with the modules inside, ns"),
     Column("backward", pl.Int64, "backward passes with recomputation, with the modules inside, ns"),
     Column("optimizer", pl.Int64, "step() of an optimizer, ns"),

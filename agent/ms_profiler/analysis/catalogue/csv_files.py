@@ -25,9 +25,9 @@ CSV_FILES: Final = (
             "Computing": "time in which kernels ran; without kernels, the compute phases of the host",
             "Communication(Not Overlapped)": "communication while nothing was computed",
             "Overlapped": "communication while something was computed",
-            "Communication": "time of communication: sum of the two columns before",
+            "Communication": "time of communication, the sum of the two columns before this one",
             "Free": "time in which nothing was computed or communicated",
-            "Stage": "length of the step; on a device, length of its work there without `Bubble`",
+            "Stage": "length of the step; for a device, length of the step's work on the device, without `Bubble`",
             "Bubble": "time in which the device waited for another stage of a pipeline; 0 on a processor",
             "Communication(Not Overlapped and Exclude Receive)": "`Communication(Not Overlapped)` without `Bubble`",
             "Preparing": "from the begin of the step on the host to its first computation or communication",
@@ -51,7 +51,7 @@ CSV_FILES: Final = (
             "Block Num": "blocks of the kernel where CANN reports them, else 0",
             "Input Shapes": "shapes of the inputs, where any shape is known",
             "Module": "module that the kernel belongs to, where modules are known",
-            "Module Binding": "how the module is known: exact, by parameter or by order; only where any is inferred",
+            "Module Binding": "how the module is known: exact, by parameter or by order; no column if all are exact",
         },
     ),
     ResultFile(
@@ -77,8 +77,8 @@ CSV_FILES: Final = (
         {
             "Name": "name of the operator",
             "Input Shapes": "sizes separated by commas, inputs by semicolons; an input without a size is empty",
-            "Call Stack": "Python functions around it, the innermost first: `file(line it begins in): name`; only in "
-            "the first row with a stack, and N/A in others, if the column would otherwise take more than 256 MB",
+            "Call Stack": "Python functions around it, the innermost first: `file(first line): name`. If the column "
+            "would take more than 256 MB, a stack is in its first row only, and the other rows of the stack have N/A",
             "Module": "innermost module around the operator",
             "Host Self Duration(us)": "time on the host without operators inside",
             "Host Total Duration(us)": "time on the host",
@@ -88,9 +88,9 @@ CSV_FILES: Final = (
     ),
     ResultFile(
         layout.STACKS_FOLDED,
-        "A Python stack that was sampled or traced (`with_stack`), for flame graphs; one space before the last column.",
+        "A Python stack that was sampled or traced (`with_stack`), for flame graphs. One space separates the columns.",
         {
-            "stack": "functions from the thread to the innermost one with semicolons: `name (file:line it begins in)`",
+            "stack": "thread, then functions to the innermost one, joined by semicolons: `name (file:first line)`",
             "count": "number of samples; for traced calls, the microseconds that the innermost function took by itself",
         },
     ),
@@ -100,7 +100,7 @@ CSV_FILES: Final = (
         {
             "profiles": "one profile for each thread: `samples` (stacks) and `weights` (the ns that each stands for), "
             "or for traced calls `events` (begins and ends)",
-            "shared": "the functions: name, file, and the line that it begins in",
+            "shared": "the functions, each with its name, file and first line",
         },
     ),
     ResultFile(
@@ -108,7 +108,7 @@ CSV_FILES: Final = (
         "All calls on the host of one level and name. Most time first within a level.",
         {
             **_DEVICE_ID,
-            "Level": "kind of the call: model, module, primitive, dataset, and others; calls of the device's driver",
+            "Level": "kind of the call: model, module, primitive, dataset, ...; for a device's driver, its levels",
             "API Name": "name of the call",
             "Time(us)": "sum of the durations",
             "Count": "number of calls",
@@ -123,7 +123,7 @@ CSV_FILES: Final = (
         "All waits for one data operation.",
         {
             "Operation": "name of the operation",
-            "Stage": "the phase that it runs in: `data`",
+            "Stage": "always `data`, the phase in which the operation runs",
             "Occurrences": "number of waits",
             "Avg. time (us)": "mean wait",
             "Custom Info": "always N/A",
@@ -145,13 +145,14 @@ CSV_FILES: Final = (
     ),
     ResultFile(
         layout.HOST_METRICS,
-        "The interval between two samples of the host (`host_rate`), for one process; numbers are means over it. "
-        "`processors` are processor seconds per second. Only rows of the first process have the machine's columns.",
+        "The interval between two samples of the host (`host_rate`), for one process. Numbers are means over the "
+        "interval; `processors` are processor seconds per second. Only rows of the first process have the columns of "
+        "the machine.",
         {"Process Id": "pid", "Start(us)": _MOMENT, "End(us)": _MOMENT, **_of_host(False)},
     ),
     ResultFile(
         layout.HOST_THREADS,
-        "The interval between two samples of one thread (`host_sys` with `cpu`); numbers are means over it.",
+        "The interval between two samples of one thread (`host_sys` with `cpu`). Numbers are means over the interval.",
         {
             "Process Id": "pid",
             "Thread Id": "number of the thread in the system",
@@ -169,10 +170,10 @@ CSV_FILES: Final = (
             "Name": "the operator that allocated",
             "Size(KB)": "size; a kilobyte is 2^10 bytes",
             "Allocation Time(us)": _MOMENT,
-            "Release Time(us)": "when it was released, likewise",
-            "Active Release Time(us)": "when no stream needed it any longer, likewise",
-            "Duration(us)": "from allocation to release",
-            "Active Duration(us)": "from allocation until no stream needed it",
+            "Release Time(us)": "when the memory was released, in the same form",
+            "Active Release Time(us)": "when no stream needed the memory any longer, in the same form",
+            "Duration(us)": "from the allocation to the release",
+            "Active Duration(us)": "from the allocation until no stream needed the memory",
             **{
                 f"{when} Total {what}(MB)": f"memory {text} at the {when.lower()}"
                 for when in ("Allocation", "Release")
@@ -200,7 +201,7 @@ CSV_FILES: Final = (
             "op_type": "kind of the operator",
             "num_workers": "threads of the operator",
             "output_queue_size": "sampled sizes of the queue",
-            "output_queue_average_size": "mean of these",
+            "output_queue_average_size": "mean of the sampled sizes",
             "output_queue_length": "capacity of the queue",
             "output_queue_usage_rate": "mean size as a share of the capacity",
             "sample_interval": "ms between two samples",

@@ -41,8 +41,8 @@ EXCHANGED: Final = (
     (schema.COMMUNICATION_BANDWIDTH, "The packets of one size that an exchange sent over one kind of link."),
     (
         schema.TORCH_MATRIX,
-        "A link of an exchange. Only torch_npu's form has `step`, `type` and `op_name`; a row is then the sum of alike "
-        "exchanges, or one of them.",
+        "A link of an exchange. Only torch_npu's form has `step`, `type` and `op_name`; there, a row is one "
+        "exchange, or the sum of alike exchanges.",
     ),
 )
 #: the meaning of a column, by its name
@@ -55,7 +55,7 @@ COLUMNS: Final = {
     "connectionId": f"number of the launching call in `CANN_API`, or in `PYTORCH_API` by `CONNECTION_IDS`; {_NONE}",
     "globalTaskId": "number of the task",
     "globalPid": "pid",
-    "taskType": f"kind of core or of the part, {_TEXT}",
+    "taskType": f"kind of core, or kind of a part of an exchange, {_TEXT}",
     "contextId": f"always {_NONE}",
     "streamId": "number of the stream",
     "taskId": "number of the task, as `globalTaskId`",

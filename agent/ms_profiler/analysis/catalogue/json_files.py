@@ -35,9 +35,9 @@ LINK_KEYS: Final = {
 JSON_FILES: Final = (
     ResultFile(
         layout.COMMUNICATION,
-        f"An exchange with other ranks, by {_PLACE}. `Communication Time Info` has its times, "
-        "`Communication Bandwidth Info` each kind of link (RDMA, HCCS, PCIE, SDMA, SIO, TCP). The file exists when the "
-        "bytes of an exchange are known.",
+        f"An exchange with other ranks, by {_PLACE}. `Communication Time Info` has the times of the exchange. "
+        "`Communication Bandwidth Info` has an entry for each kind of link (RDMA, HCCS, PCIE, SDMA, SIO, TCP). The "
+        "file exists when the bytes of an exchange are known.",
         {**TIME_KEYS, **{name: meaning for name, meaning in LINK_KEYS.items() if name not in TIME_KEYS}},
     ),
     ResultFile(
@@ -68,8 +68,8 @@ JSON_FILES: Final = (
     ),
     ResultFile(
         layout.OVERLAP_ANALYSIS,
-        "An interval of a lane of the overlap analysis, as an event of `trace_view.json`. The file exists beside a "
-        "timeline of another tool that lacks these lanes.",
+        "An interval of a lane (row of the timeline) of the overlap analysis, as an event of `trace_view.json`. The "
+        "file exists when the timeline of another tool lacks these lanes.",
         {
             "ph": "`X` for an interval, `M` for the name of a lane",
             "name": "`Computing`, `Communication`, `Communication(Not Overlapped)` or `Free`",
@@ -122,12 +122,12 @@ JSON_FILES: Final = (
             "actor": "id of the Ray actor; empty where there is none",
             "attempt": "number of earlier starts of the rank by the same launcher",
             "job": "name of the launch, the same for all ranks of a machine",
-            "saved": "for each complete checkpoint, the last step that it holds; -1 for none",
+            "saved": "for each complete checkpoint, the last step that it contains; -1 if it contains no step",
             "loaded": "whether the rank read a checkpoint before its first step ended",
             "stepped": "whether anything marked steps; otherwise the whole run counts as one step",
             "groups": "the ranks of each group, by the name of the group",
             "purposes": "the purposes of these groups",
-            "steps": "table of the steps: number, bounds, own time, and parts of it",
+            "steps": "table of the steps: number, begin, end, own time, other times of the step",
             "between": "for each part of the time between steps, the module or operator that takes most of it",
             "parts": "table of the parts of a step and of the time before it: `step`, `part`, `duration_ns`",
             "exchanges": "table of the exchanges: `group`, `operation`, `bytes`, `start_ns`, `end_ns`, `step`; for a "
