@@ -88,7 +88,7 @@ CSV_FILES: Final = (
     ),
     ResultFile(
         layout.STACKS_FOLDED,
-        "A Python stack that was sampled or traced (`with_stack`), for flame graphs. One space separates the columns.",
+        "A Python stack that was sampled or traced (`with_stack`), for flame graphs. A space precedes the count.",
         {
             "stack": "thread, then functions to the innermost one, joined by semicolons: `name (file:first line)`",
             "count": "number of samples; for traced calls, the microseconds that the innermost function took by itself",
