@@ -2,8 +2,8 @@
 
 Autograd runs the nodes of a graph in the reverse order of their creation (`ReadyQueue` of github.com/pytorch/pytorch,
 torch/csrc/autograd/engine.cpp). So the gradients in reverse order are a subsequence of the operators before the pass.
-Some operators have no gradient in the pass: autograd records no node for operators that run without gradients or on
-frozen parameters, and another loss has its own backward pass.
+Some operators have no gradient in the pass. Autograd records no node for operators that run without gradients or on
+frozen parameters. The operators of another loss have their gradients in another backward pass.
 
 So several operators may fit one gradient. Example: the operators are `mul mul relu`, and the only gradient is `mul`.
 Both `mul` fit. The gradient is then assigned to the innermost module that contains all the operators that fit.
@@ -16,7 +16,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-#: limit for `window`: the largest ratio (operators without a gradient) / (gradients) among the operators that it keeps
+#: limit for `window`: the largest ratio (operators without a gradient) / (gradients) among the operators it keeps
 SKIPPED_MOST = 0.1
 #: module numbers of an operator outside of all modules, and of an operator whose module is unknown
 OUTSIDE, UNKNOWN = -1, -2
@@ -62,7 +62,8 @@ def align(gradients: Sequence[int], operators: Sequence[int]) -> Alignment | Non
 def window(gradients: Sequence[int], operators: Sequence[int], found: Alignment) -> int:
     """Return the position of the first operator that can have a gradient in the pass; 0 if unknown.
 
-    If nearly all of the last operators have a gradient in the pass, the operators before them have none.
+    An operator can have one if nearly all operators from there to the last one have a gradient in the pass. The
+    function then assumes that no earlier operator has a gradient in the pass.
 
     Args:
         gradients: the names of the gradients, as for `align`.

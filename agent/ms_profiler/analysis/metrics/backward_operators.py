@@ -3,12 +3,12 @@
 A node computes the gradient of one operator, and belongs to the module in which this operator ran. If autograd's
 sequence numbers were recorded, they tell the operator of each node. Otherwise the order of the nodes decides:
 
-- A tape (`readers.tapes`) lists the nodes of one pass with their modules. If the pass ran exactly these nodes, they
-  have the modules of the tape.
+- A tape (`readers.tapes`) lists the nodes of one pass with their modules. If the pass ran exactly these nodes, the
+  nodes get the modules of the tape.
 - Without a tape, the gradients are matched with the operators that ran between the previous pass and this one
-  (`metrics.alignment`). If they do not match, as for a second loss, the operators before earlier passes are added,
-  except those that surely have a gradient there. If the next pass needs operators of this one, too,
-  `alignment.window` does not apply.
+  (`metrics.alignment`). If the two do not match, as in the pass of a second loss, the operators that ran before earlier
+  passes are added, except the operators that surely have a gradient in an earlier pass. If the next pass also needs
+  operators that ran before this pass, `alignment.window` is not used.
 
 A node that adds to a parameter's gradient belongs to the module of the node before it. Any other node whose operator is
 unknown gets the module of the nodes before and after it, if both have the same module.
@@ -118,7 +118,7 @@ def _by_tape(
 
 
 def _named(tape: Tape, paths: Paths) -> tuple[list[str | None], list[int | None]]:
-    """Return two lists about the nodes of a tape, in the order in which they run: their keys, their module numbers.
+    """Return the keys and the module numbers of the nodes of a tape, each in the order in which the nodes run.
 
     Keys are those of `gradient_nodes.key`. A compiled function has the module number None, because Dynamo does not
     report its calls of modules.
@@ -239,7 +239,7 @@ def _earlier(chain: list[_Pass], number: int, used: dict[int, set[int]], paths: 
 
 
 def _between(nodes: pl.DataFrame) -> pl.Series:
-    """Return the module number of every node. A node without a known operator gets the one that both neighbours have.
+    """Return the module number of every node. If its operator is unknown, it gets the number that both neighbours have.
 
     Args:
         nodes: the nodes of `gradient_nodes.split`, with two columns of module numbers: `known`, and `exact` (null where

@@ -72,7 +72,7 @@ def makers(recording: tables.Recording, used: Steps, stacks: Callable[[], Stacks
 
 
 def _slowest(fetches: pl.DataFrame, stacks: Stacks) -> tuple[str, float]:
-    """Return text about the function of the script that takes most time while batches are made, and its time's share.
+    """Return text about the function of the script that takes most time while batches are made, and its share.
 
     The text contains the name of the function, its line, and its caller in the script. The share is
     time of the function / time of making batches.
@@ -147,7 +147,7 @@ def _chain(node: int, tree: Tree, callers: dict[int, int]) -> list[int]:
 
 
 def words(found: Makers | None) -> str:
-    """Return text about the processes that make the batches, empty if unknown. It follows the text about the waits.
+    """Return text about the processes that make the batches, to append to the text about the waits; empty if unknown.
 
     Args:
         found: the result of `makers`.

@@ -1,4 +1,4 @@
-"""Find the module of the model, or at least the primitive, and the part of the training step of each kernel.
+"""Find the phase of the training step to which each kernel belongs, and its module, or at least its primitive.
 
 In a compiled graph, the parameters that a kernel uses tell its module, see `metrics.graph_owners`. Elsewhere, the host
 queues operators, and a worker runs them later. So the host may already be in another module when a kernel starts. But
@@ -6,10 +6,10 @@ the queue is first in, first out: the kernels of a lane were queued in the order
 a known queueing time limits the queueing times of the kernels before and after it. A kernel belongs to the innermost
 module in which the host was from the earliest to the latest possible queueing time.
 
-Kernels of a backward pass run inside no module, because autograd launches them. It does so in the reverse order of the
-operators, which limits the operators whose gradients a kernel can compute, see `metrics.gradients`. The kernel belongs
-to the innermost module around all of these operators, and is "bound by order". Bindings by order and by parameter are
-inferences; the other bindings are facts.
+Kernels of a backward pass run inside no module, because autograd launches them. Autograd follows the reverse order of
+the operators. This order limits the operators whose gradients a kernel can compute, see `metrics.gradients`. The kernel
+belongs to the innermost module around all of these operators, and is "bound by order". Bindings by order and by
+parameter are inferences; the other bindings are facts.
 """
 
 from enum import IntEnum
@@ -102,8 +102,8 @@ class Hosts:
         unknown = pl.repeat(None, kernels.height, dtype=pl.UInt32, eager=True)
         called = self._keys.get(_key(SEED)) in self._called
         seeds = self._seeds(kernels, self._launch(kernels, step, scopes, only) if called else unknown, only, scopes)
-        # a seed (the first kernel of a backward pass) shows, too, that the pass has begun. The first kernel that occurs
-        # only in backward passes may come later, because kernels of the loss may run again before it
+        # a seed (the first kernel of a backward pass) shows that the pass has begun. The first kernel that occurs only
+        # in backward passes may come later, because kernels of the loss may run again before it
         begins = only.zip_with(
             seeds.is_null(), pl.repeat(int(Category.BACKWARD), len(only), dtype=pl.UInt8, eager=True)
         )

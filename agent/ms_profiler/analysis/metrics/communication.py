@@ -50,13 +50,13 @@ _CALLED: Final = pl.Schema(
 def calls(
     recording: tables.Recording, steps: Steps, kernels: pl.DataFrame, kernel_names: pl.DataFrame, texts: pl.Series
 ) -> pl.DataFrame:
-    """Return the exchanges in the steps, if their bytes are known, sorted by start.
+    """Return the exchanges in the steps whose bytes are known, sorted by start.
 
     An exchange is a call of the script, a kernel of a compiled graph, or an exchange of DistributedDataParallel.
     Exchanges that a device's interface reported with bytes and group are included, too, even without a known call.
 
     The host usually only queues an exchange. If the kernel of an exchange is known, the exchange has the times of this
-    kernel. If gloo's threads run an exchange, it ends when they finish.
+    kernel. An exchange on gloo's threads ends when these threads finish.
 
     Args:
         recording: the run. Spans named `OPERATION@GROUP` carry the bytes; instants describe the exchanges of graphs.
@@ -250,8 +250,8 @@ def _compiled(
 ) -> pl.DataFrame:
     """Return the exchanges of compiled graphs, with the columns of `_called`.
 
-    Several graphs may have a kernel with the same name. Such a kernel is returned only if these graphs agree about its
-    call and bytes. If they do not all agree, only those with the same input shapes must agree.
+    Several graphs may have a kernel with the same name. Such a kernel is returned if all these graphs agree about its
+    call and bytes. It is also returned if at least the graphs in which its inputs have the shapes of the run agree.
     """
     noted = _noted(recording)
     named = noted.group_by("full_name").agg(pl.struct("call", "bytes").unique())
@@ -316,7 +316,7 @@ def settle_rank(recording: tables.Recording) -> None:
 
 
 def ranks(instants: pl.DataFrame, names: pl.Series) -> dict[str, list[int]]:
-    """Return the ranks of each group that was used, in the group's order, by the group's name.
+    """Return the ranks of each group that was used: name of the group -> ranks, in the order of the group.
 
     Args:
         instants: `tables.INSTANTS`; the name of the instant of a group is `group NAME ranks 0,1,4-7`.
@@ -331,7 +331,7 @@ def ranks(instants: pl.DataFrame, names: pl.Series) -> dict[str, list[int]]:
 
 
 def purposes(instants: pl.DataFrame, names: pl.Series) -> dict[str, list[str]]:
-    """Return the purposes of each group by the group's name, in the words of the script or of a device mesh.
+    """Return the purposes of each group: name of the group -> purposes, as the script or a device mesh names them.
 
     Args:
         instants: `tables.INSTANTS`; the name of an instant with a purpose is `group NAME for PURPOSE`.
@@ -346,7 +346,7 @@ def purposes(instants: pl.DataFrame, names: pl.Series) -> dict[str, list[str]]:
 
 
 def parallel(instants: pl.DataFrame, names: pl.Series, world_size: int) -> dict[str, int]:
-    """Return the size of each kind of parallelism by the name of Megatron's argument; empty if unknown.
+    """Return the size of each kind of parallelism: name of Megatron's argument for it -> size; empty if unknown.
 
     Args:
         instants: `tables.INSTANTS`; the name of the instant is `parallel mode MODE in NUMBER stages`.

@@ -14,14 +14,14 @@ _PINNED: Final = "Pinned"
 
 @dataclass(frozen=True)
 class Copied:
-    """Figures of the exposed copies: the device does nothing else during at least some moment of the copy.
+    """Figures of the exposed copies. During at least a moment of an exposed copy, the device does nothing else.
 
     Attributes:
         per_step: average number of exposed copies per step.
         bytes: average number of bytes per step that these copies move.
         bandwidth: bytes of these copies / their duration, in bytes per second; None if the bytes are unknown.
-        pageable: duration of those to or from pageable memory / duration of all exposed copies; None if the names of
-            the copies do not show the kind of memory.
+        pageable: duration of the exposed copies to or from pageable memory / duration of all exposed copies; None if
+            the names of the copies do not show the kind of memory.
         stream: the stream with the longest total duration of exposed copies.
     """
 

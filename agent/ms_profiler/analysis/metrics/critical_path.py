@@ -8,7 +8,7 @@ A piece of the path is an interval with one kind of work. The pieces follow each
 step exactly.
 
 While no kernel runs, the path has the part that `bounds` assigns to the same moment. So on the path of a step,
-computing takes at most as long as in `bounds`, and every other part at least as long.
+computing takes at most the time that it has in `bounds`, and every other part takes at least its time there.
 """
 
 from bisect import bisect_left, bisect_right
@@ -95,7 +95,7 @@ class _Walk:
         return (bounds.LAUNCH if launching else bounds.SYNC), start, -1
 
     def _before(self, kernel: int, time: int) -> tuple[int, int]:
-        """Return the end and the number of a kernel's predecessor; for a launch, the time of the launch and -1."""
+        """Return the end and the number of a kernel's predecessor; or -1 and the time of the launch, if that is it."""
         previous = bisect_right(self.ends, time, 0, kernel) - 1
         ended = self.ends[previous] if previous >= 0 else -1
         launched = self.launches[kernel]

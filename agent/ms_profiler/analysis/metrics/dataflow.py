@@ -11,7 +11,7 @@ from ms_profiler.analysis.metrics.scopes import Part, Scope
 from ms_profiler.analysis.readers.graphs import Graph
 from ms_profiler.store.format import Category
 
-#: types of nodes that have no kernel and pass their input on as their output
+#: types of nodes without a kernel; the output of such a node is its input
 PASS_THROUGH: Final = frozenset({"Load", "Depend", "TupleGetItem", "MakeTuple", "Reshape", "ExpandDims", "Squeeze"})
 #: types of nodes that may lie between a weight and the operator that uses it
 _PREPARED: Final = PASS_THROUGH | {"Cast", "Transpose", "TransposeView", "TransposeExt", "BroadcastTo"}
@@ -55,7 +55,7 @@ class Flow:
 
     Attributes:
         operators: name -> operator, each after its inputs. Nodes that only load or convert a parameter are left out.
-        prepared: name of such a left-out node -> names of its parameters.
+        prepared: name of a node that only loads or converts -> names of its parameters.
         written: name of an operator that updates a parameter from gradients -> name of this parameter.
     """
 

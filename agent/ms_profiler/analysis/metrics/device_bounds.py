@@ -1,11 +1,11 @@
 """Divide each step on a recorded device into parts: its work, or the reason why it was idle.
 
-A piece is an interval with one part. Steps are those of `launched_steps.spans`, as for the critical path, so both
-divide the same time. While a device is idle, the launch of the next task shows the reason:
+A piece is an interval with one part. Steps are those of `launched_steps.spans`. The critical path has the same steps,
+so it divides the same time. While a device is idle, the launch of the next task shows the reason:
 
 - The launch began before the device became idle: the reason is the device itself (a gap between kernels).
-- The launch began while the device was idle: from then on, the reason is launching. Until then, the reason is whatever
-  else the host was doing.
+- The launch began while the device was idle: from the begin of the launch, the reason is launching. Before it, the
+  reason is what the host was doing.
 """
 
 from typing import Final
@@ -27,8 +27,9 @@ def host(did: pl.DataFrame, during: pl.DataFrame, tasks: pl.DataFrame, waits: pl
 
     - The host waits for the device: the parts of `_WAITING` become `bounds.SYNC`. The wait lasts until the next launch
       if this launch follows within `bounds.GAP`.
-    - The host launches: the parts of `_ELSEWHERE` become `bounds.LAUNCH`. Sort the times of all launches, and of the
-      starts and ends of waits and steps. Between neighbours at most `bounds.GAP` apart, the host counts as launching.
+    - The host launches: the parts of `_ELSEWHERE` become `bounds.LAUNCH`. Take the times of all launches, and the
+      starts and ends of all waits and steps, in order of time. Between two neighbours that are at most `bounds.GAP`
+      apart, the host counts as launching.
     - An unknown part becomes `bounds.HOST`.
 
     Args:

@@ -17,8 +17,8 @@ _POINTS: Final = pl.Schema({"name": pl.String, "time_ns": pl.Int64, "value": pl.
 def counters(device: tables.Device) -> pl.DataFrame:
     """Return the curves of a device: `name`, `time_ns`, `value`, sorted by name and time.
 
-    - queue: number of kernels, copies and sets that were launched on a stream but have not begun.
-    - at once: number of kernels, copies and sets that run on a device at the same time.
+    - queue: number of kernels, copies and settings of memory that were launched on a stream but have not begun.
+    - at once: number of kernels, copies and settings of memory that run on a device at the same time.
     - GB/s: bandwidth of the copies of one kind = sum of (bytes / duration) over the running copies.
     - allocated, reserved: bytes of an allocator.
 

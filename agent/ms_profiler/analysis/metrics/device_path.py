@@ -1,14 +1,14 @@
 """The critical path of each step with a device: the chain of work for which the end of the step waited.
 
-Steps are those of `launched_steps.spans`: a step begins where the step before it ended, and lasts until the last kernel
-that it launched has ended. So the paths of all steps together form the path of the run.
+Steps are those of `launched_steps.spans`. Such a step begins where the step before it ended, and lasts until the last
+kernel that the step launched has ended. So the paths of all steps together form the path of the run.
 
 The path is followed backwards, from the end of the step to its start. From the end of a kernel, the path runs to the
 start of this kernel K, and from there to K's predecessor P:
 
 - P is usually the kernel before K in the same stream.
-- If that kernel ended long before K started, P is the last kernel that ended on any stream, because K must have waited
-  for another stream.
+- If the kernel before K in the stream ended long before K started, K must have waited for another stream. P is then the
+  kernel of any stream that ended last before K.
 - If K was launched only after P had ended, the launch is the predecessor instead.
 
 From a launch, the path runs back along the host to the end of a wait, and from there along the awaited work. A piece of
@@ -152,7 +152,7 @@ def segments(during: pl.DataFrame, tasks: pl.DataFrame, waits: pl.DataFrame, hos
 
 
 def _busy(path: pl.DataFrame, tasks: pl.DataFrame) -> pl.DataFrame:
-    """Replace gaps on the path where other streams ran work, by this work: the device was not idle."""
+    """Replace each gap on the path in which another stream ran work by this work, because the device was not idle."""
     gaps = path.filter(pl.col("kind") == critical_path.GAP)
     if gaps.is_empty() or tasks["stream"].n_unique() < 2:
         return path

@@ -12,8 +12,8 @@ import polars as pl
 from ms_profiler.analysis.metrics import intervals
 from ms_profiler.analysis.model import tables
 
-#: a queued task that starts less than this many ns after the end of the task before it has waited for nothing else (as
-#: HTA counts)
+#: largest pause in ns of a stream before a queued task, exclusive, that counts as "kernel wait" (HTA has the same
+#: limit)
 KERNEL_WAIT: Final = 30_000
 #: sequences of more kernels than this are not reported
 LONGEST: Final = 100
@@ -68,9 +68,9 @@ def launches(device: tables.Device) -> pl.DataFrame:
 def idle(device: tables.Device) -> pl.DataFrame:
     """Return the pauses of each stream: `stream`, `cause`, `start_ns`, `end_ns`.
 
-    - host wait: the next work was launched after the pause had begun.
-    - kernel wait: the next work was launched before the pause, which lasted less than `KERNEL_WAIT`.
-    - other: all other pauses, such as those before work whose launch is unknown.
+    - host wait: the next task was launched after the pause had begun.
+    - kernel wait: the next task was launched before the pause, and the pause lasted less than `KERNEL_WAIT`.
+    - other: all other pauses, such as a pause before a task whose launch is unknown.
 
     Args:
         device: the device, with its tasks and copies.
@@ -169,7 +169,7 @@ def sequences(kernels: pl.DataFrame) -> pl.DataFrame:
     Returns:
         `operator`, `kernels` (names in order of start, one a line), `length` (number of kernels in the sequence),
         `count` (number of calls that launched it), `total_ns` (duration of all its kernels in all calls). Calls that
-        launched more than `LONGEST` kernels are left out, because such sequences do not repeat.
+        launched more than `LONGEST` kernels are left out, because sequences of this length do not repeat.
     """
     each = (
         kernels.filter(pl.len().over("span") <= LONGEST)

@@ -15,8 +15,8 @@ from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.analysis.model.tables import Form
 from ms_profiler.store.format import StepSource
 
-#: names of calls that receive data. Names of NCCL's kernels do not tell: a receive has the same name as an all-to-all
-#: exchange
+#: names of calls that receive data. NCCL's kernels are not searched by name, because a kernel that receives has the
+#: same name as a kernel of an all-to-all exchange
 _RECEIVE: Final = r"(?i)^(c10d::|nccl:)?(i?recv|receive|coalesced)"
 #: form of the result -> names (or types, see `bubbles`) of the tasks that wait for another stage of a pipeline
 _BUBBLES: Final = {
@@ -33,7 +33,7 @@ _WINDOWS: Final = pl.Schema({"step": pl.UInt32, "host_ns": pl.Int64, "start_ns":
 
 
 def states(tasks: pl.DataFrame, since_ns: int | None = None) -> pl.DataFrame:
-    """Cut the time from the first to the last task into intervals of one state, as `overlap.states` does with steps.
+    """Cut the time from the first to the last task into intervals of one state; `overlap.states` does so with steps.
 
     The device computes while a task without `exchange` runs, and communicates while a task with `exchange` runs.
 
@@ -137,7 +137,7 @@ def by_step(pieces: pl.DataFrame, tasks: pl.DataFrame, during: pl.DataFrame, for
 
     - computing, communication, not_overlapped, free: total duration of the intervals in the lane of this name.
     - overlapped = communication - not_overlapped.
-    - bubble: total duration of the exchanges that receive data, because they wait for another stage of the pipeline.
+    - bubble: total duration of the exchanges that receive data. They wait for another stage of the pipeline.
     - stage: from the first start to the last end of the intervals of all lanes, minus bubble.
     - preparing: from the start of the step on the host to the start of the first interval that computes or
       communicates; 0 without such an interval.

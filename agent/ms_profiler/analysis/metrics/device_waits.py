@@ -1,4 +1,4 @@
-"""Find when the host waited for a device, and for which stream or copy.
+"""Find when the host waited for a device, and for which stream or copy of the device.
 
 The host waits in these calls:
 
@@ -38,8 +38,8 @@ def waits(device: tables.Device) -> pl.DataFrame:
     """Return the waits of the host for a device as `WAITED`, sorted by start.
 
     Args:
-        device: the device, with its tables. Their column `thread` contains the operating system's numbers of threads,
-            null if unknown.
+        device: the device, with its tables. Their column `thread` contains the operating system's number of the thread,
+            or null if the thread is unknown.
     """
     calls = device.calls.select(*intervals.BOUNDS, "name", "thread")
     name = pl.col("name")

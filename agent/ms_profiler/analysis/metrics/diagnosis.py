@@ -67,19 +67,19 @@ class Diagnosis:
         parts: the result of `bounds.by_step` for `pieces`: the time of each part in each step.
         moments: the result of `bounds.parts` for the same steps, also for a recorded device.
         crowd: waits of the job's threads for processors in these steps.
-        delayed: the share of the waits for data and for other ranks that is due to waiting for a processor.
+        delayed: the share of the waits for data and for other ranks that comes from threads waiting for a processor.
         reading: the share of the launching time between close reads of values; 0 unless operators compute on the host.
         optimizing: cost of the optimizer in these steps.
         casts: cost of casts in these steps; None if unknown.
         late: waits of exchanges for other ranks; None if unknown.
         seen: whether the times of operators or kernels are known; otherwise "computing" refers to a phase.
-        accelerator: whether an unrecorded device computed, so that the reason for the host's waits is unknown.
+        accelerator: whether a device computed, but was not recorded. The reason for the host's waits is then unknown.
         path: the critical paths of the same steps, in the form of `critical_path.segments`.
         launched: figures of the operators or kernels; None if none were recorded.
         reads: the result of `reads.reads` for the same steps.
         recompiles: repeated compilations: `step` (row of `steps.table`), `text`.
         compile_ns: step (row of `steps.table`) -> time in ns in which something was compiled.
-        growth: the growth of the tensors' memory, or else of the process's memory; None without growth.
+        growth: the growth of the memory of tensors; if it is unknown, that of the process; None without growth.
         pauses: the garbage collections of Python in the same steps.
         packets: figures of small exchanges; None if unknown.
         links: the slow links.
@@ -237,7 +237,7 @@ def _processors(recording: tables.Recording) -> tuple[int, int]:
 
 
 def _chosen(steps: Steps, compiled: list[int], operators: pl.DataFrame, stream: Stream | None) -> list[int]:
-    """Return the rows of the steps to examine: steady steps, only those with known operators or kernels if possible."""
+    """Return the rows of the steps to examine: the steady steps with known work, or else all steady steps."""
     known = steps.table.with_row_index("row").filter("recorded")
     steady = known.filter(~pl.col("row").is_in(compiled))
     known = known if steady.is_empty() else steady
@@ -255,7 +255,7 @@ def _chosen(steps: Steps, compiled: list[int], operators: pl.DataFrame, stream: 
 
 
 def _collections(recording: tables.Recording, spans: pl.DataFrame, steps: Steps) -> pl.DataFrame:
-    """Return the intervals in which Python collected garbage: no thread of the interpreter runs meanwhile."""
+    """Return the intervals in which Python collected garbage. No thread of the interpreter runs Python meanwhile."""
     rows = recording.names.str.starts_with(COLLECTION).arg_true()
     return spans.filter(pl.col("process") == steps.process, pl.col("name").is_in(rows.implode())).select(
         intervals.BOUNDS
@@ -311,7 +311,8 @@ def _of_device(
     during = stream.during.filter(pl.col("step").is_in(rows))
     states = stream.states
     if device.form not in LAUNCHED:
-        # the states follow the vendor's formulas, by which steps end at other times; so the states are computed again
+        # the vendor's formulas end steps at other times, and the known states follow these formulas; so compute them
+        # again
         copied = intervals.union(device.copies)
         states = launched_steps.pieces(device.tasks, copied, during, tables.EARLIEST, tables.LATEST)
     known = device.tasks["launch_ns"].null_count() < device.tasks.height
@@ -346,7 +347,7 @@ def _waited(recording: tables.Recording, device: tables.Device, spans: pl.DataFr
 
 
 def _waits(recording: tables.Recording, spans: pl.DataFrame, steps: Steps, cut: pl.DataFrame) -> pl.DataFrame:
-    """Return the waits of the host for kernels: in reads, graphs and exchanges; not while compiling.
+    """Return the waits of the host for kernels: those in reads, graphs and exchanges, without the time of compiling.
 
     A graph counts, because its call returns when the graph has run. A backward pass counts, too, because its launches
     may be unrecorded: the time between two of its kernels then counts as launching.

@@ -1,8 +1,9 @@
 """Floating-point operations of matrix products, convolutions and attention, from the shapes of their operands.
 
 A multiplication with an addition counts as two operations, as in torch.utils.flop_counter and the papers on
-utilization. Other operations do not count, because their number is a thousandth of these. If the shapes of an operator
-do not tell its number of operations, this number is unknown, and so are the numbers of the modules around it.
+utilization. Other operations do not count, because there are only about a thousandth as many of them. If the shapes of
+an operator do not tell its number of operations, the number is unknown for the operator and for every module around the
+operator.
 """
 
 from collections.abc import Callable, Iterable
@@ -56,7 +57,8 @@ _FLASH: Final = "aten::_scaled_dot_product_"
 def _folded(shapes: Shapes) -> int | None:
     """Return the number of operations of a matrix product whose matrices may be transposed.
 
-    The product sums over the size that both matrices have; None if they have no size or both sizes in common.
+    The product sums over the one size that both matrices have. The result is None if the matrices have no size or both
+    sizes in common.
     """
     if len(shapes) < 2 or min(map(len, shapes[:2])) < 2 or shapes[0][:-2] != shapes[1][:-2]:
         return None
@@ -201,7 +203,7 @@ def of_kernels(kinds: Iterable[tuple[str, str, str]]) -> dict[tuple[str, str, st
     for module, kind, text, shapes in parsed:
         if kind not in (TO_INPUT, TO_FILTER) or len(shapes) < 2:
             continue
-        place = 1 if kind == TO_INPUT else 0  # besides, it reads the layer's weight (1) or the layer's input (0)
+        place = 1 if kind == TO_INPUT else 0  # the kernel's other operand: the layer's weight (1) or input (0)
         counts = set()
         for around, read, weight in layers:
             if around == module and (read, weight)[place] == shapes[1] and shapes[0][1:2] == weight[:1]:

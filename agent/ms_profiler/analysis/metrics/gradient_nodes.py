@@ -1,9 +1,9 @@
 """Backward passes of PyTorch: the nodes of autograd's graph, and the operators that created them.
 
 Autograd reports each node that it runs, for example as `autograd::engine::evaluate_function: AddmmBackward0`. Some
-recordings lack these reports, and contain `AddmmBackward0` alone. `aten::addmm` or `aten::addmm_` created this node: a
-node is named after the operator that created it (derivatives.yaml of PyTorch). Operators inside of that operator create
-no nodes.
+recordings lack these reports, and contain `AddmmBackward0` alone. A node is named after the operator that created it
+(derivatives.yaml of PyTorch). So `aten::addmm` or `aten::addmm_` created this node. Operators that run inside of the
+creating operator create no nodes.
 """
 
 import re
@@ -27,7 +27,7 @@ _CALLED: Final = {"nlllossforward": "nllloss", "nllloss2dforward": "nllloss2d"}
 #: operators with two kinds of overloads: some have a derivative, the others call operators that have one
 _BOTH: Final = ("max", "min", "norm")
 
-#: one row per node, and per operator that may have made a node
+#: one row per node, and one row per operator that may have created a node
 KEYED: Final = pl.Schema(
     {
         "row": pl.UInt32,
@@ -168,7 +168,7 @@ def split(
         intervals.locate(made["start_ns"], intervals.union(without)).is_null(),
         made["thread"].is_in(threads.implode()),
     ).sort("thread", "start_ns", "end_ns", descending=[False, False, True])
-    # of nested operators, the outer one created the node; the operators of `_BOTH` may contain the one that did
+    # of nested operators, the outer one created the node; but if it is in `_BOTH`, an inner one may have created it
     until = pl.when(pl.col("key").is_in(_BOTH)).then("start_ns").otherwise("end_ns").cum_max().shift(1).over("thread")
     outer = made.filter((pl.col("start_ns") >= until).fill_null(True))
     return nodes, outer.select(_COLUMNS).sort("start_ns")

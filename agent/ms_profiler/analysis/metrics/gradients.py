@@ -1,12 +1,12 @@
-"""Find the operators of a forward pass whose gradient a kernel of a backward pass can compute, by order alone.
+"""Use order alone to find the operators of a forward pass whose gradient a kernel of a backward pass can compute.
 
 The owner of a kernel is the operator whose gradient the kernel computes. Autograd runs its nodes in the reverse order
 of their creation. MindSpore 2.10's own numbers of the nodes confirmed this in every examined network. So a later
-kernel of a backward pass has an earlier owner, or the same. If two kernels have known owners, these limit the owners of
-the kernels between the two.
+kernel of a backward pass has an earlier owner, or the same. If the owners of two kernels are known, they limit the
+owners of the kernels between the two.
 
-The type of a kernel limits its owner, too. The candidates of a kernel are the operators whose gradient can launch such
-a kernel:
+The type of a kernel also limits its owner. The candidates of a kernel are the operators whose gradient can launch a
+kernel of this type:
 
 - A `ReluGrad` belongs to a `ReLU`, whose gradient launches one such kernel.
 - The gradient of a matrix product launches at most two matrix products.
@@ -23,9 +23,9 @@ Then the owner of kernel j (0, 1, ..., n - 1) ran
     not after  the first c_i with m_1 + ... + m_i > j
     not before the last c_i with m_i + m_i+1 + ... >= n - j.
 
-If the gradient of every candidate has launched all its kernels, these bounds leave one operator. If some candidates
-have no gradient, the bounds leave a range of operators. If the bounds of a pass contradict each other, its kernels get
-no owners.
+If the gradient of every candidate has launched its largest number of kernels, these bounds leave one operator. If some
+candidates have no gradient, the bounds leave a range of operators. If the bounds of a pass contradict each other, its
+kernels get no owners.
 
 An operator of an unknown type is a candidate for any number of kernels of every family. The only exceptions are kernels
 named after another operator that ran, unless the unknown operator may contain that operator. The kernels of each
@@ -71,8 +71,8 @@ _VARIANT: Final = re.compile(r"(?:v\d+|ext|with(?:argmax|indices|mask))$")
 MATMUL: Final = "matmul"
 _ELEMENTWISE: Final = "elementwise"
 PRODUCTS: Final = frozenset({"matmul", "batchmatmul"})
-#: operators of unknown types whose names match may consist of other operators; their gradients then launch the
-#: kernels of those operators' gradients
+#: an operator of an unknown type whose name matches may consist of other operators. Its gradient then launches the
+#: kernels of the other operators' gradients
 _INSIDE: Final = re.compile(r"attention|conv|dense|fused|gru|linear|lstm|matmul|norm|rnn")
 #: family of kernels -> largest number of these kernels that the gradient of one operator launches. For the other
 #: families, see `Roles.launches`
@@ -94,7 +94,7 @@ def _keys(*lines: str) -> frozenset[str]:
     return frozenset(name.lower() for line in lines for name in line.split())
 
 
-#: operators without a gradient, or whose gradient consists of kernels named after the operator, matrix products, sums
+#: operators without a gradient, and operators whose gradient has only kernels named after them, matrix products, sums
 _OWN_KERNELS: Final = PRODUCTS | _keys(
     "AdaptiveAvgPool2D AdaptiveMaxPool2D AvgPool AvgPool3D BatchNorm BiasAdd Conv2D Conv3D Dropout Elu GatherD",
     "GroupNorm HSigmoid HSwish LayerNorm LogSoftmax LSTM MaxPool MaxPool3D PReLU ReLU ReLU6 ResizeBilinear",
@@ -137,7 +137,7 @@ class Roles:
         products: largest number of matrix products that the gradient launches, if the operator is a matrix product.
         type: type of the kernel, to look up in `emits`; empty if the kernel is not looked up there.
         free: whether several operators may launch the kernel in a backward pass.
-        summed: number of gradients of the operator that are added to an existing gradient.
+        summed: number of the operator's gradients that MindSpore adds to an existing gradient.
         emits: types of the kernels that the operator's gradient launches; None if unknown.
         never: families of kernels that the operator's gradient never launches.
     """
@@ -194,7 +194,7 @@ class Roles:
         return _SEVERAL.get(other.family, 1)
 
     def named_after(self, other: "Roles") -> bool:
-        """Return whether this kernel is named after the operator of `other`, or after one that it may contain."""
+        """Return whether this kernel is named after the operator of `other`, or after an operator inside `other`."""
         if self.stem is None:
             return False
         if other.emits is not None and self.type in other.emits:

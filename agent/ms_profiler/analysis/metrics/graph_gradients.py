@@ -1,10 +1,10 @@
 """Find the module of each gradient of a compiled graph.
 
-A gradient is an operator of the backward pass. It belongs to an operator of the forward pass that has the type in the
-gradient's scope (`Grad_Dense`) and meets one of these conditions:
+A gradient is an operator of the backward pass. It belongs to an operator of the forward pass. This operator has the
+type that the gradient's scope names (`Dense` in `Grad_Dense`), and meets one of these conditions:
 
 - The gradient reads an input or the result of the operator.
-- The gradient computes the gradient of a parameter that only this operator uses.
+- The gradient is that of a parameter that only this operator uses.
 - The gradient reads the gradient of the operator's result. Example: in `fc(relu(x))`, the gradient of `fc` computes the
   gradient of the result of `relu`. So the next gradient belongs to `relu`.
 
@@ -19,7 +19,7 @@ from ms_profiler.analysis.metrics.dataflow import PASS_THROUGH, Flow, Operator
 from ms_profiler.analysis.metrics.module_paths import common
 from ms_profiler.analysis.metrics.scopes import Part
 
-#: operators that pass a gradient on unchanged, or in another shape
+#: operators that return a gradient unchanged, or in another shape
 _PASSED: Final = PASS_THROUGH | {"Add", "AddExt", "Sub", "SubExt", "Cast", "AddN", "Depend", "Flatten", "StridedSlice"}
 _SUM: Final = frozenset({"AddN", "Add", "AddExt"})
 #: operators whose gradient for one operand is computed from the other
@@ -110,7 +110,7 @@ class Gradients:
     def _follow(self, name: str, values: set[str], whole: set[str]) -> None:
         """Note the values whose gradient an operator computes.
 
-        If the gradient of an operator's result passes through it unchanged (`_PASSED`), the operands count, too.
+        If an operator only passes the gradient of its result on to its operands (`_PASSED`), its operands count, too.
 
         Args:
             name: name of the gradient.

@@ -1,14 +1,15 @@
 """Match the kernels of a run with the operators of its compiled graphs.
 
 A kernel is named `Default/fc-Dense/MatMul-op41`. MindSpore numbers operators of the same name in the order of the
-graph's description. The numbers in a description begin with 0, but the numbers of kernels continue from graph to graph.
-So if the first graph has k operators of a name, operator n of this name in the second graph is kernel n + k.
+graph's description. In each description, the numbers begin with 0. The numbers of kernels continue from graph to graph
+instead. So if the first graph has k operators of a name, operator n of this name in the second graph is kernel n + k.
 
-MindSpore expands some operators to other primitives, as in `Expand/_MatMulExt/BatchMatMul-op7`. It numbers these
-kernels in the same order, separately for each pair of primitives. Their names lack the scope.
+MindSpore expands some operators to other primitives, as in `Expand/_MatMulExt/BatchMatMul-op7`. MindSpore numbers the
+kernels of these primitives in the same order, separately for each pair of primitives. The names of these kernels lack
+the scope.
 
-None of this is documented. So a match counts only if the kernels have exactly the expected numbers, and the shapes in
-the graph. That held in every examined network.
+None of this is documented. So a match counts only if the kernels have exactly the expected numbers, and exactly the
+shapes that the graph has. That held in every examined network.
 """
 
 import re
@@ -67,7 +68,8 @@ def _places(graphs: list[Graph], seen: set[str]) -> Places:
             numbers[matched[1]].add(int(matched[2]))
     found: Places = {}
     whole = next((number for number, graph in enumerate(graphs) if not graph.whole), len(graphs))
-    # a graph that is not whole calls another graph with unknown names, so only the graphs before the first one count
+    # a graph that is not whole calls another graph with unknown names, so only the graphs before the first such graph
+    # count
     graphs = graphs[:whole]
     begun: Counter[str] = Counter()
     families = [_families(graph) for graph in graphs]
@@ -136,6 +138,6 @@ def _differs(graph: Graph, name: str, ran: set[str] | None, expanded: bool) -> b
     if not ran:
         return False
     expected = {shape for shape in graph.shapes(graph.nodes[name]) if shape and "-1" not in shape}
-    if expanded:  # MindSpore expanded the operator to several kernels; some of them read results of the others
+    if expanded:  # some kernels of an expanded operator read what its other kernels wrote
         return bool(expected) and all(expected.isdisjoint(shapes.split(";")) for shapes in ran)
     return any(not expected.issubset(shapes.split(";")) for shapes in ran)

@@ -1,17 +1,17 @@
 """Find the cell of each operator of a compiled graph, by its parameters and by the operators around it.
 
-If cells are equal, MindSpore may name the operators of all of them by the first one, so the name alone proves nothing.
-These rules are safe:
+If several cells are equal, MindSpore may give the operators of all these cells the name of the first cell, so the name
+alone proves nothing. These rules are safe:
 
 1. An operator that uses a parameter belongs to the cell that holds the parameter, or to a cell around it. The class in
 the operator's scope decides between these cells.
 2. An operator between two operators of the same call of a cell is inside that cell, because a call takes its inputs
 when it begins and gives its outputs when it ends. If this cell contains exactly one cell of the class in the operator's
 scope, the operator belongs to that inner cell.
-3. An operator between two cells belongs to the first cell if the same number of such operators follows every cell of
-that class. It belongs to the second cell if the same number of such operators precedes every cell of that class. If
-both hold, this rule does not decide. Example: in `block act block act block act`, each `act` belongs to the block
-before it.
+3. An operator between two cells belongs to the first cell if every cell of the first cell's class is followed by the
+same number of such operators. It belongs to the second cell if every cell of the second cell's class is preceded by the
+same number of such operators. If both are true, this rule does not decide. Example: in `block act block act block act`,
+each `act` belongs to the block before it.
 4. A gradient belongs to an operator if it reads the operands of the operator, computes the gradient of the operator's
 parameter, or reads the gradient of the operator's result. If several operators remain, the gradient belongs to the cell
 around them.
@@ -44,7 +44,7 @@ class Owner:
     Attributes:
         module: path of the owner: attribute names from the compiled cell to the owner, joined by dots; empty for the
             compiled cell itself, None if unknown.
-        named: whether the scope in the operator's name is this module, too.
+        named: whether the scope in the operator's name is the same module.
         part: the part of a training step.
     """
 
@@ -287,7 +287,7 @@ class _Pass:
         return self._inner(operator, found[0])
 
     def _apart(self, operator: Operator) -> str | None:
-        """Return the module that the scope names, if it holds no parameters and is the only module of its class."""
+        """Return the module that the scope names, if this module has no parameters and is the only one of its class."""
         path = operator.path
         if not path or path in self._cells.modules:
             return None
@@ -320,7 +320,7 @@ def _child(module: str | None, outer: str) -> str:
 
 
 def _innermost(modules: set[str]) -> str:
-    """Return the innermost of nested modules; if they are not nested, the module around all of them."""
+    """Return the innermost of nested modules. If the modules are not nested, return the module around all of them."""
     deepest = [one for one in modules if not any(other != one and inside(other, one) for other in modules)]
     return common(deepest) or ""
 

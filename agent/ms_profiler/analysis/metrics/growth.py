@@ -15,8 +15,8 @@ BLOCKS: Final = 4
 #: growth is a leak only if min(growth of a block) / max(growth of a block) is at least this; a heap that settles grows
 #: less and less
 EVEN: Final = 0.4
-#: smallest growth of a leak, in bytes, and as a share of the memory before the growth. Less may be chance: a heap of
-#: 240 MB, fragmented by batches of workers, grew by 10 MB in 22 steps
+#: smallest growth of a leak, in bytes, and as a share of the memory before the growth. Smaller growth may be chance: a
+#: heap of 240 MB, fragmented by batches of workers, grew by 10 MB in 22 steps
 LEAST: Final = 16 << 20
 LEAST_PART: Final = 0.05
 
@@ -47,9 +47,9 @@ def growth(
 ) -> Growth | None:
     """Return the memory that each step adds; None if there is no evident growth.
 
-    Samples are taken between steps. Growth in steps that compiled belongs to compilers, and does not count. The other
-    steps are divided into `BLOCKS` blocks with equal numbers of steps; the first block does not count. The growth is
-    evident if, over the other blocks,
+    Samples are taken between steps. Growth in steps that compiled something comes from compilers, and does not count.
+    The other steps are divided into `BLOCKS` blocks with equal numbers of steps; the first block does not count. The
+    growth is evident if, over the other blocks,
 
         min(growth of a block per step) >= `EVEN` * max(growth of a block per step)
         growth of all these blocks >= max(`least`, `least_part` * memory before these blocks)

@@ -1,4 +1,4 @@
-"""Sum up the host's samples of memory: that of each process, and that of the control group with the tightest limit."""
+"""Sum up the host's samples of the memory of each process, and of the control group with the tightest limit."""
 
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ class Held:
     Attributes:
         process: pid.
         peak: the largest resident memory since the start of the process, as counted by the system, in bytes.
-        anonymous: the largest memory in any sample that does not belong to files, in bytes; None if it was not read.
+        anonymous: the largest memory, without that of files, in any sample, in bytes; None if it was not read.
         proportional: the largest proportional memory in any sample, in bytes; None if it was not read. A page that n
             processes share counts as 1/n of a page.
         swapped: the largest swapped memory in any sample, in bytes; None if it was not read.

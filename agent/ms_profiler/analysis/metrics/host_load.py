@@ -50,7 +50,7 @@ def shown(recording: tables.Recording) -> pl.DataFrame:
 
 
 def _known(recording: tables.Recording) -> pl.DataFrame:
-    """Return each number with its unit, and the previous value and the neighbouring times.
+    """Return each value of each number with its unit, its previous value and the times of neighbouring samples.
 
     Returns:
         Among others: `last` (the previous value of the number), `next_ns` (time of its next value), `sample_ns` (time
@@ -91,7 +91,8 @@ def averaged(known: pl.DataFrame, recording: tables.Recording, most: int) -> pl.
     Args:
         known: the result of `shown`.
         recording: the recording of the run.
-        most: largest number of intervals per process; if a process has more samples, each interval covers several.
+        most: largest number of intervals per process; if a process has more samples than this, each interval covers
+            several samples.
     """
     rows = (recording.names == host_metrics.SAMPLE).arg_true()
     samples = recording.metrics.filter(pl.col("name").is_in(rows.implode()))
@@ -111,7 +112,7 @@ def averaged(known: pl.DataFrame, recording: tables.Recording, most: int) -> pl.
 
 
 def draw(recording: tables.Recording) -> None:
-    """Fill `Recording.host`, and add its numbers to the counters, which timelines show.
+    """Fill `Recording.host`, and add its numbers to the counters that timelines show.
 
     Numbers of a whole process become counters of the stepping thread, or of the first thread of another process.
 

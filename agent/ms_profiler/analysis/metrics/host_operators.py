@@ -1,7 +1,7 @@
-"""Operators that compute while their call runs, as PyTorch's operators do on a processor.
+"""Operators that compute while their call runs. On a processor, PyTorch's operators do so.
 
-Such an operator corresponds to a kernel, but may call other operators. Its self time is its own work. The innermost
-operators (those that call no other operators) are listed one by one, as kernels are. Total times must not be added up,
+Such an operator corresponds to a kernel, but may call other operators. Its self time is its own work. Like kernels, the
+innermost operators (those that call no other operators) are listed one by one. Total times must not be added up,
 because they contain the times of inner operators.
 """
 
@@ -59,11 +59,11 @@ def calls(spans: pl.DataFrame) -> pl.DataFrame:
 
 
 def calls_in(section: Section) -> pl.DataFrame:
-    """Return the operators of `calls` in a section of the run, only those that are innermost or have autograd's number.
+    """Return those operators of `calls` in a section of the run that are innermost or have a number of autograd.
 
     Args:
-        section: a section of the run. Its `carried` spans of earlier sections are those around its operators, and the
-            last ones before its operators.
+        section: a section of the run. Its `carried` spans began in earlier sections. They are the spans around its
+            operators, and the last spans before its operators.
     """
     known = pl.concat([section.carried.select(_COLUMNS), section.spans.select(_COLUMNS)])
     found = known.with_columns(_known(known)).slice(section.carried.height)
@@ -77,11 +77,11 @@ def _known(spans: pl.DataFrame) -> pl.DataFrame:
 
 
 def ties(operators: pl.DataFrame) -> pl.DataFrame:
-    """Return the pairs of an operator of the forward pass and an operator of the backward pass, by autograd's numbers.
+    """Pair operators of the forward pass with operators of the backward pass that have the same number of autograd.
 
-    Several operators may have the same number, because they are nested. In the forward pass, the last one that began is
-    chosen, because it created the node. In the backward pass, the first one that began is chosen. Each process has its
-    own numbers.
+    Several nested operators may have the same number. In the forward pass, the operator that began last is chosen,
+    because it created the node. In the backward pass, the operator that began first is chosen. Each process has its own
+    numbers.
 
     Args:
         operators: the operators of `calls`.
@@ -133,11 +133,13 @@ def computing(
 
     The process computes while one of these runs:
 
-    - A compiled graph. In a graph that Inductor compiled, longer gaps between operators are the graph's own kernels.
+    - A compiled graph. If Inductor compiled the graph, longer gaps between its operators count, too: the graph runs its
+      own kernels there.
     - An operator with a long self time (over `bounds.SHORT`) that is at least half of its call. So an operator that
-      mostly calls other operators does not count, but those operators do. Autograd's operator around each node never
-      counts, because its self time is dispatch, or hooks of the script. If hardly any call of an operator is long
-      (`OFTEN`), its long calls do not count either, because the system took the processor away from them.
+      mostly calls other operators does not count, but the called operators do. Autograd's operator around each node
+      never counts, because its self time is dispatch, or hooks of the script. If hardly any call of an operator is long
+      (`OFTEN`), its long calls do not count either, because the system then made them long by taking the processor
+      away.
 
     The process does not compute while the stepping thread makes data, compiles, writes a checkpoint, exchanges data
     with other ranks, or sleeps. In a step without operators, the phases decide.
@@ -168,7 +170,7 @@ def computing(
 
 
 def fused(operators: pl.DataFrame, names: pl.Series) -> pl.DataFrame:
-    """Return the intervals in which graphs that Inductor compiled ran fused kernels: long gaps between their operators.
+    """Return the long gaps between operators of Inductor's graphs; in these intervals, the graphs ran fused kernels.
 
     Args:
         operators: the operators of `calls`, of one process.

@@ -14,9 +14,9 @@ _HOST: Final = (bounds.HOST, bounds.UNKNOWN)
 
 
 def longest(recording: tables.Recording, used: Steps, pieces: pl.DataFrame) -> str:
-    """Return the name of the spans in which most of the host's own code ran, with their share of its time.
+    """Return the name of the spans in which most of the host's own code ran, and the share of its time in these spans.
 
-    self time of a name = time of this code inside the spans of the name - time of this code inside their child spans
+    self time of a name = time of the host's own code in the spans of this name - time of this code in their child spans
 
     Args:
         recording: the run; the column `parent` of its spans is the row of the enclosing span.

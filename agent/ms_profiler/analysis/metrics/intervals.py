@@ -15,7 +15,7 @@ def timeline(sets: Mapping[str, pl.DataFrame], weights: Mapping[str, str] | None
 
     sum after cut t = weights of the intervals with start <= t - weights of the intervals with end <= t
 
-    Each set is looked up on its own, so that no table with the ends of all sets is in memory. O(n log n) for n
+    Each set is looked up on its own, so that memory never holds a table with the ends of all sets. O(n log n) for n
     intervals.
 
     Args:
@@ -24,8 +24,8 @@ def timeline(sets: Mapping[str, pl.DataFrame], weights: Mapping[str, str] | None
             is 1.
 
     Returns:
-        The pieces: `start_ns`, `end_ns`, and for each label an Int64 column with the sum of the set's weights; without
-        gaps, sorted by time.
+        The pieces: `start_ns`, `end_ns`, and for each label an Int64 column with the sum of the set's weights. The
+        pieces have no gaps between them, and are sorted by time.
     """
     cuts = pl.concat([frame[bound] for frame in sets.values() for bound in BOUNDS]).unique().sort()
     columns = [cuts.alias("start_ns"), cuts.shift(-1).alias("end_ns")]

@@ -1,4 +1,4 @@
-"""Sums of kernel times: by primitive, by name, by module and by part of a step."""
+"""Sums of kernel times: by primitive, by name, by module and by phase of a step."""
 
 from typing import Any, Final
 
@@ -18,7 +18,8 @@ _KEYS: Final = ["kernel", "module", "bound", "part"]
 def waits(executions: pl.DataFrame) -> pl.DataFrame:
     """Sort the executions of a window by lane and start, and add the column `wait_ns`.
 
-    wait(i) = start(i) - latest end of the executions before i in the lane; 0 for the first one, and if i overlaps them
+    wait(i) = start(i) - latest end of the executions before i in the lane; 0 for the first one, and for an i that
+    overlaps an earlier one
 
     Args:
         executions: `lane`, `start_ns`, `duration_ns`.
@@ -33,7 +34,8 @@ def waits(executions: pl.DataFrame) -> pl.DataFrame:
 def waits_on_device(tasks: pl.DataFrame, last_ns: int | None = None) -> pl.DataFrame:
     """Sort tasks by start, and add the column `wait_ns` as Ascend's tools compute it.
 
-    wait(i) = start(i) - end(i - 1), in order of start over all streams; 0 for the first task, and if the two overlap
+    wait(i) = start(i) - end(i - 1), in order of start over all streams; 0 for the first task, and where i and i - 1
+    overlap
 
     So a task can have a wait although a long exchange on another stream still runs.
 
@@ -50,7 +52,8 @@ def waits_on_device(tasks: pl.DataFrame, last_ns: int | None = None) -> pl.DataF
 def waits_in_stream(tasks: pl.DataFrame, last_ns: dict[int, int]) -> pl.DataFrame:
     """Sort tasks by start, and add the column `wait_ns`: the time in which the stream was idle before the task.
 
-    wait(i) = start(i) - latest end of the tasks before i in the stream; 0 for the first task, and if i overlaps them
+    wait(i) = start(i) - latest end of the tasks before i in the stream; 0 for the first task, and for an i that
+    overlaps an earlier one
 
     Args:
         tasks: `stream`, `start_ns`, `end_ns`.
@@ -166,7 +169,7 @@ def module_time_share(sums: pl.DataFrame) -> float | None:
 
 
 def inferred(sums: pl.DataFrame, how: Bound) -> int:
-    """Return the number of kernels that one kind of inference bound to a module."""
+    """Return the number of kernels whose module was inferred in the way `how`."""
     return int(sums.filter(pl.col("bound") == int(how))["count"].sum())
 
 
@@ -188,7 +191,7 @@ def top(table: pl.DataFrame, count: int = TOP) -> list[dict[str, Any]]:
 
 
 def scaled(table: pl.DataFrame, totals: pl.DataFrame | None) -> pl.DataFrame:
-    """Return a table such as that of `by_type`, with totals for the whole run if only some steps were recorded.
+    """Return a table such as that of `by_type`, with totals for the whole run even if some steps were not recorded.
 
     Args:
         table: the result of `by_type`, or a similar table.

@@ -33,8 +33,8 @@ def owners(runs: pl.DataFrame, steps: Steps, launches: bool) -> pl.Series:
     """Return the step (row of `steps.table`) that launched each task; null if no step launched it, or if unknown.
 
     A stream runs its tasks in the order of their launches. So if the launch of a task is unknown, its two neighbours on
-    the stream decide: if both belong to the same step, the task belongs to this step, too. If no launch of the run is
-    known, a task belongs to the step on the host in which the task starts.
+    the stream decide: if both belong to the same step, the task belongs to that step. If no launch of the run is known,
+    a task belongs to the step on the host in which the task starts.
 
     Args:
         runs: the tasks: `stream`, `start_ns`, `launch_ns`.
@@ -114,7 +114,7 @@ def states_of(pieces: pl.DataFrame) -> pl.DataFrame:
 
         length = computing + not_overlapped (only communicating) + copying (only copying) + idle
 
-    overlapped (computing and communicating at once) is a part of computing.
+    The time of computing includes `overlapped`, in which the device computes and communicates at once.
 
     Args:
         pieces: the result of `pieces`.
@@ -166,7 +166,7 @@ def sums(tasks: pl.DataFrame) -> pl.DataFrame:
 def by_step(parts: Iterable[pl.DataFrame], moments: pl.DataFrame, during: pl.DataFrame) -> pl.DataFrame:
     """Return the columns of `overlap.by_step`: one row per step, in nanoseconds.
 
-    - computing, communication = union of the step's tasks of this kind, even those that ran after the step.
+    - computing, communication = union of the step's tasks of this kind, including tasks that ran after the step.
     - overlapped = both at once.
     - bubble = sum over the exchanges that wait for another pipeline stage.
     - free = time of the step on the device in which nothing ran there, not even a copy.

@@ -7,8 +7,8 @@ from typing import Final
 
 import polars as pl
 
-#: columns in which a kernel and its span must agree: a section of the queue, and the primitive (`key`); the widest
-#: section comes first
+#: lists of columns in which a kernel and its span must agree: a section of the queue, and the primitive (`key`). The
+#: list with the widest section comes first
 _WINDOW: Final = ["window", "key"]
 _STEP: Final = ["step", "key"]
 _SEGMENT: Final = ["step", "segment", "key"]

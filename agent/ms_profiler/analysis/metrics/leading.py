@@ -1,12 +1,13 @@
 """Let a step begin after a rollout, an evaluation or a warm-up that ran before it.
 
 A step begins where the previous step ended. So calls of a network between two steps at first belong to the later step.
-If most steps begin with the same number of calls without gradients, these calls are a part of the step, such as a
-teacher or a target network. If a step begins with more calls than that, the additional calls are no part of it, such as
-an evaluation that no hook reported. The step then begins after the additional calls.
+If most steps begin with the same number of calls without gradients, these calls belong to the step; they are, for
+example, calls of a teacher or of a target network. If a step begins with more calls than that, the additional calls do
+not belong to the step. They are, for example, an evaluation that no hook reported. The step then begins after the
+additional calls.
 
 The record of the first step may begin only with the step's first work with gradients. If most steps begin with calls
-without gradients, the first step then gets the same number of these calls, too.
+without gradients, the begin of the first step is moved so that it has the same number of these calls.
 """
 
 from typing import Final
@@ -25,8 +26,8 @@ _APART: Final = pl.col("flags") & int(Flag.NO_GRADIENTS) != 0
 def cut(table: pl.DataFrame, spans: pl.DataFrame) -> pl.DataFrame:
     """Let steps begin after calls of a network that do not belong to them.
 
-    Calls with gradients are cut off the first step only, and only if all other steps have the same number of calls.
-    If the numbers differ, they may depend on the data.
+    Calls with gradients are cut off from the first step only, and only if all other steps have the same number of
+    calls. If the numbers of calls differ, they may depend on the data.
 
     Args:
         table: `tables.STEPS`, by start and without overlap.

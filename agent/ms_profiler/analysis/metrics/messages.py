@@ -23,7 +23,7 @@ def peers(
     """Return the other rank and the tag of each message among the calls of a process.
 
     Args:
-        recording: the recording. Each message has an instant within its span, which names the other rank and the tag.
+        recording: the recording. Within the span of each message, an instant names the other rank and the tag.
         calls: `row`, `call` (`OPERATION@GROUP`), `thread`, `start_ns`, `end_ns` of the process.
         process: pid.
         groups: name of a group -> its ranks in the group's order.

@@ -20,7 +20,7 @@ LEAST: Final = 0.05
 def within(moments: pl.DataFrame, spans: pl.DataFrame, names: pl.Series, steps: Steps) -> dict[str, str]:
     """Return part of a step -> the module whose own code takes most of the time of this part.
 
-    Only `PARTS` that take at least the share `LEAST` of the steps count.
+    The result covers only those of `PARTS` that take at least the share `LEAST` of the steps.
 
     Args:
         moments: the result of `bounds.parts`.

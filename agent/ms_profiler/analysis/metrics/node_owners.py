@@ -1,12 +1,12 @@
 """Find the modules of the kernels of a backward pass by autograd's nodes, see `readers.tapes`.
 
 Autograd runs nodes in the reverse order of their creation. So the type of a kernel limits the nodes that can have
-launched it, as in `metrics.gradients`. But here all nodes are known, with the number of gradients that each computes,
-and operators without a node play no role. A kernel belongs to the innermost module around all nodes that can have
-launched it.
+launched it, as in `metrics.gradients`. But here all nodes are known, with the number of gradients that each node
+computes. Operators without a node are not candidates. A kernel belongs to the innermost module around all nodes that
+can have launched it.
 
 A pass without recorded nodes gets the nodes of another pass, if the same modules were called in the same order before
-both passes. If several such passes have different nodes, the pass gets none.
+both passes. If several such passes have different nodes, the pass gets no nodes.
 """
 
 from collections import Counter
@@ -30,10 +30,10 @@ CAST: Final = "Cast"
 VIEWS: Final = "concat contiguous expanddims oneslike reshape squeeze transpose view"
 #: Operator -> kernels that its gradient launches. Three kinds are left out: kernels named after the operator, matrix
 #: products, and sums of gradients (if several operators read a value, a sum may follow any of their gradients). The
-#: gradient of an unlisted operator may launch anything. Measured with MindSpore 2.10 for CPU, synchronously. A node's
-#: kernels ran between the hook before this node and the hook before the next node. The measurement covered 661 calls of
-#: operators (most in float32, some in float16, float64 and mixed types, broadcast and along several axes) and 20
-#: networks, two of them in float16. `lstm` ran in one network only, in float32.
+#: gradient of an unlisted operator may launch anything. The list was measured with MindSpore 2.10 for CPU, which ran
+#: the kernels synchronously. A node's kernels ran between the hook before this node and the hook before the next node.
+#: The measurement covered 661 calls of operators (most in float32, some in float16, float64 and mixed types, broadcast
+#: and along several axes) and 20 networks, two of them in float16. `lstm` ran in one network only, in float32.
 EMITS: Final[dict[str, frozenset[str]]] = {
     key: frozenset([*kernels.split(), *([] if keys == VIEWS else [CAST])])
     for keys, kernels in (
@@ -59,11 +59,12 @@ EMITS: Final[dict[str, frozenset[str]]] = {
     )
     for key in keys.split()
 }
-#: operators whose gradient launches only casts before the kernel that is named after the operator, or typical of it
+#: operators whose gradient launches only casts before its main kernel: the one named after the operator, or typical of
+#: it
 FIRST: Final = frozenset(
     {"batchmatmul", "batchnorm", "biasadd", "conv2d", "dropout", "gatherd", "gelu", "layernorm", "matmul", "relu"}
 )
-#: `Known.trailing` examines this many kernels after the last known kernel of a pass
+#: number of kernels after the last known kernel of a pass that `Known.trailing` examines
 MOST: Final = 8
 #: result of `Known.owned`: `place` of the kernel, path of its module, and whether the kernel is a recomputation
 OWNED: Final = pl.Schema({"place": pl.UInt32, "module": pl.String, "again": pl.Boolean})
@@ -114,7 +115,7 @@ class Known:
         )
 
     def owned(self, kernels: pl.DataFrame, scopes: list[Scope]) -> pl.DataFrame:
-        """Return the modules of kernels of backward passes, as `OWNED`; null where the nodes do not show them.
+        """Return the modules of kernels of backward passes, as `OWNED`; null where the nodes do not show the module.
 
         Args:
             kernels: the kernels of backward passes of one lane, in the lane's order: `place` (identifies the kernel
@@ -216,7 +217,7 @@ class Known:
         return pl.DataFrame(found, schema=TRAILING, orient="row")
 
     def _left(self, tape: int, ran: list[Roles]) -> dict[str, int]:
-        """Return family of kernels -> how many kernels of a pass have not run yet; only matrix products are known."""
+        """Return family of kernels -> how many of its kernels a pass still has to run; only for matrix products."""
         products = [
             node.wanted for node in self.tapes[tape].nodes if gradients.known_by(node.name) in gradients.PRODUCTS
         ]
@@ -296,7 +297,7 @@ def _any(type: str) -> str:
 
 
 def _settled(nodes: tuple[Node, ...], ran: list[Roles]) -> frozenset[str]:
-    """Return the families with as many kernels as nodes that launch them: no other node launched such a kernel."""
+    """Return the families that have as many kernels as there are nodes that launch one; no other node launched any."""
     products = sum(node.wanted for node in nodes if gradients.known_by(node.name) in gradients.PRODUCTS)
     made = Counter(gradients.known_by(node.name) for node in nodes)
     counts = Counter(role.family for role in ran)

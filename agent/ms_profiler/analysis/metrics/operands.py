@@ -34,7 +34,7 @@ def renamed(args: pl.Series, rows: pl.Series) -> pl.Series:
 
 
 def with_shapes(tie: str, known: str) -> pl.Expr:
-    """Return arguments with the ties of one column and the shapes of another; without shapes, where these are null.
+    """Return arguments with the ties of one column and the shapes of another; where `known` is null, without shapes.
 
     Args:
         tie: name of the column of arguments with ties only.

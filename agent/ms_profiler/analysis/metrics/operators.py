@@ -40,7 +40,7 @@ def self_times(spans: pl.DataFrame, calls: pl.DataFrame | None = None) -> pl.Dat
     Args:
         spans: `tables.SPANS`, and any further columns, which the result repeats.
         calls: the calls of a device's runtime, `process`, `thread`, `start_ns`, `end_ns`; None if the spans contain
-            them, or if there are none.
+            these calls, or if there are no calls.
     """
     duration = spans["end_ns"] - spans["start_ns"]
     covered, tree = inside(spans, pl.repeat(True, spans.height, eager=True), calls)
@@ -225,7 +225,7 @@ def scaled(sums: pl.DataFrame, totals: pl.DataFrame, names: pl.Series) -> pl.Dat
     """Return `by_name` for a run of which only some steps were recorded: estimated totals, and their errors.
 
     Args:
-        sums: the sums of `by_name` over the recorded steps; they have the longest call of each name.
+        sums: the sums of `by_name` over the recorded steps. The longest call of each name is taken from these sums.
         totals: the totals of `sampling.totals` by `name`, for one category.
         names: texts by row.
     """

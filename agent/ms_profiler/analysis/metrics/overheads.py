@@ -166,10 +166,11 @@ def delayed(looks: pl.DataFrame, steps: Steps, moments: pl.DataFrame, crowd: sch
     """Return the share of waits for data, files and other ranks that is due to waiting for a processor.
 
     In waits for data, the stepping thread may wait for a processor (share a), and so may the workers that make the data
-    (share b). Together this is the share 1 - (1 - a)(1 - b).
+    (share b). The two together are the share 1 - (1 - a)(1 - b).
 
-    Other ranks are assumed to wait for processors as long as this rank. On a busy machine, the ranks lose their
-    processors at different times. Each time a rank loses its processor, the others wait for it in the next exchange.
+    The function assumes that every other rank waits for processors for the same time as this rank. On a busy machine,
+    the ranks lose their processors at different times. Each time a rank loses its processor, all other ranks wait for
+    that rank in the next exchange.
 
     Args:
         looks: samples of the job's threads, `tables.LOOKS`.

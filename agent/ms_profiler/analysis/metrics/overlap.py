@@ -28,7 +28,8 @@ def computing(cut: pl.DataFrame) -> pl.DataFrame:
 def communicating(spans: pl.DataFrame, cut: pl.DataFrame, steps: Steps) -> pl.DataFrame:
     """Return the intervals in which the stepping process communicated.
 
-    These are the stepping thread's phase "communication", and the collectives on other threads of the process.
+    These are the intervals of the stepping thread's phase "communication", and of collectives on other threads of the
+    process.
 
     Args:
         spans: `tables.SPANS`.

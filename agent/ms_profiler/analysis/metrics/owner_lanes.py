@@ -34,8 +34,8 @@ def lanes(found: Ownership | None) -> pl.DataFrame:
     """Return the content of the lanes, as `LANES`, by depth and start.
 
     The lanes show the same times as the table of modules. An interval ends where the pass, the module or the step
-    changes. Times of the host: an interval also ends at a gap. Times of kernels: an interval lasts from a module's
-    first kernel to its last kernel before another module, gaps included.
+    changes. If the times are those of the host, an interval also ends at a gap. If they are those of kernels, an
+    interval lasts from a module's first kernel to its last kernel before another module, gaps included.
 
     Args:
         found: the result of `ownership.ownership`.

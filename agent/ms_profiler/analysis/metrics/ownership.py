@@ -1,4 +1,4 @@
-"""Find which share of the steps' time, or of the kernels' time, each owner takes: a module or an optimizer."""
+"""Find the share of the steps' time, or of the kernels' time, that each owner (a module or an optimizer) takes."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -16,7 +16,7 @@ from ms_profiler.store.format import Category
 
 #: an operator is named if it takes at least this share of a module's time
 NAMED: Final = 0.2
-#: an operator is said to take most of a module's time if it takes at least this share of it
+#: smallest share of a module's time that the text about an operator calls most of the time
 MOSTLY: Final = 0.5
 
 _CALLS: Final = pl.Schema({"module": pl.String, "calls": pl.UInt64})

@@ -38,8 +38,8 @@ def paired(recording: tables.Recording, steps: Steps, sums: pl.DataFrame) -> dic
 
         extra time of a sampled step = (time of the burst and of the step after it - (n + 1) * m) / n
 
-    The step after the burst belongs to its cost, because records are switched off in that step. If most steps were
-    sampled, bursts of steps without records are compared instead:
+    The time of the step after the burst is a part of the cost of the burst, because records are switched off in that
+    step. If most steps were sampled, bursts of steps without records are compared instead:
 
         extra time of a sampled step = m - mean length of the steps without records
 

@@ -15,7 +15,7 @@ OWN_CLASSES: Final = "some parameters are of special classes and may be parts of
 def of(modules: list[str], networks: list[Network]) -> tuple[pl.DataFrame, str]:
     """Return number and bytes of each module's parameters, as `SIZES`, and the reasons for unknown values.
 
-    Unknown values are null. A parameter that a module shares with others counts once in each of them.
+    Unknown values are null. A parameter that several modules share counts once in each of these modules.
 
     Args:
         modules: paths of modules.

@@ -1,7 +1,7 @@
 """The operators of dataset pipelines: how full their queues are, how busy their workers are, which operator is slow.
 
 A full queue means that the operator after it is slow; an empty queue means that an operator before it is slow. So the
-slow operator has a full input queue, or is a source, and has an empty output queue.
+slow operator has an empty output queue, and its input queue is full, or it is a source.
 """
 
 from collections.abc import Iterable, Iterator
@@ -60,7 +60,7 @@ class Pipeline:
         return [found for found, _ in self._before(operator)]
 
     def _before(self, operator: Operator) -> Iterator[tuple[Operator, bool]]:
-        """Yield the operators of `inputs`, and for each whether its consumer reads its inputs one after the other."""
+        """Yield the operators of `inputs`, each with whether its consumer reads one input after the other."""
         in_turn = operator.kind == "ConcatOp"
         for child in (self.operators[number] for number in operator.children):
             if child.length is not None:
@@ -99,7 +99,8 @@ class Finding:
     """The operator that limits a pipeline.
 
     Attributes:
-        slow: the operator; None if none limits the pipeline, because batches are ready before they are requested.
+        slow: the operator; None if no operator limits the pipeline, which then has batches ready before they are
+            requested.
         last: the operator whose output queue was examined last.
         before: mean fill of the input queue of `slow` in percent; None for a source.
         behind: mean fill of the output queue of `last` in percent.

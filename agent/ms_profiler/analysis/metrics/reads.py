@@ -16,7 +16,7 @@ READ: Final = "aten::_local_scalar_dense"
 NEAR: Final = 1_000_000
 #: the queue runs empty if fewer than this many operators, inner operators included, lie between two reads
 FEW: Final = 32
-#: phases in which samplers, guards of compiled code and counters of optimizers read values, and not the script
+#: phases in which the script does not read values; samplers, guards of compiled code and optimizers' counters do
 _OTHERS: Final = [NAMES[category] for category in (Category.DATA, Category.COMPILE, Category.OPTIMIZER)]
 
 

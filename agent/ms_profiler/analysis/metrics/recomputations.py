@@ -1,9 +1,9 @@
 """Join the nodes of backward passes with the nodes of the recomputations inside of them.
 
 MindSpore's `Cell.recompute` makes one node for a cell. When a backward pass runs this node, MindSpore computes the cell
-again, and autograd makes nodes for this second computation. A second backward pass, inside the first, runs these nodes.
-So the outer pass gets these nodes, too. The kernels of the inner and the outer pass are examined together, because it
-is unknown where the kernels of the inner pass end.
+again, and autograd makes nodes for this second computation. A second backward pass, inside the first, runs the nodes of
+the second computation. So this module adds the nodes of the inner pass to the outer pass. The kernels of the inner and
+the outer pass are examined together, because it is unknown where the kernels of the inner pass end.
 """
 
 from collections.abc import Sequence
@@ -99,9 +99,9 @@ def _outermost(backward: int, around: dict[int, int], joined: dict[int, int]) ->
 
 
 def _put(nodes: tuple[Node, ...], parts: list[tuple[Node, ...]]) -> tuple[Node, ...] | None:
-    """Add the nodes of one inner pass to each recomputing node; None if not every node has exactly one inner pass.
+    """Add to each recomputing node the nodes of its inner pass; None if nodes and passes differ in number.
 
-    The recomputing node stays, under the name `AGAIN`.
+    The recomputing node itself is kept, under the name `AGAIN`.
 
     Args:
         nodes: the nodes in the order of their creation; they run in reverse.

@@ -2,8 +2,9 @@
 
 DistributedDataParallel exchanges gradients in buckets, with one all-reduce for each bucket. gloo's threads and the
 kernels of NCCL report only the operation of an exchange. So each exchange of gloo that the script called is paired with
-the script's call. If a backward pass has as many other all-reduces as the module has buckets, each all-reduce belongs
-to one bucket; both come in the same order. The job noted the bytes of the buckets (`job.frameworks.torch.replicas`).
+the script's call. If a backward pass has as many other all-reduces as the module has buckets, each of these all-reduces
+belongs to one bucket; the all-reduces have the order of the buckets. The job noted the bytes of the buckets
+(`job.frameworks.torch.replicas`).
 
 The exchanges of a pass get no bytes if other exchanges may be among them: if several modules have buckets, if the
 script calls an all-reduce in the same pass, or if a hook of the script replaces the all-reduce.

@@ -28,7 +28,7 @@ def sampled(steps: Steps) -> bool:
 
 
 def strata(table: pl.DataFrame) -> pl.Series:
-    """Return the number of each step's stratum: its stretch, or the stretch before if its own has no sampled step.
+    """Return the number of each step's stratum: the stretch of the step, or the last one before with a sampled step.
 
     Args:
         table: the table of `Steps`.
@@ -113,8 +113,8 @@ def estimate(values: pl.DataFrame, keys: list[str], columns: list[str], steps: S
         sum     = sum over strata of (steps / recorded steps * sum over the recorded steps)
         error^2 = sum over parts of (steps^2 * (1 - recorded steps / steps) * d / 2)
 
-    A part is a stratum, or several strata in a run with more than `PARTS` strata. d is the mean of two squares: the
-    squared difference of the value per step to the part before, and to the part after. Parts whose steps were all
+    A part is a stratum, or several strata in a run with more than `PARTS` strata. d is the mean of two squared
+    differences of the value per step: one to the part before, one to the part after. Parts whose steps were all
     recorded have no error, and are left out.
 
     Args:
@@ -125,7 +125,7 @@ def estimate(values: pl.DataFrame, keys: list[str], columns: list[str], steps: S
 
     Returns:
         `keys`, `columns` as Float64, and `<column>_error` for each column. The error is null if only one part has steps
-        that were not recorded, because it then has no neighbour.
+        that were not recorded, because this part has no neighbour.
     """
     table = steps.table.filter(pl.col("content") != "times").with_row_index("place")
     placed = steps.table.with_row_index("row").filter(pl.col("content") != "times").select("row")

@@ -61,8 +61,8 @@ def cells(looks: pl.DataFrame, process: int, thread: int) -> pl.DataFrame:
 
     Between two samples the thread was off its processor for off = time - processor time. The second sample followed a
     gap in which the thread recorded nothing. The time off is assumed to lie in this gap; only what does not fit lies
-    before the gap. The wait for a processor is reported for several samples together, and is divided in proportion to
-    the time off.
+    before the gap. The wait for a processor is reported for several samples together, and is divided among them in
+    proportion to the time off.
 
     Args:
         looks: `tables.LOOKS`.
@@ -105,8 +105,8 @@ def cells(looks: pl.DataFrame, process: int, thread: int) -> pl.DataFrame:
 def asleep(known: pl.DataFrame) -> pl.DataFrame:
     """Return the intervals in which a thread was asleep or blocked for so long that it did not compute.
 
-    Such an interval may lie inside of an operator: a thread that computes a part of the operator would be off its
-    processor for less of the time.
+    Such an interval may lie inside of an operator. Even then the thread did not compute: a thread that computes a part
+    of the operator is off its processor for less of the time.
 
     Args:
         known: the result of `cells`.
@@ -195,7 +195,7 @@ def delayed(looks: pl.DataFrame, process: int, thread: int, waiting: pl.DataFram
                     processor time of the stepping thread / mean processor time of a worker)
 
     The waits of all threads of a worker process are added up, because these threads pass a batch to each other. The
-    second term is there because workers that compute for longer than the stepping thread are slow anyway.
+    second term limits the share, because workers that compute for longer than the stepping thread are slow anyway.
 
     Args:
         looks: `tables.LOOKS`.

@@ -94,7 +94,7 @@ def runs(kernels: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
     """Return, for each depth, intervals of consecutive kernels whose names agree down to that depth.
 
     For example, consecutive kernels of `Default/network-Loss/fc-Dense` make one interval at depth 2. An interval ends
-    at the latest with its step, and where the next interval of the same depth begins.
+    where the next interval of the same depth begins, and at the latest with its step.
 
     Args:
         kernels: `tables.KERNELS` of one process.

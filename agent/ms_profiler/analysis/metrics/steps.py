@@ -70,12 +70,12 @@ def every(recording: tables.Recording) -> list[Steps]:
 def marked(recording: tables.Recording) -> Steps:
     """Return the steps of a run as the job marked them. Without a mark, the whole run is step 0.
 
-    The job decided which source of steps counts. If a better source came later, the job continued the numbers. So the
-    steps of all sources count, except for revoked guesses (`readers.guesses`). The result names the best source.
+    The job decided which source of steps counts. If a better source came later, the job went on with the numbering. So
+    the steps of all sources count, except for revoked guesses (`readers.guesses`). The result names the best source.
 
     All steps are those of one thread: the thread with the best source and, among several such threads, the thread with
-    the most steps. The source comes first, because a process that only evaluates may have more steps than the process
-    that trains. A step ends at the latest where the next step starts.
+    the most steps. The source is compared first, because a process that only evaluates may have more steps than the
+    process that trains. A step ends at the latest where the next step starts.
 
     Args:
         recording: the run.
@@ -102,8 +102,8 @@ def restrict(steps: Steps, numbers: list[int]) -> Steps:
 def settled(known: pl.DataFrame, compiled: list[int]) -> list[int]:
     """Return the rows of the steady steps: the steps without compilations, except for the first of them.
 
-    The first step fills caches, queues and pools; it counts only if there are at most `WARMED` steps. If every step
-    compiled something, compilations do not matter.
+    The first step fills caches, queues and pools. It counts as steady only if there are at most `WARMED` steps. If
+    every step compiled something, the steps with compilations count like steps without.
 
     Args:
         known: the steps, with `row`.

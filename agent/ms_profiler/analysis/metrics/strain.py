@@ -1,6 +1,6 @@
-"""Find causes of slow steps in the machine: other programs, a limit of the control group, swapping.
+"""Find those causes of slow steps that lie in the machine: other programs, a limit of the control group, swapping.
 
-The slow steps among the steady steps are examined on their own, too.
+The steady steps are examined together, and the slow ones among them once more on their own.
 """
 
 from dataclasses import dataclass, replace
@@ -156,7 +156,7 @@ def _queued(cells: pl.DataFrame, during: pl.DataFrame) -> pl.Series:
 
 
 def strains(recording: tables.Recording, steps: Steps, rows: list[int], others: bool) -> list[Strain]:
-    """Return the causes of slow steps in the machine, the largest share first.
+    """Return the causes of slow steps that lie in the machine, the largest share first.
 
     Args:
         recording: the run.

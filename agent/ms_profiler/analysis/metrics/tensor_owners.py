@@ -64,7 +64,8 @@ class Peak:
         """Return the kind with most bytes, then a module or an operator, and their bytes; None if nothing is known.
 
         - (kind, module, None, bytes): the innermost module that holds most bytes of this kind.
-        - (kind, None, operator, bytes): the operator that allocated most of them, if no module holds most of them.
+        - (kind, None, operator, bytes): the operator that allocated most bytes of this kind, if no module holds most of
+          them.
         - (kind, None, None, bytes): all bytes of this kind, if neither a module nor an operator has most of them.
         """
         kinds = self.kinds
@@ -124,7 +125,8 @@ def owned(
 def operators(blocks: pl.DataFrame, spans: pl.DataFrame, names: pl.Series) -> pl.Series:
     """Return the name of the operator that allocated each block; null outside of all operators.
 
-    This is the innermost operator around the allocation that is not in `_EMPTY`, or the outermost one if all are.
+    Operators in `_EMPTY` are skipped: the result is the innermost other operator around the allocation. If all
+    operators around the allocation are in `_EMPTY`, the result is the outermost one.
 
     Args:
         blocks: `tables.BLOCKS`.

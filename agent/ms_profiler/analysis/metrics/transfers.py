@@ -47,7 +47,8 @@ def known(transfers: pl.DataFrame) -> pl.DataFrame:
 def times(parts: pl.DataFrame) -> pl.DataFrame:
     """Return the times of each exchange, in nanoseconds.
 
-    Only the main plane counts. This is the only plane, or plane 1, because the copies of plane 0 stay on the chip.
+    Only the main plane counts. If an exchange has several planes, plane 1 is the main plane, because the copies of
+    plane 0 stay on the chip.
 
     - transit = sum over the copies to other ranks.
     - wait = sum over the waits.

@@ -127,7 +127,7 @@ def finding(
     # the threshold is a part of the time without waits for a processor
     least = WAIT_SHARE * (1 - parts.get(bounds.RUNNABLE, 0.0))
     waits = [(part, share) for part, share in ranked if part in _WAITS and share >= least]
-    # a wait comes before computing, but not before a larger share of other host code
+    # a wait is preferred to computing, but not to a larger share of other host code
     host = (bounds.HOST, 0.0 if whole else parts.get(bounds.HOST, 0.0))
     part, share = max(waits[0], host, key=lambda item: item[1]) if waits else ranked[0]
     texts = _WAITS | _REST | ({} if device else {bounds.SYNC: _READS_OF_HOST})

@@ -84,8 +84,8 @@ def blocked(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
     if module:
         place = f"most of it in the own code of {module}"
     aside = sum(found.shares[part] for part in (bounds.HOST, bounds.RUNNABLE, bounds.UNKNOWN))
-    # `facts.functions` describes the blocked part and the parts of `aside` together, so it is named only if the blocked
-    # part is at least as long as the others
+    # `facts.functions` describes the blocked part and the parts of `aside` together, so the advice quotes it only if
+    # the blocked part is at least as long as those parts
     functions = f", mostly {facts.functions}" if facts.functions and share >= aside else ""
     yield Advice(
         "host-waits",
