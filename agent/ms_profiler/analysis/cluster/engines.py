@@ -72,11 +72,11 @@ class Engine(Protocol):
         """Yield the results in the order of the tasks, and a `Lost` for each task whose workers were lost."""
 
     def reduced(self, tasks: Sequence[Task], join: Callable[[list[Any]], Any]) -> Any:
-        """Return all results reduced in a tree by `join`, which gets at most `WIDTH` of them at a time, in order."""
+        """Return all results reduced in a tree by `join`, which gets at most `WIDTH` results at a time, in order."""
 
 
 class Local:
-    """Run tasks in this process, or in child processes if there are many tasks or long ones.
+    """Run tasks in this process, or in child processes if there are many tasks or long tasks.
 
     This class does not use the pool of the standard library. While a broken pool ends its processes, it may start
     another process, which then waits for ever. In each of 24 runs under load, we killed one process of the pool. One of

@@ -1,4 +1,4 @@
-"""The exchanges of a rank with other ranks, called by the script, a compiled graph, or a framework's C++ code."""
+"""The exchanges of a rank with other ranks: those of the script, of compiled graphs, and of a framework's C++ code."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -77,8 +77,8 @@ def marked(exchanges: pl.DataFrame) -> pl.DataFrame:
 def _of_device(measures: "Measures", device: tables.Device) -> pl.DataFrame:
     """Return the exchanges that a device ran.
 
-    If the device's interface does not report the group and bytes of an exchange, they are those in `measures.calls`.
-    There they come from the call that launched the exchange, or from a bucket of DistributedDataParallel.
+    If the device's interface does not report the group and bytes of an exchange, they are taken from `measures.calls`.
+    That table has them from the call that launched the exchange, or from a bucket of DistributedDataParallel.
     """
     own = device.tasks.with_columns(bytes=pl.lit(0, pl.Int64))
     if device.launches is not None:
@@ -92,7 +92,7 @@ def _of_device(measures: "Measures", device: tables.Device) -> pl.DataFrame:
             pl.when(pl.col("bytes") > 0).then("bytes").otherwise(pl.col("bytes_known").fill_null(0)).alias("bytes"),
         )
     )
-    if own["name"].str.starts_with(replicas.GLOO).any():  # operators only queue exchanges, gloo's threads make them
+    if own["name"].str.starts_with(replicas.GLOO).any():  # gloo's threads make the exchanges; operators only queue them
         own = own.filter(~pl.col("name").str.starts_with(replicas.PASSED))
     names = own["name"].str.strip_prefix(replicas.GLOO)
     names = pl.Series("operation", [communication.operation(name) for name in names], dtype=pl.String)

@@ -1,4 +1,4 @@
-"""Compare ranks that share the experts of a layer: how many bytes each rank's experts handle, and how long they take.
+"""Compare ranks that share the experts of a layer: how many bytes each rank's experts handle, and in what time.
 
 A layer of experts has two all-to-all exchanges, as in GShard (https://arxiv.org/abs/2006.16668, section 3.1): tokens go
 to the ranks of their experts, and come back. Between the two exchanges each rank computes with its experts. Two
@@ -43,7 +43,7 @@ class Experts:
     """The ranks that share experts.
 
     Attributes:
-        known_by: the purpose of the group, which says that its ranks share experts.
+        known_by: the purpose by which the ranks of the group share experts, see `parallel_groups`.
         ranks: the load of each rank.
         steps: the number of steps that all ranks of the group share.
         lost_ns: the sum over all steps of (longest expert time of a rank - mean expert time of the ranks).

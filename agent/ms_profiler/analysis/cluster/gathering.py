@@ -22,7 +22,7 @@ from ms_profiler.analysis.driver import engine, inputs
 from ms_profiler.errors import MsProfilerError, StoreError
 from ms_profiler.store import layout
 
-#: number of ranks that one task reads if they have a rank.json, or small files of Ascend's tools
+#: number of ranks that one task reads if the ranks have a rank.json, or small files of Ascend's tools
 RANKS: Final = 16
 
 

@@ -1,4 +1,7 @@
-"""Goodput: the share of a job's time in which it trained, and what took the rest, over all starts of its ranks."""
+"""Goodput: the share of a job's time in which it trained, and what took the rest, over all starts of its ranks.
+
+A start is one attempt of a launcher to run the ranks: the first attempt, or a restart after a failure.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -32,7 +35,8 @@ class Start:
         number: its index among the starts, from 0.
         ranks: the number of results.
         steps: the largest number of steps that a rank made.
-        saved: the last step that a checkpoint of this start holds, -1 for none; None where none was written.
+        saved: the last step that a checkpoint of this start holds; -1 if its checkpoints hold no step. None if it wrote
+            no checkpoint.
         lost: the number of steps whose results the next start does not have; None where that is unknown.
         loaded: whether it read a checkpoint.
         ends: the ways in which its processes ended, each once.
@@ -73,8 +77,8 @@ def goodput(accounts: Iterable[RankAccount]) -> Goodput | None:
 
         useful = time from the rank's first record to its last record - time of all `PARTS`
 
-    If a later start follows, the steps after the last checkpoint of a start count as lost. A wait for data or for other
-    ranks is not useful, unless the rank computes at the same time.
+    If another start follows, the steps that a start made after its last checkpoint count as lost. A wait for data or
+    for other ranks is not useful, unless the rank computes at the same time.
 
     Args:
         accounts: the accounts of all starts of its ranks.

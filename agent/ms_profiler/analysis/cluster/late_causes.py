@@ -19,7 +19,7 @@ UNKNOWN: Final = "unknown"
 PART: Final = 0.3
 #: parts that a stopped process may show in a single step
 _STILL: Final = (STILL, bounds.BLOCKED)
-#: causes due to other programs; a rank that is late only in some steps is not reported for them
+#: causes due to other programs; a rank that is late only in some steps is not reported for such a cause
 _OF_OTHERS: Final = (bounds.RUNNABLE,)
 #: cause -> the clause about the rank
 SENTENCES: Final = {
@@ -77,8 +77,8 @@ def causes(parts: pl.DataFrame, late: list[Late], hindered: Set[int] = frozenset
     Args:
         parts: the parts of all ranks' steps: `rank`, and the columns of `rank_account.PARTS`.
         late: the late ranks, as `lateness` finds them.
-        hindered: the ranks that would not be late if their threads had not waited for processors. These waits are their
-            cause, no matter what `parts` says.
+        hindered: the ranks that would not be late if their threads had not waited for processors. These waits are the
+            cause of their lateness, no matter what `parts` says.
     """
     names = [found.rank for found in late]
     known = parts.filter(pl.col("part") != bounds.COMMUNICATION)

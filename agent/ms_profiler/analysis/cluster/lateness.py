@@ -48,7 +48,8 @@ class Late:
         worst: the step in which it is latest.
         worst_ns: its excess in the worst step.
         ahead: the number of ranks that wait for it in the worst step.
-        saved_ns: the time that the steps would save if this rank alone took the median time of the others.
+        saved_ns: the time that the steps would save if this rank took the median time of the other ranks, and nothing
+            else changed.
         moments: the steps in which it is late; empty where it is late in most of them.
     """
 
@@ -127,8 +128,9 @@ def _differences(known: pl.DataFrame) -> pl.DataFrame:
     """Add `excess_ns`, `last` (whether the rank is the last one in the step) and `saved_ns` (as in `Late`).
 
     The median of the other ranks is the mean of two of the n sorted own times. Among the n - 1 values of the other
-    ranks, these two have the indices i = (n - 2) // 2 and i = (n - 1) // 2. The rank's own value, at index k of all n
-    values, moves them: a value is at i + 1 if k <= i, else at i.
+    ranks, these two have the indices i = (n - 2) // 2 and i = (n - 1) // 2. Let k be the index of the rank's own value
+    among all n values. Then the value with index i among the others has the index i + 1 among all n values if k <= i,
+    else i.
     """
     places = known.sort("step", "own_ns", "rank").with_columns(
         place=pl.int_range(pl.len()).over("step"), count=pl.len().over("step")

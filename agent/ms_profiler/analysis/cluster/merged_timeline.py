@@ -135,7 +135,7 @@ def _write(
 
 
 def _track(known: RankAccount, measures: "Measures", order: int, clock: Offset, taken: set[int]) -> RankTrack:
-    """Return the track of a rank. Its pid is that of the rank's process, or another one if an earlier rank has it."""
+    """Return the track of a rank. Its pid is that of the rank's process, or another if an earlier rank has that pid."""
     pid = int(measures.steps.process)
     while pid in taken or pid <= 0:
         pid = 1 + (pid + 1) % 2**22

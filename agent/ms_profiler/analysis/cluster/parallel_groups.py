@@ -1,8 +1,9 @@
-"""Recognise the groups of ranks that are a pipeline, or that share the experts of a layer, by their purpose.
+"""Find out from the purposes of groups of ranks which groups are a pipeline, or share the experts of a layer.
 
-A purpose is one of these: the description that the script gave a group (PyTorch's `group_desc`, as Megatron does), the
-dimension of a device mesh (`mesh_pp`), the name of a group of MindSpore, or `group_name` in the metadata of Ascend's
-tools. All words of a purpose have to fit: because of its word DATA, `EXPERT_DATA_PARALLEL_GROUP` shares no experts.
+A purpose is one of these: the description that the script gave a group (PyTorch's `group_desc`, which Megatron sets),
+the dimension of a device mesh (`mesh_pp`), the name of a group of MindSpore, or `group_name` in the metadata of
+Ascend's tools. All words of a purpose have to fit. So the ranks of `EXPERT_DATA_PARALLEL_GROUP` share no experts: its
+word DATA does not fit.
 """
 
 import re

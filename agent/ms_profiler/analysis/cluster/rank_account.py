@@ -67,7 +67,8 @@ class RankAccount:
         actor: the id of its Ray actor; empty if the process is no Ray actor.
         attempt: how often its launcher had started the rank before.
         job: the name of its launch; all ranks of the launch on one machine, and all their starts, have the same name.
-        saved: for each checkpoint that it wrote to its end, the last step that the checkpoint holds, -1 for none.
+        saved: for each checkpoint that it wrote completely, the last step that the checkpoint holds; -1 for a
+            checkpoint that holds no step.
         loaded: whether it read a checkpoint before its first step ended.
         stepped: whether its steps are those of the job; otherwise the whole run counts as one step.
         groups: name of a group that it used -> the ranks of the group.

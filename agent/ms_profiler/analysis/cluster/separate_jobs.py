@@ -16,7 +16,7 @@ _NAMED: Final = 4
 def chosen(accounts: Iterable[RankAccount], remarks: list[str], wanted: str = "") -> list[RankAccount]:
     """Return the accounts of one job: of the job to which the wanted result belongs, or else of the newest job.
 
-    Accounts without the name of a launch, such as those from other tools' results, count for every job.
+    Accounts without the name of a launch, such as the accounts from other tools' results, belong to every job.
 
     Args:
         accounts: the accounts of results.

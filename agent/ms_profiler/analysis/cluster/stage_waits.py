@@ -3,8 +3,9 @@
 The bubble of a rank is the part of a step in which the rank sends or receives a message of the pipeline's group, or
 waits for one, and does nothing else: it neither computes nor takes part in another exchange. GPipe
 (https://arxiv.org/abs/1811.06965, section 2.3) and Megatron-LM (https://arxiv.org/abs/2104.04473, section 2.2) call all
-idle time in a pipeline bubble; here it is only the time in messages, the transfers included. For results of Ascend's
-tools, the bubble is the column `Bubble` (the sum of the receives), but at most `Communication(Not Overlapped)`.
+idle time in a pipeline a bubble; here a bubble is only the time in messages, their transfer included. For results of
+Ascend's tools, the bubble is the column `Bubble` (the sum of the receives), but at most `Communication(Not
+Overlapped)`.
 """
 
 from collections.abc import Collection

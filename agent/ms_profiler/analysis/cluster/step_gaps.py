@@ -17,7 +17,7 @@ _PHASES: Final = (bounds.COMMUNICATION, bounds.DATA, bounds.COMPILE, bounds.CHEC
 _PLACED: Final = pl.Schema({"step": pl.Int64, "part": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64})
 #: categories of spans that name the work between steps, the preferred one first
 _NAMING: Final = (Category.MODULE, Category.OP)
-#: smallest share of a part's time with which the spans of one name give the part this name
+#: the spans of one name give a part this name if they take at least this share of the part's time
 _MOST: Final = 0.3
 
 
@@ -58,7 +58,7 @@ def pieces(measures: "Measures") -> pl.DataFrame:
 
 
 def asleep(found: pl.DataFrame, measures: "Measures") -> pl.DataFrame:
-    """Return the pieces. Where the part was `stretches.BETWEEN` but the stepping thread slept, it becomes `BLOCKED`.
+    """Return the pieces, with the part `BLOCKED` instead of `stretches.BETWEEN` where the stepping thread slept.
 
     Args:
         found: the result of `pieces`.

@@ -54,7 +54,7 @@ def uses(measures: "Measures") -> pl.DataFrame:
 
 
 def saved(measures: "Measures") -> list[int]:
-    """Return, for each checkpoint that was written to its end, the last step that it holds; -1 for none.
+    """Return, for each completely written checkpoint, the last step that it holds; -1 if it holds no step.
 
     A checkpoint holds the steps whose parameters were updated before its writing began.
 

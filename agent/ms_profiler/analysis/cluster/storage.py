@@ -85,7 +85,7 @@ class Listing:
             self._known = _tree(self.base)
 
     def walk(self) -> Iterator[tuple[str, list[str], list[str]]]:
-        """Yield directories as `os.walk` does: it skips the names that the caller removes from the list."""
+        """Yield directories as `os.walk` does: a directory that the caller removes from the list is skipped."""
         if self._known is None:
             yield from os.walk(self.base)
             return

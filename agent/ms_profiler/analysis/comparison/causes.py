@@ -44,7 +44,8 @@ ASKED: Final = 0.005
 #: module, where d = median(|factor of a module / common factor - 1|)
 BEYOND: Final = 0.1
 APART: Final = 2.5
-#: contributors are sorted by their changes, but the change of one from the machine is first divided by this number
+#: contributors are sorted by their changes. The change of a contributor from the machine is first divided by this
+#: number
 WEIGHT: Final = 2
 #: inner modules are the cause instead of the outer module if they have at least this share of the outer module's change
 INSIDE: Final = 0.7
@@ -62,7 +63,7 @@ class Contributor:
     Attributes:
         kind: a part of `metrics.bounds`, or "module", "outside", "kernel", "alike", "small differences", "unexplained".
         name: the name for people.
-        module: path of the contributor's module in the second run, or in the first if the second lacks it; else empty.
+        module: path of the contributor's module in the second run, or else in the first; empty without a module.
         was: the path of the module in the first run if it differs from `module`; else empty.
         before_ns: ns per step in the first run.
         after_ns: ns per step in the second run.

@@ -46,7 +46,7 @@ class Side:
         first_ns: the time from the first record to the end of the first step; None if unknown.
         ranks: numbers of the ranks that were read.
         expected: number of ranks of the launch.
-        dropped: number of records of all runs that were dropped for lack of room.
+        dropped: number of records, over all runs, that were dropped for lack of room.
     """
 
     source: str

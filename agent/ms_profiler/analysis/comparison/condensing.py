@@ -28,7 +28,7 @@ from ms_profiler.store.format import Category
 REPEATED: Final = 0.1
 #: number of first steps in which a job usually compiles its graphs
 WARMING: Final = 5
-#: largest number of operators, kernels and modules each in a digest; those with the longest times are kept
+#: largest number of operators in a digest, of kernels, and of modules; those with the longest times are kept
 MOST: Final = 500
 #: names of the recording's options that change the counts
 _OPTIONS: Final = ("op_time", "profiler_level", "record_shapes", "with_stack", "profile_memory", "profile_framework")

@@ -1,4 +1,4 @@
-"""The digest of a run: all figures that a comparison needs, small enough to be stored beside the code.
+"""The digest of a run: a small record of all figures that a comparison needs, to be stored beside the code.
 
 A digest describes one launch with all its ranks. Times and counts are those of a step, as means over the ranks.
 `Digest.from_dict` reverses `Digest.to_dict`; it ignores fields that a later version of ms-profiler added.

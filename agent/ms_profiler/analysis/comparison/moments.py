@@ -2,7 +2,7 @@
 
 Each moment of the step has a part (`metrics.bounds`), a phase, a module (`metrics.owners`, or the module of a kernel),
 a stage (forward, backward, recompute or optimizer), and an operator, kernel or span. A cell is the time of all moments
-for which these are the same.
+that agree in all of these.
 """
 
 from typing import Final

@@ -95,7 +95,7 @@ class _Walk:
         return (bounds.LAUNCH if launching else bounds.SYNC), start, -1
 
     def _before(self, kernel: int, time: int) -> tuple[int, int]:
-        """Return the end and the number of a kernel's predecessor; or -1 and the time of the launch, if that is it."""
+        """Return end and number of a kernel's predecessor; if that is its launch, the time of the launch and -1."""
         previous = bisect_right(self.ends, time, 0, kernel) - 1
         ended = self.ends[previous] if previous >= 0 else -1
         launched = self.launches[kernel]

@@ -28,7 +28,9 @@ def sampled(steps: Steps) -> bool:
 
 
 def strata(table: pl.DataFrame) -> pl.Series:
-    """Return the number of each step's stratum: the stretch of the step, or the last one before with a sampled step.
+    """Return the number of each step's stratum: its stretch. A stretch without a sampled step joins a neighbour.
+
+    It joins the stretch before it, or the one after it if no stretch before it has a sampled step.
 
     Args:
         table: the table of `Steps`.

@@ -22,8 +22,8 @@ _IN_DATABASES: Final = "only the database form of a result has it"
 def form(directory: str) -> Form:
     """Return the tool that wrote a result.
 
-    The suffix of the directory's name tells the tool. For an unknown suffix, the names of its databases do.
-    The default is MindSpore.
+    The suffix of the directory's name tells the tool. If the suffix is unknown, the names of the databases in the
+    directory tell it. The default is MindSpore.
     """
     name = os.path.basename(os.path.abspath(directory))
     for suffix, known in ((layout.SUFFIX, Form.MINDSPORE), (layout.TORCH_SUFFIX, Form.TORCH_NPU)):

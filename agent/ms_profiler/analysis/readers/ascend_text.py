@@ -37,7 +37,7 @@ OVERLAP: Final = "Overlap Analysis"
 PROCESSOR: Final = "CPU OP"
 _DRIVER: Final = "CANN"
 _HOST: Final = ("Python", "MindSpore", "PyTorch", _DRIVER)
-#: kinds of tasks that compute; other tasks copy, wait or mark
+#: kinds of tasks that compute; other tasks copy memory, wait, or mark a time
 _COMPUTING: Final = (HOST_CPU, "AI_CORE", "AI_VECTOR_CORE", "AI_CPU", "AIV_SQE", "MIX_AIC", "MIX_AIV", "DSA_SQE")
 #: values of the column `Accelerator Core` that mean an exchange
 _EXCHANGES: Final = ("HCCL", "COMMUNICATION")

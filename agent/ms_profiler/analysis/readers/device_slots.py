@@ -5,7 +5,7 @@ earlier call with the same id. The time of this call, not the time of the kernel
 the run.
 
 There may be tens of millions of tasks. Metrics use only a few columns of all tasks (`tables.RUNS`). The remaining
-columns are only made for the tasks that are shown.
+columns are made only for the tasks that are shown.
 """
 
 from dataclasses import replace

@@ -222,7 +222,7 @@ class _Process:
         self._last = max(times, default=0)
         self._fill_row(info, self.clock.epoch_ns(min(times, default=0)), self.clock.epoch_ns(self._last), records)
         spans = _stack(by_kind["spans"])
-        # ms-profiler's own threads: those that only wrote device records, samples or counters
+        # ms-profiler's own threads: threads that wrote only device records, samples or counters
         ours = (tracing | stacks.threads | counted.threads) - busy
         self._fill_threads(_stack(by_kind["threads"]).filter(~pl.col("thread").is_in(ours)))
         self.frames = stacks.frames(self.store.pid, self._names)

@@ -54,7 +54,7 @@ def read(path: str, arguments: tuple[str, ...], counts: ReadCounts) -> trace_eve
             return found
     damage = _damage(counts)
     events = trace_events.read(path, arguments, counts)
-    # do not cache a damaged trace, so that the damage is reported each time, nor a trace that is still being written
+    # do not cache a trace that is still being written, nor a damaged one, whose damage has to be reported each time
     settled = time.time_ns() - before.st_mtime_ns > _SETTLED and _key(os.stat(path), arguments) == key
     if settled and _damage(counts) == damage:
         for folder in _folders(path):

@@ -17,7 +17,7 @@ def show(results: list[tuple[str, dict[str, Any]]], out: Console) -> None:
     """Print a numbered line for each result: directory, rank, begin, length, steps and finding.
 
     Args:
-        results: directory and content of summary.json of each.
+        results: for each result, its directory and the content of its summary.json.
         out: the console to print to.
     """
     table = widths.table("result", "rank", "started (UTC)", "run", "steps", "median step", "finding")

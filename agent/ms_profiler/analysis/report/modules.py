@@ -123,7 +123,7 @@ def _slow(found: dict[str, Any]) -> str:
 
 
 def gaps(tree: dict[str, Any] | None) -> list[str]:
-    """Return a line that says why the table has empty cells; an empty list if it has none.
+    """Return a line that says why the table has empty cells; an empty list if no cell is empty.
 
     Args:
         tree: `module_tree` of the summary; None where no module is known.

@@ -20,7 +20,8 @@ def end(process: dict[str, Any]) -> str:
 def typical(summary: dict[str, Any]) -> str:
     """Return the median and the 95th percentile of the step times, and the mean if it is far from the median.
 
-    The figures cover the steady steps; in a run with sampled steps, all steps, because the length of each is known.
+    The figures cover the steady steps. In a run with sampled steps, they cover all steps, because the length of every
+    step is known.
     """
     steps = summary["steps"]
     own = steps if summary.get("sampling") else steps["steady"]

@@ -21,7 +21,7 @@ _BAR: Final = 60
 _SHADES: Final = "█▓▒░"
 #: smallest share of the step that a part needs to be shown
 _LEAST: Final = 0.005
-#: smallest share of the steps for which the wait for a processor is shown; other parts contain this wait
+#: the wait for a processor is shown if it takes at least this share of the steps; other parts contain this wait
 _CROWDED: Final = 0.2
 #: smallest relative difference of the times on device and host for which the time on the device is shown
 _DIFFERS: Final = 0.1

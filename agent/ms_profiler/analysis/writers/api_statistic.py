@@ -3,7 +3,7 @@
 Columns are those of MindSpore's public profiler documents. `Level` is the kind of a call, such as `dataset`. Rows are
 sorted by level, and within a level by total time, the longest first. Times are microseconds.
 `Variance` is the variance of the durations, in square microseconds: (n * sum of squares - square of the sum) / n^2.
-The table includes calls of the device's driver. In another tool's result, it has only driver calls.
+The table includes calls of the device's driver. In another tool's result, it includes no other calls.
 """
 
 import os

@@ -1,6 +1,6 @@
 """kernel_details.csv: one row per kernel, by lane and start.
 
-Columns and order are those of MindSpore's public profiler documents without a profiler level:
+The columns and their order are those that MindSpore's public documents list for runs without a profiler level:
 
 - `Step ID` is empty outside of steps. The column always exists, because readers select steps by it.
 - `Stream ID` is the lane of the kernel. On a CPU, the lane is a worker thread of the framework.

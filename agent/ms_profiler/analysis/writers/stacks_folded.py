@@ -46,8 +46,8 @@ def write(measures: Measures, stream: BinaryIO) -> None:
 def _write_calls(calls: Calls, stream: BinaryIO) -> None:
     """Write the stacks of traced calls, each with the self time of its innermost function in microseconds.
 
-    If a stack with the functions it called takes less than `_SMALL` of its thread's time, its caller's stack gets the
-    time.
+    If a stack, with all stacks that extend it, takes less than `_SMALL` of its thread's time, its time counts for its
+    caller's stack.
     """
     of, paths = calls.paths
     labels = [function.label.replace(";", ",").replace("\r", "") for function in calls.functions]

@@ -16,8 +16,9 @@ from ms_profiler.analysis.columns.track_events import Track
 from ms_profiler.analysis.columns.wire import integer, message, text
 from ms_profiler.analysis.writers.lanes import HOST, STEPS, Lanes
 
-#: smallest uuid of a lane, and of a further track for slices that cross others; a process or group has its pid as uuid
+#: smallest uuid of a lane; the uuid of a process or of a group is its pid
 _LANES: Final = 2**24
+#: smallest uuid of a further track of a lane; such a track has the slices that cross other slices of the lane
 CROSSING: Final = 2**32
 #: id of the packet sequence that describes the tracks
 SEQUENCE: Final = 1
