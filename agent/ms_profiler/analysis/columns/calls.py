@@ -1,4 +1,4 @@
-"""Find each operator's module, whether other operators began during it, and its wait, as native/columns/calls.c does.
+"""Find each operator's module and wait, and whether other operators began during it; native/columns/calls.c in Python.
 
 One pass goes over the operators and modules of each thread in order of start. It takes 2 us per operator or module.
 """

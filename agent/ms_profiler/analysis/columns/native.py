@@ -101,7 +101,7 @@ class NativeColumns:
         return _columns.rows(count, [_part(part) for part in parts])
 
     def write_rows(self, stream: BinaryIO, count: int, parts: Sequence[Part]) -> None:
-        """See `Columns.write_rows`. Rows bypass the stream's buffer: each call would fill and empty the buffer."""
+        """See `Columns.write_rows`. Rows bypass the stream's buffer, which each call would fill and empty."""
         if not isinstance(stream, BufferedWriter | FileIO):  # a stream in memory, or one that compresses
             stream.write(self.rows(count, parts))
             return

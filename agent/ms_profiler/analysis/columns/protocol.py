@@ -210,9 +210,9 @@ class Columns(Protocol):
     def track_events(self, to: Callable[[bytes], object], place: Place, events: TrackEvents) -> int:
         """Write events of Perfetto's trace, and return the number of the next free sequence of packets.
 
-        Each track has its own sequence of packets: the first packet holds the defaults of the others, and times are
-        deltas. On a track, slices have to nest. A slice that would overlap an open slice without nesting goes to a
-        further track of its lane: the first one on which the slice nests.
+        Each track has its own sequence of packets. The first packet of a sequence holds defaults for the other packets,
+        and times are differences. On a track, slices have to nest. A slice that would overlap an open slice without
+        nesting goes to a further track of its lane: the first one on which the slice nests.
 
         Args:
             to: the file that receives the bytes.

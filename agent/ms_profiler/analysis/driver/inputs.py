@@ -27,7 +27,7 @@ class Kind(Enum):
 def kind(path: str) -> Kind | None:
     """Return the kind of input at a path; None if the path is no input.
 
-    Results of MindSpore's profiler also have a folder with the name of ms-profiler's store, but it holds no processes.
+    Results of MindSpore's profiler also have a folder with the name of ms-profiler's store, but no processes in it.
 
     Args:
         path: a file or a directory.

@@ -1,4 +1,4 @@
-"""Turn the tasks of a device into a `Stream`, the form in which kernels of the host are stored, too."""
+"""Turn the tasks of a device into a `Stream`, the form that also holds the kernels of the host."""
 
 from dataclasses import dataclass, field
 

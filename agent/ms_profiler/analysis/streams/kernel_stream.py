@@ -2,7 +2,7 @@
 
 Each kernel is placed: its step, its module, and the host span around it are found. All kernels count for the sums and
 for the states of the steps. If there are more than `MOST` kernels, only the rows of the first, the slowest and the last
-steps stay, as `driver.thinning` does with spans.
+steps stay. `driver.thinning` chooses spans in the same way.
 """
 
 from collections.abc import Iterator

@@ -16,8 +16,8 @@ _PLACED: Final = 2**31
 def nest(spans: pl.DataFrame) -> pl.DataFrame:
     """Sort spans by thread and start, longest first, and add `depth` and `parent`, see `Columns.nest`.
 
-    Operators nest only in operators: the framework's tracer reports them, and they may overlap with other spans of the
-    thread.
+    Operators nest only in operators. They have a source of their own, the framework's tracer, so other spans of the
+    thread may cross them.
 
     Args:
         spans: `process`, `thread`, `category`, `start_ns`, `end_ns` and further columns, which stay.
