@@ -22,7 +22,7 @@ from ms_profiler.store import layout
 #: columns that come first in every table
 RUN: Final = (
     Column("directory", pl.String, "name of the result directory"),
-    Column("rank", pl.Int64, "of the run in its launch"),
+    Column("rank", pl.Int64, "rank of the run in its launch"),
 )
 #: tables that are empty when PyTorch's operators compute on the CPU
 _KERNELS: Final = ("kernels", "kernel_sums")

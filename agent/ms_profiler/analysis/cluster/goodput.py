@@ -35,8 +35,8 @@ class Start:
         number: its index among the starts, from 0.
         ranks: the number of results.
         steps: the largest number of steps that a rank made.
-        saved: the last step that a checkpoint of this start holds; -1 if its checkpoints hold no step. None if it wrote
-            no checkpoint.
+        saved: the last step that every rank with a checkpoint has saved; -1 if one of these ranks has saved no step.
+            None if no rank wrote a checkpoint.
         lost: the number of steps whose results the next start does not have; None where that is unknown.
         loaded: whether it read a checkpoint.
         ends: the ways in which its processes ended, each once.

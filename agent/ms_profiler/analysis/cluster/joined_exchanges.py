@@ -1,4 +1,4 @@
-"""Match the exchanges of several ranks: the n-th one of an operation in a group is the same on all ranks.
+"""Match the exchanges of several ranks: exchange n of an operation in a group is the same exchange on all ranks.
 
 Among the messages with one tag in one group, the n-th message that rank a sends to rank b is the n-th message that b
 receives from a. If the other rank of messages is not known, they are matched only if all groups have at most two ranks.

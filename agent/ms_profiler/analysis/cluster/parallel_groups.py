@@ -2,8 +2,8 @@
 
 A purpose is one of these: the description that the script gave a group (PyTorch's `group_desc`, which Megatron sets),
 the dimension of a device mesh (`mesh_pp`), the name of a group of MindSpore, or `group_name` in the metadata of
-Ascend's tools. All words of a purpose have to fit. So the ranks of `EXPERT_DATA_PARALLEL_GROUP` share no experts: its
-word DATA does not fit.
+Ascend's tools. A purpose names a kind of group if it has a word of this kind, and beside such words only words such as
+GROUP. So the ranks of `EXPERT_DATA_PARALLEL_GROUP` share no experts, because of the word DATA.
 """
 
 import re

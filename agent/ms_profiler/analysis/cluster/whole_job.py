@@ -86,7 +86,7 @@ class WholeJob:
 
     @property
     def ended(self) -> list[str]:
-        """Return a sentence for each rank that did not end normally, and in it, whether other ranks came further."""
+        """Return a sentence for each rank that did not end normally: how it ended, and whether others came further."""
         last = {rank: int(known.steps["step"].max() or 0) for rank, known in self.accounts.items()}  # type: ignore[arg-type]
         most = max(last.values(), default=0)
         sentences = []
@@ -186,7 +186,7 @@ class WholeJob:
         return clocks(self.accounts)
 
     def chain(self, late: Late) -> Chain | None:
-        """Return the first exchange of the step in which a rank is latest; None if there is none."""
+        """Return the first exchange of the step in which a rank is latest; None if the rank has none in it."""
         inside = self.accounts[late.rank].exchanges.filter(pl.col("step") == late.worst)
         if inside.is_empty():
             return None
@@ -336,7 +336,7 @@ def _total(known: RankAccount, shared: pl.Series) -> tuple[int, int]:
 
 
 def _meetings(number: int, known: RankAccount) -> pl.DataFrame:
-    """Return the last joint exchange of each group and operation in each step. Its ranks give it one `key`."""
+    """Return the last joint exchange of each group and operation in each step; `key` is the same on all its ranks."""
     last = pl.col("place") == pl.col("count")
     joint = known.exchanges.filter(last, pl.col("operation").is_in(clock_offsets.JOINT))
     names = joint["group"].replace({name: ",".join(map(str, ranks)) for name, ranks in known.groups.items()})

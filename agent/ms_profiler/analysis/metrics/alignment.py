@@ -62,8 +62,8 @@ def align(gradients: Sequence[int], operators: Sequence[int]) -> Alignment | Non
 def window(gradients: Sequence[int], operators: Sequence[int], found: Alignment) -> int:
     """Return the position of the first operator that can have a gradient in the pass; 0 if unknown.
 
-    An operator can have one if nearly all operators from there to the last one have a gradient in the pass. The
-    function then assumes that no earlier operator has a gradient in the pass.
+    Take all operators from the latest one that fits the first gradient. If nearly all of them have a gradient in the
+    pass, the function assumes that the earlier operators have none.
 
     Args:
         gradients: the names of the gradients, as for `align`.

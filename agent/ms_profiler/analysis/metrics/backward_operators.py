@@ -239,7 +239,7 @@ def _earlier(chain: list[_Pass], number: int, used: dict[int, set[int]], paths: 
 
 
 def _between(nodes: pl.DataFrame) -> pl.Series:
-    """Return the module number of every node. If its operator is unknown, it gets the number that both neighbours have.
+    """Return the module number of every node; for a node of an unknown operator, the number that both neighbours have.
 
     Args:
         nodes: the nodes of `gradient_nodes.split`, with two columns of module numbers: `known`, and `exact` (null where

@@ -12,8 +12,8 @@ import polars as pl
 from ms_profiler.analysis.metrics import intervals
 from ms_profiler.analysis.model import tables
 
-#: largest pause in ns of a stream before a queued task, exclusive, that counts as "kernel wait" (HTA has the same
-#: limit)
+#: a pause of a stream before a queued task is a "kernel wait" if it lasts less than this many ns; HTA has the same
+#: limit
 KERNEL_WAIT: Final = 30_000
 #: sequences of more kernels than this are not reported
 LONGEST: Final = 100

@@ -72,7 +72,7 @@ MATMUL: Final = "matmul"
 _ELEMENTWISE: Final = "elementwise"
 PRODUCTS: Final = frozenset({"matmul", "batchmatmul"})
 #: an operator of an unknown type whose name matches may consist of other operators. Its gradient then launches the
-#: kernels of the other operators' gradients
+#: kernels of the gradients of these operators
 _INSIDE: Final = re.compile(r"attention|conv|dense|fused|gru|linear|lstm|matmul|norm|rnn")
 #: family of kernels -> largest number of these kernels that the gradient of one operator launches. For the other
 #: families, see `Roles.launches`

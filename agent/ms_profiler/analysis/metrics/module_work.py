@@ -120,7 +120,7 @@ def _operators(found: Ownership, recording: tables.Recording, used: Steps) -> tu
 
 
 def _inside(chosen: pl.DataFrame, spans: pl.DataFrame) -> pl.Series:
-    """Return, for each operator, whether another chosen operator contains it, whose FLOPs then include its FLOPs."""
+    """Return, for each operator, whether another chosen operator contains it; only the outer one's FLOPs then count."""
     around, own = spans["parent"].gather(chosen["id"]), chosen["id"].implode()
     found = pl.repeat(False, chosen.height, dtype=pl.Boolean, eager=True)
     while around.null_count() < around.len():

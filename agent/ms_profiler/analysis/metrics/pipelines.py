@@ -1,7 +1,7 @@
 """The operators of dataset pipelines: how full their queues are, how busy their workers are, which operator is slow.
 
 A full queue means that the operator after it is slow; an empty queue means that an operator before it is slow. So the
-slow operator has an empty output queue, and its input queue is full, or it is a source.
+slow operator has an empty output queue. It is a source, or its input queue is full.
 """
 
 from collections.abc import Iterable, Iterator

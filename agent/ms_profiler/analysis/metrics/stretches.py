@@ -129,7 +129,7 @@ def _of_process(recording: tables.Recording, steps: Steps, run: tuple[int, int] 
 
 
 def _skipped(cut: pl.DataFrame, steps: pl.DataFrame) -> pl.Series:
-    """Return, for each interval, whether the schedule left out the step around it, or the next step if none is.
+    """Return, for each interval, whether the schedule left out the step around it, or, between steps, the next one.
 
     For an interval after all steps, return whether the schedule left out the last step.
     """

@@ -48,8 +48,8 @@ _LANES: Final = 2**16
 _NO_STREAM: Final = 2**32 - 1
 #: pattern of the names of calls that launch one kernel each
 _LAUNCHES: Final = r"^(?:cuda|cu|hip)(?:Ext)?(?:Module)?Launch(?:Cooperative)?Kernel"
-#: missing kernels are reported if there are at least `_LEAST` launches, and more than `_LOST` of their kernels is
-#: missing
+#: missing kernels are reported if there are at least `_LEAST` launches, and more than the share `_LOST` of their
+#: kernels is missing
 _LEAST: Final = 10
 _LOST: Final = 0.2
 #: name of a wait in a trace -> its name in ms-profiler's own tracing

@@ -48,8 +48,8 @@ def show(summary: dict[str, Any], directory: str, console: Console | None = None
         summary: content of summary.json.
         directory: the result directory, as the user named it.
         console: where to print; standard output by default, plain when that is no terminal.
-        top: number of rows of each table of operators, modules and dataset operations; by default 14 modules, and 8 of
-            the others.
+        top: number of rows of each table of operators, modules and dataset operations; by default 14 for modules, and 8
+            for the others.
     """
     out = console or page()
     with out.capture() as captured:
@@ -213,7 +213,7 @@ def _operators_title(summary: dict[str, Any]) -> str:
 
 
 def device_time(summary: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the time of the steps on the device: `total`, and in `steps` each step's; None without a device.
+    """Return the time of the steps on the device: `total`, and `steps` with one entry per step; None without a device.
 
     Args:
         summary: content of summary.json.
