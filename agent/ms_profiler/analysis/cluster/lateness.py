@@ -50,7 +50,7 @@ class Late:
         ahead: the number of ranks that wait for it in the worst step.
         saved_ns: the time that the steps would save if this rank took the median time of the other ranks, and nothing
             else changed.
-        moments: the steps in which it is late; empty where it is late in most of them.
+        moments: the steps in which the rank is late; empty if it is late in most steps.
     """
 
     rank: int

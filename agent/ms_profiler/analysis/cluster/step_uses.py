@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 #: one row per recorded step; the remaining time of a step is training
 USES: Final = pl.Schema({"step": pl.Int64, "waiting_ns": pl.Int64, "checkpoint_ns": pl.Int64, "compile_ns": pl.Int64})
-#: parts in which a step makes no progress: it waits for its input or for other ranks
+#: parts in which a step makes no progress, because the rank waits for its input or for other ranks
 _WAITING: Final = (bounds.DATA, bounds.COMMUNICATION)
 #: names of spans that save the state of training, or begin a save that another thread or process continues
 _SAVES: Final = ("torch.save", "distributed checkpoint: save", "save_checkpoint")

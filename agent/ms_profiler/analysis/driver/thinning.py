@@ -108,7 +108,8 @@ class _Thinner:
     """Sums up the spans of a recording batch by batch, and keeps some of them.
 
     A batch may end while spans are open. These spans are carried over to the next batch, so that later spans are found
-    inside of them. A carried span is not counted again. Later spans inside of it only reduce its self time.
+    inside of them. A carried span is not counted again. Later spans inside of a carried span only reduce the self time
+    of the carried span.
     """
 
     windows: pl.DataFrame

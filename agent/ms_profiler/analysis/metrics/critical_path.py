@@ -1,8 +1,9 @@
 """The critical path of each step: the chain of work for which the end of the step waited, back to the step's start.
 
-The host queues kernels and continues; it waits for them only where it blocks. So the path runs back along the host to
-the end of a wait. From there it runs along the awaited kernels, from each to its predecessor (the kernel before it, or
-its launch). From a launch it runs along the host again. Shortening work off the path does not shorten the step.
+The host queues kernels and continues; it waits for kernels only where it blocks. So the path runs back along the host
+to the end of a wait. From there it runs along the awaited kernels, from each kernel to its predecessor (the kernel
+before it, or its launch). From a launch it runs along the host again. Shortening work off the path does not shorten the
+step.
 
 A piece of the path is an interval with one kind of work. The pieces follow each other without gaps and add up to the
 step exactly.

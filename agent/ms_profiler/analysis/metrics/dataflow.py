@@ -104,7 +104,7 @@ class Flow:
         return scope.phase == Category.OPTIMIZER or _WRITES.fullmatch(kind) is not None
 
     def sources(self, name: str) -> list[str]:
-        """Return the names of the operators that computed an operator's inputs; skip those that only pass data on."""
+        """Return the names of the operators that computed an operator's inputs; skip any that only passes data on."""
         found: dict[str, None] = {}
         waiting = list(self.operators[name].inputs)
         while waiting:

@@ -9,7 +9,8 @@ from ms_profiler.analysis.metrics.phases import NAMES, innermost
 from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.store.format import Category
 
-#: PyTorch's operator that copies one value to the host; on a processor it waits for nothing, on a device it waits
+#: PyTorch's operator that copies one value to the host; it waits for a value on a device, but not for one on a
+#: processor
 READ: Final = "aten::_local_scalar_dense"
 #: two reads that are less than this many ns apart leave no time to queue work. It is ten times the time that a device
 #: needs to return a value to the host and to get its next kernel

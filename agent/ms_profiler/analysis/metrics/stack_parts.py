@@ -9,8 +9,8 @@ from ms_profiler.analysis.metrics.stack_samples import Stacks
 from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.analysis.metrics.traced_calls import Calls
 
-#: parts that are shown as `bounds.HOST`: it is known how long the thread was off its processor while it ran such code,
-#: but not when
+#: parts that are shown as `bounds.HOST`, because samples tell for how long the thread was off its processor in such
+#: code, but not when
 _ASIDE: Final = (bounds.BLOCKED, bounds.RUNNABLE, bounds.UNKNOWN)
 #: largest number of functions that advice names, and the smallest share of the part that each of them takes
 _NAMED: Final = 2

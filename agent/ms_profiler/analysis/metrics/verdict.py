@@ -56,7 +56,7 @@ _STATES = {
 }
 
 
-#: phases of the host in which it queues kernels, or waits while they run
+#: phases in which the host queues kernels, or waits while kernels run
 _QUEUED = {NAMES[category] for category in (Category.FORWARD, Category.BACKWARD, Category.OPTIMIZER, Category.SYNC)}
 
 

@@ -27,7 +27,7 @@ P2P: Final = "p2p"
 COLLECTIVE: Final = "collective"
 
 _LINKS: Final = ("RDMA", "HCCS", "PCIE", "SDMA", "SIO")
-#: link whose numbers are the sums of those of `_SUMMANDS`, the links between the chips of a host
+#: link whose numbers are sums over the links `_SUMMANDS`, which connect the chips of a host
 _SUM: Final = "SDMA"
 _SUMMANDS: Final = ("HCCS", "PCIE", "SIO")
 _POINT_TO_POINT: Final = ("send", "receive", "recv")

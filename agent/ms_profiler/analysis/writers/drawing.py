@@ -112,8 +112,8 @@ class Drawing:
     def ties(self) -> pl.DataFrame:
         """Return the flows from operators to their gradients: `id`, `source`, `target`.
 
-        `source` and `target` are rows in `spans`. The ids are larger than those of the flows to kernels, and than those
-        of the ties in earlier sections.
+        `source` and `target` are rows in `spans`. The ids are larger than all ids of flows to kernels, and than all ids
+        of ties in earlier sections.
         """
         operators = self.section.operators.filter(TIE > 0)
         pairs = host_operators.ties(operators)

@@ -1,8 +1,8 @@
 """python_stacks.folded: the Python stacks with their numbers of samples, or, if calls were traced, with their times.
 
 A line names the thread and its functions from the outermost to the innermost, then the count: `THREAD;outer;inner 12`.
-Times are microseconds. This is the format of Brendan Gregg's FlameGraph; inferno, speedscope and flamegraph.com read it
-too.
+Times are microseconds. This is the format of Brendan Gregg's FlameGraph; inferno, speedscope and flamegraph.com also
+read it.
 """
 
 import os
