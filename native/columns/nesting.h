@@ -19,7 +19,7 @@ bool msp_order(int64_t count, const msp_spans *of, uint32_t *order);
 
 /* Nest spans.
  *
- * order    receives the order of `msp_order`.
+ * order    receives the order of `msp_order`; a place below is an index into this order.
  * depth    for each place in this order: the number of earlier spans of the lane that end after its start, at most
  *          MSP_DEEPEST. A span without duration counts as 1 ns long.
  * parent   for each place: the last earlier place of the lane that ends after its start, UINT32_MAX if there is none.
