@@ -2,8 +2,8 @@
  *
  * The account is one small file. The first process makes it, and all others open it. The space of a killed process
  * stays counted. Each process maps the file, and adds the size of a new segment with one atomic operation. If the file
- * system cannot map files, the process reads and writes the file instead. Then the change of one process may be lost at
- * times.
+ * system cannot map files, the process reads and writes the file instead. Then one process may overwrite the change of
+ * another.
  */
 #ifndef MSP_ACCOUNT_H
 #define MSP_ACCOUNT_H

@@ -1,7 +1,7 @@
 /* Start a program that is no child of the job.
  *
  * A job may wait for any child, count its children, or ignore SIGCHLD: a child that the profiler starts would disturb
- * it.
+ * such a job.
  */
 #ifndef MSP_APART_H
 #define MSP_APART_H

@@ -1,8 +1,8 @@
 /* The memory blocks that a library's allocator takes from the C library, and releases.
  *
  * Two of the library's imports are replaced, posix_memalign and free. All blocks that posix_memalign allocates from
- * then on are counted; blocks from some size on are also recorded one by one. Blocks that were allocated before, and
- * memory of other functions, are not counted. A fork child counts nothing.
+ * then on are counted; large blocks are also recorded one by one. Blocks that were allocated before, and memory from
+ * other functions, are not counted. A fork child counts nothing.
  */
 #ifndef MSP_BLOCKS_H
 #define MSP_BLOCKS_H
@@ -24,7 +24,7 @@ void msp_blocks_leave(void);
 
 typedef struct {
   uint64_t live;  /* bytes of the blocks that are in use */
-  uint64_t peak;  /* largest sum since the last query */
+  uint64_t peak;  /* largest value of `live` since the last query */
   uint64_t made;  /* blocks allocated so far */
   uint64_t freed; /* blocks released so far */
   uint64_t lost;  /* blocks that could not be counted for lack of memory */

@@ -1,6 +1,6 @@
 /* The traced calls of a thread: a list of open calls, and a slot in the store for each ended call.
  *
- * When a call ends, one slot is written with both times, which is 16 bytes for each of the two events. If a call has
+ * When a call ends, one slot of 32 bytes is written with the times of both events, its begin and its end. If a call has
  * run for a millisecond, another slot is written before its end, so that the call is in the store if the process is
  * killed. The thread that begins or ends a call holds the GIL. This file does not use Python's API.
  */
@@ -49,7 +49,7 @@ typedef struct {
 
 extern msp_tracing msp_calls_tracing;
 
-/* Begin a span of tracing, or end it. The end writes the open calls of all threads. */
+/* msp_calls_begin begins a span of tracing. msp_calls_end ends it, and writes the open calls of all threads. */
 void msp_calls_begin(uint64_t least_ns, uint32_t depth_most);
 void msp_calls_end(void);
 

@@ -17,8 +17,8 @@ static inline uint64_t msp_now(void) { return msp_clock_read(CLOCK_MONOTONIC_RAW
 
 typedef struct {
   uint64_t raw_ns;        /* CLOCK_MONOTONIC_RAW, the middle of two readings */
-  uint64_t real_ns;       /* CLOCK_REALTIME, read between them */
-  uint64_t half_width_ns; /* half the time between them, rounded up: the uncertainty of the pair */
+  uint64_t real_ns;       /* CLOCK_REALTIME, read between these two readings */
+  uint64_t half_width_ns; /* uncertainty of the pair: half the time between the two readings, rounded up */
 } msp_clock_pair;
 
 /* Read both clocks several times and keep the narrowest pair. */

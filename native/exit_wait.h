@@ -15,8 +15,9 @@
  *
  * reader: the read end of a pipe whose write end only the program has. The program writes one line when it has
  * succeeded.
- * pid: its process; 0: do not wait.
- * timeout_ms: the longest wait. It ends earlier at a signal that would end this process. The program continues then.
+ * pid: the process of this program; 0: do not wait.
+ * timeout_ms: the longest wait. The wait ends earlier at a signal that would end this process; then the program
+ * continues.
  * shows: write the program's line to descriptor 2; write `late` instead when the wait ended before the program, and
  *   `failed` when the program ended without a line. Nothing is written to a pipe or socket.
  * Returns 0, or an errno.

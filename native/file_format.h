@@ -2,8 +2,8 @@
  *
  * A process writes one folder (see store/layout.py for its name) of segment files. A segment is a header of fixed size
  * followed by slots of 32 bytes. Every file is preallocated and filled with zeros, so a slot whose `kind` is 0 was
- * never committed. If committed slots follow such a slot, a reader counts it as torn and skips it. Otherwise the slot
- * is the end of the segment.
+ * never committed. If committed slots follow such a slot, a reader counts the uncommitted slot as torn and skips it.
+ * Otherwise the uncommitted slot is the end of the segment.
  *
  * Commit rule. A writer fills a slot, and then publishes the slot's last 32-bit word (kind, category, flags, extra)
  * with one release store. So a slot is complete whenever a reader sees it committed. This also holds after SIGKILL,
@@ -15,7 +15,7 @@
  * is killed between the two stores leaves an MSP_KIND_OPEN slot with an end_ns; a reader ignores that end_ns.
  *
  * Streams. Slots of one segment belong to one thread at a time. A segment starts with an MSP_KIND_THREAD slot. When a
- * thread has ended, another thread may use the rest of its segment; this thread then writes an MSP_KIND_THREAD slot
+ * thread has ended, a new thread may use the rest of the segment; the new thread then writes an MSP_KIND_THREAD slot
  * first. A thread that changes its name also writes such a slot. Segments are made before they are needed, so their
  * numbers are not in the order of time. Segment 0 of a process is the control stream (MSP_KIND_STRING,
  * MSP_KIND_ANCHOR), written under a lock. It continues in segments that have MSP_SEGMENT_CONTROL in their header.
@@ -84,7 +84,7 @@ typedef struct {
 /* a record of an accelerator, see device_format.h */
 #define MSP_KIND_DEVICE 9
 #define MSP_KIND_DEVICE_PLACE 10
-/* the argument of an operator that another recording has: see below */
+/* the argument of an operator whose span is in another recording: see below */
 #define MSP_KIND_OPERANDS 11 /* begin   time, thread    argument                       operator          */
 /* processor time and wait time of the thread: see below */
 #define MSP_KIND_PROCESSOR 12 /* time    event before    processor time, ns             wait time, us     */
@@ -122,8 +122,9 @@ typedef struct {
 /* Stacks are paths in a tree. Its nodes have numbers from 1, each of which is used once in a process. An MSP_KIND_FRAME
  * slot defines a node: the lower 32 bits of `end_ns` are its number, the upper ones the number of the node of its
  * caller. A node without a caller is a thread: `arg` is its native id, 0 if that is not known, and `name` its name. Any
- * other node is a function: `arg` has, from the lowest bit, the line that ran and the line in which the function
- * begins, each in MSP_FRAME_LINE_BITS bits, and then the id of the string with the path of its file.
+ * other node is a function. Its `arg` has three numbers, from the lowest bit on: the line that ran and the line in
+ * which the function begins, each in MSP_FRAME_LINE_BITS bits, and then the id of the string with the path of the
+ * function's file.
  *
  * An MSP_KIND_SAMPLED slot says that successive samples of a thread, at equal distances from the first to the last,
  * found it at the same node. The lower 32 bits of `arg` are the node, the upper ones the number of samples. `name` is
@@ -132,28 +133,29 @@ typedef struct {
 #define MSP_FRAME_LINE_BITS 22
 #define MSP_FRAME_LINE_MOST ((1u << MSP_FRAME_LINE_BITS) - 1)
 
-/* An MSP_KIND_CALL slot is written when a call ends, so slots are in the order of ends. `arg` has, from the lowest bit,
- * the number of the thread, 0 for the thread that wrote the slot, and the line in which the function begins, each in
- * MSP_FRAME_LINE_BITS bits, and then the id of the string with the path of its file. Line and path are 0 for a function
- * in C. A call that runs for some time has an earlier slot without an end. If no slot with an end has the same begin
- * and function, the call was running when the process ended. A generator has a slot for each time that it continued. */
+/* An MSP_KIND_CALL slot is written when a call ends, so slots are in the order of ends. `arg` has three numbers, from
+ * the lowest bit on: the number of the thread (0: the thread that wrote the slot) and the line in which the function
+ * begins, each in MSP_FRAME_LINE_BITS bits, and then the id of the string with the path of the function's file. Line
+ * and path are 0 for a function in C. A call that runs for some time has an earlier slot without an end. If no slot
+ * with an end has the same begin and function, the call was running when the process ended. A generator has a slot for
+ * each time that it continued. */
 
 /* An MSP_KIND_METRIC slot has the value of a counter of the system, for the process or the machine. All slots of a
- * sample have the same time. One counter, in each sample, is the processor time in nanoseconds of reading the others.
- * Any other counter is in the first sample, and in each sample in which its value has changed. For a counter of a
- * thread, the lower 32 bits of `end_ns` are the native id of the thread, and the upper 32 bits are the id of its name;
- * for other counters, both are 0. Fork children write such slots, too. */
+ * sample have the same time. One counter is in each sample: the processor time in nanoseconds that the reading of the
+ * other counters took. Any other counter is in the first sample, and in each later sample for which its value has
+ * changed. For a counter of a thread, the lower 32 bits of `end_ns` are the native id of the thread, and the upper 32
+ * bits are the id of its name; for other counters, both are 0. Fork children write such slots, too. */
 
-/* An MSP_KIND_BLOCK slot has a block of a framework's allocator of host memory. `name` has the lower 32 bits of its
- * size in bytes, the upper bits of `end_ns` the rest of the size, and the lower MSP_BLOCK_BITS bits of `end_ns` the
- * address. `arg` is the size of all blocks in use, including blocks without slots. With the flag MSP_BLOCK_RELEASED,
- * the slot records the release of the block. Then an earlier slot has the same address, in this or in an earlier store
- * of the process.
+/* An MSP_KIND_BLOCK slot has a block of a framework's allocator of host memory. The lower 32 bits of the block's size
+ * in bytes are in `name`, and the other bits of the size are the upper bits of `end_ns`. The lower MSP_BLOCK_BITS bits
+ * of `end_ns` are the address. `arg` is the size of all blocks in use, including blocks without slots. With the flag
+ * MSP_BLOCK_RELEASED, the slot records the release of the block. Then an earlier slot has the same address, in this or
+ * in an earlier store of the process.
  *
  * An MSP_KIND_BLOCK_PLACE slot has a Python function on the stack of the thread that allocated a block. It has the time
  * and the address of that block. The upper bits of `end_ns` are the depth: the number of functions that the function
- * has called, one inside of the other; 0 for the innermost function. `arg` has, from the lowest bit, the line in
- * MSP_FRAME_LINE_BITS bits and the id of the string with the path of the file. */
+ * has called, one inside of the other; 0 for the innermost function. `arg` has two numbers, from the lowest bit on: the
+ * line in MSP_FRAME_LINE_BITS bits, and the id of the string with the path of the file. */
 #define MSP_BLOCK_BITS 48
 #define MSP_BLOCK_RELEASED 1
 

@@ -12,8 +12,8 @@
 /* cffi:begin */
 
 /* One counter. `path` is a file, "usage" for getrusage, or "threads" for the file `schedstat` of each thread. In a
- * file, the counter is number `number` (from 0; -1: the last one) of the first line that begins with `key`. In the
- * other sources, `number` selects the counter. */
+ * file, the first line that begins with `key` has the counter; `number` selects one of the numbers of this line (from
+ * 0; -1: the last one). In the other sources, `number` selects the counter. */
 typedef struct {
   const char *path;
   const char *key;
@@ -24,7 +24,7 @@ typedef struct {
 } msp_metric;
 
 /* Read these counters from now on, every `period_ms`; with `count` 0, read none. Rows with the same path must be
- * adjacent. `sample` is the id of the name of a further counter, the processor time that the reading takes. Returns
+ * adjacent. `sample` is the id of the name of a further counter: the processor time that the reading takes. Returns
  * false if there is not enough memory. */
 bool msp_metrics_read(const msp_metric *rows, uint32_t count, uint32_t sample, uint32_t period_ms);
 

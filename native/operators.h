@@ -64,7 +64,7 @@ static inline void msp_operator_end(msp_writer *writer) {
   if (depth == 0) return;
   const msp_open_span *span = &writer->open[depth - 1];
   if (!span->op || span->ops != writer->ops) return; /* the operator was not recorded */
-  /* an exception has ended the Python spans inside of the operator that are still open */
+  /* an exception has ended the Python spans that are still open inside of the operator */
   msp_writer_end(writer, depth - 1, 0, MSP_FLAG_ABANDONED | MSP_FLAG_RAISED);
 }
 

@@ -12,13 +12,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Start or stop watching a mapping. When a page is lost, `*lost` is set to 1 + the offset of the first lost page;
- * `lost` may be NULL. Any thread may call these functions. If there is no memory for an entry, the mapping is not
- * watched. */
+/* msp_ranges_add starts to watch a mapping, and msp_ranges_remove stops it. When a page is lost, `*lost` is set to 1 +
+ * the offset of the first lost page; `lost` may be NULL. Any thread may call these functions. If there is no memory for
+ * an entry, the mapping is not watched. */
 void msp_ranges_add(void *start, size_t size, uint64_t *lost);
 void msp_ranges_remove(const void *start);
 
-/* Install the handler. Remove the handler, unless another one has replaced it. */
+/* msp_ranges_guard installs the handler. msp_ranges_unguard removes it, unless another handler has replaced it. */
 void msp_ranges_guard(void);
 void msp_ranges_unguard(void);
 

@@ -24,7 +24,7 @@ typedef struct msp_segment {
   bool complete;                    /* written segments: the segment was retired before `ready` was set */
   uint32_t flushed;                 /* written segments: slots in the file */
   uint32_t ready;                   /* written segments: slots that msp_segment_flush may copy */
-  uint64_t flushed_lost;            /* written segments: header->dropped and unnamed in the file */
+  uint64_t flushed_lost;            /* written segments: header->dropped + header->unnamed, as the file has them */
   uint32_t *open;                   /* written segments: slots whose spans were open when they were copied */
   uint32_t open_count;
   uint32_t open_room;
@@ -35,7 +35,8 @@ static inline uint64_t msp_segment_size(uint32_t capacity) {
 }
 
 /* Return whether files in `folder` can be mapped without the risk of SIGBUS. On local file systems that write in place,
- * fallocate(2) guarantees the disk space. On network, FUSE and copy-on-write file systems, it may not guarantee it. */
+ * fallocate(2) guarantees the disk space. On network, FUSE and copy-on-write file systems, fallocate(2) may not
+ * guarantee the space. */
 bool msp_segment_mappable(const char *folder);
 
 /* Make the file of segment `index` in `folder`, reserve its disk blocks and map it. If `mapped` is false or the file
@@ -54,7 +55,7 @@ uint32_t msp_segment_lost(const msp_segment *segment, uint32_t used);
 /* Write to every page of a new segment, so that its first writer has no page faults. */
 void msp_segment_touch(msp_segment *segment);
 
-/* End one use of the segment. The last one unmaps and frees it; its file stays. */
+/* End one use of the segment. The end of the last use unmaps and frees the segment; the file stays. */
 void msp_segment_release(msp_segment *segment);
 
 /* Return the memory in bytes of all segments of this process. */

@@ -1,8 +1,8 @@
 /* Functions that Python calls where it prints an exception instead of raising it, such as callbacks of the garbage
  * collector.
  *
- * Python calls the job's signal handlers between any two instructions, also between those of such a function. Without
- * this code, an exception of a handler, for example a timeout, would be printed there and lost.
+ * Python may call the job's signal handlers between any two instructions, also inside of such a function. Without this
+ * code, an exception that a handler raises there, for example a timeout, would be printed and lost.
  */
 #ifndef MSP_SHIELD_H
 #define MSP_SHIELD_H

@@ -1,7 +1,7 @@
 /* Delay signals to the job while ms-profiler's atexit callbacks run.
  *
- * When atexit callbacks run, a job has finished its work. ms-profiler's callbacks take 50 ms. Without the profiler, a
- * signal that comes in this time would find the job at a later point of its end, or ended. So such a signal is delayed
+ * When atexit callbacks run, a job has finished its work. ms-profiler's callbacks take 50 ms. Without the profiler, the
+ * job would be 50 ms further in its shutdown when such a signal comes, or would have ended. So the signal is delayed
  * until the job has reached that point; in most cases the job has ended by then.
  */
 #ifndef MSP_SIGNALS_H

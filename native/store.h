@@ -1,7 +1,7 @@
 /* The segments of the open session: the folder, the limits on their size, and lists of segments for new threads.
  *
  * A caller of any function except `open` and `close` must hold the session (gate.h). The helper thread need not hold
- * it, because it ends before `close`.
+ * the session, because this thread ends before `close`.
  */
 #ifndef MSP_STORE_H
 #define MSP_STORE_H
@@ -35,7 +35,7 @@ typedef struct {
   bool mapped;          /* false: copy with write(2), also on file systems where mapped files are safe */
 } msp_store_settings;
 
-/* Open a store without segments. Returns 0 or an errno, EDQUOT if the account has no room for it. */
+/* Open a store without segments. Returns 0 or an errno; EDQUOT means that the account has no room for the store. */
 int msp_store_open(const msp_store_settings *settings);
 
 /* Copy the remaining slots, unmap the segments that no thread uses, remove the spare segment, and truncate files after

@@ -12,11 +12,11 @@
 #include <string.h>
 
 /* The origin of a text. A job may make any number of names, so an eighth of the room is reserved for names of the
- * profiler. For texts of the last two origins, the caller sets a limit. */
+ * profiler. For texts of MSP_COUNTED and MSP_OF_THE_SYSTEM, the caller sets a limit. */
 typedef enum { MSP_OURS, MSP_OF_THE_JOB, MSP_COUNTED, MSP_OF_THE_SYSTEM } msp_origin;
 
 /* Return the id of `text`; 0 if it is empty or cannot be written, or if a limit is reached. A process has at most 65536
- * texts and 8 MiB of them, and at most `most` texts of MSP_COUNTED and MSP_OF_THE_SYSTEM. A text that is longer than
+ * texts with 8 MiB in total, and at most `most` texts of MSP_COUNTED and MSP_OF_THE_SYSTEM. A text that is longer than
  * MSP_STRING_MAX bytes is cut at the start of a character. */
 uint32_t msp_intern(const char *text, size_t length, msp_origin origin, uint32_t most);
 

@@ -1,5 +1,5 @@
-/* Trace the calls of Python functions. From Python 3.12 on, the interpreter reports calls to callbacks of
- * sys.monitoring; in earlier versions, to a profile function. This code passes the calls to calls.h.
+/* Trace the calls of Python functions. From Python 3.12 on, the interpreter reports them through callbacks of
+ * sys.monitoring; earlier versions use a profile function. This code passes the calls to calls.h.
  *
  * The functions of the hot path run no Python code, do not wait, and raise no exception.
  */

@@ -1,7 +1,7 @@
 /* The writer of one thread: its segment, its open spans, and the functions that record events.
  *
- * These functions take no lock, and make no system call until a segment is full. Only the writer's own thread uses it;
- * other threads only read its count of records.
+ * These functions take no lock, and make no system call until a segment is full. Each writer belongs to one thread;
+ * other threads only read the writer's count of records.
  */
 #ifndef MSP_WRITER_H
 #define MSP_WRITER_H
@@ -33,8 +33,8 @@ typedef struct {
 
 /* A recording thread reads its processor time now and then; such a reading is called a look, and shows whether the
  * thread ran. A look takes 0.4 us, so looks 250 us apart take at most 0.2 %. */
-#define MSP_QUIET_NS 250000u /* an event after so long without one leads to a look */
-#define MSP_LOOK_NS 5000000u /* an event so long after the last look always leads to a look */
+#define MSP_QUIET_NS 250000u /* the first event after so long a time without events leads to a look */
+#define MSP_LOOK_NS 5000000u /* so long after the last look, the next event always leads to a look */
 
 typedef struct {
   uint64_t event_ns;     /* time of the last event */
@@ -71,8 +71,8 @@ typedef struct msp_writer {
 } msp_writer;
 
 /* The writer of this thread. Its thread-local storage has the dynamic model, which takes 8 ns more for each operator.
- * The static model would take space from the few hundred bytes that all libraries loaded later share, and fails when
- * these are used up. */
+ * The static model would take space from the few hundred bytes that all libraries loaded later share. It fails when
+ * these bytes are used up. */
 extern __thread msp_writer *msp_writer_current;
 
 /* Set up the writers; called once per process. Returns 0 or an errno. */
@@ -182,7 +182,8 @@ static inline uint32_t msp_begin(uint32_t name, uint8_t category, uint64_t arg) 
   return msp_writer_begin(writer, name, category, arg, false);
 }
 
-/* End the open span of that index with `flags`, after the spans that began later, which get the flags `inner`. */
+/* End the spans that began after the open span of this index, with the flags `inner`. Then end the span itself, with
+ * `flags`. */
 static inline void msp_writer_end(msp_writer *writer, uint32_t index, uint8_t flags, uint8_t inner) {
   uint64_t now = msp_tsc_now(&writer->tsc);
   while (writer->depth > index + 1) msp_writer_end_last(writer, now, inner);

@@ -15,11 +15,11 @@ enum { MSP_NO_NAME = UINT32_MAX, MSP_NO_WAIT = -1 };
 
 /* Compute for each operator:
  *
- * - module: the name of the innermost module around its start, MSP_NO_NAME outside of all modules. A module that ends
- *   after the module in which it began counts up to the end of that module.
+ * - module: the name of the innermost module around its start, MSP_NO_NAME outside of all modules. If a module ends
+ *   after the module in which it began, it counts only up to the end of that outer module.
  * - inner: whether no other operator of its thread began in it. An operator without duration counts as 1 ns long.
- * - wait_ns: of an inner operator, the time since the latest end of earlier inner operators of its thread, 0 for the
- *   first; MSP_NO_WAIT for other operators.
+ * - wait_ns: for an inner operator, the time since the latest end of the earlier inner operators of its thread. It is 0
+ *   for the first inner operator, and MSP_NO_WAIT for an operator that is not inner.
  *
  * Rows of other spans are not changed. Returns false when there is no memory. */
 bool msp_calls(int64_t count, const msp_called *of, uint32_t *module, uint8_t *inner, int64_t *wait_ns);

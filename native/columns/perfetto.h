@@ -39,7 +39,7 @@ typedef struct {
 
 typedef struct {
   uint64_t uuid;
-  msp_text descriptor; /* TrackDescriptor, without its uuid, of further tracks for slices that cross */
+  msp_text descriptor; /* TrackDescriptor, without uuid, of the further tracks for crossing slices */
 } msp_track;
 
 /* Events of one kind, sorted by track, start, and length, the longest first. */
@@ -79,8 +79,8 @@ typedef enum {
   MSP_PERFETTO_RANGE
 } msp_perfetto_result;
 
-/* Write events. A slice that crosses an open one goes to the first further track of its lane on which it crosses
- * none. */
+/* Write events. A slice that crosses an open slice of its track goes to a further track of the same lane: the first one
+ * on which it crosses no slice. */
 msp_perfetto_result msp_perfetto_write(msp_tracks *tracks, const msp_events *events, msp_sink sink, void *context);
 
 #endif

@@ -1,4 +1,4 @@
-/* Buffers that a tracing interface fills with records. They are given out on any thread, and read by one thread.
+/* Buffers that a tracing interface fills with records. Buffers are given out on any thread, and one thread reads them.
  *
  * The number of buffers that are given out is bounded, and so is the number that wait to be read. Beyond these bounds,
  * records are lost and counted. No function makes its caller wait, because the caller is a thread of the job.

@@ -1,5 +1,5 @@
 /* Two lists: open ranges of markers, because an interface reports begin and end separately; and the names of markers
- * that a stream reports later by their numbers only.
+ * for which a stream later reports only a number.
  *
  * Used by one thread at a time. The number of entries is bounded; the oldest entry is dropped first.
  */
@@ -27,7 +27,7 @@ typedef struct {
 
 void msp_markers_clear(msp_markers *markers);
 
-/* Store the names of a marker of the host that a stream will report, too. */
+/* Store the names of a marker that the host has reported and that a stream will report again. */
 void msp_markers_name(msp_markers *markers, const msp_device_record *host);
 
 /* Set the names of a stream's marker to those of the host's marker with the same number, if they are known. */

@@ -12,7 +12,7 @@ enum { MSP_MATCHES_MOST = 16 };
 
 typedef struct {
   uint64_t theirs;
-  uint64_t raw_ns; /* CLOCK_MONOTONIC_RAW: the middle of a reading before and a reading after that of the other clock */
+  uint64_t raw_ns; /* CLOCK_MONOTONIC_RAW: the middle of one reading before and one after the other clock's reading */
 } msp_match;
 
 typedef struct {

@@ -41,8 +41,8 @@ typedef enum {
 /* Return the length of records of a kind; 0 for an unknown kind. */
 size_t mspti_size_of(uint32_t kind);
 
-/* Return whether a record is a marker of the host that a stream will report, too, by its number and without its
- * name. */
+/* Return whether a record is a marker of the host that a stream will report again. The stream's record has the number
+ * of the marker, but not its name. */
 bool mspti_marks_stream(const void *activity);
 
 /* Describe a record of a known kind; its times are msPTI's. */

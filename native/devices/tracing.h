@@ -55,7 +55,7 @@ int msp_trace_flush(void);
 /* Write all records, and detach the interface with its settings restored. */
 int msp_trace_detach(void);
 
-/* Copy the counts, in this process so far, of the interface that was attached last. */
+/* Copy the counts of the interface that was attached last. They cover its whole use in this process so far. */
 void msp_trace_count(msp_trace_counts *counts);
 /* cffi:end */
 
