@@ -1,6 +1,6 @@
-"""Find out how often this rank was started before: when one rank fails, torchrun starts all ranks again.
+"""Find out how often this rank was started before: when one rank fails, torchrun starts all ranks once more.
 
-Each start has its own result.
+Each of these attempts makes a result directory.
 """
 
 import os
@@ -14,9 +14,10 @@ _RESTARTS = "TORCHELASTIC_RESTART_COUNT"
 
 
 def earlier(folder: str, own: Identity, info: run_info.RunInfo, environ: Mapping[str, str]) -> tuple[int, str]:
-    """Return how often this rank was started before, and the name of its newest earlier result ("" if there is none).
+    """Return the number of earlier attempts of this rank, and the name of the newest result directory among them, or
+    "".
 
-    In the first start, this function reads no file.
+    At the first attempt, this function reads no file.
 
     Args:
         folder: the folder of the results.

@@ -136,7 +136,7 @@ class Tracks(dict[StepSource, Track]):
 
 
 class Leader:
-    """Choose the network whose calls are the steps, if the job calls several: the first network that is called twice.
+    """Choose the network whose calls are the steps, if the job calls several: the first one to be called a second time.
 
     If another network is called `TAKEOVER` times between two calls of the chosen network, another part of the job has
     begun. Then the other network is chosen.

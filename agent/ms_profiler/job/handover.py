@@ -20,7 +20,7 @@ from ms_profiler.log import PREFIX
 from ms_profiler.store import alive, layout, run_info
 
 EXTRA = "pip install 'ms-profiler[analysis]'"
-#: When the job waits for the analysis, CANN's msprof may take this part of `exit_timeout`.
+#: When the job waits for the analysis, CANN's msprof may take at most this fraction of `exit_timeout`.
 MSPROF_SHARE = 0.6
 #: Bytes of records that the analysis reads in a second; an event of 32 bytes takes 1 us (`benchmarks/RESULTS.md`).
 SPEED: Final = 30_000_000
@@ -192,7 +192,7 @@ def _last_of_launch(recording: Recording) -> list[str]:
     if running or not results:
         return []
     try:
-        # N is the number of results: after a restart by the launcher, the same launch has more of them
+        # N is the number of results, because a launch has more results after a restart by the launcher
         _touch(results[0], f"analysed_{len(results)}", os.O_EXCL)
     except FileExistsError:
         return []

@@ -246,7 +246,8 @@ class Session:
             self.sources.ended()
 
     def _settle_pause(self) -> None:
-        """Override the schedule of MS_PROFILER_OPTIONS while a recording of the script runs, which needs all steps."""
+        """Override the schedule of MS_PROFILER_OPTIONS while the script's own recording runs, because it needs all
+        steps."""
         self.steps.override_schedule(any(recording is not self.main for recording in self.recordings))
 
     def _steps_decided(self, source: StepSource) -> None:

@@ -124,9 +124,10 @@ def category_name(number: int) -> str:
 
 
 class StepSource(IntEnum):
-    """The source that reports the ends of steps, the preferred one first; the category of a `Kind.STEP` slot.
+    """The sources that can report the ends of steps, the preferred source first.
 
-    `WHOLE_RUN` applies if no source reports an end; no slot has this value.
+    The category of a `Kind.STEP` slot is the source that reported the step. `WHOLE_RUN` applies if no source reports an
+    end; no slot has this value.
     """
 
     SCRIPT = 1

@@ -53,9 +53,9 @@ class RunInfo:
     role: str = ""
     #: {"actor": id, "name": ...} of an actor of Ray, as far as Ray reports them
     actor: dict[str, str] = field(default_factory=dict)
-    #: number of earlier starts of this rank by the same launcher
+    #: number of earlier attempts: how often the same launcher started this rank before
     attempt: int = 0
-    #: name of the newest result of these earlier starts
+    #: name of the newest result directory of these attempts
     before: str = ""
     #: name of the launch, the same for all its ranks on this host; the rank that ends last analyses all results
     job: str = ""

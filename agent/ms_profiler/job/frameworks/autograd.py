@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 #: the graph is read after FIRST steps, then after FIRST * FACTOR steps, and so on: 1, 8, 64
 FIRST, FACTOR = 1, 8
-#: largest number of nodes in a graph that is read; also the largest number of noted calls of modules: the reading ends
-#: after a backward pass that finds more calls
+#: largest number of nodes in a graph that is read, and largest number of noted calls of modules. If a backward pass
+#: finds more noted calls, the reading ends after this pass.
 MOST = 20_000
 #: largest number of backward passes whose graph is read in one step
 PASSES = 64

@@ -102,9 +102,9 @@ def now() -> int:
 def _like_importlib(code: "CodeType") -> "CodeType":
     """Hide a function of ours from tracebacks, as CPython hides importlib.
 
-    When an import fails, CPython removes frames from the traceback: consecutive frames of this file name, of which the
-    last one has this function name (remove_importlib_frames in Python/import.c). So the job prints the same traceback
-    as without us.
+    When an import fails, CPython removes frames from the traceback. It removes a run of frames with this file name if
+    the last frame of the run has this function name (remove_importlib_frames in Python/import.c). So the job prints the
+    same traceback as without us.
     """
     return code.replace(co_filename="<frozen importlib._bootstrap>", co_name="_call_with_frames_removed")
 

@@ -137,7 +137,7 @@ class Recorder(Protocol):
         """Start or stop recording the operators of all threads; this does nothing if they are not connected."""
 
     def fast_region(self, original: Any, /) -> Any:
-        """Return a replacement of PyTorch's class of fast regions, which records them also where PyTorch does not.
+        """Return a replacement of PyTorch's class of fast regions; it also records the regions that PyTorch ignores.
 
         Args:
             original: the class, `torch._C._profiler._RecordFunctionFast`.

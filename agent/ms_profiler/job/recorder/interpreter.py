@@ -2,8 +2,8 @@
 
 From CPython 3.12 on, the interpreter reports calls through `sys.monitoring`. Earlier versions report them through a
 profile function. Both call the extension (`native/tracer.c`), and no Python code runs for a call. If a debugger, a
-coverage tool or another profiler runs, both tools would record calls of each other. So ms-profiler then samples stacks
-instead of tracing.
+coverage tool or another profiler runs, that tool and ms-profiler would record calls of each other. In this case,
+ms-profiler samples stacks instead of tracing calls.
 """
 
 import os

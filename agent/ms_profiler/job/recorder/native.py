@@ -20,7 +20,7 @@ from ms_profiler.store.account import NO_LIMIT
 from ms_profiler.store.device_format import Source
 from ms_profiler.store.host_metrics import SAMPLE
 
-if process.free_threaded():  # pip can build the extension for such a Python; its tables of code objects rely on the GIL
+if process.free_threaded():  # pip can build the extension for such a Python, but the extension's tables rely on the GIL
     raise ImportError("the extension relies on Python's GIL, and this Python is a free-threaded build")
 from ms_profiler import _native
 

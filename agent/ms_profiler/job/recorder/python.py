@@ -64,7 +64,7 @@ class PythonRecorder:
         if self._watches_forks:
             return
         self._watches_forks = True
-        # a weak reference, because Python never removes a registered function, which would keep this object alive
+        # a weak reference: Python never removes a registered function, so a strong one would keep this object alive
         forget = weakref.WeakMethod(self._after_fork)
 
         def after_fork() -> None:

@@ -1,11 +1,12 @@
 """Record the kernels that MindSpore runs on a CPU, with MindSpore's own C++ recorder of kernels.
 
 In graph mode, no other source sees these kernels. MindSpore's recorder keeps 470 bytes a kernel in memory until it is
-stopped. In pynative mode, MindSpore's recorder also keeps the inputs of steps: in a convolutional net, twice the batch
-of each step, or 32 MB in 40 steps. So ms-profiler stops and restarts the recorder every `op_flush` kernels, and when
-the process holds `KERNEL_WINDOW_MOST` bytes more than at the last start. ms-profiler does this between two steps, on
-the stepping thread, after all queued work has run. In tests that stopped the recorder on another thread, the recorder
-lost records, and once it ended the job. At each stop the recorder writes a few files, which the store keeps unchanged.
+stopped. In pynative mode, MindSpore's recorder also keeps the inputs of steps. In a test with a convolutional net, it
+kept twice the size of the batch for each step, which was 32 MB after 40 steps. So ms-profiler stops and restarts the
+recorder every `op_flush` kernels, and when the process holds `KERNEL_WINDOW_MOST` bytes more than at the last start.
+ms-profiler does this between two steps, on the stepping thread, after all queued work has run. In tests that stopped
+the recorder on another thread, the recorder lost records, and once it ended the job. At each stop the recorder writes a
+few files, which the store keeps unchanged.
 """
 
 import os

@@ -264,7 +264,7 @@ def targets(host: "Host") -> list[Target]:
     sets = base.around(host, "following the mode", lambda *_, **__: True, modules.mode_set)
     return [
         Target("mindspore.nn.cell", "Cell.__call__", closure=modules.call),
-        # both are wrapped, because set_context calls the original set_mode, from a table that is older than the hooks
+        # set_context has its own reference to the original set_mode, made before the hooks; so both are wrapped
         Target("mindspore.context", "set_context", closure=sets, copies=True),
         Target("mindspore.context", "_Context.set_mode", closure=sets),
     ]

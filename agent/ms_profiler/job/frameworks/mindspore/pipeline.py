@@ -1,9 +1,9 @@
 """Sample the operators of dataset pipelines, their queues and processor time, with MindSpore's C++ dataset profiler.
 
-MindSpore's dataset profiler watches the first pipeline that is built after the profiler's set-up. The profiler's thread
-takes 50 ms of processor time for each sample, by default every second. The profiler holds 300 bytes a batch in memory
-until the samples are saved. So ms-profiler runs the profiler in windows with growing pauses, see `sampling_plan`. The
-store keeps the profiler's files unchanged.
+MindSpore's dataset profiler watches the first pipeline that is built after the profiler's set-up. By default, the
+profiler's thread takes a sample every second, and each sample takes 50 ms of processor time. The profiler holds 300
+bytes a batch in memory until the samples are saved. So ms-profiler runs the profiler in windows with growing pauses,
+see `sampling_plan`. The store keeps the profiler's files unchanged.
 
 The dataset profiler would print a warning for every pipeline after the first. So the profiler is on for one pipeline at
 a time, until this pipeline has ended. Before that, the profiler is never set up again, because its thread would then

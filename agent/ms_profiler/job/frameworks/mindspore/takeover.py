@@ -41,7 +41,7 @@ def install(profiled: bool) -> None:
     def hide(_name: str) -> None:
         global left_running, _value
         left_running = ""
-        # removed first: if one of the next lines fails, neither profiler starts, which harms the job least
+        # removed first: then neither profiler starts if one of the next lines fails, and the job is harmed least
         _value = os.environ.pop(origin.VARIABLE, None)
         if _value is None:
             return

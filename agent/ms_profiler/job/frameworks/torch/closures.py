@@ -1,7 +1,7 @@
 """Keep our functions out of Dynamo's traces.
 
-Our replacement of a PyTorch function is either an object of the extension or a Python function. Dynamo does not trace
-an object of the extension, but the function that the object replaces. Dynamo skips a Python function of ours, and
+Our replacement of a PyTorch function is either an object of the extension or a Python function. In place of an object
+of the extension, Dynamo traces the function that the object replaces. Dynamo skips a Python function of ours, and
 traces the functions that this function calls.
 
 In a compiled region, `is_dynamo_compiling` is a constant, so code that depends on it disappears. Outside of compiled

@@ -1,9 +1,9 @@
 """Record collectives and messages between ranks, with their group and bytes.
 
 The hooks wrap functions of `torch.distributed`, which many modules import by name. Functions that exchange objects need
-no hook, because they call functions that exchange tensors. Dynamo has a table of replacements for PyTorch's functions,
-to which we add our wrapped functions. The bytes of the input follow from its shape and type; no value is read. The
-times are those of the host, which for NCCL only queues the work.
+no hook, because they call functions that exchange tensors. We add our wrapped functions to Dynamo's table of
+replacements for PyTorch's functions. The bytes of the input follow from its shape and type; no value is read. The times
+are those of the host, which for NCCL only queues the work.
 
 Some exchanges do not call these functions. DTensor and compiled graphs call operators instead, see `functional`. C++
 code sends the gradients of DistributedDataParallel. For such exchanges, gloo reports operators from its own threads
@@ -56,7 +56,8 @@ KINDS = {
 }
 #: functions that only queue a message; they return an object with which the script waits
 QUEUED = ("isend", "irecv")
-#: function -> two parameters that may name the other rank of a message: by its number in the job, or in the group
+#: function -> two parameters, of which one names the other rank of a message: its number in the job, its number in the
+#: group
 PEERS = {
     "send": ("dst", "group_dst"),
     "isend": ("dst", "group_dst"),

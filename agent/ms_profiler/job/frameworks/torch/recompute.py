@@ -2,7 +2,7 @@
 
 With `use_reentrant=True`, `CheckpointFunction.backward` recomputes the block and then runs a nested backward pass,
 which has its own span. With `use_reentrant=False`, PyTorch makes a function for each block, which recomputes the block.
-A compiled region calls neither of them: recomputation is then part of the compiled backward pass.
+A compiled region calls neither of these functions, because recomputation is part of its compiled backward pass.
 """
 
 import functools
