@@ -81,7 +81,8 @@ static uint64_t add(uintptr_t address, uint64_t size) {
   return before;
 }
 
-/* Remove the entry `at`, and move later entries that belong to its place. */
+/* Remove the entry `at`, and move later entries into the gap, so that a search that meets the gap misses none of
+ * them. */
 static void close_gap(shard *of, uint32_t at) {
   const uint32_t mask = of->room - 1;
   for (uint32_t next = (at + 1) & mask; of->table[next].address != 0; next = (next + 1) & mask) {
@@ -203,7 +204,7 @@ const char *msp_blocks_watch(const char *library, uint64_t least) {
     blocks.freed = release.lazy ? free : (void (*)(void *))release.before;
   }
   forget();
-  /* `free` first: a block whose release is missed would count for ever */
+  /* `free` is replaced first, because a block whose release is missed would count for ever */
   if (msp_import_set(&blocks.release, (void *)freed) != 0) return "cannot be given other imports";
   if (msp_import_set(&blocks.align, (void *)aligned) != 0) {
     msp_import_set(&blocks.release, blocks.release.before);

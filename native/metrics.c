@@ -196,8 +196,9 @@ static void write_threads(const metric *first, const metric *last, uint64_t time
   if (folder != NULL) closedir(folder);
 }
 
-/* Write the counters of one source, which has the rows from `first` to `last`. Returns the processor time if the source
- * is read seldom, otherwise 0: the pause of a seldom source is computed here, from this time. */
+/* Write the counters of one source, which has the rows from `first` to `last`. If the source is read seldom, this
+ * function computes the pause after the reading, from the processor time that the reading took, and returns this time.
+ * Otherwise it returns 0. */
 static uint64_t write_source(metric *first, metric *last, uint64_t time_ns, uint64_t now) {
   const char *path = first->of.path;
   bool known = first->known, file = path[0] == '/';

@@ -113,11 +113,12 @@ void msp_ranges_guard(void) {
   page_size = (uintptr_t)sysconf(_SC_PAGESIZE);
   struct sigaction there;
   if (sigaction(SIGBUS, NULL, &there) != 0) return;
-  /* If the job ignores SIGBUS, programs that it starts inherit that it is ignored. With a handler, they would not. */
+  /* If the job ignores SIGBUS, the programs that the job starts ignore SIGBUS, too. If a handler were installed, they
+   * would not. */
   if (!(there.sa_flags & SA_SIGINFO) && there.sa_handler == SIG_IGN) return;
   previous = there;
-  /* Take over the mask and flags of the previous handler: when this file's handler calls it, it runs as it would
-   * without. */
+  /* Take over the mask and flags of the previous handler, so that the previous handler runs with them when this file's
+   * handler calls it. */
   struct sigaction own = {.sa_sigaction = handle, .sa_mask = there.sa_mask};
   bool standard = !(there.sa_flags & SA_SIGINFO) && there.sa_handler == SIG_DFL;
   own.sa_flags = SA_SIGINFO | SA_ONSTACK | (standard ? SA_RESTART : there.sa_flags & ~SA_RESETHAND);

@@ -167,7 +167,7 @@ static bool read_label(const wrapper *self, PyObject *label, uint64_t values[3],
   return plain;
 }
 
-/* Call the function within a span with the label of its first argument, or as `hooked` does if that has no label. */
+/* Call the function within a span with the label of its first argument, or, without a label, as `hooked` does. */
 static PyObject *by_label(const wrapper *self, PyObject *const *args, size_t flagged, PyObject *names) {
   PyObject *key = PyLong_FromVoidPtr(args[0]);
   PyObject *label = key == NULL ? NULL : PyDict_GetItemWithError(self->labels, key);
@@ -300,7 +300,7 @@ static PyObject *wrapper_getattr(PyObject *object, PyObject *name) {
 
 static PyObject *wrapper_repr(PyObject *object) { return PyObject_Repr(((wrapper *)object)->function); }
 
-/* Hash and equality are the function's, so that tables with either as key find both, such as PyTorch's tables. */
+/* Hash and equality are the function's, so that a table, such as PyTorch's, finds its entry by either object. */
 static Py_hash_t wrapper_hash(PyObject *object) { return PyObject_Hash(((wrapper *)object)->function); }
 
 static PyObject *wrapper_compare(PyObject *object, PyObject *other, int how) {

@@ -46,7 +46,7 @@ keep_to(_stderr() if sys.__stderr__ is not None else None)
 
 
 def visible(text: str) -> str:
-    """Replace the control characters of a text by visible ones, because a name may contain commands for a terminal.
+    """Replace control characters in a text by visible characters, because a name may contain commands for a terminal.
 
     Characters that change the direction of the text are replaced, too. Ends of lines, tabs and wide spaces stay.
 

@@ -1,10 +1,10 @@
 /* NVIDIA's CUPTI, its activity interface as versions 11.8 to 13.5 export it.
  *
  * Facts that shape this file. Without a driver, or with a driver that lacks a function that CUPTI looks up, CUPTI 13.2
- * crashes on any call, and later versions fail on every call. So the driver is checked first. CUPTI accepts activity
- * calls from tools that have not subscribed, so two tools could overwrite each other's callbacks. So this code
- * subscribes before any activity call. Settings also apply to the next tool, such as PyTorch's own profiler. So
- * `detach` restores them.
+ * crashes on any call, and later versions fail on every call. So the driver is checked first. CUPTI also accepts
+ * activity calls from tools that have not subscribed, so two tools could overwrite each other's callbacks. Only one
+ * tool can subscribe, so this code subscribes before any activity call. Settings also apply to the next tool, such as
+ * PyTorch's own profiler. So `detach` restores them.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -155,8 +155,8 @@ static int load(const char *library, msp_reason *why) {
   return MSP_TRACE_DONE;
 }
 
-/* Return whether this is CUPTI 13.2 with an old driver: if the driver lacks a function, this version recurses without
- * end on any call. It is the version that has cuptiActivityEnable_v2, but no cuptiGetTimestamp_v2. */
+/* Return whether this is CUPTI 13.2 with an old driver: if the driver lacks a function, CUPTI 13.2 recurses without end
+ * on any call. CUPTI 13.2 is the only version that has cuptiActivityEnable_v2, but no cuptiGetTimestamp_v2. */
 static bool crashes(msp_reason *why) {
   int driver = of_driver("cuDriverGetVersion");
   bool is_13_2 =

@@ -45,7 +45,8 @@ static void close_file(library_file file) {
   if (file.content != NULL) munmap((void *)file.content, file.size);
 }
 
-/* Return whether the library looks a function up: if so, its file contains the function's name as text. */
+/* Return whether msPTI's library looks a function up. A library that does so has the name of the function as text in
+ * its file, so this function searches the file. If the file cannot be read, the result is true. */
 static bool needs(library_file file, const char *function) {
   return file.content == NULL || memmem(file.content, file.size, function, strlen(function) + 1) != NULL;
 }

@@ -3,8 +3,8 @@
 #include <stddef.h>
 
 #define PACKED __attribute__((packed))
-/* msPTI converts times of host and device to the wall clock by readings that it repeats every seven seconds. A record
- * with a new reading between its begin and its end may seem to end before it begins. */
+/* msPTI converts times of host and device to the wall clock by readings that it repeats every seven seconds. If such a
+ * reading falls between the begin and the end of a record, the record may seem to end before it begins. */
 #define BACKWARDS_NS 1000000u
 
 typedef struct PACKED {

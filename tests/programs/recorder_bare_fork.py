@@ -43,7 +43,6 @@ calls = [
     lambda: nothing(recorder.intern("of the child"), recorder.intern("x")),
     lambda: recorder.thread_name("child"),
     lambda: recorder.end(outer),
-    lambda: recorder.annotate("x"),
     lambda: recorder.counter(name, 1.0),
     lambda: nothing(recorder.record(3, 1, 0, name, 1, 2, 3)),
     lambda: nothing(recorder.take_operators(True), recorder.take_operators(False)),

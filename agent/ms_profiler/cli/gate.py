@@ -72,7 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=_ratio,
         default=1.5,
         metavar="RATIO",
-        help="with fewer than four runs a side, ratio of step times that counts (default: %(default)g)",
+        help="with fewer than four runs a side, ratio of step times that is a regression (default: %(default)g)",
     )
     rules.add_argument("--strict", action="store_true", help=f"exit with {INCONCLUSIVE} when the runs are inconclusive")
     outputs = parser.add_argument_group("for other programs")

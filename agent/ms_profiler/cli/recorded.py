@@ -1,4 +1,4 @@
-"""Find the recording processes below a command, and how each ends, because their own parents may not report it."""
+"""Find the processes below a command that record, and find out how each one ends: its parent may not report this."""
 
 import contextlib
 import fcntl

@@ -1,4 +1,4 @@
-"""`ms-profiler run`: set the environment and become the command; if it recorded nothing, say why at its end."""
+"""`ms-profiler run`: set the environment, become the command, and say why if the command recorded nothing."""
 
 import argparse
 import json
@@ -104,7 +104,7 @@ def preload_tracing(environ: MutableMapping[str, str]) -> None:
 
 
 def set_path(environ: MutableMapping[str, str], directory: str) -> None:
-    """Put a directory first on PYTHONPATH, and only there: a nested `ms-profiler run` may have added it before."""
+    """Put a directory first on PYTHONPATH; remove other entries of it, because `ms-profiler run` may be nested."""
     present = environ.get("PYTHONPATH", "")
     others: Sequence[str] = [entry for entry in present.split(os.pathsep) if entry != directory] if present else []
     environ["PYTHONPATH"] = os.pathsep.join([directory, *others])

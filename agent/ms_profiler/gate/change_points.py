@@ -1,5 +1,5 @@
 """Find the places in a series of runs at which a figure changed, by E-Divisive. The method needs no threshold: it
-compares each change with those in random reorderings of the series.
+compares each change with the changes in random reorderings of the series.
 
 The module implements the method itself, because no library fits into the environment of a training job. apache-otava
 0.8 pins NumPy 2.2 and has clients of BigQuery, Postgres and Slack. signal-processing-algorithms 2.1 needs Python 3.11

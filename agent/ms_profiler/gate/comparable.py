@@ -37,7 +37,7 @@ def faults(digest: Digest) -> Iterator[str]:
         numbers = ", ".join(map(str, whole.missing))
         yield f"{name} lacks rank {numbers} of {whole.expected}."
     if whole.dropped:
-        yield f"{name} lacks {whole.dropped} records: its option max_disk ended them."
+        yield f"{name} lacks {whole.dropped} records: its option max_disk left no room for them."
     if whole.damaged:
         yield f"{name} has {whole.damaged} records or files that cannot be read."
     for ended in whole.ended:

@@ -123,7 +123,7 @@ def decide(base: Runs, new: Runs, rules: Rules, floor_of: Sequence[float] = ()) 
         base: the figures of each base run, by name.
         new: the figures of each new run, by name.
         rules: the rules that decide whether a figure is worse.
-        floor_of: the step times of a stored baseline's runs; the threshold must not be below their noise.
+        floor_of: the step times of a stored baseline's runs; the threshold must not be below the noise of these times.
 
     Raises:
         UsageError: the threshold is too small for this noise.
@@ -255,8 +255,7 @@ def _time(
 def _single(
     metric: Metric, before: list[Figure], after: list[Figure], base: float, new: float, ratio: float | None
 ) -> Judged:
-    """Judge a figure that hardly varies. A count is a regression only if its smallest value over the steps grew,
-    too."""
+    """Judge a figure that hardly varies; a count is a regression only if its smallest value of all steps grew."""
     most = max(figure.value for figure in before)
     grown = new > most * (1 + metric.room) + metric.least
     if metric.kind is Kind.COUNT and max(figure.least for figure in before) >= statistics.median(

@@ -25,7 +25,7 @@ class Change:
     Attributes:
         metric: name of the figure.
         label: the label of the first run after the change.
-        place: the place of this run in the history, counted from 1.
+        place: the position of this run in the history, counted from 1.
         ratio: the median after the change divided by the median before it.
         p: the probability of such a change by chance, see `change_points.ChangePoint`.
         worse: whether the figure went up.

@@ -14,8 +14,7 @@ _RESTARTS = "TORCHELASTIC_RESTART_COUNT"
 
 
 def earlier(folder: str, own: Identity, info: run_info.RunInfo, environ: Mapping[str, str]) -> tuple[int, str]:
-    """Return the number of earlier attempts of this rank, and the name of the newest result directory among them, or
-    "".
+    """Return the number of earlier attempts of this rank, and the name of their newest result directory or "".
 
     At the first attempt, this function reads no file.
 

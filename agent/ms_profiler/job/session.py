@@ -246,8 +246,7 @@ class Session:
             self.sources.ended()
 
     def _settle_pause(self) -> None:
-        """Override the schedule of MS_PROFILER_OPTIONS while the script's own recording runs, because it needs all
-        steps."""
+        """Record all steps while a recording of the script runs; otherwise follow the main recording's schedule."""
         self.steps.override_schedule(any(recording is not self.main for recording in self.recordings))
 
     def _steps_decided(self, source: StepSource) -> None:

@@ -5,9 +5,8 @@ framework's own loop, from its first step on; a repeating cycle of optimizer cal
 batches of an evaluation; a dataset's batches; calls of a network. Boundaries stay in memory until a source is chosen.
 
 The last three sources (`store.format.GUESSES`) decide only while the job trains nothing. If the job trains later, the
-steps of these three sources were an evaluation, a rollout or a warm-up, and are revoked. The job writes no record of
-the revocation, because it may be killed at any time. The reader removes the steps of these sources if steps of training
-follow.
+steps that they ended were an evaluation, a rollout or a warm-up, and are revoked. The job writes no record of the
+revocation, because it may be killed at any time. The reader removes these steps if steps of training follow.
 
 A step begins where the step before it ended, so that no time between two steps is lost. After the end of an epoch, or
 after a nested evaluation, a step begins with the wait for its first batch.
