@@ -12,7 +12,7 @@
 
 /* cffi:begin */
 
-/* Begin to count the blocks of a loaded library, which its file name identifies, and to record blocks of at least
+/* Begin to count the blocks of the loaded library with the file name `library`, and to record its blocks of at least
  * `least` bytes. Does nothing if the counting has begun already. Returns NULL on success, or the reason of the
  * failure. */
 const char *msp_blocks_watch(const char *library, uint64_t least);

@@ -16,7 +16,7 @@
 #include "writer.h"
 
 #define ROOM 65536u /* bytes of a file; the rest of a longer file is ignored */
-#define REST 200u   /* pause after a sample, in durations of the sample, which then takes 0.5 % of a processor */
+#define REST 200u   /* pause after a sample, in durations of the sample, so that sampling takes 0.5 % of a processor */
 #define SELDOM_NS 2000000000u /* period of sources that take long to read */
 #define SAMPLES 36000u        /* an hour at the usual rate; then the period grows, so that 100 hours take 0.2 GB */
 #define THREADS_MOST 512u

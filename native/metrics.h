@@ -1,4 +1,4 @@
-/* The system's counters of this process and its machine, which the helper thread reads at a fixed rate.
+/* The system's counters of this process and its machine. The helper thread reads these counters at a fixed rate.
  *
  * The helper takes no lock of the job, not even the GIL. It has its own table of descriptors, so that its descriptors
  * do not appear in the job.

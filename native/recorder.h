@@ -1,4 +1,4 @@
-/* The recorder of this process, which writes the events of all threads to a store folder.
+/* The recorder of this process. It writes the events of all threads to a store folder.
  *
  * The functions of the hot path (msp_begin, msp_end, ...) are in writer.h and strings.h.
  */

@@ -18,7 +18,7 @@ typedef struct {
 /* Forget all nodes; later nodes get new numbers. No thread may sample or write meanwhile. */
 void msp_stacks_clear(void);
 
-/* Return the node of a thread, which is the root of its stacks; 0: there is no room for it.
+/* Return the node that stands for a thread; it is the root of the thread's stacks. 0: there is no room for the node.
  *
  * ident: a number that no other running thread has.
  * tid: the native id of the thread; 0: not known.

@@ -57,7 +57,7 @@ static PyObject *call(PyObject *callable, PyObject *const *args, size_t flagged,
   return result;
 }
 
-/* Pass the current exception to `failed`. Returns true if that has handled it; false, with an exception set, if it is
+/* Pass the current exception to `failed`. Returns true if `failed` handled it; false, with an exception set, if it is
  * the job's. */
 static bool handled(const wrapper *self) {
   if (self->failed == NULL) return false;

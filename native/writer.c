@@ -17,7 +17,7 @@
 
 #define LABEL_MOST 255
 #define LEFT_OVER_LEAST 4 /* a rest of fewer slots is not kept for the next thread, which needs a slot for its name */
-#define WAITED_LEAST_NS 4000000u /* a thread that did not run for this time reads its wait time, which takes 8 us */
+#define WAITED_LEAST_NS 4000000u /* after this time without running, a thread reads its wait time, in 8 us */
 #define SCRATCH_SLOTS 16384      /* 512 KiB: like a store, larger than the first-level cache */
 
 __thread msp_writer *msp_writer_current;

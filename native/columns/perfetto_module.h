@@ -7,10 +7,14 @@
 
 /* track_events(write, head, tracks, tables, columns, arguments, flows) -> the next free number for a sequence
  *
- * `head` is (kind, base_ns, sequence, crossing_uuid, stride, further), `tracks` a list of (uuid, descriptor), `tables`
- * lists of texts, `columns` (track, start_ns, end_ns, value, name, category), None where the kind has none, `arguments`
- * a list of (name, kind, column), where kind is the number of a table, None for integers or True, and `flows` (event,
- * id, ends). `write` is called with bytes. */
+ * write      a function to call with bytes
+ * head       (kind, base_ns, sequence, crossing_uuid, stride, further)
+ * tracks     a list of (uuid, descriptor)
+ * tables     a list of lists of texts
+ * columns    (track, start_ns, end_ns, value, name, category); None for a column that this kind of events lacks
+ * arguments  a list of (name, kind, column); the kind is the number of a table, None for integers, or True
+ * flows      (event, id, ends)
+ */
 PyObject *msp_py_track_events(PyObject *self, PyObject *const *args, Py_ssize_t count);
 
 #endif

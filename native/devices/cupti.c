@@ -58,7 +58,8 @@ static struct {
   msp_matches matches;
 } cupti = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Return the result of a function of the driver, 0 if it fails; the driver is called only if the job has loaded it. */
+/* Call a function of the driver, if the job has loaded the driver. Returns the value that the function stores; 0: it
+ * failed, or there is no driver. */
 static int of_driver(const char *function) {
   void *driver = dlopen(DRIVER, RTLD_LAZY | RTLD_NOLOAD);
   if (driver == NULL) return 0;

@@ -22,7 +22,7 @@ typedef struct {
   uint32_t device, context, stream, correlation;
   uint8_t between[24];
   uint32_t graph;
-} copy_record; /* also the record of a set, which has its value in place of the four kinds */
+} copy_record; /* also the layout of the record of a set, with the set's value in place of the four kinds */
 
 typedef struct {
   uint32_t kind;

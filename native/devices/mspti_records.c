@@ -50,7 +50,7 @@ typedef struct PACKED {
   uint32_t device, stream;
   uint64_t correlation;
   uint8_t asynchronous;
-} copy_record; /* also the record of a set, which has its value in place of the kind of copy */
+} copy_record; /* also the layout of the record of a set, with the set's value in place of the kind of copy */
 
 typedef struct PACKED {
   uint32_t kind, type;

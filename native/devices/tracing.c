@@ -15,7 +15,7 @@
 
 static struct {
   pthread_mutex_t lock; /* held during each call of the interface */
-  bool forked;          /* this is a fork child of a process with an attached interface, which does not work here */
+  bool forked;          /* this is a fork child, in which the parent's attached interface does not work */
   bool hangs;
   bool attached;
   const msp_backend *backend; /* the interface that was attached last */

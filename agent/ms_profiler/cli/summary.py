@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
     """Print the summary of each result; of several results, print an index first.
 
     Returns:
-        2 if one of several results cannot be read, which a line on stderr names; else 0.
+        2 if one of several results cannot be read; a line on stderr then names this result. Otherwise 0.
 
     Raises:
         StoreError: there is no result that can be read.

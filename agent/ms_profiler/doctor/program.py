@@ -119,7 +119,7 @@ def _env(program: Program) -> Program:
 
 
 def _behind(words: Sequence[str], valued: str, positional: bool) -> tuple[str, ...]:
-    """Return the words after a wrapper's options, which are the wrapped command; options in `valued` take a value."""
+    """Return the wrapped command: the words after a wrapper's options, of which those in `valued` take a value."""
     rest = list(words[1:])
     while rest and rest[0].startswith("-"):
         word = rest.pop(0)

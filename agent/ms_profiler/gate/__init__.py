@@ -1,1 +1,1 @@
-"""The gate, which decides whether a job got slower: it compares digests of runs, which the analysis makes."""
+"""The gate, which decides whether a job got slower. It compares digests of runs; the analysis makes the digests."""

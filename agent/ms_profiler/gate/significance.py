@@ -22,8 +22,8 @@ class Estimate:
 
     Attributes:
         ratio: median(new runs) / median(base runs).
-        low, high: an interval for the true ratio, which is below `low` with a probability of at most `ALPHA`, and above
-            `high` likewise; None for too few runs.
+        low, high: an interval for the true ratio. The true ratio is below `low` with a probability of at most `ALPHA`,
+            and above `high` with a probability of at most `ALPHA`. None for too few runs.
         p: the p-value: the probability of such an order of the runs by chance if both sides are equal.
     """
 

@@ -240,7 +240,7 @@ def when_child_ends(call: Callable[[], None]) -> None:
 
 
 def choose_output(path: str, base: str = "") -> tuple[str | None, str | None]:
-    """Return the directory for the results, made if it is missing; and a line to print if it is not the requested one.
+    """Return the directory for the results, and a line to print if that is not the requested one; make the directory.
 
     A path that is itself a symbolic link is refused: another user could have made it in a shared directory, to choose
     the place to which the job writes. Links in the folders above are followed.
@@ -250,7 +250,7 @@ def choose_output(path: str, base: str = "") -> tuple[str | None, str | None]:
         base: the directory a relative path starts from, by default the current one.
 
     Returns:
-        The absolute path, None if no directory can be used; and the line to print, None if the path is as requested.
+        The absolute path, or None if no directory can be used. The line to print, or None if the path is as requested.
     """
     try:
         chosen = os.path.abspath(os.path.join(base, os.path.expanduser(path)))

@@ -122,5 +122,5 @@ METRICS: Final = {
 
 
 def metric(name: str) -> Metric | None:
-    """Return the metric with a name, which may end with the name of a device; None for an unknown name."""
+    """Return the metric with this name, even if a device's name follows it; None for an unknown name."""
     return METRICS.get(name) or METRICS.get(name[: name.find(": ") + 2])

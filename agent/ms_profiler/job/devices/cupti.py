@@ -26,7 +26,7 @@ TOOLS = {
     r"/libdcgm\w*\.so": "DCGM",
     r"/libcudadebugger\.so": "cuda-gdb",
 }
-#: environment variable with the path of a tool's library, which the driver loads
+#: environment variable with the path of a tool's library; the driver loads this library
 INJECTION = "CUDA_INJECTION64_PATH"
 #: `packages`: the folder of CUDA 13, then the folder of older versions
 PLACES = search.Places(

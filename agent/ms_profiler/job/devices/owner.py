@@ -15,7 +15,7 @@ def name(tools: Mapping[str, str], injection: str = "") -> str:
 
     Args:
         tools: pattern -> name of a tool; the pattern matches the path of a library that the tool loads into a process.
-        injection: environment variable with the path of a tool's library, which the driver loads.
+        injection: environment variable with the path of a tool's library; the driver loads this library.
     """
     for pattern, tool in tools.items():
         if search.mapped(re.compile(pattern)):

@@ -4,9 +4,9 @@ The work of a backward pass runs outside of all calls of modules. Autograd numbe
 in which it makes them. A backward pass runs the nodes that lead to the requested gradients, in reverse order.
 
 At the begin and end of each module's call, ms-profiler reads the number of the newest node: the nodes with numbers in
-between belong to the module. Right before a backward pass, ms-profiler reads the graph of the pass, which takes 2 to 4
-us a node. So graphs are read only in the second step, the 9th, the 65th and so on. ms-profiler registers nothing with a
-node, and keeps no node alive.
+between belong to the module. Right before a backward pass, ms-profiler reads the graph of the pass. The reading takes 2
+to 4 us a node. So graphs are read only in the second step, the 9th, the 65th and so on. ms-profiler registers nothing
+with a node, and keeps no node alive.
 """
 
 import threading

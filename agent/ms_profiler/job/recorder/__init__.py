@@ -10,7 +10,7 @@ __all__ = ["Recorder", "RecorderStats", "collector", "create", "shield"]
 
 
 def create(prefer_native: bool = True, anonymous: bool = False) -> tuple[Recorder, str]:
-    """Return a recorder, and one line with the reason if it is not the native one; otherwise an empty text.
+    """Return a recorder, and a line that says why it is not the native one; the line is empty for the native one.
 
     Args:
         prefer_native: whether to use the extension if it loads.

@@ -1,4 +1,4 @@
-"""The interface of a recorder, which the native and the pure-Python recorder implement; both pass the same tests.
+"""The interface of a recorder; the native and the pure-Python recorder implement it, and pass the same tests.
 
 A store is a folder with the records of one process, in files called segments. A segment has slots of 32 bytes, and each
 record takes a slot. An anchor is a record with readings of two clocks at the same instant.
@@ -134,7 +134,7 @@ class Recorder(Protocol):
         """
 
     def take_operators(self, on: bool, /) -> None:
-        """Start or stop recording the operators of all threads; this does nothing if they are not connected."""
+        """Start or stop recording the operators of all threads; do nothing before `connect_operators` has succeeded."""
 
     def fast_region(self, original: Any, /) -> Any:
         """Return a replacement of PyTorch's class of fast regions; it also records the regions that PyTorch ignores.
@@ -199,7 +199,7 @@ class Recorder(Protocol):
         forked: list[Any],
         outermost: int = 0,
     ) -> Callable[..., Any]:
-        """Return a replacement of a function, which records each call and calls the function.
+        """Return a replacement of a function; the replacement records each call and calls the function.
 
         The extension's replacement adds no Python frame to the call.
 

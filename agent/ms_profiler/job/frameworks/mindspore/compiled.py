@@ -1,4 +1,4 @@
-"""Store a description of each compiled graph, from which the analysis finds the module of a kernel.
+"""Store a description of each compiled graph, so that the analysis can find the module of a kernel.
 
 The names of kernels are not enough: if several cells are equal, the kernels of all these cells have the scope of the
 first cell. MindSpore's description of a graph has its nodes, their inputs and the names of parameters. The description

@@ -48,7 +48,7 @@ class KernelStream:
     def __init__(self, host: "Host", recorder: Any) -> None:
         self.host = host
         self._recorder = recorder
-        self._folder = ""  # folder of the process in the store that receives the window's files
+        self._folder = ""  # the process's folder in the store; receives the window's files
         self._windows = 0
         self._running = ""
         self._interruptions = 0
@@ -212,7 +212,7 @@ class KernelStream:
 
 
 def targets(host: "Host") -> list[Target]:
-    """Register the kernel stream with the session; return targets in the script's profiler, which interrupts it."""
+    """Register the kernel stream with the session; return targets in the script's profiler, to interrupt the stream."""
     from ms_profiler.job.frameworks.mindspore import takeover
 
     if not host.owner or takeover.left_running:

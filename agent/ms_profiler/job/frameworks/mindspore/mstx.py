@@ -1,4 +1,4 @@
-"""Record the script's own markers from `mindspore.profiler.mstx`, which MindSpore itself shows only on an NPU.
+"""Record the script's own markers of `mindspore.profiler.mstx`; MindSpore itself shows markers only on an NPU.
 
 MindSpore calls the same functions from its own code, around waits for data and checkpoints. These calls are not
 recorded, because other hooks of ours record the same intervals.

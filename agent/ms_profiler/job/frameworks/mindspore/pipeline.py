@@ -68,14 +68,14 @@ class PipelineStream:
         self._lock = threading.RLock()
         self._built = threading.Condition(self._lock)
         self._state = State.OFF
-        self._watched: Any = 0  # id of the iterator of the watched pipeline; 0: none; -1: that pipeline is ending
+        self._watched: Any = 0  # id of the watched pipeline's iterator. 0: none is watched; -1: it is ending
         self._batches: Callable[[], int] = lambda: 0  # returns the number of batches of the watched pipeline
         self._threads = NativeThreads([])  # threads of the watched pipeline
         self._builder: int | None = None  # thread that is building a pipeline to be watched
         self._disturbed = False  # whether another pipeline was built at the same time as the watched one
         self._others = 0  # number of pipelines that are being built now and will not be watched
         self._given_up = ""
-        self._folder = ""  # folder of the process in the store to which the window is written
+        self._folder = ""  # the process's folder in the store; receives the window's files
         self._windows = 0
         self._window = 0  # number of the window that runs or ran last
         self._bytes = 0
@@ -353,7 +353,7 @@ class PipelineStream:
         return self._count - 1
 
     def _number(self, dataset: Any) -> int:
-        """Return the number of a dataset, which is the same for every iterator over it."""
+        """Return the number of a dataset; every iterator over the dataset gives the same number."""
         while trees.kind_name(dataset) == "ProjectDataset":  # an iterator over some columns makes a new dataset
             (dataset,) = trees.attributes(dataset)["children"]
         number = self._pipelines.known.get(id(dataset))

@@ -69,7 +69,7 @@ class MindSpore(base.Plugin):
         return takeover.FORWARDED if takeover.left_running else ()
 
     def describe(self) -> dict[str, str]:
-        """Return the mode and the device of MindSpore, which a script sets after the import."""
+        """Return the mode and the device of MindSpore; a script sets both after the import."""
         context = sys.modules.get("mindspore.context")
         if context is None:
             return {}

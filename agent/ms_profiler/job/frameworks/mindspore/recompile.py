@@ -162,7 +162,7 @@ class History:
             replaces: whether the object replaces an earlier object that no longer exists.
 
         Returns:
-            The reason, empty for the first compilation of an object; and the number of compilations.
+            The reason, which is empty for the first compilation of an object, and the number of compilations.
         """
         known = (self._known.known.get(id(definition)) or self._known.add(definition)).setdefault(inner, Compiled())
         known.count += 1

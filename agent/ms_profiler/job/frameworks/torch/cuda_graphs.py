@@ -1,4 +1,4 @@
-"""Record the capture of CUDA graphs, which counts as a compilation, and their replays."""
+"""Record the captures and the replays of CUDA graphs; a capture counts as a compilation."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -114,7 +114,7 @@ class Loops:
 
 
 def trainer(host: "Host") -> list[Target]:
-    """Declare targets: functions in the Trainer of transformers, which ends a step after the optimizer's step."""
+    """Declare targets: functions in the Trainer of transformers; the Trainer ends a step after the optimizer's step."""
     loops = Loops(host)
     return [
         Target(TRAINER, "Trainer._inner_training_loop", closure=loops.trains("Trainer.train")),

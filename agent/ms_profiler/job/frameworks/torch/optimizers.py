@@ -180,7 +180,7 @@ class Rates:
 
 
 def preparing(host: "Host") -> list[Target]:
-    """Declare the target: the function that initialises an optimizer's state by a step, which must not count."""
+    """Declare the target: the function that initialises an optimizer's state by a step that must not count."""
 
     def before(*_: Any, **__: Any) -> bool:
         _preparing.value = True

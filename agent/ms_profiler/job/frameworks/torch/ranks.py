@@ -36,7 +36,7 @@ class Groups:
         self._module: Any = sys.modules[DISTRIBUTED]
 
     def name(self, group: Any) -> str:
-        """Return the name of a group, which is the same on all of its ranks; empty if the job has no groups.
+        """Return the name of a group, the same on all ranks of the group; empty if the job has no groups.
 
         Args:
             group: the group, or its name; None means the group of all ranks.
