@@ -76,11 +76,12 @@ static int starter(void *data) {
 
 /* An intermediate process starts the program and exits, so that the program has no parent in the job. The intermediate
  * process sends signal 0 instead of SIGCHLD when it ends. So no handler of the job is called. No wait() of the job
- * finds the process, because wait() looks only for children that send SIGCHLD. And this code can wait for it even if
- * SIGCHLD is ignored (clone(2), wait(2): __WCLONE). Both processes use the job's memory until the program is executed,
- * so that nothing is copied, however large the job is.
+ * finds the process, because wait() looks only for children that send SIGCHLD. And this code can wait for the process
+ * even if SIGCHLD is ignored (clone(2), wait(2): __WCLONE). Both processes use the job's memory until the program is
+ * executed, so that nothing is copied, however large the job is.
  *
- * If the job is process 1 of its container, or has made itself a subreaper, the program becomes its child anyway. */
+ * If the job is process 1 of its container, or has made itself a subreaper, the program becomes a child of the job
+ * anyway. */
 int msp_start_apart(char **argv, char **envp, int output, int errors) {
   char *stacks = mmap(NULL, 2 * STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
   if (stacks == MAP_FAILED) return -errno;

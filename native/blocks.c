@@ -125,7 +125,7 @@ static uint64_t put(uintptr_t address, uint64_t size, uint64_t live, uint8_t fla
 
 static bool counts(void) {
   /* `alive` is 0 in a fork child that a direct system call made. The fork handlers did not run there, so a lock that
-   * another thread of the parent held is never released. Such a child counts nothing. */
+   * another thread of the parent held is never released in the child. Such a child counts nothing. */
   return __atomic_load_n(&blocks.on, __ATOMIC_RELAXED) && msp_gate_load(&msp_gate_page->alive) != 0;
 }
 

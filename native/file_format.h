@@ -106,17 +106,17 @@ typedef struct {
  * that is no tensor, or has no dimensions, has only the semicolon: "4,8;8;;".
  *
  * An MSP_KIND_OPERANDS slot has such an argument for an operator whose span is in another recording of the same
- * time. Its category is MSP_CATEGORY_OP, or MSP_CATEGORY_MARKER for a region of the user. The lower 32 bits of `end_ns`
- * are the native id of the thread, the upper ones the number of the period of recording. The slots of a thread and a
- * period are in the order in which operators began, without gaps, so the n-th slot belongs to the n-th span. The slots
- * and the spans have times of different clocks, which differ by some microseconds. */
+ * time. The slot's category is MSP_CATEGORY_OP, or MSP_CATEGORY_MARKER for a region of the user. The lower 32 bits of
+ * `end_ns` are the native id of the thread, the upper ones the number of the period of recording. The slots of a thread
+ * and a period are in the order in which operators began, without gaps, so the n-th slot belongs to the n-th span. The
+ * slots and the spans have times of different clocks, which differ by some microseconds. */
 #define MSP_OP_TIE_BITS 40
 
-/* An MSP_KIND_PROCESSOR slot has the scheduler's times of its thread. A thread writes one after at least MSP_QUIET_NS
- * without records, otherwise every MSP_LOOK_NS, and where a step ends. `end_ns` is the time of the event before the
- * slot. `arg` is the processor time of the thread so far. `name` is the wait time: the microseconds for which the
- * thread waited for a processor since its last slot with a wait time. It is MSP_NOT_READ in a slot without a wait
- * time. */
+/* An MSP_KIND_PROCESSOR slot has the scheduler's times of its thread. A thread writes such a slot in three cases: after
+ * at least MSP_QUIET_NS without records, MSP_LOOK_NS after its last such slot, and where a step ends. `end_ns` is the
+ * time of the event before the slot. `arg` is the processor time of the thread so far. `name` is the wait time: the
+ * microseconds for which the thread waited for a processor since its last slot with a wait time. `name` is MSP_NOT_READ
+ * in a slot without a wait time. */
 #define MSP_NOT_READ 0xFFFFFFFF
 
 /* Stacks are paths in a tree. Its nodes have numbers from 1, each of which is used once in a process. An MSP_KIND_FRAME

@@ -13,8 +13,8 @@ extern int _PyEval_AddPendingCall(PyInterpreterState *interpreter, int (*call)(v
 /* Up to Python 3.11, only the main thread runs pending calls. If another thread adds a call, Python does not set the
  * flag that stops the main thread. So the main thread would notice the call only when it next takes the GIL. Therefore
  * this code sets the flag. The flag is in the interpreter's state, at an offset that depends on the version. To find
- * it, msp_pending_find adds calls on the main thread, and looks for the words that change. The layout, with offsets
- * from the pointer to the lock of the calls:
+ * the flag, msp_pending_find adds calls on the main thread, and looks for the words that change. The layout, with
+ * offsets from the pointer to the calls' lock:
  *
  *     four words, one of which is the flag     calls_to_do, async_exc     calls      first, last
  *     ^ -16                                    ^ 8          ^ 12          ^ 16       ^ 528   ^ 532

@@ -1,5 +1,4 @@
-/* Functions that Python calls where it prints an exception instead of raising it, such as callbacks of the garbage
- * collector.
+/* Functions whose exceptions Python prints instead of raising them, such as callbacks of the garbage collector.
  *
  * Python may call the job's signal handlers between any two instructions, also inside of such a function. Without this
  * code, an exception that a handler raises there, for example a timeout, would be printed and lost.

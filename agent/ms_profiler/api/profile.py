@@ -85,7 +85,7 @@ class profile(Profiling):  # noqa: N801 - the documents' name
         """Stop recording, and analyse or call `on_trace_ready`.
 
         Raises:
-            RuntimeError: the profiler is not running; a warning as in `start`.
+            RuntimeError: the profiler is not running; MindSpore's class warns instead, see `start`.
         """
         self._capture.stop()
 
@@ -93,7 +93,7 @@ class profile(Profiling):  # noqa: N801 - the documents' name
         """End a step and begin the next.
 
         Raises:
-            RuntimeError: there is no schedule, or the profiler is not running; a warning as in `start`.
+            RuntimeError: there is no schedule, or the profiler does not run; MindSpore's class warns, see `start`.
         """
         if not self._has_schedule and not self._forgives:
             self._capture.refuse("step() needs a schedule.", "Pass schedule=schedule(wait=..., active=...).")

@@ -68,7 +68,7 @@ class Profiler(Profiling):
         """Stop recording; call `analyse` to analyse the result.
 
         Raises:
-            RuntimeError: the profiler is not running; a warning as in `start`.
+            RuntimeError: the profiler is not running; MindSpore's class warns instead, see `start`.
         """
         self._capture.stop()
 
@@ -76,7 +76,7 @@ class Profiler(Profiling):
         """End a step and begin the next.
 
         Raises:
-            RuntimeError: there is no schedule, or the profiler is not running; a warning as in `start`.
+            RuntimeError: there is no schedule, or the profiler does not run; MindSpore's class warns, see `start`.
         """
         if not self._has_schedule:
             self._capture.refuse("step() needs a schedule.", "Pass schedule=schedule(wait=..., active=...).")

@@ -92,9 +92,9 @@ def write_end(descriptor: int, pid: int, folder: str) -> None:
 def _status(descriptor: int, pid: int) -> int | None:
     """Return the exit status of an ended process, -N for signal N; None if the kernel does not report it.
 
-    Until the parent calls wait(), /proc has the status under the process's pid; the parent may call it late, for
-    example because it waits for the end of stderr. After wait(), Linux 6.15 and newer report the status to anyone with
-    a descriptor of the process.
+    Until the parent calls wait(), /proc has the status under the process's pid; the parent may call wait() late, for
+    example because the parent first reads stderr to its end. After wait(), Linux 6.15 and newer report the status to
+    anyone with a descriptor of the process.
     """
     # /proc shows 0 to a reader that may not trace the process; then the second source is used
     status = alive.wait_status(pid) or _asked(descriptor)

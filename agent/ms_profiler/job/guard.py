@@ -99,7 +99,7 @@ class Late:
 
 
 class Uncollected:
-    """Run a block of ours in a fork child without garbage collection, which would finalize objects of the parent.
+    """Run a block of ours in a fork child without garbage collection: a collection would finalize the parent's objects.
 
     For example, PyTorch prints an error if a worker of one loader collects the iterator of another loader.
     """

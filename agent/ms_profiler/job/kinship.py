@@ -24,7 +24,8 @@ class Parent(NamedTuple):
     """The profiled process that started this one through multiprocessing.
 
     Attributes:
-        directory: result directory of that process; empty if the process records only on demand, without its children.
+        directory: result directory of that process; empty if the process records only on demand; then its children
+            record nothing.
         rank: rank of that process.
         job: job of that process, see `process.Identity`.
         forks: whether a fork server made this process, which then ends without Python's exit functions.

@@ -10,7 +10,7 @@ NEVER = 1 << 62
 
 
 class Sources:
-    """Call sources when recording begins, between steps and when it ends; an error of one does not affect the others.
+    """Call sources when recording begins or ends, and between steps; an error of one source does not affect the others.
 
     Args:
         guard: returns a context manager that suppresses our errors in its block.

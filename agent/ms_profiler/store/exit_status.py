@@ -5,7 +5,7 @@ If a process below `ms-profiler run` did not write the file, the watcher of `run
 signal N ended the process.
 
 Without the watcher, the file is missing in three cases: a signal or `os._exit` ended the process, the process still
-runs, or it used the recorder in Python.
+runs, or the process used the recorder in Python.
 """
 
 import os

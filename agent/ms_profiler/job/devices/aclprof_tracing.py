@@ -1,4 +1,4 @@
-"""Record the counters of an NPU, its caches, memories and links with CANN's aclprof.
+"""Record the counters of an NPU, and of its caches, memories and links, with CANN's aclprof.
 
 aclprof is called a few times in a run, to begin and to end, and returns no records. So this module calls aclprof by
 ctypes, without the extension. aclprof writes files into a folder `PROF_*` of the result directory; CANN's `msprof`
@@ -6,8 +6,8 @@ reads them.
 
 aclprof serves one user in a process, and returns an error code to a second user. aclprof accepts settings only after
 aclprofInit. That call replaces the process's handler for SIGINT, and starts a thread that ends the process two seconds
-after a Ctrl-C. A job that catches KeyboardInterrupt would never get one. So this module reads the handler before every
-call and restores the handler afterwards. A start waits up to 30 s for the device.
+after a Ctrl-C. A job that catches KeyboardInterrupt would never get this exception. So this module reads the handler
+before every call and restores the handler afterwards. A start waits up to 30 s for the device.
 """
 
 import ctypes

@@ -250,7 +250,7 @@ class Recorder(Protocol):
     def exit_wait(self, program: Detached, timeout: float, shows: bool, late: str, failed: str) -> None:
         """Wait for a program before this process ends, and write one line about it; called once, at exit.
 
-        A signal ends the wait, but does not change the exit code of the process, which is final.
+        A signal ends the wait. It does not change the exit code of the process, because this code is final by then.
 
         Args:
             program: the program, which writes one line on success.

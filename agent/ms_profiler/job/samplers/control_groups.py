@@ -1,4 +1,5 @@
-"""Read the limits of this process's control group and of its parent groups, which apply, too; see cgroups(7)."""
+"""Read the limits of this process's control group, and of its parent groups, whose limits also apply; see
+cgroups(7)."""
 
 import os
 from collections.abc import Iterator
