@@ -66,8 +66,8 @@ EVENT(py_returned, 1, return leaves(args[0], 0, true);)
 EVENT(py_yielded, 1, return leaves(args[0], MSP_FLAG_YIELDED, true);)
 EVENT(py_unwound, 1, return leaves(args[0], MSP_FLAG_RAISED, false);)
 
-/* Return whether the innermost open call is a call of the function `key`. If `key` is the function that makes a call,
- * this is the usual case, and the function's entry need not be looked up. */
+/* Return whether the innermost open call is a call of the function `key`. This is the usual case, in which the entry of
+ * the caller need not be looked up. */
 static bool is_last(const msp_calls *calls, const void *key) {
   return calls->depth > 0 && calls->open[calls->depth - 1].callee->key == key;
 }

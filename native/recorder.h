@@ -17,8 +17,8 @@
  *
  * first_slots: slots of a thread's first segment; each later segment has twice as many.
  * account: the file in which all processes of a result count their disk space; "": this process counts alone.
- * limit: the disk space in bytes for all these processes, used if this process makes the file; UINT64_MAX: no limit.
- *   Fine-grained events are refused above half of the limit, and all events except steps above seven eighths.
+ * limit: the disk space in bytes for all these processes; only the process that makes the file sets it. UINT64_MAX: no
+ *   limit. Fine-grained events are refused above half of the limit, and all events except steps above seven eighths.
  * memory: limit in bytes of the memory of this process's segments, mapped files included.
  * flags: MSP_OPEN_WRITTEN, or 0.
  * Returns 0, or the errno of the failure to make the first segment: EDQUOT if the limit leaves no room.

@@ -63,8 +63,8 @@ static PyObject *attempt(PyObject *function, PyObject *failed, PyObject *args) {
 }
 
 /* The body of a shielded function; `pair` holds the function of ours and `failed`. If an exception of the job has ended
- * the function early, the function is called again. Only then is the exception delayed, because Python would raise a
- * delayed exception at the begin of that call. */
+ * the function early, the function is called again. The exception is delayed only after this second call, because
+ * Python would raise a delayed exception at the begin of that call. */
 static PyObject *shielded(PyObject *pair, PyObject *args) {
   PyObject *reasons[TRIES], *result = NULL;
   int count = 0;

@@ -1,9 +1,10 @@
 /* CLOCK_MONOTONIC_RAW for one thread, computed from the processor's time-stamp counter.
  *
- * If Linux uses this counter as its clock source, the clock is a linear function of the counter. A thread reads both,
- * computes times with this function (a line) for a millisecond, and then reads both again. So errors do not add up: the
- * error is that of one reading, some tens of nanoseconds. If the clock differs from the end of a line, the clock does
- * not follow the counter, and all threads read the clock from then on. A thread's times never decrease.
+ * If Linux uses this counter as its clock source, the clock is a linear function of the counter. A thread reads the
+ * clock and the counter, computes times with this function (a line) for a millisecond, and then reads both again. So
+ * errors do not add up: the error is that of one reading, some tens of nanoseconds. If the clock differs from the end
+ * of a line, the clock does not follow the counter, and all threads read the clock from then on. A thread's times never
+ * decrease.
  */
 #ifndef MSP_TSC_H
 #define MSP_TSC_H

@@ -32,8 +32,8 @@ void msp_match_add(msp_matches *matches, msp_match pair, uint64_t half_width_ns)
 uint64_t msp_match_wander(const msp_matches *matches);
 
 /* Convert a time of the other clock. Between two pairs, the line through both is used; outside of all pairs, the
- * difference of the nearest pair. If the other clock was set back, some of its times occur twice; then the later
- * occurrence counts. */
+ * difference between the clocks in the nearest pair. If the other clock was set back, some of its times occur twice;
+ * then the later occurrence counts. */
 uint64_t msp_match_convert(const msp_matches *matches, uint64_t theirs);
 
 #endif

@@ -1,8 +1,8 @@
 /* Tracing of a device by its vendor's interface; all interfaces are used through these functions.
  *
  * One interface is attached at a time, and only after the job has used the device's driver. If it were attached
- * earlier, fork children, which may use the device, would inherit it. An MSP_DEVICE_SOURCE_* identifies an interface
- * (device_format.h).
+ * earlier, fork children, which may use the device, would inherit the interface. An MSP_DEVICE_SOURCE_* identifies an
+ * interface (device_format.h).
  */
 #ifndef MSP_DEVICES_TRACING_H
 #define MSP_DEVICES_TRACING_H

@@ -219,8 +219,8 @@ def after_children(call: Callable[[], None]) -> None:
 def when_child_ends(call: Callable[[], None]) -> None:
     """Call a function when this process ends, if it is a child of multiprocessing that was forked.
 
-    At the end of a forked child, multiprocessing runs multiprocessing's finalizers and then calls `os._exit`. Python's
-    exit functions run only from Python 3.13 on, and never in a child of the fork server.
+    At the end of a forked child, multiprocessing runs its own finalizers and then calls `os._exit`. Python's exit
+    functions run only from Python 3.13 on, and never in a child of the fork server.
 
     Args:
         call: the function.

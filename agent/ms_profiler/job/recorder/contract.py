@@ -176,7 +176,7 @@ class Recorder(Protocol):
     def end(self, token: int, flags: int = 0, /) -> None:
         """End the span of `token` on this thread; open spans that began after it end, too, with the flag `ABANDONED`.
 
-        The call does nothing if the token is 0 or of another store, or if the span has ended already.
+        The call does nothing if the token is 0, if it belongs to another store, or if the span has ended already.
         """
 
     def instant(self, name: int, category: int, arg: int = 0, /) -> None:
