@@ -120,8 +120,8 @@ static bool read_text(const char *path, char *text, size_t room) {
 
 static bool is_digit(char sign) { return sign >= '0' && sign <= '9'; }
 
-/* Find the number with index `number` in the rest of a line, from 0; -1: the last number. Every run of digits is a
- * number. */
+/* Find a number in the rest of a line: the one with the index `number`, counted from 0; -1 means the last one. Every
+ * run of digits is a number. */
 static bool find_number(const char *at, int32_t number, uint64_t *value) {
   bool found = false;
   for (int32_t index = 0; *at != 0 && *at != '\n'; ++index) {

@@ -54,8 +54,8 @@ static inline void msp_operator_end(msp_writer *writer) {
   if (writer->ops == 0) return; /* the operator began before the session */
   uint32_t depth = writer->depth;
   if (depth > 0) {
-    /* The innermost span is a Python call of an exchange or of its wait, and no operator has begun inside of it. So
-     * this is the end of an MSP_OPERATOR_ELSEWHERE, which was not counted. */
+    /* The innermost span is a Python call that makes an exchange or waits for one, and no operator has begun inside of
+     * it. So this is the end of an MSP_OPERATOR_ELSEWHERE, which was not counted. */
     const msp_open_span *last = &writer->open[depth - 1];
     if (!last->op && last->category == MSP_CATEGORY_COMMUNICATION && last->ops == (uint16_t)writer->ops) return;
   }

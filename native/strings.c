@@ -93,8 +93,8 @@ static bool is_hidden(const char *text, size_t length, msp_origin origin) {
   return anonymous && (origin == MSP_OF_THE_JOB || origin == MSP_OF_THE_SYSTEM) && !is_generic(text, length);
 }
 
-/* Return the hash for a look-up. It depends on `hidden`, because the same text may also be a label of the profiler,
- * which is not hidden. */
+/* Return the hash for a look-up. It depends on `hidden`, because the same text may also be a label of the profiler, and
+ * such a label is not hidden. */
 static uint64_t hash_as(const char *text, size_t length, bool hidden) {
   return hidden ? ~hash_of(text, length) : hash_of(text, length);
 }

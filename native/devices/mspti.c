@@ -1,19 +1,19 @@
 /* Huawei's msPTI, its activity interface as CANN 8 and 9 export it.
  *
  * Facts that shape this file. Loading the library ends the process, by an exception that cannot be caught, if one of
- * several other libraries is missing or lacks a function; so these are loaded first. Activities need a subscription,
- * and a process has only one. Some kinds are refused, depending on the version and on LD_PRELOAD; so each kind is
- * tried. A buffer that is not full comes back only by msptiActivityFlushAll.
+ * several other libraries is missing or lacks a function; so those libraries are loaded first. Activities need a
+ * subscription, and a process can have only one subscription. Some kinds are refused, depending on the version and on
+ * LD_PRELOAD; so each kind is tried. A buffer that is not full comes back only by msptiActivityFlushAll.
  *
  * A child that is forked after the subscription does not end: exit() hangs or crashes in destructors of the library.
  * (Seen with the library itself, built from its public source. After the subscription was given back, a child ends as
  * it should.) One could unsubscribe before each fork and subscribe again. But that would call the library while the job
  * holds locks, lose the library's records, and make every fork wait until the library's threads end. So the child ends
- * without these destructors: it registers a function at the fork, which runs first in exit(), flushes C's streams, and
- * ends the process with its own status. (A function that the parent registers would run after the destructors of
- * objects that the library makes later.) Python's atexit callbacks have run by then, and Python's streams are flushed;
- * only destructors of libraries are skipped. Children that end by _exit() or exec, as those of multiprocessing and of
- * subprocess do, notice nothing.
+ * without these destructors: at the fork, the child registers a function that runs first in exit(). This function
+ * flushes C's streams, and ends the child with the child's status. (A function that the parent registers would run
+ * after the destructors of objects that the library makes later.) Python's atexit callbacks have run by then, and
+ * Python's streams are flushed; only destructors of libraries are skipped. Children that end by _exit() or exec, as
+ * those of multiprocessing and of subprocess do, notice nothing.
  */
 #include <dlfcn.h>
 #include <pthread.h>

@@ -22,7 +22,7 @@ _NULL = (0, 1)  #: stdin and stdout: their other ends must not wait for the watc
 def stay(command: Sequence[str], environ: Mapping[str, str]) -> int:
     """Fork the watcher, which waits for the end of this process; return in this process, which becomes the command.
 
-    If the command is process 1 of a container, there is no watcher: process 1 would adopt it as a child.
+    If the command is process 1 of a container, there is no watcher: process 1 would adopt the watcher as a child.
 
     Args:
         command: the command that replaces this process.

@@ -203,8 +203,8 @@ def _children(daemon: bool) -> list[int]:
 def after_children(call: Callable[[], None]) -> None:
     """Call a function at the exit of this process, after multiprocessing has waited for its children.
 
-    Multiprocessing waits in an exit function. Python calls exit functions in reverse order of registration. So ours
-    would run first, while the children still write records.
+    Multiprocessing waits in an exit function. Python calls exit functions in reverse order of registration. So an exit
+    function of ours would run first, while the children still write records.
 
     Args:
         call: the function; called at once if multiprocessing has no child to wait for.

@@ -1,8 +1,8 @@
 """Preload msPTI's library into a job: msPTI reports some kinds of records only if LD_PRELOAD names the library.
 
-A job cannot preload a library for itself. `ms-profiler run` does so if an option needs these records, and then every
-process of the job preloads msPTI. If msPTI needs a library that is missing, each process would end at once. So a trial
-process preloads msPTI before the job starts.
+A job cannot preload a library for itself. `ms-profiler run` sets LD_PRELOAD if an option needs these records, and then
+every process of the job preloads msPTI. If msPTI needs a library that is missing, each process would end at once. So a
+trial process preloads msPTI before the job starts.
 """
 
 import os

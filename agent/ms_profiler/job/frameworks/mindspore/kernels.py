@@ -5,8 +5,8 @@ stopped. In pynative mode, MindSpore's recorder also keeps the inputs of steps. 
 kept twice the size of the batch for each step, which was 32 MB after 40 steps. So ms-profiler stops and restarts the
 recorder every `op_flush` kernels, and when the process holds `KERNEL_WINDOW_MOST` bytes more than at the last start.
 ms-profiler does this between two steps, on the stepping thread, after all queued work has run. In tests that stopped
-the recorder on another thread, the recorder lost records, and once it ended the job. At each stop the recorder writes a
-few files, which the store keeps unchanged.
+the recorder on another thread, the recorder lost records, and once the recorder ended the job. At each stop the
+recorder writes a few files, which the store keeps unchanged.
 """
 
 import os

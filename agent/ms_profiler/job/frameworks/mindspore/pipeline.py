@@ -6,8 +6,8 @@ bytes a batch in memory until the samples are saved. So ms-profiler runs the pro
 see `sampling_plan`. The store keeps the profiler's files unchanged.
 
 The dataset profiler would print a warning for every pipeline after the first. So the profiler is on for one pipeline at
-a time, until this pipeline has ended. Before that, the profiler is never set up again, because its thread would then
-read freed memory.
+a time, until this pipeline has ended. Before the end of the pipeline, the profiler is never set up again, because its
+thread would then read freed memory.
 """
 
 import atexit

@@ -1,7 +1,7 @@
 """Record the compilations of `torch.compile`, the reasons for recompilations, and runs of compiled graphs.
 
-Dynamo compiles a function of the script in `_compile`, or only parts of the function if it breaks the graph. The
-backward pass of a graph is compiled when it first runs. PyTorch imports Dynamo's modules at the first use of
+Dynamo compiles a function of the script in `_compile`, or only parts of the function if the function breaks the graph.
+The backward pass of a graph is compiled when it first runs. PyTorch imports Dynamo's modules at the first use of
 `torch.compile`.
 """
 

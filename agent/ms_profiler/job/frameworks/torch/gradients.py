@@ -1,8 +1,8 @@
 """Record backward passes: `Tensor.backward`, `autograd.backward` and `autograd.grad` all call one function.
 
-Only that function is replaced. The other three are not: Dynamo recognises them by identity, and they issue warnings for
-the line of their caller. A compilation calls the function to trace a backward pass; this call has no span, because its
-time belongs to the compilation.
+Only that function is replaced. Its three callers are not replaced: Dynamo recognises these three by identity, and they
+issue warnings for the line of their caller. A compilation calls the function to trace a backward pass; this call has no
+span, because its time belongs to the compilation.
 """
 
 import sys
