@@ -152,10 +152,10 @@ typedef struct {
  * MSP_BLOCK_RELEASED, the slot records the release of the block. Then an earlier slot has the same address, in this or
  * in an earlier store of the process.
  *
- * An MSP_KIND_BLOCK_PLACE slot has a Python function on the stack of the thread that allocated a block. It has the time
- * and the address of that block. The upper bits of `end_ns` are the depth: the number of functions that the function
- * has called, one inside of the other; 0 for the innermost function. `arg` has two numbers, from the lowest bit on: the
- * line in MSP_FRAME_LINE_BITS bits, and the id of the string with the path of the file. */
+ * An MSP_KIND_BLOCK_PLACE slot has a Python function on the stack of the thread that allocated a block. The slot has
+ * the time and the address of that block. The upper bits of `end_ns` are the depth: the number of functions that the
+ * function has called, one inside of the other; 0 for the innermost function. `arg` has two numbers, from the lowest
+ * bit on: the line in MSP_FRAME_LINE_BITS bits, and the id of the string with the path of the file. */
 #define MSP_BLOCK_BITS 48
 #define MSP_BLOCK_RELEASED 1
 

@@ -1,5 +1,5 @@
-/* The libraries in which msPTI looks up functions. If such a library or function is missing when msPTI needs it, which
- * may be only when recording starts, msPTI ends the process by an exception that cannot be caught.
+/* The libraries in which msPTI looks up functions. If such a library or function is missing when msPTI needs it, msPTI
+ * ends the process by an exception that cannot be caught. This may happen as late as the start of recording.
  */
 #ifndef MSP_DEVICES_MSPTI_COMPANIONS_H
 #define MSP_DEVICES_MSPTI_COMPANIONS_H
