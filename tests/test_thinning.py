@@ -90,6 +90,22 @@ def test_run_without_steps_keeps_its_first_part(tmp_path, small):
     assert thinned["coverage"]["fine_records_kept"] == 600
 
 
+def test_modules_are_those_of_the_steady_detailed_steps(tmp_path, small):
+    store = StoreBuilder(tmp_path)
+    thread = store.process().thread()
+    for number in range(60):
+        start = number * MS
+        thread.span("Net", Category.MODULE, start, start + MS)
+        for call in range(98):
+            thread.span("mul", Category.OP, start + 1000 * call, start + 1000 * call + 500)
+        thread.step(number, start, start + MS)
+    found = summary_of(store)
+    assert found["coverage"]["detailed_steps"] == [0, 1, 58, 59]
+    assert found["steps"]["steady"]["count"] == 59
+    assert found["module_tree"]["steps"] == 3
+    assert found["module_tree"]["whole_ms"] == 1
+
+
 def compiling(parent):
     """Build steps that call "fused" once and "mul" twice. In the first step, both calls of "mul" run in a compilation.
 

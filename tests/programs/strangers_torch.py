@@ -92,7 +92,10 @@ class Text(Dataset):
 
 
 class Images(Dataset):
-    """Images that are flipped again and again for some milliseconds of processor time."""
+    """Cut images from large images, which are flipped again and again for some milliseconds of processor time.
+
+    The flips are long, so that a fast processor does not make more records than the analysis holds in memory.
+    """
 
     def __init__(self, milliseconds=0):
         self.seconds = milliseconds / 1000
@@ -102,9 +105,10 @@ class Images(Dataset):
 
     def __getitem__(self, index):
         image, end = torch.rand(3, 24, 24), time.thread_time() + self.seconds
+        large = image.repeat(1, 10, 10) if self.seconds else image
         while time.thread_time() < end:
-            image = image.flip(1)
-        return image, index % 5
+            large = large.flip(1)
+        return large[:, :24, :24].contiguous(), index % 5
 
 
 def slow_collate(items):
