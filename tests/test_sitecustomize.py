@@ -274,14 +274,14 @@ def test_the_files_read_as_old_python():
     assert len((SITE / "sitecustomize.py").read_text().splitlines()) < 60
 
 
-def old_interpreters():
+def interpreters(condition):
+    """Return the interpreters of this machine whose `sys` fulfils a condition."""
     versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"), "versions").glob("*/bin/python")
     found = {Path(folder, name) for folder in os.get_exec_path() for name in ("python2", "python2.7")}
-    found |= {Path(folder, f"python3.{minor}") for folder in os.get_exec_path() for minor in range(6, 10)}
+    found |= {Path(folder, f"python3.{minor}") for folder in os.get_exec_path() for minor in range(6, 15)}
     for path in sorted({path.resolve() for path in {*found, *versions} if path.exists()}):
-        report = subprocess.run(
-            [path, "-c", "import sys; print(sys.version_info < (3, 10))"], capture_output=True, text=True, check=False
-        )
+        command = [path, "-c", f"import sys; print({condition})"]
+        report = subprocess.run(command, capture_output=True, text=True, check=False)
         if report.stdout == "True\n":
             yield path
 
@@ -290,9 +290,44 @@ def test_a_foreign_interpreter_takes_no_notice(tmp_path):
     """This test needs old interpreters on the machine; another test parses the files as old Python."""
     (tmp_path / "sitecustomize.py").write_text("print('theirs')")
     program = "import sys; print([name for name in sys.modules if 'ms_profiler' in name])"
-    for python in old_interpreters():
+    for python in interpreters("sys.version_info < (3, 10)"):
         assert outcome(start("-c", program, path=(SITE, tmp_path), python=python)) == (0, "theirs\n[]\n", ""), python
         assert outcome(start("-c", program, path=(SITE,), python=python)) == (0, "[]\n", ""), python
+
+
+#: Imports frameworks in each kind of interpreter of the process, and prints what of ours is there.
+INNER = """
+import sys
+try:
+    import _interpreters as interpreters
+except ImportError:
+    import _xxsubinterpreters as interpreters
+code = '''
+import sys
+import torch
+try:
+    import mindspore
+except ZeroDivisionError:
+    pass
+ours = {name for name in sys.modules if name.startswith("ms_profiler.")} - %r
+watched = any(type(finder).__module__.startswith("ms_profiler") for finder in sys.meta_path)
+print(sorted(ours), watched, flush=True)
+'''
+before = {name for name in sys.modules if name.startswith("ms_profiler.")}
+for kind in ("legacy", "isolated"):
+    inner = interpreters.create(kind) if sys.version_info >= (3, 13) else interpreters.create(isolated=kind != "legacy")
+    interpreters.run_string(inner, code % before)
+    interpreters.destroy(inner)
+print(any(type(finder).__module__.startswith("ms_profiler") for finder in sys.meta_path))
+"""
+
+
+def test_other_interpreters_of_the_process_have_no_hook(tmp_path):
+    (tmp_path / "torch.py").write_text("")
+    (tmp_path / "mindspore.py").write_text("1 / 0")
+    for python in (sys.executable, *interpreters("(3, 10) <= sys.version_info < (3, 15)")):
+        done = start("-c", INNER, path=(SITE, tmp_path), python=python)
+        assert outcome(done) == (0, "[] False\n[] False\nTrue\n", ""), python
 
 
 # -- processes that are not the job

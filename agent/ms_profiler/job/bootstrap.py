@@ -5,6 +5,7 @@ Before that import, ms-profiler writes and prints nothing. The installed `.pth` 
 starting interpreter has loaded. So a process that never imports a framework loses only 2 ms.
 """
 
+import _signal  # type: ignore[import-not-found]
 import os
 import sys
 
@@ -37,7 +38,7 @@ def activate() -> None:
 
 def _activate() -> None:
     global _companion, _pid, _stderr
-    if helper.is_tool(sys.orig_argv):
+    if not _is_main() or helper.is_tool(sys.orig_argv):
         return
     _companion = helper.is_companion(sys.orig_argv, os.environ)
     _pid = os.getpid()
@@ -57,28 +58,27 @@ def _activate() -> None:
         os.register_at_fork(after_in_child=_left_fork_server)
 
 
+def _is_main() -> bool:
+    """Return whether this is the main interpreter of the process, which starts on the main thread.
+
+    The extension has one state for the whole process, so ms-profiler does nothing in another interpreter. There,
+    `set_wakeup_fd` raises a ValueError; in the main interpreter, it refuses the invalid descriptor and changes nothing.
+    """
+    try:
+        _signal.set_wakeup_fd(-2)
+    except ValueError:
+        return False
+    except OSError:
+        pass
+    return True
+
+
 def may_be_profiled() -> bool:
     """Return whether this process may be profiled: it is not a helper process, or it is a child of a fork server."""
     return not _companion or (_companion == helper.FORK_SERVER and os.getpid() != _pid)
 
 
-def _is_main() -> bool:
-    """Return whether this is the main interpreter of the process.
-
-    The extension has one state for the whole process, so nothing is recorded in a subinterpreter.
-    """
-    for name in ("_interpreters", "_xxsubinterpreters"):  # CPython 3.13 and newer, then older versions
-        try:
-            interpreters = __import__(name)
-        except ImportError:
-            continue
-        return bool(interpreters.get_current() == interpreters.get_main())
-    return True
-
-
 def _begins(name: str) -> None:
-    if not _is_main():
-        return
     from ms_profiler import log
 
     log.keep_to(_stderr)
@@ -89,8 +89,6 @@ def _begins(name: str) -> None:
 
 
 def _imported(name: str, module: "ModuleType", start_ns: int, end_ns: int) -> None:
-    if not _is_main():
-        return
     if may_be_profiled():
         from ms_profiler.job import collection
 
