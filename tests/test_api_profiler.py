@@ -80,3 +80,31 @@ def test_a_fork_child_that_has_recorded_nothing_takes_a_result(guest):
     (folder,) = layout.process_dirs(str(result))
     assert run_info.read_process(f"{folder}/{layout.PROCESS_INFO}").state == "ended"
     assert list(Path(folder).glob("*.seg"))
+
+
+ELSEWHERE = """
+import sys
+try:
+    import _interpreters as interpreters
+except ImportError:
+    import _xxsubinterpreters as interpreters
+code = '''
+import sys
+sys.path[:] = %r
+import ms_profiler.errors
+try:
+    ms_profiler.Profiler(output_path="other")
+except ms_profiler.errors.StateError as reason:
+    print(reason, flush=True)
+'''
+inner = interpreters.create()
+interpreters.run_string(inner, code % sys.path)
+interpreters.destroy(inner)
+"""
+
+
+def test_a_profiler_in_another_interpreter_of_the_process_is_refused(job, tmp_path):
+    done = job(ELSEWHERE, profile=False)
+    refused = "A profiler records only in the main interpreter of a process. Call it there.\n"
+    assert (done.code, done.out) == (0, refused), done.err
+    assert not (tmp_path / "other").exists()

@@ -1,10 +1,12 @@
 """Keep the one session of this process. The import of a framework, or a call of the script, opens the session."""
 
+import importlib
 import os
 import threading
 from typing import Any
 
 from ms_profiler import log, options
+from ms_profiler.errors import StateError
 from ms_profiler.job import kinship, origin, process
 from ms_profiler.job.recording import Recording
 from ms_profiler.job.session import Session
@@ -65,11 +67,26 @@ def for_script(anonymous: bool = False) -> Session:
 
     Args:
         anonymous: whether a new session replaces names of the job; an existing session keeps its setting.
+
+    Raises:
+        StateError: this is not the main interpreter of the process. The extension has one state for the whole process.
     """
     global _current
+    if not _is_main():
+        raise StateError("A profiler records only in the main interpreter of a process.", "Call it there.")
     with _lock:
         if _current is None:
             _current = Session(process.identity(os.environ), anonymous)
         session = _current
     session.hooks.add_all(session.add_framework)
     return session
+
+
+def _is_main() -> bool:
+    for name in ("_interpreters", "_xxsubinterpreters"):  # CPython 3.13 and newer, then older versions
+        try:
+            interpreters = importlib.import_module(name)
+        except ImportError:
+            continue
+        return bool(interpreters.get_current() == interpreters.get_main())
+    return True
