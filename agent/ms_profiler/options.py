@@ -66,7 +66,7 @@ class Options:
     start: bool = _option(
         False,
         Bool(),
-        'Start the profiler. Like MindSpore, it also starts on 1, "1", "yes" and "on"; a line says so.',
+        'Start the profiler. As in MindSpore, 1, "1", "yes" and "on" also start it; then a line says so.',
     )
     output_path: str = _option(
         "./data",
@@ -130,7 +130,7 @@ class Options:
         "processor time of the operators of one dataset pipeline at a time, for 50 ms of processor time a second. "
         "PyTorch: stacks of a loader's workers, `stack_rate` times a second. Has no effect with a `schedule`.",
     )
-    parallel_strategy: bool = _option(False, Bool(), "Groups of ranks and device meshes, as JSON.")
+    parallel_strategy: bool = _option(False, Bool(), "Device meshes, and groups of ranks, as JSON.")
     l2_cache: bool = _option(False, Bool(), "Hits and misses of the L2 cache.", inert=ASCEND)
     hbm_ddr: bool = _option(False, Bool(), "Bandwidth of device memory.", inert=ASCEND)
     pcie: bool = _option(False, Bool(), "Bandwidth of PCIe; newer name: `sys_interconnection`.", inert=ASCEND)
@@ -182,7 +182,7 @@ class Options:
     analyse: str = _option(
         "sync",
         Choice("sync", "async", "off"),
-        "At the end of the job: sync analyses and waits, async analyses in the background, off does not analyse.",
+        "Analysis at the end of the job. sync: the job waits for it. async: it runs in the background. off: none.",
     )
     exit_timeout: float = _option(
         60.0,
@@ -219,7 +219,7 @@ class Options:
         False, Bool(), "Listen to `ms-profiler` commands while the job runs.", inert="this version listens to none"
     )
     quiet: bool = _option(False, Bool(), "Leave out the lines at start and end; they stay in the run's record.")
-    anonymize: bool = _option(False, Bool(), "Replace the host's name, paths and names of the job's own code.")
+    anonymize: bool = _option(False, Bool(), "Replace paths, the host's name, and names in the job's own code.")
     report: bool = _option(False, Bool(), "Also write `report.html`, a page to look at, with the analysis.")
 
     #: names of the options that are set, without those whose value is not allowed
