@@ -77,7 +77,7 @@ static PyMethodDef methods[] = {
 static PyType_Slot slots[] = {
     {Py_tp_new, (void *)make}, {Py_tp_dealloc, (void *)release}, {Py_tp_methods, methods}, {0, NULL}};
 
-static PyType_Spec spec = {"torch._C._profiler._RecordFunctionFast", sizeof(region), 0, Py_TPFLAGS_DEFAULT, slots};
+static PyType_Spec spec = {"torch._C._profiler.RecordFunctionFast", sizeof(region), 0, Py_TPFLAGS_DEFAULT, slots};
 
 static PyObject *fast_region(PyObject *self, PyObject *theirs) {
   (void)self;

@@ -189,6 +189,22 @@ static PyObject *py_take_operators(PyObject *self, PyObject *on) {
   Py_RETURN_NONE;
 }
 
+static PyObject *py_operators_elsewhere(PyObject *self, PyObject *unused) {
+  (void)self;
+  (void)unused;
+  return PyBool_FromLong(msp_observer_elsewhere());
+}
+
+/* The function is called from here, without a return to the interpreter, which might let another thread run. */
+static PyObject *py_call_at_rest(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+  (void)self;
+  if (!count_is(count, 2, 2, "call_at_rest")) return NULL;
+  uint64_t most_ns = integer(args[1]);
+  if (failed(most_ns)) return NULL;
+  msp_await_rest(most_ns);
+  return PyObject_CallNoArgs(args[0]);
+}
+
 static PyObject *py_pause(PyObject *self, PyObject *paused) {
   (void)self;
   int truth = PyObject_IsTrue(paused);
@@ -261,6 +277,10 @@ static PyMethodDef functions[] = {
      "Find PyTorch's functions in a loaded library: connect_operators(path, thread, scope, sequence, forward) -> "
      "reason."},
     {"take_operators", py_take_operators, METH_O, "Record the operators of all threads while true."},
+    {"operators_elsewhere", py_operators_elsewhere, METH_NOARGS,
+     "Return whether other threads have begun operators since the last call on this thread."},
+    {"call_at_rest", FAST(py_call_at_rest),
+     "Call a function when no other thread records, or after a time: call_at_rest(call, most_ns) -> its result."},
     {"pause", py_pause, METH_O, "Refuse new spans, instants and counters while true."},
     {"fine", py_fine, METH_O, "Refuse fine-grained categories while false."},
     {"anchor", py_anchor, METH_NOARGS, "Write an anchor: one moment in both clocks."},

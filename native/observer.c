@@ -33,6 +33,8 @@ static struct {
   msp_observer_layout layout;
   uint64_t handle;
   bool connected, on;
+  const msp_writer *watcher; /* of the thread that called msp_observer_elsewhere last */
+  bool elsewhere;            /* another thread has begun an operator since then */
 } torch;
 
 static int64_t integer_at(const void *function, uint32_t offset) {
@@ -67,6 +69,9 @@ static void begin(msp_writer *writer, const char *name, msp_operator_kind kind, 
 __attribute__((used)) static void msp_observer_begins(const void *function) {
   msp_writer *writer = msp_writer_get();
   if (writer == NULL) return;
+  if (writer != __atomic_load_n(&torch.watcher, __ATOMIC_RELAXED)) {
+    __atomic_store_n(&torch.elsewhere, true, __ATOMIC_RELAXED);
+  }
   const char *name = torch.name(function);
   msp_operator_kind kind = msp_operator_kind_of(name);
   if (kind == MSP_OPERATOR && is_region(function, name)) kind = MSP_OPERATOR_REGION;
@@ -108,6 +113,11 @@ static void ends(const void *function, void *context) {
 uint32_t msp_observer_open(void) {
   const msp_writer *writer = msp_writer_current;
   return writer == NULL ? 0 : writer->ops;
+}
+
+bool msp_observer_elsewhere(void) {
+  __atomic_store_n(&torch.watcher, msp_writer_current, __ATOMIC_RELAXED);
+  return __atomic_exchange_n(&torch.elsewhere, false, __ATOMIC_RELAXED);
 }
 
 bool msp_observer_region(const char *name) {

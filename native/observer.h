@@ -28,6 +28,9 @@ const char *msp_observer_connect(const char *library, const msp_observer_layout 
  * msp_observer_connect. */
 void msp_observer_switch(bool on);
 
+/* Return whether other threads have begun operators since the last call on this thread. */
+bool msp_observer_elsewhere(void);
+
 /* Return the number of operators that are open on the calling thread. */
 uint32_t msp_observer_open(void);
 

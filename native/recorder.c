@@ -5,8 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "blocks.h"
+#include "clock.h"
 #include "control.h"
 #include "gate.h"
 #include "helper.h"
@@ -16,6 +18,8 @@
 #include "strings.h"
 #include "tsc.h"
 #include "writer.h"
+
+enum { RESTFUL_LOOKS = 10 };
 
 static struct {
   pthread_mutex_t lock; /* held by opening and closing */
@@ -148,9 +152,25 @@ void msp_get_stats(msp_stats *stats) {
     stats->failure = msp_store_failure();
     msp_gate_let_go();
   }
-  stats->records = msp_writer_records();
+  stats->records = msp_writer_records(NULL);
   stats->unnamed = msp_strings_refused() - recorder.refused;
   stats->threads = msp_writer_threads();
+}
+
+/* A thread may also sleep between two records, for example while it waits for a lock. So the threads have to rest for
+ * some time. */
+void msp_await_rest(uint64_t most_ns) {
+  const struct timespec pause = {0, 500000};
+  const uint64_t end = msp_clock_read(CLOCK_MONOTONIC) + most_ns;
+  uint64_t before = UINT64_MAX;
+  for (int looks = 0; looks < RESTFUL_LOOKS;) {
+    bool rest;
+    uint64_t records = msp_writer_records(&rest);
+    looks = rest && records == before ? looks + 1 : 0;
+    before = records;
+    if (looks == 0 && msp_clock_read(CLOCK_MONOTONIC) >= end) return;
+    nanosleep(&pause, NULL);
+  }
 }
 
 void msp_spend(int64_t bytes) {

@@ -59,6 +59,9 @@ typedef struct {
 /* Get the statistics of the open session; if none is open, those of the last session. */
 void msp_get_stats(msp_stats *stats);
 
+/* Wait until the other threads that have recorded in this session sleep and record nothing, at most `most_ns`. */
+void msp_await_rest(uint64_t most_ns);
+
 /* msp_pause refuses spans, instants and counters from now on. msp_fine accepts or refuses events of fine-grained
  * categories. Events that these two refuse are not counted as dropped. */
 void msp_pause(bool paused);

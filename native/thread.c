@@ -1,7 +1,11 @@
 #include "thread.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "clock.h"
 
@@ -31,6 +35,19 @@ bool msp_lock_soon(pthread_mutex_t *lock, unsigned seconds) {
     nanosleep(&pause, NULL);
   }
   return true;
+}
+
+bool msp_thread_sleeps(int tid) {
+  char text[256];
+  snprintf(text, sizeof text, "/proc/self/task/%d/stat", tid);
+  int descriptor = open(text, O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return true;
+  ssize_t length = read(descriptor, text, sizeof text - 1);
+  close(descriptor);
+  if (length <= 0) return true;
+  text[length] = 0;
+  const char *state = strrchr(text, ')'); /* the end of the thread's name */
+  return state == NULL || state[1] == 0 || (state[2] != 'R' && state[2] != 'D');
 }
 
 void msp_condition_init(pthread_cond_t *condition) {

@@ -16,6 +16,10 @@ bool msp_thread_start(pthread_t *thread, void *(*work)(void *), size_t stack, co
 /* Take a lock, but wait no longer than `seconds`. Returns false if another thread still holds the lock. */
 bool msp_lock_soon(pthread_mutex_t *lock, unsigned seconds);
 
+/* Return whether a thread of this process sleeps or has ended, as far as the system tells. A thread that waits for a
+ * page or for a processor does not sleep. */
+bool msp_thread_sleeps(int tid);
+
 /* Make a condition whose waits are limited by CLOCK_MONOTONIC. */
 void msp_condition_init(pthread_cond_t *condition);
 

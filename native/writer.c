@@ -14,6 +14,7 @@
 #include "helper.h"
 #include "recorder.h"
 #include "strings.h"
+#include "thread.h"
 
 #define LABEL_MOST 255
 #define LEFT_OVER_LEAST 4 /* a rest of fewer slots is not kept for the next thread, which needs a slot for its name */
@@ -162,6 +163,7 @@ msp_writer *msp_writer_enter(void) {
 static void enlist(msp_writer *writer) {
   pthread_mutex_lock(&writers.lock);
   writer->number = ++writers.threads;
+  writer->tid = (int)syscall(SYS_gettid);
   writer->previous = NULL;
   writer->following = writers.first;
   if (writers.first != NULL) writers.first->previous = writer;
@@ -349,11 +351,13 @@ void msp_writer_leave(void) {
   leave_closed(writer);
 }
 
-uint64_t msp_writer_records(void) {
+uint64_t msp_writer_records(bool *rest) {
   pthread_mutex_lock(&writers.lock);
   uint64_t records = writers.records;
+  if (rest != NULL) *rest = true;
   for (msp_writer *writer = writers.first; writer != NULL; writer = writer->following) {
     records += __atomic_load_n(&writer->records, __ATOMIC_RELAXED);
+    if (rest != NULL && writer != msp_writer_current && !msp_thread_sleeps(writer->tid)) *rest = false;
   }
   pthread_mutex_unlock(&writers.lock);
   return records;

@@ -62,6 +62,7 @@ typedef struct msp_writer {
   msp_looks looks;
   uint32_t wanted; /* slots of the next segment */
   uint32_t number; /* number of the thread in this session, from 1; 0 before its first record */
+  int tid;         /* the system's id of the thread, set with `number` */
   char *label;     /* name of the thread from msp_writer_name; NULL: use that of the system */
   size_t label_length;
   struct msp_writer *previous, *following; /* in the list of the session's writers */
@@ -96,8 +97,9 @@ void msp_writer_end_all(void);
 /* Release the calling thread's segments of a closed session. */
 void msp_writer_leave(void);
 
-/* Return the number of records in the last session, and of the threads that wrote them. */
-uint64_t msp_writer_records(void);
+/* Return the number of records in the last session, and of the threads that wrote them. If `rest` is not NULL, set it
+ * to whether all of these threads sleep, except for the calling one. */
+uint64_t msp_writer_records(bool *rest);
 uint32_t msp_writer_threads(void);
 
 /* Reset these numbers for a new session. */

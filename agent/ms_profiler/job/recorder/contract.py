@@ -136,6 +136,19 @@ class Recorder(Protocol):
     def take_operators(self, on: bool, /) -> None:
         """Start or stop recording the operators of all threads; do nothing before `connect_operators` has succeeded."""
 
+    def operators_elsewhere(self) -> bool:
+        """Return whether other threads have begun operators since the last call on this thread."""
+
+    def call_at_rest(self, call: Callable[[], Any], most_ns: int, /) -> Any:
+        """Call a function of C when the other threads that record sleep, and return its result.
+
+        This thread keeps the GIL meanwhile, so threads that run Python code come to rest.
+
+        Args:
+            call: the function.
+            most_ns: longest wait, after which the function is called anyway, ns.
+        """
+
     def fast_region(self, original: Any, /) -> Any:
         """Return a replacement of PyTorch's class of fast regions; it also records the regions that PyTorch ignores.
 

@@ -125,6 +125,8 @@ class NativeRecorder:
     thread_name = staticmethod(_native.thread_name)
     connect_operators = staticmethod(_native.connect_operators)
     take_operators = staticmethod(_native.take_operators)
+    operators_elsewhere = staticmethod(_native.operators_elsewhere)
+    call_at_rest = staticmethod(_native.call_at_rest)
     fast_region = staticmethod(_native.fast_region)
     pause = staticmethod(_native.pause)
     fine = staticmethod(_native.fine)

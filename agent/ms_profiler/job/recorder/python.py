@@ -98,6 +98,14 @@ class PythonRecorder:
     def take_operators(self, on: bool, /) -> None:
         """See `Recorder.take_operators`."""
 
+    def operators_elsewhere(self) -> bool:
+        """See `Recorder.operators_elsewhere`: no operators are recorded."""
+        return False
+
+    def call_at_rest(self, call: Callable[[], Any], most_ns: int, /) -> Any:
+        """See `Recorder.call_at_rest`: Python code cannot keep the GIL, so the call is made at once."""
+        return call()
+
     def fast_region(self, original: Any, /) -> Any:
         """See `Recorder.fast_region`."""
         return original

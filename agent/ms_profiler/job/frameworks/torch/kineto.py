@@ -1,20 +1,44 @@
-"""Start and stop Kineto as a profiler of all threads, without its console output; any thread may stop it."""
+"""Start and stop Kineto as a profiler of all threads, without its console output; any thread may stop it.
 
+If Kineto starts or stops while another thread runs operators, PyTorch before 2.14 writes into freed memory or raises an
+exception. So Kineto does not start while other threads run operators, as `Kineto.may_run` tells. They may begin to do so
+while Kineto runs. So Kineto starts and stops while this thread keeps the GIL, after the other threads have come to rest.
+A thread that runs operators from C++ code, for example a function of TorchScript, does not need the GIL. The wait for
+such threads has an end.
+"""
+
+import functools
+import re
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ms_profiler.job.frameworks.torch.profiler_slot import CORE
 from ms_profiler.job.frameworks.torch.silence import silently
+
+if TYPE_CHECKING:
+    from ms_profiler.job.recorder import Recorder
+
+#: The first version of PyTorch that waits for its callbacks on other threads when Kineto stops.
+WAITS = (2, 14)
+#: Longest wait for the rest of other threads, ns.
+LONGEST = 1_000_000_000
 
 
 class Kineto:
     """Start and stop Kineto.
 
+    Args:
+        recorder: tells whether other threads run operators.
+
     Raises:
         TypeError: the Kineto of this PyTorch records one thread only.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, recorder: "Recorder") -> None:
+        self._call_at_rest = recorder.call_at_rest
+        self._elsewhere = recorder.operators_elsewhere
+        version = re.match(r"(\d+)\.(\d+)", sys.modules["torch"].__version__)
+        self._waits = version is not None and (int(version[1]), int(version[2])) >= WAITS
         core, profiler = sys.modules[CORE], sys.modules["torch._C._profiler"]
         self._prepare, self._enable = core._prepare_profiler, core._enable_profiler
         self._disable, self._enabled = core._disable_profiler, core._profiler_enabled
@@ -31,6 +55,13 @@ class Kineto:
         """Return whether any profiler runs on this thread."""
         return bool(self._enabled())
 
+    def may_run(self) -> bool:
+        """Return whether Kineto may start or go on; called after each step, on the thread of the steps.
+
+        It may not if other threads have begun operators since the last call.
+        """
+        return not self._elsewhere() or self._waits
+
     def prepare(self, shapes: bool) -> None:
         """Prepare Kineto; this takes much longer than the start itself.
 
@@ -45,8 +76,9 @@ class Kineto:
         Args:
             shapes: the same value as for `prepare`.
         """
-        silently(lambda: self._enable(self._configs[shapes], self._activities))
+        enable = functools.partial(self._enable, self._configs[shapes], self._activities)
+        silently(lambda: self._call_at_rest(enable, LONGEST))
 
     def disable(self) -> Any:
         """Stop Kineto, and return PyTorch's result, which has `events()`."""
-        return silently(self._disable)
+        return silently(lambda: self._call_at_rest(self._disable, LONGEST))

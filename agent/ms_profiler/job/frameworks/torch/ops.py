@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from ms_profiler.job.frameworks import base, trees
 from ms_profiler.job.frameworks.base import Target
 from ms_profiler.job.frameworks.torch import closures, observer, windows
-from ms_profiler.job.frameworks.torch.profiler_slot import PROFILER
+from ms_profiler.job.frameworks.torch.profiler_slot import CORE, PROFILER
 from ms_profiler.job.frameworks.torch.ranks import DISTRIBUTED
 from ms_profiler.job.frameworks.torch.shapes import Shapes
 from ms_profiler.job.recorder import shield
@@ -101,6 +101,20 @@ class OpStream:
         stream = self
         return closures.replace(original, _set_is_profiler_enabled)
 
+    def clear(self, original: Callable[[], None]) -> Callable[[], None]:
+        """Return the replacement of the function that removes all callbacks, also ours."""
+
+        def _clear_callbacks() -> None:
+            take = stream.host.recorder.take_operators
+            take(False)
+            try:
+                original()
+            finally:
+                take(stream.wanted)
+
+        stream = self
+        return closures.replace(original, _clear_callbacks)
+
     def thread(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Return the replacement of the function that a new thread runs first."""
         name_thread = self.host.recorder.thread_name
@@ -142,6 +156,7 @@ def targets(host: "Host") -> list[Target]:
     return [
         Target("threading", "Thread._bootstrap_inner", closure=stream.thread),
         Target(PROFILER, "_set_is_profiler_enabled", closure=stream.flag),
+        Target(CORE, "_clear_callbacks", closure=stream.clear),
         Target("torch._C._profiler", "_RecordFunctionFast", closure=host.recorder.fast_region),
         *shapes.slot.targets(),
     ]

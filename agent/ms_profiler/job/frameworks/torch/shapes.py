@@ -7,6 +7,8 @@ The spans of operators still come from the callbacks. Kineto's records only add 
 have the operators in the order of their begin. So no operator is recorded twice, or cut off when Kineto has to stop.
 Kineto stops before a profiler of the script starts and before a fork.
 
+With PyTorch before 2.14, no shapes are recorded in steps in which other threads run operators (see `kineto`).
+
 In these steps, an operator takes 1 to 2 us more, and Kineto keeps 1 KB for each operator in memory until it stops. So
 steps with more than `MOST` records are left out.
 """
@@ -33,6 +35,7 @@ MOST = 30_000
 #: Number of times that both clocks are read; the reading that took the shortest time is used.
 READINGS = 5
 
+_PREVENTED = "forks, other profilers or operators of other threads prevented each attempt"
 _NAMES = "PyTorch's callbacks, which report operators, report no shapes"
 
 
@@ -62,7 +65,7 @@ class Shapes:
         self._kineto, self._why = None, f"{_NAMES}; {why_not}"
         if not why_not:
             try:
-                self._kineto = Kineto()
+                self._kineto = Kineto(host.recorder)
             except TypeError:
                 self._why = f"{_NAMES}, and the Kineto of this PyTorch records only one thread"
         self._began = 0  # number of steps before the recording
@@ -90,16 +93,19 @@ class Shapes:
         """Stop recording shapes, and note in the run's record if no step has shapes."""
         self.end()
         if self._left == STEPS:
-            self._host.not_collected("shapes of operators", f"no step after the first {FIRST} was recorded")
+            why = f"no step after the first {FIRST} was recorded"
+            if self._tries < TRIES:
+                why = _PREVENTED
+            self._host.not_collected("shapes of operators", why)
         self._left = 0
 
     def stepped(self, count: int) -> tuple[int, bool]:
         """Start or stop Kineto between two steps."""
-        if not self._left:
+        if not self._left or self._kineto is None:
             return NEVER, False
-        size = self._size()
+        size, may_run = self._size(), self._kineto.may_run()
         if self.slot.used:
-            if count - self._began < self._left and self._stream.wanted and size <= MOST:
+            if count - self._began < self._left and self._stream.wanted and size <= MOST and may_run:
                 return count + 1, False
             self.end()
             self._left -= min(count - self._began, self._left)
@@ -108,7 +114,7 @@ class Shapes:
         unknown = size < 0 and self._host.steps.schedule is None
         if count < FIRST or not self._stream.wanted or unknown or not self.slot.free:
             return count + 1, False
-        why = "" if self._tries else "a fork or another profiler ended each attempt to record them"
+        why = "" if self._tries else _PREVENTED
         if size > MOST:
             why = f"a step has {size} records, of which {MOST} can be held in memory"
         if why:
@@ -116,8 +122,9 @@ class Shapes:
             self._host.not_collected(f"shapes of operators from step {count} on", why)
             return NEVER, False
         self._tries -= 1
-        self._begin(count)
-        return count + 1, True
+        if may_run:
+            self._begin(count)
+        return count + 1, may_run
 
     def _size(self) -> int:
         """Return the number of records of the last step; -1 if unknown."""

@@ -45,7 +45,7 @@ class Windows:
         self._thread = 0  # the system's id of the stepping thread
         self._began = -1  # number of steps before the window; -1 if no window is open
         self._done = False
-        self._kineto = Kineto()
+        self._kineto = Kineto(host.recorder)
         self._shapes = False  # whether the window has shapes
 
     def start(self) -> None:
