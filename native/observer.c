@@ -69,9 +69,10 @@ static void begin(msp_writer *writer, const char *name, msp_operator_kind kind, 
 __attribute__((used)) static void msp_observer_begins(const void *function) {
   msp_writer *writer = msp_writer_get();
   if (writer == NULL) return;
-  if (writer != __atomic_load_n(&torch.watcher, __ATOMIC_RELAXED)) {
+  /* no store if it is true already: all threads read the fields beside it */
+  if (writer != __atomic_load_n(&torch.watcher, __ATOMIC_RELAXED) &&
+      !__atomic_load_n(&torch.elsewhere, __ATOMIC_RELAXED))
     __atomic_store_n(&torch.elsewhere, true, __ATOMIC_RELAXED);
-  }
   const char *name = torch.name(function);
   msp_operator_kind kind = msp_operator_kind_of(name);
   if (kind == MSP_OPERATOR && is_region(function, name)) kind = MSP_OPERATOR_REGION;
