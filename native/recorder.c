@@ -160,6 +160,7 @@ void msp_get_stats(msp_stats *stats) {
 /* A thread may also sleep between two records, for example while it waits for a lock. So the threads have to rest for
  * some time. */
 void msp_await_rest(uint64_t most_ns) {
+  msp_recorder_check_fork();
   const struct timespec pause = {0, 500000};
   const uint64_t end = msp_clock_read(CLOCK_MONOTONIC) + most_ns;
   uint64_t before = UINT64_MAX;

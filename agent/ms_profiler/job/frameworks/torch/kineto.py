@@ -1,10 +1,9 @@
 """Start and stop Kineto as a profiler of all threads, without its console output; any thread may stop it.
 
-If Kineto starts or stops while another thread runs operators, PyTorch before 2.14 writes into freed memory or raises an
-exception. So Kineto does not start while other threads run operators, as `Kineto.may_run` tells. They may begin to do so
-while Kineto runs. So Kineto starts and stops while this thread keeps the GIL, after the other threads have come to rest.
-A thread that runs operators from C++ code, for example a function of TorchScript, does not need the GIL. The wait for
-such threads has an end.
+If Kineto starts or stops while another thread runs operators, PyTorch before 2.14 may crash or raise an exception. So
+Kineto does not start while other threads run operators, as `Kineto.may_run` tells. They may begin to do so while Kineto
+runs. So Kineto starts and stops while this thread keeps the GIL, after the other threads have come to rest. A thread
+that runs operators from C++ code, for example a function of TorchScript, does not need the GIL, so the wait is limited.
 """
 
 import functools
