@@ -68,13 +68,16 @@ class Guard:
         return guarded
 
     def _noted(self, reason: BaseException) -> bool:
-        """Note an error of ours; return False, without a note, if the job raised it."""
+        """Note an error of ours; return False, without a note, if the job raised it.
+
+        A signal handler may raise during this method, too; its exception is raised.
+        """
         try:
             if is_of_the_job(reason):
                 return False
             self._failed(self._what, reason)
-        except Exception:
-            if os.environ.get(RAISE) == "1":
+        except Exception as other:
+            if os.environ.get(RAISE) == "1" or _surely_of_the_job(other):
                 raise
         return True
 
@@ -139,6 +142,14 @@ def is_of_the_job(reason: BaseException) -> bool:
             return True
         trace = trace.tb_next
     return innermost is not None and innermost.co_filename.startswith(_PACKAGE) and not _is_known(type(reason))
+
+
+def _surely_of_the_job(reason: BaseException) -> bool:
+    """Return whether the job raised an exception; False if that cannot be found out, as in a RecursionError."""
+    try:
+        return is_of_the_job(reason)
+    except Exception:  # noqa: BLE001 - an error of ours
+        return False
 
 
 def _code(handler: Any) -> CodeType | None:

@@ -11,6 +11,8 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any, Final
 
+from ms_profiler.job.guard import pass_on
+
 if TYPE_CHECKING:
     from ms_profiler.options import Options
 
@@ -68,7 +70,7 @@ class Interpreter:
         if self._monitoring is not None:
             if not self.register(asked.stack_c_calls):
                 return "sys.monitoring has no identifier left"
-            switch, disable = self.switch, self._monitoring.DISABLE
+            switch, disable = self._native.shield(self.switch, pass_on), self._monitoring.DISABLE
         left_out = (_paths(asked.stack_include), (os.fsencode(_OWN), *_paths(asked.stack_exclude)))
         if self._monitoring is not None and self._left_out not in (None, left_out):
             self._monitoring.restart_events()
