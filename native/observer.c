@@ -83,15 +83,19 @@ __attribute__((used)) static void msp_observer_begins(const void *function) {
  * is empty. */
 #if defined(__aarch64__)
 /* C cannot name the register of this address, x8. "hint 34" is the landing pad for indirect branches (bti c). */
-void msp_observer_start(void);
+__attribute__((visibility("hidden"))) void msp_observer_start(void);
 __asm__(
-    ".text\n"
+    ".pushsection .text\n"
+    ".balign 4\n"
+    ".globl msp_observer_start\n" /* with a local symbol, the linker used the address of another function */
+    ".hidden msp_observer_start\n"
     ".type msp_observer_start, %function\n"
     "msp_observer_start:\n"
     "  hint 34\n"
     "  str xzr, [x8]\n"
     "  b msp_observer_begins\n"
-    ".size msp_observer_start, . - msp_observer_start\n");
+    ".size msp_observer_start, . - msp_observer_start\n"
+    ".popsection\n");
 #else
 static void **msp_observer_start(void **result, const void *function) {
   *result = NULL;
