@@ -33,6 +33,8 @@ def trains(python: str, folder: Path) -> str:
     expect("modules", of(main, Category.MODULE), dict.fromkeys(names, 24))
     expect("backward passes", of(main, Category.BACKWARD), {"backward": 12})
     by = summary["framework"].get("operators", "none")
+    expect("what reports operators", by, "RecordFunction")
+    expect("operators of a module", of(main, Category.OP)["aten::linear"], 48)
     return f"12 steps, 120 calls of modules, operators by {by}: {sum(of(main, Category.OP).values())}"
 
 
