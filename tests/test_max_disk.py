@@ -9,7 +9,7 @@ from ms_profiler.store import account, layout
 
 pytest_plugins = ["recorder_fixtures"]
 
-MOST = 4_000_000
+MOST = 5_000_000
 
 
 def size(folder):
