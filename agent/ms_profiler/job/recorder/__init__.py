@@ -6,7 +6,7 @@ from typing import Any
 
 from ms_profiler.job.recorder.contract import Recorder, RecorderStats
 
-__all__ = ["Recorder", "RecorderStats", "collector", "create", "shield"]
+__all__ = ["Recorder", "RecorderStats", "create", "shield"]
 
 
 def create(prefer_native: bool = True, anonymous: bool = False) -> tuple[Recorder, str]:
@@ -27,15 +27,6 @@ def create(prefer_native: bool = True, anonymous: bool = False) -> tuple[Recorde
     from ms_profiler.job.recorder.python import PythonRecorder
 
     return PythonRecorder(anonymous=anonymous), reason
-
-
-def collector() -> str:
-    """Return the path of the extension, to which PyTorch reports its operators; empty if it does not load."""
-    try:
-        from ms_profiler.job.recorder.native import PATH
-    except ImportError:
-        return ""
-    return PATH
 
 
 def shield(call: Callable[..., Any], failed: Callable[[BaseException], Any]) -> Callable[..., Any]:

@@ -24,10 +24,6 @@ if process.free_threaded():  # pip can build the extension for such a Python, bu
     raise ImportError("the extension relies on Python's GIL, and this Python is a free-threaded build")
 from ms_profiler import _native
 
-#: path of the extension without symbolic links: by another path, the extension could be loaded a second time
-PATH = os.path.realpath(_native.__file__)
-
-
 #: size of the buffer for a reason, in bytes
 _ROOM = 256
 

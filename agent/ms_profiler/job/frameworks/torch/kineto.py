@@ -7,10 +7,10 @@ that runs operators from C++ code, for example a function of TorchScript, does n
 """
 
 import functools
-import re
 import sys
 from typing import TYPE_CHECKING, Any
 
+from ms_profiler.job.frameworks.torch import observer
 from ms_profiler.job.frameworks.torch.profiler_slot import CORE
 from ms_profiler.job.frameworks.torch.silence import silently
 
@@ -36,8 +36,7 @@ class Kineto:
     def __init__(self, recorder: "Recorder") -> None:
         self._call_at_rest = recorder.call_at_rest
         self._elsewhere = recorder.operators_elsewhere
-        version = re.match(r"(\d+)\.(\d+)", sys.modules["torch"].__version__)
-        self._waits = version is not None and (int(version[1]), int(version[2])) >= WAITS
+        self._waits = observer.version() >= WAITS
         core, profiler = sys.modules[CORE], sys.modules["torch._C._profiler"]
         self._prepare, self._enable = core._prepare_profiler, core._enable_profiler
         self._disable, self._enabled = core._disable_profiler, core._profiler_enabled

@@ -20,6 +20,12 @@ FIRST, LAST = (2, 4), (2, 15)
 OFFSETS = {True: (88, 96, 200, 304, 320), False: (88, 96, 176, 280, 296)}
 
 
+def version() -> tuple[int, int]:
+    """Return the major and the minor version of PyTorch; (0, 0) if its text has another form."""
+    found = re.match(r"(\d+)\.(\d+)", sys.modules["torch"].__version__)
+    return (int(found[1]), int(found[2])) if found else (0, 0)
+
+
 def connect(to: "Recorder") -> str:
     """Connect the recorder to PyTorch; return the reason if that is impossible, empty on success.
 
@@ -27,8 +33,7 @@ def connect(to: "Recorder") -> str:
         to: the recorder that receives the operators.
     """
     torch = sys.modules["torch"]
-    found = re.match(r"(\d+)\.(\d+)", torch.__version__)
-    if not found or not FIRST <= (int(found[1]), int(found[2])) <= LAST:
+    if not FIRST <= version() <= LAST:
         return f"ms-profiler does not know the operators of PyTorch {torch.__version__}"
     library = os.path.join(torch.__path__[0], "lib", "libtorch_cpu.so")
     newer = bool(getattr(torch._C, "_GLIBCXX_USE_CXX11_ABI", True))
