@@ -15,7 +15,9 @@ import time
 
 import pairs
 
-STEPS = 60
+STEPS = 20
+#: Blocks of each recorder in a round. Short blocks in turn: the speed of a shared machine changes within seconds.
+TURNS = 6
 LAYERS = 20
 
 
@@ -42,8 +44,8 @@ def main() -> None:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     x = torch.randn(8, 32)
 
-    def block() -> float:
-        """Run a block; return its median step time in seconds, which a short load by other programs does not change."""
+    def block() -> list[float]:
+        """Run a block and return its step times in seconds."""
         times = []
         before = time.perf_counter()
         for _ in range(STEPS):
@@ -53,23 +55,23 @@ def main() -> None:
             now = time.perf_counter()
             times.append(now - before)
             before = now
-        return statistics.median(times)
+        return times
 
-    def recorder() -> float:
+    def recorder() -> list[float]:
         stream.start()
         try:
             return block()
         finally:
             stream.stop()
 
-    def hook() -> float:
+    def hook() -> list[float]:
         current.recorder.pause(True)
         try:
             return recorder()
         finally:
             current.recorder.pause(False)
 
-    def everything() -> float:
+    def everything() -> list[float]:
         for concern in CONCERNS:
             if concern is not ops.targets:
                 plugin.add(current, concern)
@@ -80,14 +82,14 @@ def main() -> None:
 
     stops: list[float] = []
 
-    def kineto() -> float:
+    def kineto() -> list[float]:
         kept = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU])
         kept.start()
-        step = block()
+        steps = block()
         begun = time.perf_counter()
         kept.stop()
         stops.append((time.perf_counter() - begun) / STEPS)
-        return step
+        return steps
 
     ways = {
         "PyTorch's hook, nothing recorded": hook,
@@ -99,17 +101,25 @@ def main() -> None:
         way()
     stops.clear()
     times: dict[str, list[float]] = {name: [] for name in ("bare", "again", *ways)}
-    for index in range(rounds):
-        turn = [("bare", block), *ways.items(), ("again", block)]
-        for name, way in turn if index % 2 else reversed(turn):
-            times[name].append(way())
+    stopped = []
+    for _ in range(rounds):
+        steps: dict[str, list[float]] = {name: [] for name in times}
+        for index in range(TURNS):
+            turn = [("bare", block), *ways.items(), ("again", block)]
+            for name, way in turn if index % 2 else reversed(turn):
+                steps[name] += way()
+        for name, each in steps.items():
+            # the median of the steps: other programs take the processor for a few of them
+            times[name].append(statistics.median(each))
+        stopped.append(times["Kineto"][-1] + statistics.median(stops))
+        stops.clear()
     before = current.recorder.stats().records
     recorder()
     count = (current.recorder.stats().records - before) / STEPS
     print(f"{pairs.machine()}, torch {torch.__version__}")
     bare = times["bare"]
     whole = "Kineto, stopped"
-    times[whole] = [step + stop for step, stop in zip(times["Kineto"], stops, strict=True)]
+    times[whole] = stopped
     same = statistics.median(again / first for again, first in zip(times["again"], bare, strict=True))
     print(f"{count:.0f} operators a step of {statistics.median(bare) * 1e3:.2f} ms, {rounds} rounds")
     added = {name: [b - a for a, b in zip(bare, times[name], strict=True)] for name in (*ways, whole)}

@@ -10,7 +10,7 @@
 
 /* The types of ATen/record_function.h, as far as they are used. */
 
-enum { SCOPES = 10, USER_SCOPE = 7 };
+enum { SCOPES = 10, FUNCTION = 0, BACKWARD_FUNCTION = 1, TORCHSCRIPT_FUNCTION = 2, USER_SCOPE = 7 };
 
 /* at::RecordFunctionCallback. C passes it as C++ does: the class can be copied bytewise. */
 typedef struct {
@@ -184,6 +184,9 @@ void msp_observer_switch(bool on) {
   callback ours = {.probability = 1.0};
   *(void (**)(void))&ours.start = (void (*)(void))msp_observer_start;
   *(void (**)(const void *, void *))&ours.end = ends;
-  for (int i = 0; i < SCOPES; ++i) ours.scopes[i] = true;
+  /* PyTorch copies the lists of callbacks for each node of autograd, and has one list for each scope. With fewer scopes,
+   * an operator takes 5 % less. The other scopes belong to PyTorch Mobile and to the static runtime. */
+  ours.scopes[FUNCTION] = ours.scopes[BACKWARD_FUNCTION] = true;
+  ours.scopes[TORCHSCRIPT_FUNCTION] = ours.scopes[USER_SCOPE] = true;
   torch.handle = torch.add(ours);
 }
