@@ -50,7 +50,7 @@ static PyObject *enter(PyObject *self, PyObject *unused) {
   if (name == NULL) {
     PyErr_Clear(); /* a lone surrogate: the region is not recorded */
   } else {
-    one->open = msp_observer_region(name);
+    one->open = msp_observer_region(name, self);
   }
   return result;
 }
@@ -63,7 +63,7 @@ static PyObject *leave(PyObject *self, PyObject *args) {
   Py_DECREF(method);
   if (one->open) {
     one->open = false;
-    msp_observer_region_end();
+    msp_observer_region_end(self);
   }
   return result;
 }

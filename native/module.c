@@ -189,6 +189,18 @@ static PyObject *py_take_operators(PyObject *self, PyObject *on) {
   Py_RETURN_NONE;
 }
 
+static void hand_over(const char *text, size_t length, uint32_t *unused) {
+  (void)length;
+  (void)unused;
+  msp_observer_hand_over(text);
+}
+
+static PyObject *py_hand_over_region(PyObject *self, PyObject *name) {
+  (void)self;
+  if (!with_text(name, hand_over, NULL)) return NULL;
+  Py_RETURN_NONE;
+}
+
 static PyObject *py_operators_elsewhere(PyObject *self, PyObject *unused) {
   (void)self;
   (void)unused;
@@ -277,6 +289,8 @@ static PyMethodDef functions[] = {
      "Find PyTorch's functions in a loaded library: connect_operators(path, thread, scope, sequence, forward) -> "
      "reason."},
     {"take_operators", py_take_operators, METH_O, "Record the operators of all threads while true."},
+    {"hand_over_region", py_hand_over_region, METH_O,
+     "End the innermost operator of this thread if it is a region of this name."},
     {"operators_elsewhere", py_operators_elsewhere, METH_NOARGS,
      "Return whether other threads have begun operators since the last call on this thread."},
     {"call_at_rest", FAST(py_call_at_rest),

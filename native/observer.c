@@ -51,19 +51,28 @@ static uint64_t tie_of(const void *function) {
   return ((number << 8 | (thread & 0xFF)) + 1) << 1 | (forward != 0);
 }
 
-/* Return whether an operator is a region of the user. Others with the same scope are exchanges, which may end on
- * another thread, and the graphs of torch.compile. */
-static bool is_region(const void *function, const char *name) {
+/* Return the kind of an operator of the scope of users: a region, an exchange, or the graph of torch.compile. Backends
+ * other than those of CUDA, Ascend and XPU report the end of an exchange on a thread of their own. */
+static msp_operator_kind kind_of_user(const void *function, const char *name) {
   static const char graph[] = "## Call CompiledFxGraph";
-  return ((const uint8_t *)function)[torch.layout.scope] == USER_SCOPE && !torch.async(function) &&
-         strncmp(name, graph, sizeof graph - 1) != 0;
+  msp_operator_kind kind = msp_operator_kind_of(name);
+  if (kind != MSP_OPERATOR) return kind;
+  if (torch.async(function)) {
+    bool here =
+        msp_operator_is(name, "nccl:", 5) || msp_operator_is(name, "hccl:", 5) || msp_operator_is(name, "xccl:", 5);
+    return here ? MSP_OPERATOR_ASYNC : MSP_OPERATOR_ELSEWHERE;
+  }
+  return strncmp(name, graph, sizeof graph - 1) == 0 ? MSP_OPERATOR : MSP_OPERATOR_REGION;
 }
 
-static void begin(msp_writer *writer, const char *name, msp_operator_kind kind, uint64_t arg) {
+static bool is_of_user(const void *function) { return ((const uint8_t *)function)[torch.layout.scope] == USER_SCOPE; }
+
+static void begin(msp_writer *writer, const char *name, msp_operator_kind kind, uint64_t arg, const void *function) {
   if (msp_operator_admits(writer, kind)) {
-    msp_operator_begin(writer, msp_intern_recent(&writer->recent, name, writer->session), kind, arg);
+    uint32_t text = msp_intern_recent(&writer->recent, name, writer->session);
+    msp_operator_begin(writer, text, kind, arg, function);
   }
-  if (kind != MSP_OPERATOR_ELSEWHERE) ++writer->ops;
+  msp_operator_count(writer, kind);
 }
 
 __attribute__((used)) static void msp_observer_begins(const void *function) {
@@ -74,9 +83,12 @@ __attribute__((used)) static void msp_observer_begins(const void *function) {
       !__atomic_load_n(&torch.elsewhere, __ATOMIC_RELAXED))
     __atomic_store_n(&torch.elsewhere, true, __ATOMIC_RELAXED);
   const char *name = torch.name(function);
-  msp_operator_kind kind = msp_operator_kind_of(name);
-  if (kind == MSP_OPERATOR && is_region(function, name)) kind = MSP_OPERATOR_REGION;
-  begin(writer, name, kind, kind == MSP_OPERATOR ? tie_of(function) : 0);
+  if (is_of_user(function)) {
+    writer->torch_thread = integer_at(function, torch.layout.thread);
+    begin(writer, name, kind_of_user(function, name), 0, function);
+  } else {
+    begin(writer, name, MSP_OPERATOR, tie_of(function), function);
+  }
 }
 
 /* The callback of a begin returns a std::unique_ptr, for which the caller passes the address of the result. The pointer
@@ -104,15 +116,15 @@ static void **msp_observer_start(void **result, const void *function) {
 }
 #endif
 
-void msp_observer_region_end(void) {
-  msp_writer *writer = msp_writer_get();
-  if (writer != NULL) msp_operator_end(writer);
-}
-
 static void ends(const void *function, void *context) {
-  (void)function;
   (void)context;
-  msp_observer_region_end();
+  msp_writer *writer = msp_writer_get();
+  if (writer == NULL || msp_operator_end(writer, function) || writer->ops == 0) return;
+  /* It was not recorded, but counted, unless it is an exchange or a region of another thread. */
+  if (is_of_user(function) &&
+      (torch.async(function) || integer_at(function, torch.layout.thread) != writer->torch_thread))
+    return;
+  --writer->ops;
 }
 
 uint32_t msp_observer_open(void) {
@@ -125,10 +137,21 @@ bool msp_observer_elsewhere(void) {
   return __atomic_exchange_n(&torch.elsewhere, false, __ATOMIC_RELAXED);
 }
 
-bool msp_observer_region(const char *name) {
+bool msp_observer_region(const char *name, const void *region) {
   msp_writer *writer = torch.on ? msp_writer_get() : NULL;
-  if (writer != NULL) begin(writer, name, MSP_OPERATOR, 0);
-  return writer != NULL;
+  if (writer == NULL || !msp_operator_admits(writer, MSP_OPERATOR)) return false;
+  begin(writer, name, MSP_OPERATOR, 0, region);
+  return true;
+}
+
+void msp_observer_region_end(const void *region) {
+  msp_writer *writer = msp_writer_get();
+  if (writer != NULL) msp_operator_end(writer, region);
+}
+
+void msp_observer_hand_over(const char *name) {
+  msp_writer *writer = msp_writer_get();
+  if (writer != NULL) msp_operator_hand_over(writer, msp_intern_recent(&writer->recent, name, writer->session));
 }
 
 /* Return the offset of is_async_ in this build of PyTorch, from the instructions of its function isAsync: a load of one
@@ -184,8 +207,8 @@ void msp_observer_switch(bool on) {
   callback ours = {.probability = 1.0};
   *(void (**)(void))&ours.start = (void (*)(void))msp_observer_start;
   *(void (**)(const void *, void *))&ours.end = ends;
-  /* PyTorch copies the lists of callbacks for each node of autograd, and has one list for each scope. With fewer scopes,
-   * an operator takes 5 % less. The other scopes belong to PyTorch Mobile and to the static runtime. */
+  /* PyTorch copies the lists of callbacks for each node of autograd, and has one list for each scope. With fewer
+   * scopes, an operator takes 5 % less. The other scopes belong to PyTorch Mobile and to the static runtime. */
   ours.scopes[FUNCTION] = ours.scopes[BACKWARD_FUNCTION] = true;
   ours.scopes[TORCHSCRIPT_FUNCTION] = ours.scopes[USER_SCOPE] = true;
   torch.handle = torch.add(ours);

@@ -34,9 +34,13 @@ bool msp_observer_elsewhere(void);
 /* Return the number of operators that are open on the calling thread. */
 uint32_t msp_observer_open(void);
 
-/* Begin an operator that PyTorch does not report, if operators are recorded now. Returns whether it has begun; then
- * msp_observer_region_end has to end it on the same thread. */
-bool msp_observer_region(const char *name);
-void msp_observer_region_end(void);
+/* Begin an operator that PyTorch does not report, if operators are recorded now; `region` is the address of its object.
+ * Returns whether it has begun; then msp_observer_region_end has to end it. */
+bool msp_observer_region(const char *name, const void *region);
+void msp_observer_region_end(const void *region);
+
+/* End the innermost operator of the calling thread if it is a region of this name, because PyTorch will report its end
+ * on another thread, or after other operators. */
+void msp_observer_hand_over(const char *name);
 
 #endif

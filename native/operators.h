@@ -10,7 +10,8 @@
 typedef enum {
   MSP_OPERATOR,
   MSP_OPERATOR_REGION,    /* a region of the user */
-  MSP_OPERATOR_EXCHANGE,  /* an exchange of torch.distributed, on the thread of the backend that runs it */
+  MSP_OPERATOR_ASYNC,     /* an exchange of torch.distributed on the calling thread, on which it also ends */
+  MSP_OPERATOR_EXCHANGE,  /* the same, on the thread of the backend that runs it */
   MSP_OPERATOR_ELSEWHERE, /* an exchange whose end is reported on another thread, or in the call that waits for it */
 } msp_operator_kind;
 
@@ -31,7 +32,7 @@ static inline msp_operator_kind msp_operator_kind_of(const char *name) {
 
 static inline uint8_t msp_operator_category(msp_operator_kind kind) {
   if (kind == MSP_OPERATOR_REGION) return MSP_CATEGORY_MARKER;
-  return kind == MSP_OPERATOR ? MSP_CATEGORY_OP : MSP_CATEGORY_COMMUNICATION;
+  return kind < MSP_OPERATOR_EXCHANGE ? MSP_CATEGORY_OP : MSP_CATEGORY_COMMUNICATION;
 }
 
 static inline bool msp_operator_admits(const msp_writer *writer, msp_operator_kind kind) {
@@ -39,33 +40,54 @@ static inline bool msp_operator_admits(const msp_writer *writer, msp_operator_ki
 }
 
 /* Record the begin of an operator for which msp_operator_admits is true. An exchange whose end is reported elsewhere
- * becomes an instant instead of a span. */
-static inline void msp_operator_begin(msp_writer *writer, uint32_t text, msp_operator_kind kind, uint64_t arg) {
+ * becomes an instant instead of a span. The end has to name the same `function`. */
+static inline void msp_operator_begin(msp_writer *writer, uint32_t text, msp_operator_kind kind, uint64_t arg,
+                                      const void *function) {
   if (kind == MSP_OPERATOR_ELSEWHERE) {
     msp_instant(text, msp_operator_category(kind), 0);
   } else {
-    msp_writer_begin(writer, text, msp_operator_category(kind), arg, true);
+    msp_writer_begin(writer, text, msp_operator_category(kind), arg, function);
   }
 }
 
-/* Record the end of the innermost operator of this thread. The report lacks the operator's name, so this file counts
- * all operators, also those that are not recorded. */
-static inline void msp_operator_end(msp_writer *writer) {
-  if (writer->ops == 0) return; /* the operator began before the session */
-  uint32_t depth = writer->depth;
-  if (depth > 0) {
-    /* The innermost span is a Python call that makes an exchange or waits for one, and no operator has begun inside of
-     * it. So this is the end of an MSP_OPERATOR_ELSEWHERE, which was not counted. */
-    const msp_open_span *last = &writer->open[depth - 1];
-    if (!last->op && last->category == MSP_CATEGORY_COMMUNICATION && last->ops == (uint16_t)writer->ops) return;
+/* Count a begin. An exchange is not counted: when its end is reported, the thread cannot know whether it counted it. */
+static inline void msp_operator_count(msp_writer *writer, msp_operator_kind kind) {
+  if (kind <= MSP_OPERATOR_REGION) ++writer->ops;
+}
+
+/* Record the end of an operator of this thread. Returns false if the operator is not open: it was not recorded, or it
+ * began on another thread. C++ ends operators in order, except for regions, which the script may hold. So a later
+ * operator that is still open is a region. Then this region ends in place of the operator, and the operator ends when
+ * the region does, so that spans nest. */
+static inline bool msp_operator_end(msp_writer *writer, const void *function) {
+  msp_open_span *last = NULL; /* the operator that began last */
+  for (uint32_t index = writer->depth; index-- > 0;) {
+    msp_open_span *span = &writer->open[index];
+    if (span->function == NULL) continue;
+    if (last == NULL) last = span;
+    if (span->function != function) continue;
+    span->function = last->function;
+    if (span == last) {
+      writer->ops = span->ops;
+    } else if (writer->ops > 0) {
+      --writer->ops;
+    }
+    /* an exception has ended the Python spans that are still open inside of the operator */
+    msp_writer_end(writer, (uint32_t)(last - writer->open), 0, MSP_FLAG_ABANDONED | MSP_FLAG_RAISED);
+    return true;
   }
-  uint32_t inside = writer->ops--;
-  while (depth > 0 && writer->open[depth - 1].ops >= inside) --depth;
-  if (depth == 0) return;
-  const msp_open_span *span = &writer->open[depth - 1];
-  if (!span->op || span->ops != writer->ops) return; /* the operator was not recorded */
-  /* an exception has ended the Python spans that are still open inside of the operator */
-  msp_writer_end(writer, depth - 1, 0, MSP_FLAG_ABANDONED | MSP_FLAG_RAISED);
+  return false;
+}
+
+/* Record the end of a region of this thread whose end PyTorch will report later, on any thread. Does nothing if another
+ * operator has begun in the region. */
+static inline void msp_operator_hand_over(msp_writer *writer, uint32_t text) {
+  for (uint32_t index = writer->depth; index-- > 0;) {
+    const msp_open_span *span = &writer->open[index];
+    if (span->function == NULL) continue;
+    if (span->category == MSP_CATEGORY_MARKER && span->slot->name == text) msp_operator_end(writer, span->function);
+    return;
+  }
 }
 
 #endif

@@ -25,10 +25,10 @@ enum { MSP_DEPTH_BITS = 9, MSP_DEPTH_MOST = 1 << MSP_DEPTH_BITS, MSP_SERIAL_MASK
 typedef struct {
   msp_slot *slot;
   msp_segment *segment;
+  const void *function; /* the address that the end of an operator names, see operators.h; NULL: no operator */
   uint32_t serial;
   uint16_t ops; /* number of open operators when the span began */
   uint8_t category;
-  bool op; /* the span is an operator, see operators.h */
 } msp_open_span;
 
 /* A recording thread reads its processor time now and then; such a reading is called a look, and shows whether the
@@ -53,7 +53,7 @@ typedef struct msp_writer {
   uint32_t session; /* the session of the segment */
   uint32_t depth;   /* number of open spans */
   uint32_t serial;  /* of the span that began last */
-  uint32_t ops;     /* number of open operators, recorded or not */
+  uint32_t ops;     /* number of open operators, recorded or not, without those that may end on another thread */
   msp_slot *next;   /* free slots of the segment */
   msp_slot *limit;
   uint64_t records; /* number of records in this session */
@@ -67,6 +67,7 @@ typedef struct msp_writer {
   size_t label_length;
   struct msp_writer *previous, *following; /* in the list of the session's writers */
   struct msp_calls *calls;                 /* open calls; NULL: no call was traced */
+  int64_t torch_thread;                    /* PyTorch's number of the thread; 0: no region of PyTorch has begun */
   msp_recent recent;
   msp_open_span open[MSP_DEPTH_MOST];
 } msp_writer;
@@ -150,8 +151,9 @@ static inline void msp_writer_passed(msp_writer *writer, uint64_t now) {
   }
 }
 
-/* Begin a span of an accepted category; `op`: it is an operator. Returns its token, 0 when it is not recorded. */
-static inline uint32_t msp_writer_begin(msp_writer *writer, uint32_t name, uint8_t category, uint64_t arg, bool op) {
+/* Begin a span of an accepted category; `function`: see msp_open_span. Returns its token, 0 when it is not recorded. */
+static inline uint32_t msp_writer_begin(msp_writer *writer, uint32_t name, uint8_t category, uint64_t arg,
+                                        const void *function) {
   if (__builtin_expect(writer->depth == MSP_DEPTH_MOST, 0)) {
     msp_writer_drop(writer);
     return 0;
@@ -163,7 +165,7 @@ static inline uint32_t msp_writer_begin(msp_writer *writer, uint32_t name, uint8
   writer->serial = serial;
   uint32_t index = writer->depth++;
   msp_open_span *span = &writer->open[index];
-  *span = (msp_open_span){slot, writer->segment, serial, (uint16_t)writer->ops, category, op};
+  *span = (msp_open_span){slot, writer->segment, function, serial, (uint16_t)writer->ops, category};
   uint64_t now = msp_tsc_now(&writer->tsc);
   msp_slot_commit(slot, now, 0, arg, name, msp_slot_word(MSP_KIND_OPEN, category, 0, 0));
   msp_writer_passed(writer, now);
@@ -181,7 +183,7 @@ static inline void msp_writer_end_last(msp_writer *writer, uint64_t now, uint8_t
 static inline uint32_t msp_begin(uint32_t name, uint8_t category, uint64_t arg) {
   msp_writer *writer = msp_writer_get();
   if (writer == NULL || !msp_writer_admits(writer, category)) return 0;
-  return msp_writer_begin(writer, name, category, arg, false);
+  return msp_writer_begin(writer, name, category, arg, NULL);
 }
 
 /* End the spans that began after the open span of this index, with the flags `inner`. Then end the span itself, with

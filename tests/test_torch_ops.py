@@ -391,6 +391,57 @@ def test_autograds_numbers_tie_the_operators_of_each_thread(job):
     assert forward == backward, "each thread runs its own backward pass"
 
 
+HANDED_OVER = """
+import threading, torch
+from torch.profiler import record_function
+a = torch.ones(4, 4)
+future = torch.futures.Future()
+with record_function("handed over") as region:
+    a @ a
+    region._call_end_callbacks_on_future(future)
+def finish():
+    with record_function("of the other thread"):
+        future.set_result(1)
+        a * a
+thread = threading.Thread(target=finish)
+with record_function("after"):
+    thread.start()
+    thread.join()
+    a - a
+a / a
+with record_function("done already") as region:
+    done = torch.futures.Future()
+    done.set_result(1)
+    region._call_end_callbacks_on_future(done)
+    a + a
+try:
+    region._call_end_callbacks_on_future(done)
+except RuntimeError as error:
+    print(str(error)[:50])
+"""
+
+
+def test_a_region_that_ends_with_a_future_does_not_end_others(job):
+    run = job(HANDED_OVER, env=STRICT)
+    assert run.code == 0, run.err
+    assert "_call_end_callbacks_on_future can only be called" in run.out
+    recording = store.read(str(run.result))
+    names = recording.names.gather(recording.spans["name"])
+    found = dict(zip(names, recording.spans.iter_rows(named=True), strict=True))
+
+    def inside(name, region):
+        inner, outer = found[name], found[region]
+        return outer["start_ns"] <= inner["start_ns"] and inner["end_ns"] <= outer["end_ns"]
+
+    assert inside("aten::mm", "handed over")
+    assert not inside("after", "handed over")
+    assert inside("aten::mul", "of the other thread")
+    assert inside("aten::sub", "after")
+    assert not inside("aten::div", "after")
+    assert not inside("aten::add", "done already")
+    assert not any(row["flags"] for row in found.values()), "no end came too late or too early"
+
+
 @pytest.mark.parametrize(
     ("library", "offset", "reason"),
     [

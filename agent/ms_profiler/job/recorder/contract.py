@@ -136,6 +136,15 @@ class Recorder(Protocol):
     def take_operators(self, on: bool, /) -> None:
         """Start or stop recording the operators of all threads; do nothing before `connect_operators` has succeeded."""
 
+    def hand_over_region(self, name: str, /) -> None:
+        """End the record of a region of PyTorch, whose end PyTorch will report on any thread or after other operators.
+
+        Does nothing if the innermost operator of this thread is not a region of this name.
+
+        Args:
+            name: name of the region.
+        """
+
     def operators_elsewhere(self) -> bool:
         """Return whether other threads have begun operators since the last call on this thread."""
 

@@ -121,6 +121,7 @@ class NativeRecorder:
     thread_name = staticmethod(_native.thread_name)
     connect_operators = staticmethod(_native.connect_operators)
     take_operators = staticmethod(_native.take_operators)
+    hand_over_region = staticmethod(_native.hand_over_region)
     operators_elsewhere = staticmethod(_native.operators_elsewhere)
     call_at_rest = staticmethod(_native.call_at_rest)
     fast_region = staticmethod(_native.fast_region)

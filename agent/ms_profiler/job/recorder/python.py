@@ -98,6 +98,9 @@ class PythonRecorder:
     def take_operators(self, on: bool, /) -> None:
         """See `Recorder.take_operators`."""
 
+    def hand_over_region(self, name: str, /) -> None:
+        """See `Recorder.hand_over_region`: no operators are recorded."""
+
     def operators_elsewhere(self) -> bool:
         """See `Recorder.operators_elsewhere`: no operators are recorded."""
         return False

@@ -115,6 +115,19 @@ class OpStream:
         stream = self
         return closures.replace(original, _clear_callbacks)
 
+    def hand_over(self, original: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+        """Return the replacement of the method by which a region ends as soon as a future is done, on any thread.
+
+        In the records, the region ends when the method is called, because later operators do not belong to it.
+        """
+        region_over = self.host.recorder.hand_over_region
+
+        def before(region: Any, future: Any) -> None:
+            if self.wanted and trees.attributes(region).get("run_callbacks_on_exit"):
+                region_over(trees.attributes(region)["name"])
+
+        return base.around(self.host, "a region that ends with a future", before)(original)
+
     def thread(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Return the replacement of the function that a new thread runs first."""
         name_thread = self.host.recorder.thread_name
@@ -157,6 +170,7 @@ def targets(host: "Host") -> list[Target]:
         Target("threading", "Thread._bootstrap_inner", closure=stream.thread),
         Target(PROFILER, "_set_is_profiler_enabled", closure=stream.flag),
         Target(CORE, "_clear_callbacks", closure=stream.clear),
+        Target(PROFILER, "record_function._call_end_callbacks_on_future", closure=stream.hand_over),
         Target("torch._C._profiler", "_RecordFunctionFast", closure=host.recorder.fast_region),
         *shapes.slot.targets(),
     ]
