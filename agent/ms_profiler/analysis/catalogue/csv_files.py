@@ -78,7 +78,7 @@ CSV_FILES: Final = (
             "Name": "name of the operator",
             "Input Shapes": "sizes separated by commas, inputs by semicolons; an input without a size is empty",
             "Call Stack": "Python functions around it, the innermost first: `file(first line): name`. If the column "
-            "would take more than 256 MB, a stack is in its first row only, and the other rows of the stack have N/A",
+            "would take more than 256 MB, only the first rows of a stack contain it, and its other rows have N/A",
             "Module": "innermost module around the operator",
             "Host Self Duration(us)": "time on the host without operators inside",
             "Host Total Duration(us)": "time on the host",

@@ -101,7 +101,7 @@ def _of_device(measures: "Measures", device: tables.Device) -> pl.DataFrame:
 
 
 def _joined(measures: "Measures", called: pl.DataFrame, ran: pl.DataFrame) -> pl.DataFrame:
-    """Return the calls, each extended to the end of gloo's work for it, and gloo's exchanges without a call.
+    """Return gloo's exchanges without a call, and the calls; a call is extended to the end of gloo's work for the call.
 
     An exchange without a call begins when the rank is ready for it, and ends when the rank leaves it. The times of
     gloo's own thread do not count.

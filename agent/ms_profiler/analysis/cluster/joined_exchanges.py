@@ -1,7 +1,7 @@
 """Match the exchanges of several ranks: exchange n of an operation in a group is the same exchange on all ranks.
 
 Among the messages with one tag in one group, the n-th message that rank a sends to rank b is the n-th message that b
-receives from a. If the other rank of messages is not known, they are matched only if all groups have at most two ranks.
+receives from a. Messages whose other rank is not known are matched only if all groups have at most two ranks.
 
 When all ranks made the same number of exchanges, n counts from the begin of the recording. Otherwise n counts within
 the step. No rank leaves a joint exchange before the last rank has come. So joint exchanges are not matched if they

@@ -113,7 +113,7 @@ def causes(parts: pl.DataFrame, late: list[Late], hindered: Set[int] = frozenset
 
 
 def _by_itself(late: Late, found: Cause) -> Cause:
-    """Return the cause of a rank's lateness other than waits for a processor; `found` if there is no other cause.
+    """Return the cause of a rank's lateness, waits for a processor aside; `found` if there is no other cause.
 
     A rank with more work also waits longer for a processor. So these waits are no cause of its lateness.
     """

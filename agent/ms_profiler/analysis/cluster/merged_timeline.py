@@ -46,7 +46,7 @@ class Merged:
     Attributes:
         path: the path of the file.
         ranks: the ranks in the timeline.
-        flows: the number of exchanges that flows join.
+        flows: the number of exchanges that are joined by flows.
         exchanges: the exchanges of all ranks, joined or not.
         remarks: a sentence for each result that is left out.
     """

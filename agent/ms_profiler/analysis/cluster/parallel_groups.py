@@ -2,8 +2,9 @@
 
 A purpose is one of these: the description that the script gave a group (PyTorch's `group_desc`, which Megatron sets),
 the dimension of a device mesh (`mesh_pp`), the name of a group of MindSpore, or `group_name` in the metadata of
-Ascend's tools. A purpose names a kind of group if it has a word of this kind, and beside such words only words such as
-GROUP. So the ranks of `EXPERT_DATA_PARALLEL_GROUP` share no experts, because of the word DATA.
+Ascend's tools. A group is of a kind if its purpose has a word of this kind, and all other words of the purpose, such as
+GROUP, say nothing about the kind. So the ranks of `EXPERT_DATA_PARALLEL_GROUP` share no experts, because of the word
+DATA.
 """
 
 import re

@@ -186,7 +186,7 @@ class WholeJob:
         return clocks(self.accounts)
 
     def chain(self, late: Late) -> Chain | None:
-        """Return the first exchange of the step in which a rank is latest; None if the rank has none in it."""
+        """Return the first exchange of the step in which a rank is latest; None if the rank made none in this step."""
         inside = self.accounts[late.rank].exchanges.filter(pl.col("step") == late.worst)
         if inside.is_empty():
             return None

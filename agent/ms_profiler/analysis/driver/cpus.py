@@ -19,16 +19,16 @@ def usable() -> int:
 def limit_polars(most: int | None = None) -> None:
     """Limit Polars to the usable processors, and let it return free memory to the system soon.
 
-    The call has no effect if Polars is imported already. A number of threads or settings of Polars' allocator jemalloc
-    that the user has set stay.
+    The call has no effect if Polars is imported already. If the user has set the number of threads, or settings of
+    Polars' allocator jemalloc, the user's values stay.
 
     Args:
         most: a further limit of the number of processors; None for no further limit.
     """
     count = usable() if most is None else max(1, min(most, usable()))
     os.environ.setdefault("POLARS_MAX_THREADS", str(count))
-    # An arena of jemalloc returns memory only while threads use this arena, and by default each thread gets another
-    # one. With fewer arenas, none is idle. Without `muzzy_decay_ms`, returned memory still counts as this process's.
+    # An arena of jemalloc returns memory only while threads use this arena, and by default each thread gets its own. With
+    # fewer arenas, none is idle. Without `muzzy_decay_ms`, returned memory still counts as this process's.
     arenas = max(count // 2, 1)
     os.environ.setdefault("_RJEM_MALLOC_CONF", f"narenas:{arenas},dirty_decay_ms:{_KEPT_MS},muzzy_decay_ms:0")
 

@@ -26,7 +26,7 @@ _PAUSE = 0.01
 
 
 def state_of(process: ProcessInfo, run: RunInfo, folder: str) -> str:
-    """Return how a process ended, or that it runs. Only `settled` can tell whether its parent ended it.
+    """Return how a process ended, or that it runs. Only `settled` can tell whether the parent ended it.
 
     The result is "exit", "exit code N", "exit code N, without Python's exit", "exception: NAME", "stopped" (the
     profiler, not the process), "killed by SIGNAL", "killed or vanished", "running" or "unknown".

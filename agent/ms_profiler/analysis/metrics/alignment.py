@@ -16,7 +16,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-#: limit for `window`: the largest ratio (operators without a gradient) / (gradients) among the operators it keeps
+#: limit for `window`: the largest ratio (operators without a gradient) / (gradients) among the operators that `window`
+#: keeps
 SKIPPED_MOST = 0.1
 #: module numbers of an operator outside of all modules, and of an operator whose module is unknown
 OUTSIDE, UNKNOWN = -1, -2
@@ -62,8 +63,8 @@ def align(gradients: Sequence[int], operators: Sequence[int]) -> Alignment | Non
 def window(gradients: Sequence[int], operators: Sequence[int], found: Alignment) -> int:
     """Return the position of the first operator that can have a gradient in the pass; 0 if unknown.
 
-    Take all operators from the latest one that fits the first gradient. If nearly all of them have a gradient in the
-    pass, the function assumes that the earlier operators have none.
+    The function examines the latest operator that fits the first gradient, and all operators after it. If nearly all of
+    these operators have a gradient in the pass, the function assumes that the earlier operators have none.
 
     Args:
         gradients: the names of the gradients, as for `align`.

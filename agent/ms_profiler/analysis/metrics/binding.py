@@ -222,9 +222,10 @@ class Hosts:
     def _seeds(self, kernels: pl.DataFrame, launch: pl.Series, phases: pl.Series, scopes: list[Scope]) -> pl.Series:
         """Return the start of the backward pass for its first kernel (its seed); null for all other kernels.
 
-        If a step has as many kernels of the type `SEED` as backward passes, they match in order. Otherwise the seed of
-        a pass is the last kernel of this type before the first kernel that occurs only in backward passes. Earlier
-        kernels of this type may belong to the forward pass, whose kernels may still be queued when a pass begins.
+        If a step has as many kernels of the type `SEED` as backward passes, kernel n is the seed of pass n. Otherwise
+        the seed of a pass is the last kernel of this type before the first kernel that occurs only in backward passes.
+        Earlier kernels of this type may belong to the forward pass, whose kernels may still be queued when a pass
+        begins.
         """
         spans = self._by_phase[Category.BACKWARD]
         seed = pl.Series([scope.type == SEED for scope in scopes], dtype=pl.Boolean).gather(kernels["kernel"])
@@ -315,8 +316,8 @@ class Hosts:
         earliest(i) = max(lower bounds of the kernels up to i in the lane)
         latest(i) = min(upper bounds of the kernels from i on in the lane)
 
-        Lower bounds of a kernel: the start of its window, when the queue is empty; the start of the span that queued
-        the kernel; the start of the only phase in which its primitive occurs.
+        Lower bounds of a kernel: the start of its window, because the queue is empty then; the start of the span that
+        queued the kernel; the start of the only phase in which its primitive occurs.
         Upper bounds: the start of the kernel; the start of the span that queued it; the end of that phase.
         """
         queued = self._spans["start_ns"].gather(launch)

@@ -251,7 +251,8 @@ def _compiled(
     """Return the exchanges of compiled graphs, with the columns of `_called`.
 
     Several graphs may have a kernel with the same name. Such a kernel is returned if all these graphs agree about its
-    call and bytes. It is also returned if at least the graphs in which its inputs have the shapes of the run agree.
+    call and bytes. If they disagree, only the graphs in which the kernel's inputs have the shapes of the run are
+    compared; the kernel is returned if these graphs agree.
     """
     noted = _noted(recording)
     named = noted.group_by("full_name").agg(pl.struct("call", "bytes").unique())
@@ -331,7 +332,7 @@ def ranks(instants: pl.DataFrame, names: pl.Series) -> dict[str, list[int]]:
 
 
 def purposes(instants: pl.DataFrame, names: pl.Series) -> dict[str, list[str]]:
-    """Return the purposes of each group: name of the group -> purposes, as the script or a device mesh names them.
+    """Return the purposes of each group: name of the group -> purposes, in the words of the script or of a device mesh.
 
     Args:
         instants: `tables.INSTANTS`; the name of an instant with a purpose is `group NAME for PURPOSE`.

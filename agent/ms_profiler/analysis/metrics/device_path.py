@@ -152,7 +152,7 @@ def segments(during: pl.DataFrame, tasks: pl.DataFrame, waits: pl.DataFrame, hos
 
 
 def _busy(path: pl.DataFrame, tasks: pl.DataFrame) -> pl.DataFrame:
-    """Replace each gap on the path in which another stream ran work by this work, because the device was not idle."""
+    """Replace gaps on the path by the work that another stream ran meanwhile: the device was not idle then."""
     gaps = path.filter(pl.col("kind") == critical_path.GAP)
     if gaps.is_empty() or tasks["stream"].n_unique() < 2:
         return path

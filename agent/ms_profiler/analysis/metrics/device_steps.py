@@ -33,13 +33,14 @@ _WINDOWS: Final = pl.Schema({"step": pl.UInt32, "host_ns": pl.Int64, "start_ns":
 
 
 def states(tasks: pl.DataFrame, since_ns: int | None = None) -> pl.DataFrame:
-    """Cut the time from the first to the last task into intervals of one state; `overlap.states` does so with steps.
+    """Cut the time from the first to the last task into intervals of one state.
 
+    Steps are ignored; `overlap.states` cuts the time of each step in the same way.
     The device computes while a task without `exchange` runs, and communicates while a task with `exchange` runs.
 
     Args:
         tasks: `start_ns`, `end_ns`, `exchange` (whether the task exchanges data with other ranks).
-        since_ns: end of all earlier tasks, in ns, from which the device was idle; None without earlier tasks.
+        since_ns: end of all earlier tasks, in ns. The device was idle from then on. None without earlier tasks.
     """
     line = intervals.timeline(
         {

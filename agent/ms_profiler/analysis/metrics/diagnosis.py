@@ -67,7 +67,7 @@ class Diagnosis:
         parts: the result of `bounds.by_step` for `pieces`: the time of each part in each step.
         moments: the result of `bounds.parts` for the same steps, also for a recorded device.
         crowd: waits of the job's threads for processors in these steps.
-        delayed: the share of the waits for data and for other ranks that comes from threads waiting for a processor.
+        delayed: the share of the waits for data and for other ranks that arose because threads waited for a processor.
         reading: the share of the launching time between close reads of values; 0 unless operators compute on the host.
         optimizing: cost of the optimizer in these steps.
         casts: cost of casts in these steps; None if unknown.
@@ -79,7 +79,7 @@ class Diagnosis:
         reads: the result of `reads.reads` for the same steps.
         recompiles: repeated compilations: `step` (row of `steps.table`), `text`.
         compile_ns: step (row of `steps.table`) -> time in ns in which something was compiled.
-        growth: the growth of the memory of tensors; if it is unknown, that of the process; None without growth.
+        growth: the growth of the memory of tensors, or of the process if tensors are unknown; None without growth.
         pauses: the garbage collections of Python in the same steps.
         packets: figures of small exchanges; None if unknown.
         links: the slow links.
@@ -311,14 +311,14 @@ def _of_device(
     during = stream.during.filter(pl.col("step").is_in(rows))
     states = stream.states
     if device.form not in LAUNCHED:
-        # the vendor's formulas end steps at other times, and the known states follow these formulas; so compute them
-        # again
+        # the known states follow the vendor's formulas, which end steps at other times than `during`; so the states are
+        # computed again
         copied = intervals.union(device.copies)
         states = launched_steps.pieces(device.tasks, copied, during, tables.EARLIEST, tables.LATEST)
     known = device.tasks["launch_ns"].null_count() < device.tasks.height
     host = device_bounds.host(host, during, did, waits)
     pieces = device_bounds.parts(states.filter(pl.col("step").is_in(rows)), did, host, known)
-    if device.on_host or device.unread:  # operators of the host are the path themselves; an unread device has no path
+    if device.on_host or device.unread:  # the host's operators are the path; an unread device has no path
         pieces = pieces.head(0 if device.unread else pieces.height)
         return pieces, pieces.rename({"part": "kind"})
     known = device_waits.known(device) or not waits.is_empty()

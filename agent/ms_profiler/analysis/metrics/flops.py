@@ -57,8 +57,8 @@ _FLASH: Final = "aten::_scaled_dot_product_"
 def _folded(shapes: Shapes) -> int | None:
     """Return the number of operations of a matrix product whose matrices may be transposed.
 
-    The product sums over the one size that both matrices have. The result is None if the matrices have no size or both
-    sizes in common.
+    The product sums over the one size that both matrices have. The result is None if the matrices share no size,
+    or if they share both sizes.
     """
     if len(shapes) < 2 or min(map(len, shapes[:2])) < 2 or shapes[0][:-2] != shapes[1][:-2]:
         return None

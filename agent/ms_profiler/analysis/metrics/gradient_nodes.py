@@ -168,7 +168,7 @@ def split(
         intervals.locate(made["start_ns"], intervals.union(without)).is_null(),
         made["thread"].is_in(threads.implode()),
     ).sort("thread", "start_ns", "end_ns", descending=[False, False, True])
-    # of nested operators, the outer one created the node; but if it is in `_BOTH`, an inner one may have created it
+    # of nested operators, the outer one created the node; but an operator inside one of `_BOTH` may have created it
     until = pl.when(pl.col("key").is_in(_BOTH)).then("start_ns").otherwise("end_ns").cum_max().shift(1).over("thread")
     outer = made.filter((pl.col("start_ns") >= until).fill_null(True))
     return nodes, outer.select(_COLUMNS).sort("start_ns")

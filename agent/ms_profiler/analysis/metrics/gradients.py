@@ -131,7 +131,7 @@ class Roles:
 
     Attributes:
         family: name of the kernel's family in a backward pass; None if any operator may launch the kernel there.
-        stem: common name (`known_by`) of the operator after which the family is named; None if it is not named so.
+        stem: common name (`known_by`) of the operator after which the family is named; None for other families.
         key: common name of the kernel's own type.
         expanded: whether MindSpore expanded a gradient to several kernels, of which this is one.
         products: largest number of matrix products that the gradient launches, if the operator is a matrix product.

@@ -22,7 +22,7 @@ from ms_profiler.analysis.metrics.scopes import Part
 #: operators that return a gradient unchanged, or in another shape
 _PASSED: Final = PASS_THROUGH | {"Add", "AddExt", "Sub", "SubExt", "Cast", "AddN", "Depend", "Flatten", "StridedSlice"}
 _SUM: Final = frozenset({"AddN", "Add", "AddExt"})
-#: operators whose gradient for one operand is computed from the other
+#: operators whose gradient for one operand is computed from the other operand
 _PRODUCTS: Final = frozenset(
     {"MatMul", "MatMulExt", "BatchMatMul", "BatchMatMulExt", "Mul", "Dense", "Conv2D", "Conv3D"}
 )
@@ -48,9 +48,9 @@ class Gradients:
         for name in self._forward:
             for source in (*flow.sources(name), *self._forward[name].weights):
                 self._readers[source].append(name)
-        #: name of a gradient -> values whose whole gradient it computes; a value has the name of its operator
+        #: name of a gradient -> values whose whole gradient this operator computes; a value has its operator's name
         self._whole: dict[str, set[str]] = {}
-        #: name of a gradient -> values whose gradient it may compute, wholly or in part
+        #: name of a gradient -> values whose gradient this operator may compute, wholly or in part
         self._partly: dict[str, set[str]] = {}
         #: name of a gradient -> operators of the forward pass to which it can belong
         self._of: dict[str, set[str]] = {}

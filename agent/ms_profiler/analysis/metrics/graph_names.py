@@ -37,8 +37,8 @@ def owners(graphs: list[Graph], seen: Iterable[str], ran: dict[str, set[str]]) -
     Args:
         graphs: the graphs that a process compiled, in the order of compilation.
         seen: the full names of all kernels of the process.
-        ran: full name of a kernel -> the shapes of its operands in each of its runs, such as `4,12;12`; some kernels
-            only.
+        ran: full name of a kernel -> the shapes of its operands in each of its runs, such as `4,12;12`. Not all
+            kernels are included.
     """
     places = _places(graphs, set(seen))
     wrong = {
@@ -68,8 +68,8 @@ def _places(graphs: list[Graph], seen: set[str]) -> Places:
             numbers[matched[1]].add(int(matched[2]))
     found: Places = {}
     whole = next((number for number, graph in enumerate(graphs) if not graph.whole), len(graphs))
-    # a graph that is not whole calls another graph with unknown names, so only the graphs before the first such graph
-    # count
+    # a graph that is not whole calls another graph, whose names are unknown. So only the graphs before the first graph
+    # that is not whole are used
     graphs = graphs[:whole]
     begun: Counter[str] = Counter()
     families = [_families(graph) for graph in graphs]

@@ -44,7 +44,7 @@ class Owner:
     Attributes:
         module: path of the owner: attribute names from the compiled cell to the owner, joined by dots; empty for the
             compiled cell itself, None if unknown.
-        named: whether the scope in the operator's name is the same module.
+        named: whether the scope in the operator's name refers to this module.
         part: the part of a training step.
     """
 
@@ -170,7 +170,7 @@ class _Pass:
         return sure
 
     def _around(self, sure: dict[str, str]) -> dict[str, str]:
-        """Return, for each operator, the innermost module with a call around the operator; empty if no call is.
+        """Return, for each operator, the innermost module with a call around the operator; empty without such a call.
 
         A call is around an operator if it computes an input of the operator and uses its result, even indirectly.
         """
@@ -200,7 +200,7 @@ class _Pass:
         return {name: _innermost(_set(above[name] & below[name], modules)) for name in self._operators}
 
     def _inner(self, operator: Operator, module: str) -> str:
-        """Return the cell in `module` of the class in an operator's scope; `module` if there is not exactly one."""
+        """Return the cell in `module` of the class in an operator's scope; `module` if no cell or several have it."""
         if operator.path == module or not operator.scope.kind or operator.type in _SIGNS:
             return module
         cells = [path for path in self._cells.of_kind(operator.scope.kind, module) if path not in self._cells.modules]

@@ -17,7 +17,7 @@ class Held:
     Attributes:
         process: pid.
         peak: the largest resident memory since the start of the process, as counted by the system, in bytes.
-        anonymous: the largest memory, without that of files, in any sample, in bytes; None if it was not read.
+        anonymous: the largest memory in any sample, memory of files left out, in bytes; None if it was not read.
         proportional: the largest proportional memory in any sample, in bytes; None if it was not read. A page that n
             processes share counts as 1/n of a page.
         swapped: the largest swapped memory in any sample, in bytes; None if it was not read.

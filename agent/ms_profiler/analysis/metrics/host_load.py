@@ -21,7 +21,7 @@ DRAWN: Final = 3600
 def shown(recording: tables.Recording) -> pl.DataFrame:
     """Return the numbers of the system over time, as `tables.HOST`.
 
-    Some numbers only grow, because the system counts from its start. For these,
+    Some numbers only grow, because the system counts from its start. For these numbers,
 
         value = (number - number in the previous sample) * factor / seconds between the two samples
 
@@ -114,7 +114,8 @@ def averaged(known: pl.DataFrame, recording: tables.Recording, most: int) -> pl.
 def draw(recording: tables.Recording) -> None:
     """Fill `Recording.host`, and add its numbers to the counters that timelines show.
 
-    Numbers of a whole process become counters of the stepping thread, or of the first thread of another process.
+    Numbers of the stepping process as a whole become counters of the stepping thread. Numbers of any other process as a
+    whole become counters of its first thread.
 
     Args:
         recording: the recording; it is changed in place.

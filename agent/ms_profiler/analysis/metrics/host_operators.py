@@ -135,7 +135,7 @@ def computing(
 
     - A compiled graph. If Inductor compiled the graph, longer gaps between its operators count, too: the graph runs its
       own kernels there.
-    - An operator with a long self time (over `bounds.SHORT`) that is at least half of its call. So an operator that
+    - An operator whose self time is over `bounds.SHORT` and at least half of the call's duration. So an operator that
       mostly calls other operators does not count, but the called operators do. Autograd's operator around each node
       never counts, because its self time is dispatch, or hooks of the script. If hardly any call of an operator is long
       (`OFTEN`), its long calls do not count either, because the system then made them long by taking the processor

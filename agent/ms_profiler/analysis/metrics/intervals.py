@@ -13,7 +13,7 @@ BOUNDS = ("start_ns", "end_ns")
 def timeline(sets: Mapping[str, pl.DataFrame], weights: Mapping[str, str] | None = None) -> pl.DataFrame:
     """Cut time at every start and end, and sum up the weights of the intervals that contain each piece.
 
-    sum after cut t = weights of the intervals with start <= t - weights of the intervals with end <= t
+    sum after cut t = (weights of the intervals with start <= t) - (weights of the intervals with end <= t)
 
     Each set is looked up on its own, so that memory never holds a table with the ends of all sets. O(n log n) for n
     intervals.
@@ -98,7 +98,7 @@ def merge(pieces: pl.DataFrame, *keys: str) -> pl.DataFrame:
 
 
 def _last(first: pl.Series) -> pl.Series:
-    """Return for each row whether it is the last row of its block; `first` tells which rows are the first of theirs."""
+    """Return for each row whether it is the last row of its block; `first`: whether it is the first row of its block."""
     return first.shift(-1, fill_value=True)
 
 

@@ -155,7 +155,7 @@ def queued(sums: pl.DataFrame) -> dict[str, float]:
 
 
 def bound(sums: pl.DataFrame) -> dict[str, int]:
-    """Return the number of kernels bound to a module, to a primitive, only to a phase, and to nothing, by name."""
+    """Return kind of binding -> number of kernels: bound to a module, to a primitive, to a phase alone, to nothing."""
     to = pl.col("bound").replace(dict.fromkeys(map(int, INFERRED), int(Bound.MODULE)))
     counts = dict(sums.group_by(to).agg(pl.col("count").sum()).iter_rows())
     kinds = [kind for kind in sorted(Bound, reverse=True) if kind not in INFERRED]

@@ -6,8 +6,8 @@ example, calls of a teacher or of a target network. If a step begins with more c
 not belong to the step. They are, for example, an evaluation that no hook reported. The step then begins after the
 additional calls.
 
-The record of the first step may begin only with the step's first work with gradients. If most steps begin with calls
-without gradients, the begin of the first step is moved so that it has the same number of these calls.
+In the record of the first step, the work before the first work with gradients may be missing. If most steps begin with
+calls without gradients, the begin of the first step is moved so that it has the same number of these calls.
 """
 
 from typing import Final

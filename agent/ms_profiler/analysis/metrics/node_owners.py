@@ -59,8 +59,8 @@ EMITS: Final[dict[str, frozenset[str]]] = {
     )
     for key in keys.split()
 }
-#: operators whose gradient launches only casts before its main kernel: the one named after the operator, or typical of
-#: it
+#: operators whose gradient launches only casts before its main kernel. The main kernel is named after the operator, or
+#: is typical of the operator
 FIRST: Final = frozenset(
     {"batchmatmul", "batchnorm", "biasadd", "conv2d", "dropout", "gatherd", "gelu", "layernorm", "matmul", "relu"}
 )
@@ -284,7 +284,7 @@ def _never(node: Node, known: set[str], settled: frozenset[str], adds: bool) -> 
         node: the node.
         known: names of the nodes that `EMITS` lists.
         settled: the result of `_settled`.
-        adds: whether a node of the pass is named `SUM`; a node that recomputes may then launch such kernels again.
+        adds: whether a node of the pass is named `SUM`; a node that recomputes may then launch `SUM` kernels again.
     """
     if node.name in known:
         return frozenset()
@@ -297,7 +297,7 @@ def _any(type: str) -> str:
 
 
 def _settled(nodes: tuple[Node, ...], ran: list[Roles]) -> frozenset[str]:
-    """Return the families that have as many kernels as there are nodes that launch one; no other node launched any."""
+    """Return the families whose own nodes account for all of their kernels, so that no other node launched any."""
     products = sum(node.wanted for node in nodes if gradients.known_by(node.name) in gradients.PRODUCTS)
     made = Counter(gradients.known_by(node.name) for node in nodes)
     counts = Counter(role.family for role in ran)

@@ -73,7 +73,7 @@ class Late:
 
 
 def casts(ran: pl.DataFrame, names: pl.Series, during: pl.DataFrame) -> Casts | None:
-    """Return the cost of casts in some steps; None if casts only take the time of their dispatch.
+    """Return the cost of casts in some steps; None if casts take no longer than their dispatch.
 
     Args:
         ran: operators, `name` (row of `names`), `start_ns`, `end_ns`.

@@ -134,7 +134,7 @@ def heaviest(found: Ownership, spans: pl.DataFrame, names: pl.Series, used: Step
         names: the names of the recording.
         used: the steps in use.
         stream: the kernels.
-        least: smallest share of the time that counts as much; above 1, no module is named.
+        least: smallest share of the time for which a module is named; above 1, no module is named.
     """
     most = module_tree.heaviest(found.tree, found.whole_ns)
     if most is None or most[1] < least:

@@ -12,12 +12,12 @@ from ms_profiler.store.format import Category
 #: PyTorch's operator that copies one value to the host; it waits for a value on a device, but not for one on a
 #: processor
 READ: Final = "aten::_local_scalar_dense"
-#: two reads that are less than this many ns apart leave no time to queue work. It is ten times the time that a device
-#: needs to return a value to the host and to get its next kernel
+#: two reads that are less than this many ns apart leave no time to queue work. The limit is ten times the time that a
+#: device needs to return a value to the host and to get its next kernel
 NEAR: Final = 1_000_000
 #: the queue runs empty if fewer than this many operators, inner operators included, lie between two reads
 FEW: Final = 32
-#: phases in which the script does not read values; samplers, guards of compiled code and optimizers' counters do
+#: phases in which reads of values come from samplers, guards of compiled code or optimizers' counters, not the script
 _OTHERS: Final = [NAMES[category] for category in (Category.DATA, Category.COMPILE, Category.OPTIMIZER)]
 
 

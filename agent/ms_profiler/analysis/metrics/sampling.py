@@ -41,7 +41,7 @@ def strata(table: pl.DataFrame) -> pl.Series:
 
 
 def weights(table: pl.DataFrame) -> pl.Series:
-    """Return how many steps each recorded step stands for: steps / recorded steps of its stratum; null for others.
+    """Return how many steps each recorded step stands for: steps / recorded steps of its stratum; otherwise null.
 
     Args:
         table: the table of `Steps`; no step stands for steps that a schedule left out.

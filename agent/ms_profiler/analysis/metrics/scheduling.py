@@ -60,9 +60,9 @@ def cells(looks: pl.DataFrame, process: int, thread: int) -> pl.DataFrame:
     """Return the intervals between the samples of a thread, without overlap and by time, as `CELLS`.
 
     Between two samples the thread was off its processor for off = time - processor time. The second sample followed a
-    gap in which the thread recorded nothing. The time off is assumed to lie in this gap; only what does not fit lies
-    before the gap. The wait for a processor is reported for several samples together, and is divided among them in
-    proportion to the time off.
+    gap in which the thread recorded nothing. The time off is assumed to lie in this gap; if the gap is shorter than the
+    time off, the rest lies before the gap. The wait for a processor is reported for several samples together, and is
+    divided among them in proportion to the time off.
 
     Args:
         looks: `tables.LOOKS`.

@@ -40,7 +40,7 @@ WORTH: Final = 0.2
 
 
 def shift(steps: Steps, found: Ownership | None, spans: pl.DataFrame) -> dict[str, Any] | None:
-    """Return the largest lasting change of the steps' length, with the modules whose time changed; None without one.
+    """Return the largest lasting change of the steps' length, with the modules whose time changed; None if no change lasts.
 
     Only steps with the most frequent `content` are compared; if steps were sampled, these are usually the steps without
     records. These steps are cut into blocks. The change lies where two constants, one before and one after it, fit the
@@ -150,7 +150,7 @@ def _of_phases(same: pl.DataFrame, spans: pl.DataFrame, steps: Steps, size: int)
         return None
     before, after = (sorted(values)[int(FULL * len(values))] for values in sides)
     seen = math.log(after / before)
-    # if the share of a phase changed, either the phase or the rest of the step changed: both predict a length
+    # if the share of a phase changed, either the phase or the rest of the step changed; each case predicts a length
     expected = [math.log((1 - share) / (1 - shared)), math.log(share / shared)]
     agrees = any(1 / AGREES <= seen / value <= AGREES for value in expected if value)
     return (place, before, after) if agrees and abs(seen) >= math.log1p(LEAST) else None

@@ -1,7 +1,8 @@
 """Build a tree of the functions of sampled threads.
 
-A place of the tree is a function with all functions that called it; the outermost place of each path is a thread. So
-the path from a thread to a place is a stack. Different lines of a function share one place if the callers are the same.
+A place of the tree is a function together with the chain of its callers; the outermost place of each chain is a thread.
+So the path from a thread to a place is a stack. Different lines of a function share one place if the callers are the
+same.
 """
 
 import os

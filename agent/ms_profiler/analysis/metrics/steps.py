@@ -11,7 +11,7 @@ from ms_profiler.store.format import TRAINING, StepSource
 
 #: largest number of slowest steps that are listed
 SLOWEST = 5
-#: if there are more steps than this without compilations, the first of them does not count as steady
+#: if more than this many steps compiled nothing, the first of these steps does not count as steady
 WARMED = 2
 
 

@@ -1,6 +1,6 @@
 """Find those causes of slow steps that lie in the machine: other programs, a limit of the control group, swapping.
 
-The steady steps are examined together, and the slow ones among them once more on their own.
+The slow steady steps are examined separately from the other steady steps.
 """
 
 from dataclasses import dataclass, replace
@@ -183,8 +183,9 @@ def strains(recording: tables.Recording, steps: Steps, rows: list[int], others: 
     own = _causes(load, slow, slow_rows, slower, True)
     if not usual:
         return own
-    # A cause may affect only the slow steps, or affect them far more than the others. It then seems to affect the short
-    # steps around a slow step, too, because one sample of the host covers many short steps.
+    # A cause may affect only the slow steps, or affect them far more than the other steps. But one sample of the host
+    # covers many short steps, so the cause seems to affect the short steps around a slow step, too. So of two findings
+    # about the same cause, in all steps and in the slow steps, the one with the larger share of all time is kept.
     part = _sum(load.length, slow) / _sum(load.length, every)
     found = [*_causes(load, every, (), 1.0, others), *(replace(item, share=item.share * part) for item in own)]
     largest: dict[str, Strain] = {}

@@ -129,9 +129,9 @@ def _of_process(recording: tables.Recording, steps: Steps, run: tuple[int, int] 
 
 
 def _skipped(cut: pl.DataFrame, steps: pl.DataFrame) -> pl.Series:
-    """Return, for each interval, whether the schedule left out the step around it, or, between steps, the next one.
+    """Return, for each interval, whether the schedule left out the step that contains the interval.
 
-    For an interval after all steps, return whether the schedule left out the last step.
+    If no step contains the interval, the next step counts; after all steps, the last step counts.
     """
     if steps.is_empty():
         return pl.repeat(False, cut.height, eager=True)

@@ -16,7 +16,7 @@ from ms_profiler.analysis.streams.nesting import nest
 #: largest number of functions that are listed in a summary, and for a part of a step
 ROWS: Final = 20
 PART_ROWS: Final = 12
-#: largest number of calls that a timeline draws: the longest calls
+#: largest number of calls that a timeline draws; of more calls, it draws the longest
 DRAWN: Final = 1_000_000
 
 

@@ -49,7 +49,8 @@ class Clock:
     """Converts RAW times of one host.
 
     Attributes:
-        knots: (raw, offset) pairs by time; the offset is linear between two knots and constant outside of all.
+        knots: (raw, offset) pairs by time; the offset is linear between two knots, and constant before the first and
+            after the last knot.
         uncertainty_ns: half the duration of the longest reading in use; None when no anchor was recorded.
         steps: the jumps of the wall clock during the run.
     """

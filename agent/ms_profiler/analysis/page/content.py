@@ -101,7 +101,7 @@ def _wide(sums: pl.DataFrame, kind: str) -> dict[str, Any]:
 
 
 def _kernels(measures: Measures) -> pl.DataFrame:
-    """Return sums of kernels by name, type, module, part and stream; without streams if not all are in memory."""
+    """Return sums of kernels by name, type, module, part and stream; without streams if memory lacks some kernels."""
     sums = listed.table("kernel_sums", measures)
     one = ["name", "type", "module", "part"]
     # drop exchanges with other ranks: they are not in the sums of kernels

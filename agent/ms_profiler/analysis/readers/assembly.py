@@ -140,7 +140,7 @@ def assemble(directory: str, info: RunInfo, counts: ReadCounts, parts: Parts) ->
     info.product_version = VERSION
     device = parts.device
     if device is not None and not device.on_host and not device.unread and not device_waits.known(device):
-        why = "no call of the device's runtime was recorded, so the waits of the host for it are unknown"
+        why = "no call of the device's runtime was recorded, so the waits of the host for the device are unknown"
         info.not_collected.append({"what": "the critical path", "why": why})
     first, last = times.select(pl.col("start_ns").min(), pl.col("end_ns").max()).row(0)
     numbers = {thread: place for place, thread in enumerate(parts.host["thread"].unique().sort())}

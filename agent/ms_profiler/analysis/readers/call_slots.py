@@ -58,7 +58,7 @@ class Calls:
         return found
 
     def _settle(self, ended: pl.DataFrame) -> None:
-        """Remove calls that ended from `open`. Otherwise a short call, whose end is dropped, would seem to run on."""
+        """Remove ended calls from `open`. Otherwise a short call, whose end is dropped, would seem to run on."""
         self.open = self.open.join(ended, on=_KEY, how="anti", maintain_order="left") if self.open.height else self.open
 
     def _long(self, ended: pl.DataFrame) -> pl.DataFrame:
@@ -86,7 +86,7 @@ class Calls:
         slots = slots.with_columns(thread=pl.when(owner > 0).then(owner).otherwise("thread"))
         running = slots.filter(pl.col("end_ns") == 0)
         ended = slots.filter(pl.col("end_ns") > 0)
-        # in an end that another thread wrote, the lowest bits of `arg` are the call's thread: compare without them
+        # in an end that another thread wrote, the lowest bits of `arg` are the call's thread, so they are not compared
         mask = pl.col("arg") // _LINES
         running = running.with_columns(mask.alias("arg")).unique(_KEY, keep="first", maintain_order=True)
         known = ended.select("thread", "start_ns", "id", mask.alias("arg"))

@@ -359,7 +359,8 @@ def _in_order(columns: list[pl.Series]) -> pl.DataFrame:
     """
     starts = next(column for column in columns if column.name == "start_ns")
     starts = starts.rechunk()
-    # no time is negative, so the starts are their own lanes; lanes of zeros would take more memory
+    # `order` sorts by lane first. The starts serve as lanes, too, because no time is negative; a column of zeros would
+    # take more memory
     order = COLUMNS.order(starts.reinterpret(signed=False), starts, starts)
     del starts
     for place, column in enumerate(columns):

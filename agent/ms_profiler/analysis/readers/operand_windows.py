@@ -1,8 +1,8 @@
 """Match operators that two recorders reported: their spans come from PyTorch's callbacks, their operands from Kineto.
 
 With `record_shapes`, PyTorch reports each operator to callbacks of ms-profiler. In some steps it also reports the
-operands to Kineto. Both recorders see an operator when it begins, on the thread that runs it. So on each thread they
-list the same operators in the same order. There are two exceptions:
+operands to Kineto. Both recorders see an operator when it begins, on the thread that runs it. So on each thread both
+recorders list the same operators in the same order. There are two exceptions:
 
 - Some regions are reported by only one of the two recorders.
 - If a thread was busy when Kineto began or stopped, the two lists differ at their ends.
@@ -33,7 +33,7 @@ Record = tuple[int, int, int, int]
 
 
 def match(described: pl.DataFrame, spans: pl.DataFrame, threads: pl.DataFrame) -> pl.DataFrame:
-    """Return the argument of each span that has a record, as `FOUND`.
+    """Return, for each span with a matching record, the argument of that record, as `FOUND`.
 
     Args:
         described: the records from Kineto: `window`, `native_tid` and the columns of `RECORD`, sorted by time in each

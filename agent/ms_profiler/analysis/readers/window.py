@@ -90,8 +90,8 @@ class Window:
         whole = cut.filter("whole")["spans"]
         usual = whole.median() if len(whole) else cut["spans"].max()
         least = max(PART * float(str(usual or 0)), 1)
-        # remove the flag UNRECORDED: another run's schedule left these steps out, but they were recorded for this run.
-        # Steps that were not sampled keep their flag COARSE
+        # A step has the flag UNRECORDED if the schedule of another run in the same store left the step out. For this
+        # run, the step was recorded, so the flag is removed. Steps that were not sampled keep their flag COARSE.
         return (
             cut.filter(pl.col("whole") | (pl.col("spans") >= least))
             .with_columns(

@@ -1,7 +1,7 @@
 """Colours by meaning, the same on the terminal and on the page.
 
-The colours are those of Okabe and Ito (https://jfly.uni-koeln.de/color/), which people with any colour blindness can
-distinguish, and darker and lighter shades of these.
+The colours are those of Okabe and Ito (https://jfly.uni-koeln.de/color/), and darker and lighter shades of them. People
+with any colour blindness can distinguish the colours of Okabe and Ito.
 """
 
 from typing import Final

@@ -48,7 +48,9 @@ COMPARED: Final = 2
 COMPARED_BYTES: Final = 2_000_000
 
 #: the reason why kernels have no module if their graph calls other graphs
-_CALLS: Final = "a compiled graph runs others, as for `while` and `if` on values, and MindSpore describes none of these"
+_CALLS: Final = (
+    "a compiled graph calls other graphs, as for `while` and `if` on values; MindSpore describes none of them"
+)
 #: categories of spans in which kernels run
 _COMPUTING: Final = [int(category) for category in (*GRAPH_OWNERS, Category.GRAPH, Category.MODULE)]
 _FOREVER: Final = 2**62

@@ -175,7 +175,8 @@ def located(wanted: pl.DataFrame, spans: pl.DataFrame) -> pl.Series:
     known = spans.select(_KEYS)
     row = COLUMNS.find(_halves(wanted), _halves(known)).rename("row")
     same = pl.all_horizontal(wanted[key] == known[key].gather(row) for key in _KEYS)
-    # rarely, spans begin at the same time; a join takes much more time and memory than `find`, so it gets only these
+    # rarely, spans begin at the same time; only these spans are joined, because a join takes much more time and memory
+    # than `find`
     others = pl.select(same.not_().fill_null(False).alias("place")).to_series().arg_true()
     if others.is_empty():
         return row

@@ -9,7 +9,7 @@ Some columns exist only in some runs:
 - Where the rows are operators and not kernels, the file has the module around the operator, and the operator's self
   time and total time. The columns of these times are named as in the file of Ascend's PyTorch adapter.
 - Where calls of Python were traced, the file has the stack from which the operator was called. If this column would
-  take more than 256 MB, only the first operators with the same stack have it, and the others have N/A.
+  take more than 256 MB, each stack is shown in its first rows alone, and its later rows have N/A.
 - Where any shape of PyTorch's operators is known, the file has the shapes.
 - Where ms-profiler recorded the work that operators launched on a device, the last columns have the time of this work.
 """

@@ -57,7 +57,8 @@ def _write_calls(calls: Calls, stream: BinaryIO) -> None:
         each = dict(sums.iter_rows())
         least = max(sum(each.values()) * _SMALL, 500)
         taken = dict(each)
-        # a caller's path has a smaller number than the paths of the functions that it called, so the caller comes later
+        # the numbers of paths fall in this loop. A caller's path has a smaller number than the paths of the functions
+        # that the caller called, so the caller comes later
         for path in each:
             caller = paths[path][0]
             if caller >= 0:

@@ -6,9 +6,10 @@ decimals, which are exact. An instant is an `X` of duration 0, because MindStudi
 the format has for instants.
 
 Steps, and calls of operators and compiled graphs on the host, have the category `cpu_op`, because msprof-analyze looks
-for them in this category. No other event has it. Kernels that ran on the CPU are in the process `CPU OP`, with a flow
-from their launch if the launch is known. A run that is too large for memory continues in further files; viewers can
-open each file by itself. The first file has everything except the operators and modules that begin in later sections.
+for them in this category. No other event has this category. Kernels that ran on the CPU are in the process `CPU OP`,
+with a flow from their launch if the launch is known. A run that is too large for memory continues in further files;
+viewers can open each file by itself. The first file has everything except the operators and modules that begin in later
+sections.
 """
 
 import os

@@ -105,9 +105,9 @@ def worst_step(found: Diagnosis, facts: Facts, part: str) -> int | None:
 def worth(found: Diagnosis, part: str) -> bool:
     """Return whether a part takes enough of the steps' time for advice. Waiting for a processor does not count.
 
-    Waits for data or for other ranks may be long only because data workers or other ranks waited for a processor. On a
-    busy machine, a few steps have long waits whatever the job does. So for these waits, the tenth of the steps with the
-    longest waits is left out.
+    If waits for data or for other ranks are long, the cause may be that data workers or other ranks waited for a
+    processor. On a busy machine, a few steps have such long waits whatever the job does. So for waits for data and for
+    other ranks, one tenth of the steps is left out: the steps with the longest waits.
     """
     share = found.shares.get(part, 0.0)
     if found.crowd.busy and part in SPIKES:

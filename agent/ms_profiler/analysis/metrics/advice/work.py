@@ -83,8 +83,8 @@ def host(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
     share, due = launch, launch + host >= least
     takes = f"launching them takes {percent(launch)} of the steady steps, computing takes {percent(computing)}"
     if not due and launched.behind is not None and launched.behind <= CLOSE and not worth(found, bounds.SYNC):
-        # if kernels start soon after their launch and the host does not wait for them, the critical path decides, and
-        # not the total time of the kernels
+        # if kernels start soon after their launch and the host does not wait for them, the host's time is compared with
+        # the time of computing on the critical path, and not with the total time of the kernels
         path = critical_path.shares(found.path)
         computed = path.get(bounds.COMPUTING, 0.0)
         share = sum(path.get(part, 0.0) for part in (bounds.LAUNCH, bounds.HOST, bounds.UNKNOWN))
@@ -105,7 +105,8 @@ def host(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
         worst = worst_step(found, facts, bounds.LAUNCH)
         yield Advice(cause, bounds.LAUNCH, share, f"{cause}: {numbers}; {takes}", action, worst, facts.lane)
     # the script's own work is reported even if computing takes longer, because this work can move to another thread. If
-    # launches are reported, too, the work may consist of slow launches; then it is reported only with known functions
+    # launches are reported, too, this work may consist of slow launches. It is then reported only if its functions are
+    # known and it takes at least as long as launching
     alone = not (many and due) or (bool(facts.functions) and host >= launch)
     if alone and (host >= least or worth(found, bounds.HOST)):
         yield Advice(
