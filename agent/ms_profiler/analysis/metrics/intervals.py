@@ -98,7 +98,7 @@ def merge(pieces: pl.DataFrame, *keys: str) -> pl.DataFrame:
 
 
 def _last(first: pl.Series) -> pl.Series:
-    """Return for each row whether it is the last row of its block; `first`: whether it is the first row of its block."""
+    """Return for each row whether it is the last of its block; `first` says whether it is the first of its block."""
     return first.shift(-1, fill_value=True)
 
 
