@@ -143,7 +143,7 @@ def read(path: str) -> RankAccount:
         try:
             return account_file.load(written, path)
         except (OSError, ValueError):
-            pass  # the file is of another version or cut off; the recording has all of it
+            pass  # the file is of another version or cut off; the account is made from the recording instead
     return rank_account.account(engine.measured(path))
 
 

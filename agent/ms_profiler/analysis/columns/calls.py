@@ -1,4 +1,4 @@
-"""Find each operator's module and wait, and whether other operators began during it; native/columns/calls.c in Python.
+"""Find the module and the wait of each operator, and which operators contain others, as native/columns/calls.c does.
 
 One pass goes over the operators and modules of each thread in order of start. It takes 2 us per operator or module.
 """

@@ -294,7 +294,8 @@ class _Pairs:
         if factor != 1:
             # small deviations from the common factor are noise, and must not appear as a cause
             apart = max(BEYOND, APART * self._apart(factor))
-            # the limit is a share of the smaller one of expected and real time: a drop cannot exceed the expected time
+            # the limit is a share of the expected or the real time, whichever is smaller: the time cannot drop by more
+            # than the expected time
             more = {
                 key: each if abs(each) >= apart * min(self.ns[key][0] * factor, self.ns[key][1]) else 0
                 for key, each in more.items()

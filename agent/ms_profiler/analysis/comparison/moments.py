@@ -1,8 +1,8 @@
 """Divide a usual step into cells whose times add up to the time of the step.
 
 Each moment of the step has a part (`metrics.bounds`), a phase, a module (`metrics.owners`, or the module of a kernel),
-a stage (forward, backward, recompute or optimizer), and an operator, kernel or span. A cell is the time of all moments
-that agree in all of these.
+a stage (forward, backward, recompute or optimizer), and an operator, kernel or span. A cell is the total time of all
+moments for which these five properties are equal.
 """
 
 from typing import Final
@@ -155,7 +155,7 @@ def _said(column: str) -> pl.Expr:
 def _kernels(measures: Measures, within: tuple[int, int]) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return the kernel that computes and the kernel that exchanges data at each moment.
 
-    If several kernels do so at once, the one that began first counts.
+    If several kernels compute at once, or exchange data at once, the one that began first counts.
 
     Returns:
         Two tables of intervals. The first has `kernel_module`, `kernel_stage`, `kernel_what` and `kernel_caller`; the

@@ -2,14 +2,14 @@
 
 The host queues kernels and continues; it waits for kernels only where it blocks. So the path runs back along the host
 to the end of a wait. From there it runs along the awaited kernels, from each kernel to its predecessor (the kernel
-before it, or its launch). From a launch it runs along the host again. Shortening work off the path does not shorten the
-step.
+before it, or its launch). From a launch it runs along the host again. If work that is not on the path gets shorter, the
+step does not.
 
 A piece of the path is an interval with one kind of work. The pieces follow each other without gaps and add up to the
 step exactly.
 
 While no kernel runs, the path has the part that `bounds` assigns to the same moment. So on the path of a step,
-computing takes at most the time that it has in `bounds`, and every other part takes at least its time there.
+computing takes at most as long as in `bounds`, and every other part takes at least as long as in `bounds`.
 """
 
 from bisect import bisect_left, bisect_right

@@ -27,9 +27,9 @@ If the gradient of every candidate has launched its largest number of kernels, t
 candidates have no gradient, the bounds leave a range of operators. If the bounds of a pass contradict each other, its
 kernels get no owners.
 
-An operator of an unknown type is a candidate for any number of kernels of every family. The only exceptions are kernels
-named after another operator that ran, unless the unknown operator may contain that operator. The kernels of each
-operator were measured with MindSpore 2.10 for CPU.
+An operator U of an unknown type is a candidate for any number of kernels of every family. But if a kernel is named
+after an operator N that ran, U is a candidate for this kernel only if U may contain N. The kernels of each operator
+were measured with MindSpore 2.10 for CPU.
 """
 
 import re

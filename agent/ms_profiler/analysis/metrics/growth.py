@@ -10,7 +10,7 @@ from ms_profiler.analysis.metrics.steps import Steps
 
 #: smallest number of samples that show a trend
 ENOUGH: Final = 8
-#: number of equal blocks into which the steps are divided; the first block does not count, because caches fill in it
+#: number of equal blocks into which the steps are divided; the first block does not count, because caches fill there
 BLOCKS: Final = 4
 #: growth is a leak only if min(growth of a block) / max(growth of a block) is at least this; a heap that settles grows
 #: less and less

@@ -19,10 +19,11 @@ def match(kernels: pl.DataFrame, operators: pl.DataFrame) -> pl.Series:
     """Return for each kernel the span that queued it; null if unknown.
 
     Kernels of a backward pass have no span. A window begins where the queue is empty; within a window, the host may be
-    several steps ahead of the kernels. If a window has as many kernels of a primitive as spans, the n-th kernel belongs
-    to the n-th span. If the numbers differ, the same is tried for each step, and then for each segment of a step. If
-    all kernels ran on one lane, the same is tried last for the kernels between two neighbouring matches. A match is
-    dropped if the kernel would start before its span, or if a lane's kernels and spans would have different orders.
+    several steps ahead of the kernels. If a section of the queue has as many kernels of a primitive as spans, the n-th
+    kernel belongs to the n-th span. The first sections are the windows. Where the numbers differ, the sections are the
+    steps, and then the segments of steps. If all kernels ran on one lane, the last sections are the gaps between two
+    neighbouring matches. A match is dropped if the kernel would start before its span, or if a lane's kernels and spans
+    would have different orders.
 
     Args:
         kernels: `window` (null outside of all windows), `step`, `segment` (a number that increases with each backward

@@ -40,7 +40,7 @@ WORTH: Final = 0.2
 
 
 def shift(steps: Steps, found: Ownership | None, spans: pl.DataFrame) -> dict[str, Any] | None:
-    """Return the largest lasting change of the steps' length, with the modules whose time changed; None without a change.
+    """Return the largest lasting change of the steps' length, with the modules whose time changed; None without one.
 
     Only steps with the most frequent `content` are compared; if steps were sampled, these are usually the steps without
     records. These steps are cut into blocks. The change lies where two constants, one before and one after it, fit the

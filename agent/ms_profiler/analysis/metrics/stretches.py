@@ -140,7 +140,7 @@ def _skipped(cut: pl.DataFrame, steps: pl.DataFrame) -> pl.Series:
 
 
 def _calls(spans: pl.DataFrame, known: pl.DataFrame, names: pl.Series) -> pl.DataFrame:
-    """Return intervals that each join consecutive calls of a network between two intervals of `known`.
+    """Join the consecutive calls of a network between two intervals of `known` to one interval; return these intervals.
 
     Args:
         spans: the spans of the stepping thread.

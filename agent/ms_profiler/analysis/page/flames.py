@@ -66,6 +66,6 @@ def _most_frequent(callers: list[int], own: list[int]) -> list[int]:
     for node in range(len(callers) - 1, -1, -1):
         if callers[node] >= 0:
             totals[callers[node]] += totals[node]
-    # A caller has at least as many samples as each callee, and a lower index. So it comes before them in this order.
+    # A caller has at least as many samples as each callee, and a lower index. So it comes before its callees here.
     order = sorted(range(len(callers)), key=lambda node: (-totals[node], node))
     return sorted(order[:MOST])

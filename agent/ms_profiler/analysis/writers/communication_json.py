@@ -2,8 +2,8 @@
 
 Keys are those of MindSpore's public profiler documents. ms-profiler's own recordings do not separate the wait for
 other ranks from the transfer, so the whole call counts as transit time. All bytes of such a call count for the link
-TCP. The links of devices have 0 bytes in these recordings, because other tools add up all links. For results of other
-tools, `metrics.transfers` measures the links.
+TCP. Other tools add up all links, so the links of devices are listed with 0 bytes in these recordings. For results of
+other tools, `metrics.transfers` measures the links.
 """
 
 import json

@@ -2,7 +2,7 @@
 
 The columns and their order are those that MindSpore's public documents list for runs without a profiler level:
 
-- `Step ID` is empty outside of steps. The column always exists, because readers select steps by it.
+- `Step ID` is empty outside of steps. The column always exists, because readers select steps by this column.
 - `Stream ID` is the lane of the kernel. On a CPU, the lane is a worker thread of the framework.
 - `Wait Time` is the gap before the kernel in its lane.
 - `Block Num` is 0 on a CPU and for tasks without blocks, because readers expect a number.

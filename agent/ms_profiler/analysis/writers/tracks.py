@@ -187,7 +187,7 @@ class Tracks:
         """Describe a lane: as a thread of `process`, or, if `process` is None, as a track below `parent`."""
         uuid = self._base + _LANES + len(self.all)
         order = integer(12, min(words["thread_sort_index"], _HIGHEST_RANK))
-        # Perfetto adds the number of a thread to its name, so the name must not end with it
+        # Perfetto adds the number of a thread to the thread's name, so the name itself must not end with this number
         name = words["thread_name"].removesuffix(f" {tid}") if process is not None else words["thread_name"]
         under = parent, text(2, name), order
         if process is not None:
