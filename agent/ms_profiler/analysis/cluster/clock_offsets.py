@@ -30,7 +30,7 @@ class Offset:
     Attributes:
         offset_ns: how far the clock is ahead of the first rank's clock; subtract it from the rank's times.
         uncertainty_ns: the largest possible error of the offset; None if unknown.
-        by: the source of the offset: "machine", "exchanges", or "wall clock" if neither of the first two is known.
+        by: the source of the offset: "machine" or "exchanges"; "wall clock" if it is neither of these two.
     """
 
     offset_ns: int

@@ -95,7 +95,7 @@ def lateness(own: pl.DataFrame, total_ns: int) -> Lateness:
     """Return the late ranks, and the time that they cost.
 
     Args:
-        own: own times as `OWN`. A step that one rank lacks still counts for the others.
+        own: own times as `OWN`. A step that one rank lacks still counts for the other ranks.
         total_ns: the time of all steps, ns.
     """
     known = own.drop_nulls("own_ns").filter(pl.len().over("step") > 1)

@@ -231,8 +231,7 @@ class _Pairs:
         """Return the factor by which all computing changed; 1 if it did not change, or not by a common factor.
 
         The result is the unweighted or the time-weighted median of the modules' factors, whichever is nearer to 1. So
-        neither many small modules nor a single large module decides. If one median is above 1 and the other is below
-        1, the result is 1.
+        neither many small modules nor a large one decides. If one median is above 1 and the other below 1, it is 1.
         """
         known = self._ratios()
         if len(known) < AGREEING:
@@ -294,8 +293,7 @@ class _Pairs:
         if factor != 1:
             # small deviations from the common factor are noise, and must not appear as a cause
             apart = max(BEYOND, APART * self._apart(factor))
-            # the limit is a share of the expected or the real time, whichever is smaller: the time cannot drop by more
-            # than the expected time
+            # the limit is a share of min(expected time, real time), because a drop cannot exceed the expected time
             more = {
                 key: each if abs(each) >= apart * min(self.ns[key][0] * factor, self.ns[key][1]) else 0
                 for key, each in more.items()

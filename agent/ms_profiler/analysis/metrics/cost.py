@@ -21,7 +21,7 @@ def cost(recording: tables.Recording, run_ns: int, pairs: dict[str, Any] | None 
     - start_ns: cost of starting the recording.
     - drain_ns: time spent writing the kernel stream.
 
-    The job measured the first two on its machine. Without these measurements, the estimate is None.
+    The job measured span_ns and start_ns on its machine. Without these measurements, the estimate is None.
 
     Args:
         recording: the run.

@@ -207,7 +207,7 @@ def add_up(sums: Iterable[pl.DataFrame], during: pl.DataFrame, lanes: pl.DataFra
     Args:
         sums: the result of `sum_up` for each section, at least one.
         during: the result of `windows`.
-        lanes: the lanes of `overlap.lanes`, for MindSpore's formulas; None for the others.
+        lanes: the lanes of `overlap.lanes`, for MindSpore's formulas; None for other formulas.
     """
     added = (
         pl.concat(list(sums))
