@@ -1,7 +1,7 @@
 """Yield all spans of a run that is too large for memory, in parts: each part has the spans that end in one section.
 
-A span belongs to the section in which it ends, because only then the time of the spans inside it is known. A span that
-is still open at the end of a section is carried over to the next section.
+A span belongs to the section in which it ends, because the time of the spans inside it is not known earlier. A span
+that is still open at the end of a section is carried over to the next section.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Compute by how much the clocks of ranks differ, from the exchanges in which all of them took part.
+"""Compute by how much the clocks of ranks differ, from the exchanges in which all these ranks took part.
 
 No rank leaves such an exchange before the last rank has come. So each exchange bounds how far the clock of rank b is
 ahead of the clock of rank a:

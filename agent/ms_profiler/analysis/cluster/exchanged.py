@@ -78,7 +78,7 @@ def _of_device(measures: "Measures", device: tables.Device) -> pl.DataFrame:
     """Return the exchanges that a device ran.
 
     If the device's interface does not report the group and bytes of an exchange, they are taken from `measures.calls`.
-    That table has them from the call that launched the exchange, or from a bucket of DistributedDataParallel.
+    That table has both from the call that launched the exchange, or from a bucket of DistributedDataParallel.
     """
     own = device.tasks.with_columns(bytes=pl.lit(0, pl.Int64))
     if device.launches is not None:

@@ -4,7 +4,8 @@ A layer of experts has two all-to-all exchanges, as in GShard (https://arxiv.org
 to the ranks of their experts, and come back. Between the two exchanges each rank computes with its experts. Two
 consecutive exchanges of a group count as the pair of a layer if all ranks together send the same number of bytes in
 both. Far smaller exchanges are left out, because they send counts or weights of tokens. The load of a rank is the
-number of bytes that the rank sends back. The time of its experts is the time between the two exchanges, by its clock.
+number of bytes that the rank sends back. The time of its experts is the time between the two exchanges, by the
+clock of the rank.
 """
 
 from collections.abc import Mapping, Sequence

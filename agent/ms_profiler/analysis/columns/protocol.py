@@ -159,7 +159,7 @@ class Columns(Protocol):
     def nest(self, lane: pl.Series, start_ns: pl.Series, end_ns: pl.Series) -> pl.DataFrame:
         """Return spans by lane and start, the longest first, with the depth and the parent of each.
 
-        Let i = 0, 1, 2, ... number the spans of a lane in that order:
+        Let the spans of a lane have the numbers i = 0, 1, 2, ... in that order:
 
             depth(i) = i - (number of spans of the lane that ended at or before start(i))
             parent(i) = the largest j < i with end(j) > start(i)
@@ -210,9 +210,9 @@ class Columns(Protocol):
     def track_events(self, to: Callable[[bytes], object], place: Place, events: TrackEvents) -> int:
         """Write events of Perfetto's trace, and return the number of the next free sequence of packets.
 
-        Each track has its own sequence of packets. The first packet of a sequence holds defaults for the other packets,
-        and times are differences. On a track, slices have to nest. A slice that would overlap an open slice without
-        nesting goes to a further track of its lane: the first one on which the slice nests.
+        Each track has its own sequence of packets. The first packet of a sequence holds defaults for the other packets.
+        Times are written as differences. On a track, slices have to nest. A slice that would overlap an open slice
+        without nesting goes to a further track of its lane: the first one on which the slice nests.
 
         Args:
             to: the file that receives the bytes.

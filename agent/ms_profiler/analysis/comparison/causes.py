@@ -231,7 +231,7 @@ class _Pairs:
         """Return the factor by which all computing changed; 1 if it did not change, or not by a common factor.
 
         The result is the unweighted or the time-weighted median of the modules' factors, whichever is nearer to 1. So
-        neither many small modules nor a large one decides. If one median is above 1 and the other below 1, it is 1.
+        neither many small modules nor a large one decides. If one median is > 1 and the other < 1, the result is 1.
         """
         known = self._ratios()
         if len(known) < AGREEING:

@@ -6,7 +6,7 @@ sequence numbers were recorded, they tell the operator of each node. Otherwise t
 - A tape (`readers.tapes`) lists the nodes of one pass with their modules. If the pass ran exactly these nodes, the
   nodes get the modules of the tape.
 - Without a tape, the gradients are matched with the operators that ran between the previous pass and this one
-  (`metrics.alignment`). If the two do not match, as in the pass of a second loss, the operators that ran before earlier
+  (`metrics.alignment`). If they do not match, as in the pass of a second loss, the operators that ran before earlier
   passes are added, except the operators that surely have a gradient in an earlier pass. If the next pass also needs
   operators that ran before this pass, `alignment.window` is not used.
 

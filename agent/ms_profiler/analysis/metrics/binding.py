@@ -103,7 +103,7 @@ class Hosts:
         called = self._keys.get(_key(SEED)) in self._called
         seeds = self._seeds(kernels, self._launch(kernels, step, scopes, only) if called else unknown, only, scopes)
         # a seed (the first kernel of a backward pass) shows that the pass has begun. The first kernel that occurs only
-        # in backward passes may come later, because kernels of the loss may run again before it
+        # in backward passes may come later, because kernels of the loss may run again after the seed
         begins = only.zip_with(
             seeds.is_null(), pl.repeat(int(Category.BACKWARD), len(only), dtype=pl.UInt8, eager=True)
         )

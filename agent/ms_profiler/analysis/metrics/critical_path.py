@@ -3,7 +3,7 @@
 The host queues kernels and continues; it waits for kernels only where it blocks. So the path runs back along the host
 to the end of a wait. From there it runs along the awaited kernels, from each kernel to its predecessor (the kernel
 before it, or its launch). From a launch it runs along the host again. If work that is not on the path gets shorter, the
-step does not.
+step keeps its length.
 
 A piece of the path is an interval with one kind of work. The pieces follow each other without gaps and add up to the
 step exactly.

@@ -4,8 +4,8 @@ A piece is an interval with one part. Steps are those of `launched_steps.spans`.
 so it divides the same time. While a device is idle, the launch of the next task shows the reason:
 
 - The launch began before the device became idle: the reason is the device itself (a gap between kernels).
-- The launch began while the device was idle: from the begin of the launch, the reason is launching. Before it, the
-  reason is what the host was doing.
+- The launch began while the device was idle: from the begin of the launch, the reason is launching. Before the launch,
+  the reason is what the host was doing.
 """
 
 from typing import Final

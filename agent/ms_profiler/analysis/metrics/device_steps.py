@@ -35,8 +35,8 @@ _WINDOWS: Final = pl.Schema({"step": pl.UInt32, "host_ns": pl.Int64, "start_ns":
 def states(tasks: pl.DataFrame, since_ns: int | None = None) -> pl.DataFrame:
     """Cut the time from the first to the last task into intervals of one state.
 
-    Steps are ignored; `overlap.states` cuts the time of each step in the same way.
-    The device computes while a task without `exchange` runs, and communicates while a task with `exchange` runs.
+    The device computes while a task without `exchange` runs, and communicates while a task with `exchange` runs. Steps
+    are ignored; `overlap.states` cuts the time of each step in the same way.
 
     Args:
         tasks: `start_ns`, `end_ns`, `exchange` (whether the task exchanges data with other ranks).

@@ -6,7 +6,7 @@ type that the gradient's scope names (`Dense` in `Grad_Dense`), and meets one of
 - The gradient reads an input or the result of the operator.
 - The gradient is that of a parameter that only this operator uses.
 - The gradient reads the gradient of the operator's result. Example: in `fc(relu(x))`, the gradient of `fc` computes the
-  gradient of the result of `relu`. So the next gradient belongs to `relu`.
+  gradient of the result of `relu`. So a gradient that reads this gradient belongs to `relu`.
 
 If several operators use a value, the gradient of this value is a sum: each of these operators contributes a part. If a
 gradient can belong to several operators, it belongs to the innermost module around them.

@@ -194,7 +194,7 @@ class Known:
         """Return further kernels of each pass that ran after the last known kernel of the pass, as `TRAILING`.
 
         When the host leaves a pass, the last kernels of the pass may not have run yet. A later kernel belongs to the
-        pass as long as nodes of the pass still lack a kernel of this type.
+        pass as long as nodes of the pass still lack a kernel of its type.
 
         Args:
             kernels: `place`, `kernel`, `backward`, `loose` (whether the module is unknown), of one lane, in order.

@@ -192,7 +192,7 @@ def slices(samples: pl.DataFrame, tree: Tree, period_ns: int) -> pl.DataFrame:
     """Return the stacks of one process as nested intervals: `lane` (one for each thread), `place`, `depth`, and times.
 
     A function lasts from the first sample that contains it to the next sample that does not. If two samples are more
-    than three periods apart, the function ends after the first of them.
+    than three periods apart, the function ends after the first of the two.
 
     Args:
         samples: the result of `Stacks.samples` for the process.

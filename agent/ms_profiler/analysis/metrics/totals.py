@@ -66,7 +66,7 @@ def totals(steps: Steps, spans: pl.DataFrame, stream: Stream, pieces: pl.DataFra
     times = phases.by_step(pieces).rename({"step": "row", "duration_ns": "ns"})
     found = sampling.estimate(times, ["phase"], ["ns"], steps)
     # Recording lengthens the sampled steps, so the sum of the estimates exceeds the time of all steps. The time of all
-    # steps is known, so the estimates are scaled to it: a ratio estimate (Cochran, Sampling Techniques, 6.1).
+    # steps is known, so the estimates are scaled to this time (ratio estimate: Cochran, Sampling Techniques, 6.1).
     ratio = float(steps.table["duration_ns"].sum()) / max(float(found["ns"].sum()), 1.0)
     found = found.with_columns(pl.col("ns", "ns_error") * ratio)
     return Totals(

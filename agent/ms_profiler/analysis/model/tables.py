@@ -307,7 +307,7 @@ class Recording:
         info: the run's record.
         has_info: whether the record was found and readable.
         clock: the clock that converts the times.
-        counts: the numbers of records that could be read and that could not.
+        counts: the number of records that could be read, and the number of records that could not.
         names: texts by row number.
         looks: `LOOKS`.
         metrics: `METRICS`.

@@ -272,8 +272,8 @@ def _exchanges(events: trace_events.Events) -> pl.DataFrame:
 def transfers(events: trace_events.Events, counts: ReadCounts) -> pl.DataFrame:
     """Return the transfers inside of exchanges, from the threads of planes, as `tables.TRANSFERS`.
 
-    By thread number, the threads of a group's planes follow the thread of the group. A transfer belongs to the exchange
-    of its group that was running when the transfer began.
+    In the order of thread numbers, the threads of a group's planes follow the group's own thread. A transfer belongs to
+    the exchange of its group that was running when the transfer began.
 
     Args:
         events: the events of the trace.

@@ -8,7 +8,7 @@ recorders list the same operators in the same order. There are two exceptions:
 - If a thread was busy when Kineto began or stopped, the two lists differ at their ends.
 
 The recorders' clocks differ by microseconds, and several operators may begin within that time. So operators are
-matched by order. Times only choose between possible matches.
+matched by order. Times serve only to choose between possible matches.
 """
 
 from collections.abc import Sequence

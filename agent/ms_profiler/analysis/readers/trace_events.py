@@ -1,7 +1,7 @@
 """Read traces in the Chrome format, the format of chrome://tracing, Perfetto, Kineto and Ascend's tools.
 
-Such a trace is a list of events, or an object with such a list under `traceEvents`, possibly packed by gzip. `ts` and
-`dur` are microseconds, as numbers or text. If a file is truncated or damaged, every complete event is read.
+Such a trace is a list of events, or an object with such a list under `traceEvents`. The file may be packed by gzip.
+`ts` and `dur` are microseconds, as numbers or text. If a file is truncated or damaged, every complete event is read.
 """
 
 import gc

@@ -1,6 +1,6 @@
 """ascend_{framework}_profiler_{rank}.db: the run as a database, for the recipes of msprof-analyze.
 
-It is written if `export_type` has "db", unless the source is a database itself. Its tables are those of
+The file is written if `export_type` has "db", unless the source is a database itself. Its tables are those of
 `database_schema`. Tables that readers join exist even without rows. STEP_TIME has only recorded steps. Exchanges are in
 COMMUNICATION_OP, not in COMPUTE_TASK_INFO. Kernels of a GPU are tasks of the type GPU. META_DATA has the schema's
 version, the members of each group of ranks, and the key `ms_profiler`.

@@ -167,8 +167,8 @@ class _Kind:
 #: columns that kernels and copies share; `launch_ns` is the start of the launching call
 _TIED = ("launch_ns", "correlation", "id")
 _LAUNCHED = pl.coalesce("launch_ns", "start_ns")
-#: number of a stream on its device: the lower 16 bits of `stream`, because the upper bits hold the device. -1 stands
-#: for all streams, in a call that waits for all of them
+#: number of a stream on its device: the lower 16 bits of `stream`, because the upper bits hold the device. A call
+#: that waits for all streams has -1
 _STREAM = (
     pl.when(pl.col("stream") == 2**32 - 1).then(-1).otherwise((pl.col("stream") % 2**16).cast(pl.Int64)).alias("stream")
 )

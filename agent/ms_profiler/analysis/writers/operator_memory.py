@@ -1,8 +1,8 @@
 """operator_memory.csv: the allocations of operators, each with its release.
 
 The rows come from ms-profiler's own recording of a CPU, or from another tool's result of a device. Columns are those of
-MindSpore's public profiler documents; a kilobyte is 2^10 bytes. If an allocation has no release, its columns of the
-release have N/A in MindSpore's form, and are empty in torch_npu's form.
+MindSpore's public profiler documents; a kilobyte is 2^10 bytes. If an allocation has no release, the columns about
+the release have N/A in MindSpore's form, and are empty in torch_npu's form.
 """
 
 import os

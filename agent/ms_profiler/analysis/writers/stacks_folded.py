@@ -46,8 +46,8 @@ def write(measures: Measures, stream: BinaryIO) -> None:
 def _write_calls(calls: Calls, stream: BinaryIO) -> None:
     """Write the stacks of traced calls, each with the self time of its innermost function in microseconds.
 
-    If a stack, with all stacks that extend it, takes less than `_SMALL` of its thread's time, its time counts for its
-    caller's stack.
+    If a stack, together with all stacks that extend it, takes less than `_SMALL` of the thread's time, the time of the
+    stack is added to the stack of the caller.
     """
     of, paths = calls.paths
     labels = [function.label.replace(";", ",").replace("\r", "") for function in calls.functions]
