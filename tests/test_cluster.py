@@ -209,7 +209,7 @@ def test_jobs_in_one_directory_are_told_apart(tmp_path, capsys):
     assert main(["cluster", str(tmp_path / "data"), "--job", "none_ascend_ms"]) == 2
     assert "There is no result none_ascend_ms." in capsys.readouterr().err
     assert main(["merge", str(tmp_path / "data"), "--job", names["large"][0]]) == 0
-    assert "3 ranks, 48 exchanges, which 16 flows join" in capsys.readouterr().out
+    assert "3 ranks, 48 exchanges, 16 of them joined by flows" in capsys.readouterr().out
 
 
 def with_gaps(parent, exchanging=1, between=None):

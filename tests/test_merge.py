@@ -84,7 +84,7 @@ def test_exchanges_are_joined_on_one_clock(tmp_path, capsys):
     made(tmp_path / "data")
     trace, lines = merged(capsys, tmp_path / "data", "--steps", "2-4")
     assert lines[-1] == str(tmp_path / "data" / "trace.pftrace")
-    assert lines[0].startswith("3 ranks, 9 exchanges, which 3 flows join; largest error of the clocks: ")
+    assert lines[0].startswith("3 ranks, 9 exchanges, 3 of them joined by flows; largest error of the clocks: ")
     assert sorted(processes(trace).values()) == ["Rank 0", "Rank 1", "Rank 2"]
     assert len([each for each in trace.slices if each.category == "step"]) == 9
     joined = flows(trace)

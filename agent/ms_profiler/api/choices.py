@@ -1,4 +1,4 @@
-"""The enumerations of MindSpore's public profiler documents; a member's value is that in MS_PROFILER_OPTIONS."""
+"""The enumerations of MindSpore's public profiler documents; MS_PROFILER_OPTIONS uses the members' values."""
 
 from enum import Enum
 

@@ -18,7 +18,7 @@ _callbacks: dict[type, type] = {}
 
 
 class DynamicProfilerMonitor:
-    """Record the steps that `<cfg_path>/profiler_config.json` names while the job runs.
+    """Record steps of a running job: the steps that the file `<cfg_path>/profiler_config.json` names.
 
     The monitor is a callback for MindSpore's `Model`. A script with its own loop calls `step` at the end of each step.
     The monitor checks the file between steps; no process polls it. Steps are counted from 1, in the file and in the
@@ -77,7 +77,7 @@ class DynamicProfilerMonitor:
         self._dynamic.begins(1)
 
     def step_begin(self, run_context: Any) -> None:
-        """Start a recording if the file names the step of MindSpore's `Model` that begins.
+        """Note that MindSpore's `Model` begins a step; start a recording if the file names this step as the first.
 
         Args:
             run_context: the context that `Model` passes.
@@ -85,7 +85,7 @@ class DynamicProfilerMonitor:
         self._dynamic.begins(_number(run_context))
 
     def step_end(self, run_context: Any) -> None:
-        """Stop the recording if the step that ends is the last one that the file names.
+        """Note that a step of `Model` ended; stop the recording if the file names this step as the last.
 
         Args:
             run_context: the context that `Model` passes.

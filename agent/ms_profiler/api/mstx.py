@@ -19,7 +19,7 @@ class mstx:  # noqa: N801 - the documents' name
         """Mark a point in time.
 
         Args:
-            message: its text.
+            message: the text of the marker.
             stream: accepted for compatibility, without effect.
             domain: the domain of the marker.
         """
@@ -32,7 +32,7 @@ class mstx:  # noqa: N801 - the documents' name
         """Begin a range, which may end on another thread; return the range's number, or 0 while nothing is recorded.
 
         Args:
-            message: its text.
+            message: the text of the marker.
             stream: accepted for compatibility, without effect.
             domain: the domain of the marker.
         """

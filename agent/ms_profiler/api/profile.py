@@ -22,8 +22,8 @@ class profile(Profiling):  # noqa: N801 - the documents' name
     Args:
         start_profile: whether to start at once.
         schedule: a `schedule`, which maps each step to an action; `step` ends a step.
-        on_trace_ready: called with this object after each cycle, or after `stop` without a schedule. By default the
-            result is analysed; `tensorboard_trace_handler` also sets the directory of the results.
+        on_trace_ready: called with this object after each cycle; without a schedule, after `stop`. By default the
+            result is analysed. `tensorboard_trace_handler` does the same, and sets the directory of the results.
         experimental_config: an `_ExperimentalConfig` with further options.
 
     Results go to "./data" unless `tensorboard_trace_handler` names another directory.
@@ -85,7 +85,7 @@ class profile(Profiling):  # noqa: N801 - the documents' name
         """Stop recording, and analyse or call `on_trace_ready`.
 
         Raises:
-            RuntimeError: the profiler is not running; MindSpore's class warns instead, see `start`.
+            RuntimeError: the profiler is not running. A script that calls MindSpore's class gets a warning instead.
         """
         self._capture.stop()
 
@@ -93,7 +93,8 @@ class profile(Profiling):  # noqa: N801 - the documents' name
         """End a step and begin the next.
 
         Raises:
-            RuntimeError: there is no schedule, or the profiler does not run; MindSpore's class warns, see `start`.
+            RuntimeError: there is no schedule, or the profiler is not running. A script that calls MindSpore's class
+                gets a warning instead.
         """
         if not self._has_schedule and not self._forgives:
             self._capture.refuse("step() needs a schedule.", "Pass schedule=schedule(wait=..., active=...).")

@@ -68,7 +68,7 @@ class Profiler(Profiling):
         """Stop recording; call `analyse` to analyse the result.
 
         Raises:
-            RuntimeError: the profiler is not running; MindSpore's class warns instead, see `start`.
+            RuntimeError: the profiler is not running. A script that calls MindSpore's class gets a warning instead.
         """
         self._capture.stop()
 
@@ -76,7 +76,8 @@ class Profiler(Profiling):
         """End a step and begin the next.
 
         Raises:
-            RuntimeError: there is no schedule, or the profiler does not run; MindSpore's class warns, see `start`.
+            RuntimeError: there is no schedule, or the profiler is not running. A script that calls MindSpore's class
+                gets a warning instead.
         """
         if not self._has_schedule:
             self._capture.refuse("step() needs a schedule.", "Pass schedule=schedule(wait=..., active=...).")
@@ -185,7 +186,7 @@ def _do_nothing(_: Any) -> None:
 
 
 def _occurrences(path: str, name: str) -> list[dict[str, Any]]:
-    """Return one entry with times for each set of input shapes of the kernels of one type, the largest sum first."""
+    """Return the times of the kernels of one type: an entry for each set of input shapes, the largest sum first."""
     times: dict[str, list[float]] = {}
     try:
         with open(path, encoding="utf-8", newline="") as stream:

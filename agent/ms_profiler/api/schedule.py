@@ -19,9 +19,9 @@ class schedule:  # noqa: N801 - the documents' name
     """A function from the number of a step to the profiler's action in this step.
 
     Args:
-        wait: number of steps at the begin of a cycle that are left out.
+        wait: number of steps that are left out, at the begin of a cycle.
         active: number of recorded steps at the end of a cycle.
-        warmup: number of steps before the recorded steps, in which the recording is prepared.
+        warmup: number of steps in which the recording is prepared, right before the recorded steps.
         repeat: number of cycles; 0 means no end.
         skip_first: number of steps before the first cycle.
 

@@ -22,8 +22,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "directories", nargs="+", metavar="DIR", help="a result directory, a parent of several, or a trace"
     )
-    # `--announce` is for the analysis that a job starts at its end: print one line for the first directory, in the
-    # job's place
+    # `--announce` is for the analysis that a job starts at its end. The analysis then prints one line, about the first
+    # directory, in place of the job.
     parser.add_argument("--announce", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument(
         "--collect", metavar="TARGET", help="copy the analysed results to this directory or s3:// address"
@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="FORM,FORM",
         help="forms of the result besides the usual files: db, databases; html, the page report.html; kineto, the "
-        "timeline of our own recordings as Kineto writes it; parquet, all tables (`ms-profiler tables` lists them) "
+        "timeline of our own recordings in Kineto's form; parquet, all tables (`ms-profiler tables` lists them) "
         "in the folder TABLES",
     )
     parser.add_argument("--pretty", action="store_true", help="format JSON for people")
@@ -100,7 +100,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _copy(results: list[str], target: str | None) -> tuple[str, bool]:
-    """Copy results to a shared place; return text for the end of a line, and whether all copies succeeded."""
+    """Copy results to a shared place; return a remark about the copies, and whether all succeeded."""
     if not target:
         return "", True
     from ms_profiler.analysis.cluster import gathered_files

@@ -43,7 +43,7 @@ class Marks:
         return f"{document[:start]}\n{content}{document[document.index(self.end, start) :]}"
 
     def write(self, path: str, content: str) -> None:
-        """Replace the content between the marks of a file; leave the file alone if it is the same already.
+        """Replace the content between the marks of a file; leave the file alone if it has this content already.
 
         Args:
             path: the path of the file.

@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
         print(visible(remark))
     count = len(merged.ranks)
     print(
-        f"{count} rank{'s' * (count != 1)}, {merged.exchanges} exchanges, which {merged.flows} flows join; "
+        f"{count} rank{'s' * (count != 1)}, {merged.exchanges} exchanges, {merged.flows} of them joined by flows; "
         f"largest error of the clocks: {_certain(merged)}."
     )
     print(merged.path)

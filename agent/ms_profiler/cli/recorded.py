@@ -1,4 +1,4 @@
-"""Find the processes below a command that record, and find out how each one ends: its parent may not report this."""
+"""Find the recording processes below a command, and how each of them ends, which its parent may not report."""
 
 import contextlib
 import fcntl
@@ -14,7 +14,7 @@ _MOST = 500
 
 
 class Recorded:
-    """Finds the processes below a command that record, by their results.
+    """Finds the recording processes below a command, by their results.
 
     Args:
         output: the directory of the results.
@@ -25,7 +25,7 @@ class Recorded:
         self._output = output
         self._begun = begun
         self._seen: set[str] = set()
-        #: paths of older results, stored because there may be thousands of them
+        #: paths of older results, of which there may be thousands; a stored path is not examined again
         self._older: set[str] = set()
         #: descriptor of a running process -> its process id, and its folder in the store
         self.running: dict[int, tuple[int, str]] = {}
@@ -90,13 +90,15 @@ def write_end(descriptor: int, pid: int, folder: str) -> None:
 
 
 def _status(descriptor: int, pid: int) -> int | None:
-    """Return the exit status of an ended process, -N for signal N; None if the kernel does not report it.
+    """Return the exit status of an ended process; None if the kernel does not report it.
+
+    If signal N ended the process, the result is -N.
 
     Until the parent calls wait(), /proc has the status under the process's pid; the parent may call wait() late, for
     example because the parent first reads stderr to its end. After wait(), Linux 6.15 and newer report the status to
     anyone with a descriptor of the process.
     """
-    # /proc shows 0 to a reader that may not trace the process; then the second source is used
+    # /proc shows 0 to a reader that may not trace the process; `_asked` is the other source
     status = alive.wait_status(pid) or _asked(descriptor)
     return None if status is None else os.waitstatus_to_exitcode(status)
 
@@ -104,7 +106,8 @@ def _status(descriptor: int, pid: int) -> int | None:
 def _asked(descriptor: int) -> int | None:
     """Return the status of a process whose parent has called wait(); None if the kernel does not report it.
 
-    Source: `struct pidfd_info` of Linux's uapi/linux/pidfd.h: the mask in 8 bytes, the status of `wait()` at 60.
+    Source: `struct pidfd_info` of Linux's uapi/linux/pidfd.h: the first 8 bytes are the mask, and the status
+    of `wait()` is at byte 60.
     """
     information = bytearray(_INFO_SIZE)
     information[:8] = _INFO_EXIT.to_bytes(8, sys.byteorder)

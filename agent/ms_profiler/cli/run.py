@@ -104,7 +104,7 @@ def preload_tracing(environ: MutableMapping[str, str]) -> None:
 
 
 def set_path(environ: MutableMapping[str, str], directory: str) -> None:
-    """Put a directory first on PYTHONPATH; remove other entries of it, because `ms-profiler run` may be nested."""
+    """Put a directory first on PYTHONPATH, and only there: nested calls of `ms-profiler run` add no second entry."""
     present = environ.get("PYTHONPATH", "")
     others: Sequence[str] = [entry for entry in present.split(os.pathsep) if entry != directory] if present else []
     environ["PYTHONPATH"] = os.pathsep.join([directory, *others])

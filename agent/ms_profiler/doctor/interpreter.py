@@ -141,7 +141,7 @@ def _packages(python: str, row: dict[str, Any]) -> list[Finding]:
         text = f"The extension does not load ({row['native']}); a slower recorder in Python takes its place."
         remedy = "Install the wheel for this machine and Python."
         if "free-threaded" in row["native"]:
-            remedy = "Start the job with a Python that has the GIL: only there the extension records."
+            remedy = "Start the job with a Python that has the GIL: without it, the extension does not record."
         found.append(note("recorder", text, remedy))
     if row.get("package") and "polars" not in row["modules"]:
         text = "Polars is not installed: the job is recorded, and not analysed when it ends."

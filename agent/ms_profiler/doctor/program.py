@@ -60,7 +60,7 @@ class Program:
 
 
 def resolve(command: Sequence[str], environ: Mapping[str, str], directory: str) -> tuple[Program, list[Finding]]:
-    """Find the interpreter that a command starts; return also findings with the reason if there is none.
+    """Find the interpreter that a command starts; if there is no interpreter, the findings say why.
 
     Args:
         command: the words after `--`.
@@ -119,7 +119,13 @@ def _env(program: Program) -> Program:
 
 
 def _behind(words: Sequence[str], valued: str, positional: bool) -> tuple[str, ...]:
-    """Return the wrapped command: the words after a wrapper's options, of which those in `valued` take a value."""
+    """Return the wrapped command, which is the words after a wrapper's options.
+
+    Args:
+        words: the whole command line.
+        valued: the letters of the options that take a value.
+        positional: whether one more word belongs to the wrapper, for example the time of `timeout`.
+    """
     rest = list(words[1:])
     while rest and rest[0].startswith("-"):
         word = rest.pop(0)

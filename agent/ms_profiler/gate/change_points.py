@@ -103,7 +103,7 @@ def best(part: Sequence[float]) -> tuple[int, float]:
 
 
 def _probability(part: list[float], energy: float, alpha: float, chance: random.Random) -> float:
-    """Return the share of random reorderings with an equally large change; stop early if it must exceed `alpha`."""
+    """Return the share of random reorderings with an equally large change; stop early at a share of `alpha`."""
     reached, most = 1, alpha * (REORDERINGS + 1)
     for _ in range(REORDERINGS):
         chance.shuffle(part)

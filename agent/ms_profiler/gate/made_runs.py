@@ -24,7 +24,7 @@ _PID = 4242
 
 @dataclass(frozen=True)
 class Noise:
-    """The noise of generated runs, and how much slower they are.
+    """The noise of generated runs, and a factor by which these runs are slower than others.
 
     Attributes:
         between: standard deviation between runs, as a share.

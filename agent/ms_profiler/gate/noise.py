@@ -15,9 +15,9 @@ RUNS = 4
 def spread(values: Sequence[float]) -> float | None:
     """Return the spread of runs around their median, as a share; None for fewer than `RUNS` runs.
 
-    With the logarithms x of the figures: `min(stdev(x), max(interquartile range(x) / 1.349, stdev(x) / 2))`. The
-    quartiles keep a single disturbed run from raising the noise floor. With too high a floor, a gate would miss
-    regressions.
+    The spread is `min(stdev(x), max(interquartile range(x) / 1.349, stdev(x) / 2))`, where x are the logarithms of the
+    figures. Because of the quartiles, a single disturbed run does not raise the noise floor. With too high a floor, a
+    gate would miss regressions.
 
     Args:
         values: one positive figure a run.
@@ -44,7 +44,9 @@ def floor(values: Sequence[float], runs: int) -> float | None:
 
 
 def runs_needed(values: Sequence[float], threshold: float, at_least: int = RUNS, most: int = 100) -> int | None:
-    """Return the number of runs on each side that a threshold needs; None for more than `most`, or too few values.
+    """Return the number of runs on each side that a threshold needs.
+
+    The result is None if the number is above `most`, or if there are too few values.
 
     Args:
         values: the figures of the runs of one side.

@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 MARKER = "perf_smoke"
 SAVE = "--perf-smoke-save"
 _LINE = (
-    f"{MARKER}(cmd, baseline, repeat=5, threshold=0.05, timeout=600): fail where `cmd` got slower than `baseline`, of "
-    "`ms-profiler gate --save`, skip when the runs are inconclusive; both start from pytest's root directory"
+    f"{MARKER}(cmd, baseline, repeat=5, threshold=0.05, timeout=600): fail if `cmd` got slower than the "
+    "baseline in the file `baseline`, which `ms-profiler gate --save` wrote; skip if the runs are inconclusive; `cmd` "
+    "runs in pytest's root directory, and a relative path of the file starts there"
 )
 
 

@@ -78,7 +78,7 @@ def interval(base: Sequence[float], new: Sequence[float]) -> tuple[float | None,
 
 
 def _critical(base: int, new: int) -> int | None:
-    """Return the largest number of pairs in the wrong order that is still significant; None if no number is."""
+    """Return the largest significant number of pairs in the wrong order; None if no number is significant."""
     counts = [1] + [0] * (base * new)
     # the distribution of the number of such pairs: coefficients of the Gaussian binomial (Mann and Whitney 1947)
     for size in range(1, new + 1):

@@ -61,8 +61,9 @@ def _activate() -> None:
 def _is_main() -> bool:
     """Return whether this is the main interpreter of the process, which starts on the main thread.
 
-    The extension has one state for the whole process, so ms-profiler does nothing in another interpreter. There,
-    `set_wakeup_fd` raises a ValueError; in the main interpreter, it refuses the invalid descriptor and changes nothing.
+    The extension has one state for the whole process, so ms-profiler does nothing in another interpreter. In another
+    interpreter, `set_wakeup_fd` raises a ValueError. In the main interpreter, `set_wakeup_fd` refuses the invalid
+    descriptor and changes nothing.
     """
     try:
         _signal.set_wakeup_fd(-2)

@@ -116,7 +116,7 @@ class Tracks(dict[StepSource, Track]):
             track.start = None if source in BEGINNING else at_ns
 
     def clear_pending(self) -> None:
-        """Forget the boundaries that wait for a choice."""
+        """Forget the boundaries that were kept until a source is chosen."""
         for track in self.values():
             track.pending.clear()
 
@@ -136,7 +136,7 @@ class Tracks(dict[StepSource, Track]):
 
 
 class Leader:
-    """Choose the network whose calls are the steps, if the job calls several: the first one to be called a second time.
+    """Choose the network whose calls are the steps: of several networks, the first that is called a second time.
 
     If another network is called `TAKEOVER` times between two calls of the chosen network, another part of the job has
     begun. Then the other network is chosen.

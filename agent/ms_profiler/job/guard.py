@@ -59,7 +59,7 @@ class Guard:
             raise reason
 
     def around(self, call: Callable[[], None]) -> Callable[[], None]:
-        """Return a function, for Python to call at a fork or at exit, that calls `call` inside this guard."""
+        """Return a function that calls `call` inside this guard; Python may call the function at a fork or at exit."""
 
         def guarded() -> None:
             with self:

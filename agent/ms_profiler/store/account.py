@@ -1,4 +1,4 @@
-"""The account of a result: a small file that counts the disk space taken by all its processes.
+"""The account of a result: a small file with the disk space that all processes of the result take together.
 
 `native/account.h` defines the format; `tests/test_account.py` compares it with this module.
 """

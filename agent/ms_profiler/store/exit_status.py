@@ -17,7 +17,9 @@ _MOST = 16
 
 
 def read(folder: str) -> int | None:
-    """Return the exit status of the process that wrote `folder`, -N for signal N; None without the file.
+    """Return the exit status of the process that wrote `folder`; None if the folder has no file `exit_status`.
+
+    If signal N ended the process, the result is -N.
 
     Args:
         folder: a `process_{pid}` directory.

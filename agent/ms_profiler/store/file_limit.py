@@ -1,6 +1,6 @@
 """Protect writes from RLIMIT_FSIZE: a thread that grows a file past this limit gets SIGXFSZ.
 
-Python ignores that signal, but a job may set the default action again, and that ends the process.
+Python ignores SIGXFSZ, but a job may set the default action again. Then the signal ends the process.
 """
 
 import signal

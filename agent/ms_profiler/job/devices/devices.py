@@ -77,7 +77,7 @@ class Devices:
         return source is self._first(beside)
 
     def _first(self, beside: list[DeviceSource]) -> DeviceSource | None:
-        """Return the first source of a device that serves the options of all recordings."""
+        """Return the first of these sources that has its library and serves the options of all recordings."""
         settings = [recording.options for recording in self._host.recordings]
         return next((other for other in beside if not other.absent and other.interface.serves(settings)), None)
 

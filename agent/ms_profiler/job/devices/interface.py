@@ -77,7 +77,7 @@ class Interface(ABC):
 
     @abstractmethod
     def missing(self) -> str:
-        """Return why the device's driver is missing, and the remedy; empty if it is there. This may load the driver."""
+        """Return why the device's driver is missing, and the remedy; empty if there is a driver. This may load it."""
 
     @abstractmethod
     def devices(self) -> tuple[int, str]:

@@ -1,4 +1,4 @@
-"""Plan the windows in which MindSpore's dataset profiler takes samples: they are short, and the pauses grow."""
+"""Plan the windows in which MindSpore's dataset profiler takes samples: the windows are short, and the pauses grow."""
 
 import time
 from typing import Final

@@ -24,8 +24,8 @@ FILES = (
     (SERIALIZATION, "_load", "torch.load"),
     (SERIALIZATION, "_legacy_load", "torch.load"),
 )
-#: Method that closes the file, and so writes the rest of its content. Opening an existing file waits until its earlier
-#: content is written, so `FILES` has a span for the opening.
+#: Method that closes the file, which writes the rest of the content. The opening has a span in `FILES`, because opening
+#: an existing file waits until the earlier content of the file is written.
 CLOSING = "_open_zipfile_writer_file.__exit__"
 #: (module, function, name of the span): these functions do the work of one rank in `save`, `async_save` and `load`. Few
 #: jobs import their modules.

@@ -56,8 +56,8 @@ KINDS = {
 }
 #: functions that only queue a message; they return an object with which the script waits
 QUEUED = ("isend", "irecv")
-#: function -> two parameters, of which one names the other rank of a message: its number in the job, its number in the
-#: group
+#: function -> its two parameters for the other rank of a message, of which a call sets one. The first is the number of
+#: the rank in the job, the second is the number of the rank in the group.
 PEERS = {
     "send": ("dst", "group_dst"),
     "isend": ("dst", "group_dst"),

@@ -1,9 +1,10 @@
 """Start and stop Kineto as a profiler of all threads, without its console output; any thread may stop it.
 
-If Kineto starts or stops while another thread runs operators, PyTorch before 2.14 may crash or raise an exception. So
-Kineto does not start while other threads run operators, as `Kineto.may_run` tells. They may begin to do so while Kineto
-runs. So Kineto starts and stops while this thread keeps the GIL, after the other threads have come to rest. A thread
-that runs operators from C++ code, for example a function of TorchScript, does not need the GIL, so the wait is limited.
+If Kineto starts or stops while another thread runs operators, PyTorch before 2.14 may crash or raise an exception. With
+these versions, Kineto does not start while other threads run operators, see `Kineto.may_run`. Other threads may still
+begin operators while Kineto runs. So before each start and stop, this thread keeps the GIL and waits until the other
+threads sleep. The wait is limited, because a thread that runs operators from C++ code, for example a function of
+TorchScript, does not need the GIL and may never sleep.
 """
 
 import functools
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 #: The first version of PyTorch that waits for its callbacks on other threads when Kineto stops.
 WAITS = (2, 14)
-#: Longest wait for the rest of other threads, ns.
+#: Longest wait until the other threads sleep, ns.
 LONGEST = 1_000_000_000
 
 
@@ -56,7 +57,7 @@ class Kineto:
     def may_run(self) -> bool:
         """Return whether Kineto may start or go on; called after each step, on the thread of the steps.
 
-        It may not if other threads have begun operators since the last call.
+        With PyTorch before 2.14, Kineto may not run if other threads have begun operators since the last call.
         """
         return not self._elsewhere() or self._waits
 

@@ -21,7 +21,7 @@ OFFSETS = {True: (88, 96, 200, 304, 320), False: (88, 96, 176, 280, 296)}
 
 
 def version() -> tuple[int, int]:
-    """Return the major and the minor version of PyTorch; (0, 0) if its text has another form."""
+    """Return the major and the minor version of PyTorch; (0, 0) if the text of the version has another form."""
     found = re.match(r"(\d+)\.(\d+)", sys.modules["torch"].__version__)
     return (int(found[1]), int(found[2])) if found else (0, 0)
 

@@ -57,7 +57,7 @@ def _of_meshes() -> list[dict[str, Any]]:
 
 
 def _name_whole(host: "Host", mesh: Any) -> None:
-    """Note the purpose of the group of all ranks if a one-dimensional mesh uses it; PyTorch itself does not note it."""
+    """Note the purpose of the group of all ranks if a one-dimensional mesh uses the group; PyTorch does not do so."""
     distributed = sys.modules[DISTRIBUTED]
     names, size = mesh.mesh_dim_names, mesh.mesh.numel()
     if names and len(names) == 1 and distributed.is_initialized() and size == distributed.get_world_size():

@@ -44,7 +44,8 @@ CONCERNS = (
     cuda_graphs.targets,
     cuda.targets,
 )
-#: module that may be imported later -> the concern that needs it; if a concern needs several, the module imported last
+#: module that may be imported later -> the concern that needs it. If a concern needs several modules, the key is the
+#: module that is imported last.
 LATER = {
     DISTRIBUTED: communication.targets,
     checkpoint.SAVER: checkpoint.saving,

@@ -7,8 +7,8 @@ before the script's profiler starts, and detaches from devices until the script'
 
 While Kineto runs, a region may begin that ends after Kineto has stopped. If Kineto runs again at that moment, PyTorch
 takes the new recording for the old one, and writes into memory that is already free. So ms-profiler does not start
-Kineto while such a region is open. These are the regions of the script, and those around calls of PyTorch's C++ code,
-for example the forward method of an autograd function.
+Kineto while such a region is open. Such a region may be one of the script, or one around a call of PyTorch's C++ code,
+for example around the forward method of an autograd function.
 """
 
 import sys
@@ -46,11 +46,11 @@ class ProfilerSlot:
         self._devices = host.devices
         #: whether ms-profiler uses Kineto now; set by the user of this object
         self.used = False
-        #: thread -> whether the profiler that the script started there, and that still runs, records all threads
+        #: thread on which the script started a profiler that still runs -> whether this profiler records all threads
         self._lent: dict[int, bool] = {}
-        #: whether the script has prepared Kineto and not started it yet, as its schedule does some steps earlier
+        #: whether the script has prepared Kineto but not started it; a schedule prepares it some steps before the start
         self._prepared = False
-        #: id of each open region that began while a profiler ran, the script's or ours -> the region
+        #: id of each open region that began while a profiler of the script, or ours, ran -> the region
         self._regions: dict[int, weakref.ref[Any]] = {}
         #: threads on which a profiler of the script ended inside of PyTorch's C++ code, where regions may be open
         self._inside: set[int] = set()
@@ -65,9 +65,12 @@ class ProfilerSlot:
     def free(self) -> bool:
         """Return whether ms-profiler may start Kineto now, on the calling thread.
 
-        It may not while a profiler of the script runs or is prepared, while a region is open that began under a
-        profiler, and in a backward pass: after each node, PyTorch gives the thread back the profiler that it had at the
-        begin of the pass.
+        ms-profiler may not start Kineto in three cases:
+
+        - A profiler of the script runs or is prepared.
+        - A region that began while a profiler ran is, or may be, still open.
+        - The thread runs a backward pass. After each node, PyTorch gives the thread back the profiler that the thread
+          had at the begin of the pass.
         """
         thread = threading.get_ident()
         if thread in self._inside and not self._is_inside():

@@ -35,7 +35,7 @@ def _name(block: Any) -> str:
 
 
 def _block(recompute: Any) -> Any:
-    """Return the script's function that a closure of PyTorch recomputes; the closure itself if it is not found."""
+    """Return the script's function that a closure of PyTorch recomputes; the closure if no such function is found."""
     for name, cell in zip(recompute.__code__.co_freevars, recompute.__closure__ or (), strict=True):
         if name == "fn":
             return cell.cell_contents

@@ -9,8 +9,8 @@ Kineto stops before a profiler of the script starts and before a fork.
 
 With PyTorch before 2.14, no shapes are recorded in steps in which other threads run operators (see `kineto`).
 
-In these steps, an operator takes 1 to 2 us more, and Kineto keeps 1 KB for each operator in memory until it stops. So
-steps with more than `MOST` records are left out.
+In a step with shapes, an operator takes 1 to 2 us more, and Kineto keeps 1 KB for each operator in memory until Kineto
+stops. So steps with more than `MOST` records are left out.
 """
 
 import time

@@ -1,7 +1,7 @@
 """Record the waits of the host for an accelerator: reads of tensors, copies between devices, and explicit waits.
 
-In a build of PyTorch for CPU only, the host has no accelerator to wait for, so no function is replaced. There, a read
-of a tensor takes half a microsecond, and a hook would double this time.
+In a build of PyTorch for CPU only, the host has no accelerator to wait for, so no function is replaced. In such a
+build, a read of a tensor takes half a microsecond, and a hook would double this time.
 """
 
 import sys
