@@ -15,7 +15,7 @@
 enum { FILE_MODE = 0640, FILE_SIZE = 4096 };
 
 /* `data` is the mapped file, or `own` if no file is mapped. With a path, `own` is a copy of the file; the file is read
- * again in the lock. */
+ * again while the lock is held. */
 static struct {
   pthread_mutex_t lock;
   msp_account *data;
@@ -82,7 +82,8 @@ void msp_account_after_fork(void) {
   account.path = NULL; /* not freed, because the allocator may be locked in a fork child */
 }
 
-/* Read the file into `own`, add to its count of bytes, and write it back. Called in the lock, if there is a path. */
+/* Read the file into `own`, add to its count of bytes, and write it back. Called with the lock held, if there is a
+ * path. */
 static void exchange(int64_t bytes, int64_t limit, int64_t refused) {
   int descriptor = open(account.path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
   msp_account there;

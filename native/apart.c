@@ -41,8 +41,9 @@ static void close_others(void) {
   for (int fd = 3; fd < DESCRIPTORS_MOST && (rlim_t)fd < limit.rlim_cur; ++fd) close(fd);
 }
 
-/* Signals that the job ignores would stay ignored in the program. Zeros are SIG_DFL whatever the machine; the C
- * library's own function takes a lock for some signals, which a thread of the job may hold. */
+/* Give every signal its default action and unblock it, because signals that the job ignores or blocks would stay
+ * ignored or blocked in the program. An action of zeros is SIG_DFL on every machine. The C library's sigaction is not
+ * called: for some signals it takes a lock that a thread of the job may hold. */
 static void reset_signals(void) {
   static const char zeros[64];
   for (int number = 1; number <= SIGNALS_MOST; ++number) {

@@ -40,7 +40,8 @@ static void put(const taken *block, uint32_t depth, const msp_code *function, in
                   function->source.name, msp_slot_word(MSP_KIND_BLOCK_PLACE, MSP_CATEGORY_BLOCK, 0, 0));
 }
 
-/* Record the frames of this thread for the blocks that wait for them. Called with the GIL, between two bytecodes. */
+/* Record the frames of this thread for the blocks that it has just allocated. Called with the GIL, between two
+ * bytecodes. */
 static int record_places(void *unused) {
   (void)unused;
   __atomic_store_n(&places.asked, false, __ATOMIC_RELEASE);

@@ -42,7 +42,7 @@ static shard *shard_of(uint64_t key) { return &blocks.shards[key >> 60]; }
 
 static uint32_t first_of(const shard *of, uint64_t key) { return (uint32_t)(key >> 28) & (of->room - 1); }
 
-/* Return the entry of an address, or the free entry for it. Called in the lock, when there is a table. */
+/* Return the entry of an address, or the free entry for it. Called with the lock held, when there is a table. */
 static block *place_of(const shard *of, uintptr_t address) {
   uint32_t at = first_of(of, spread(address));
   while (of->table[at].address != 0 && of->table[at].address != address) at = (at + 1) & (of->room - 1);

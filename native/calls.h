@@ -59,8 +59,8 @@ bool msp_calls_grow(msp_calls *calls);
 bool msp_calls_return_to(msp_calls *calls, const msp_callee *callee, uint64_t now);
 void msp_calls_write_open(msp_calls *calls, uint64_t now);
 
-/* Write and end all open calls of the thread, because it runs another stack now, or its calls are not known any
- * more. */
+/* Write and end all open calls of the thread, because the thread runs another stack now, or because its calls are
+ * not known any more. */
 void msp_calls_cut(msp_calls *calls, uint64_t now);
 
 /* Called when the writer of a thread has closed its store, or ends. Afterwards no other thread reads the thread's

@@ -82,7 +82,7 @@ static uint32_t enough_slots(void) {
   return capacity - (rest < SLOTS_LEAST / 2 ? SLOTS_LEAST / 2 : rest);
 }
 
-/* Return `count` consecutive free slots; NULL when there is no disk space for them. Called in the lock. */
+/* Return `count` consecutive free slots; NULL when there is no disk space for them. Called with the lock held. */
 static msp_slot *reserve(uint32_t count) {
   if (control.used + count > control.current->capacity) {
     msp_segment *next = control.spare;

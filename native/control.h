@@ -21,11 +21,12 @@ bool msp_control_write_string(uint32_t id, const char *text, uint32_t length);
 /* Write an anchor, which is a pair of clock readings. Then write the strings for which the disk had no room before. */
 void msp_control_anchor(void);
 
-/* Count a name that was refused because the table of names is full. Called in the lock, while there is a session. */
+/* Count a name that was refused because the table of names is full. Called with the lock held, while there is a
+ * session. */
 void msp_control_count_unnamed(void);
 
-/* Count a refused record. `limit` is true if the limit of disk space or memory was the reason. Called in the lock, or
- * while the session is held. */
+/* Count a refused record. `limit` is true if the limit of disk space or memory was the reason. Called with the lock
+ * held, or while the session is held. */
 void msp_control_count_drop(bool limit);
 uint64_t msp_control_dropped(void);
 uint64_t msp_control_dropped_by_limit(void);

@@ -28,7 +28,7 @@
 #define MSP_DEVICE_COMMUNICATION 5 /* bytes              group of ranks                                           */
 #define MSP_DEVICE_MEMORY 6        /* bytes              "allocate" or "release"; name: kind of memory            */
 #define MSP_DEVICE_SYNC 7          /* the host, or a stream, waited                                               */
-#define MSP_DEVICE_MARKER 8        /*                    domain; of the host it has a thread, else device, stream */
+#define MSP_DEVICE_MARKER 8        /*                    domain; a host's marker has a thread, others a device    */
 #define MSP_DEVICE_OVERHEAD 9      /* time that tracing itself, or loading of code, took                          */
 #define MSP_DEVICE_GRAPH 10        /* a launch of a whole graph                                                   */
 

@@ -113,7 +113,7 @@ typedef struct {
 #define MSP_OP_TIE_BITS 40
 
 /* An MSP_KIND_PROCESSOR slot has the scheduler's times of its thread. A thread writes such a slot in three cases: after
- * at least MSP_QUIET_NS without records, MSP_LOOK_NS after its last such slot, and where a step ends. `end_ns` is the
+ * at least MSP_QUIET_NS without records, MSP_LOOK_NS after its last such slot, and when a step ends. `end_ns` is the
  * time of the event before the slot. `arg` is the processor time of the thread so far. `name` is the wait time: the
  * microseconds for which the thread waited for a processor since its last slot with a wait time. `name` is MSP_NOT_READ
  * in a slot without a wait time. */

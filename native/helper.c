@@ -19,8 +19,8 @@
 #define ANCHOR_NS 5000000000u /* clocks drift apart by less than 1 us in 5 s */
 #define FLUSH_NS 200000000u   /* if the store cannot be mapped, a kill loses at most the records of this time */
 #define STACK_BYTES (256 << 10)
-#define STOP_NS 10000000000u /* longest wait for its end when the job ends */
-#define FORK_NS 200000000u   /* longest wait for its end before a fork */
+#define STOP_NS 10000000000u /* longest wait for the helper's end when the job ends */
+#define FORK_NS 200000000u   /* longest wait for the helper's end before a fork */
 
 #ifndef SYS_close_range
 #define SYS_close_range 436
@@ -106,10 +106,10 @@ static void init_conditions(void) {
   msp_condition_init(&helper.reply);
 }
 
-/* Called in the lock; other threads read the flag without the lock. */
+/* Called with the lock held; other threads read the flag without the lock. */
 static void set_rests(bool rests) { __atomic_store_n(&helper.rests, rests, __ATOMIC_RELAXED); }
 
-/* Called in the lock. */
+/* Called with the lock held. */
 static void start(void) {
   helper.stop = helper.ended = false;
   set_rests(false);
@@ -125,8 +125,8 @@ void msp_helper_start(void) {
   pthread_mutex_unlock(&helper.lock);
 }
 
-/* Called in the lock. Wait until the helper has ended (if `end`), or has answered request `asked`. Returns false if it
- * has not done so within `patience_ns`. */
+/* Called with the lock held. Wait until the helper has ended (if `end`), or has answered request `asked`. Returns false
+ * if it has not done so within `patience_ns`. */
 static bool wait_for_reply(bool end, uint32_t asked, uint64_t patience_ns) {
   const struct timespec when = msp_deadline(msp_clock_read(CLOCK_MONOTONIC) + patience_ns);
   pthread_cond_signal(&helper.wake);

@@ -60,7 +60,7 @@ static void forget(void) {
   metrics.count = metrics.thread_count = 0;
 }
 
-/* Called in the lock. */
+/* Called with the lock held. */
 static bool take(const msp_metric *rows, uint32_t count) {
   forget();
   metrics.child = false;
@@ -224,7 +224,7 @@ static uint64_t write_source(metric *first, metric *last, uint64_t time_ns, uint
   return took;
 }
 
-/* Called in the lock. */
+/* Called with the lock held. */
 static uint64_t sample(uint64_t now) {
   const msp_gate *gate = msp_gate_page;
   if (msp_gate_load(&gate->session) == 0 || msp_gate_load(&gate->refuse) & MSP_REFUSE_PAUSED) {

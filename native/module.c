@@ -127,7 +127,7 @@ static bool with_text(PyObject *text, void (*use)(const char *, size_t, uint32_t
 
 static void use_intern(const char *text, size_t length, uint32_t *id) { *id = msp_intern(text, length, MSP_OURS, 0); }
 
-/* On entry, `*id` is the largest number of such names; on return, the id of the text. */
+/* On entry, `*id` is the largest number of names of MSP_COUNTED; on return, it is the id of the text. */
 static void use_counted(const char *text, size_t length, uint32_t *id) {
   *id = msp_intern(text, length, MSP_COUNTED, *id);
 }
@@ -207,7 +207,7 @@ static PyObject *py_operators_elsewhere(PyObject *self, PyObject *unused) {
   return PyBool_FromLong(msp_observer_elsewhere());
 }
 
-/* The function is called from here, without a return to the interpreter, which might let another thread run. */
+/* The wait and the call are both made here, because the interpreter might let another thread run between them. */
 static PyObject *py_call_at_rest(PyObject *self, PyObject *const *args, Py_ssize_t count) {
   (void)self;
   if (!count_is(count, 2, 2, "call_at_rest")) return NULL;
@@ -286,8 +286,8 @@ static PyMethodDef functions[] = {
     {"anonymize", py_anonymize, METH_O, "Replace names of the job by hashes with this key of 16 bytes."},
     {"thread_name", py_thread_name, METH_O, "Set the name of the calling thread."},
     {"connect_operators", py_connect_operators, METH_VARARGS,
-     "Find PyTorch's functions in a loaded library: connect_operators(path, thread, scope, sequence, forward) -> "
-     "reason."},
+     "Find PyTorch's functions in a loaded library: connect_operators(path, thread, scope, sequence, forward, "
+     "async) -> reason."},
     {"take_operators", py_take_operators, METH_O, "Record the operators of all threads while true."},
     {"hand_over_region", py_hand_over_region, METH_O,
      "End the innermost operator of this thread if it is a region of this name."},

@@ -1,5 +1,5 @@
-/* On request of a thread without the GIL, make a thread that runs Python call a function between two of its bytecodes.
- * Neither thread waits, and the GIL is not released. */
+/* A thread without the GIL requests a call of a function. A thread that runs Python makes the call between two of its
+ * bytecodes. Neither thread waits, and the GIL is not released. */
 #ifndef MSP_PENDING_H
 #define MSP_PENDING_H
 

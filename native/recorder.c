@@ -68,8 +68,8 @@ int msp_recorder_init(void) {
   return 0;
 }
 
-/* Called in the lock. If a thread still uses the session because a file system does not answer, the session's memory is
- * not freed, and this process stops recording altogether. */
+/* Called with the lock held. If a thread still uses the session because a file system does not answer, the session's
+ * memory is not freed, and this process stops recording altogether. */
 static void close_session(void) {
   if (recorder.session == 0) return;
   recorder.session = 0;
@@ -87,7 +87,7 @@ static void close_session(void) {
   msp_ranges_unguard();
 }
 
-/* Called in the lock. */
+/* Called with the lock held. */
 static int open_session(const msp_store_settings *settings) {
   struct stat info;
   if (stat(settings->folder, &info) != 0) return errno;

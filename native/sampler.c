@@ -102,8 +102,8 @@ static uint32_t thread_of(PyObject *ident, uint64_t number) {
 }
 
 /* Record the stack of a thread for the `times` samples that were due from `due` to `now`. `itself`: a thread of the job
- * takes the samples. The stack of the thread that takes them has not changed since `due`, so the sample of this stack
- * gets that time. */
+ * takes the samples. A single sample gets the time `now`. But if a thread of the job samples itself, its stack has not
+ * changed since `due`, so the sample gets the time `due`. */
 static void sample(PyObject *ident, PyFrameObject *frame, uint64_t due, uint64_t now, uint32_t times, bool itself) {
   unsigned long number = PyLong_AsUnsignedLongMask(ident);
   uint64_t late = now - due;

@@ -5,7 +5,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Largest number of calls of a function of ours, if the job interrupts each. */
+/* Largest number of times that a function of ours is called, if the job interrupts each call. */
 enum { TRIES = 3 };
 
 /* An exception of the job that has to be raised later. A fork child does not get the signals of its parent, and does

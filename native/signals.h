@@ -1,8 +1,8 @@
 /* Delay signals to the job while ms-profiler's atexit callbacks run.
  *
- * When atexit callbacks run, a job has finished its work. ms-profiler's callbacks take 50 ms. Without the profiler, the
- * job would be 50 ms further in its shutdown when such a signal comes, or would have ended. So the signal is delayed
- * until the job has reached that point; in most cases the job has ended by then.
+ * When atexit callbacks run, a job has finished its work. ms-profiler's callbacks take 50 ms. Without
+ * ms-profiler, a signal that comes during this time would find the job 50 ms further in its shutdown, or ended. So the
+ * signal is delayed until the job has reached that point; in most cases the job has ended by then.
  */
 #ifndef MSP_SIGNALS_H
 #define MSP_SIGNALS_H

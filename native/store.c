@@ -103,7 +103,8 @@ static uint64_t flush_kind(bool control, bool closing) {
   return lost;
 }
 
-/* Called in flush_lock. The order of the steps makes sure that no file has an event whose strings are in no file. */
+/* Called with flush_lock held. The order of the steps makes sure that no file has an event whose strings are in no
+ * file. */
 static uint64_t flush_written(bool closing) {
   for (msp_segment *segment = next_written(&store.written); segment != NULL;
        segment = next_written(&segment->next_written)) {
@@ -234,7 +235,7 @@ static msp_segment *make(uint32_t slots, uint32_t flags) {
   return segment;
 }
 
-/* Called in the lock. Remove a suitable segment from the lists, and return it; NULL: no segment is suitable. */
+/* Called with the lock held. Remove a suitable segment from the lists, and return it; NULL: no segment is suitable. */
 static msp_segment *find(uint32_t slots, bool first) {
   msp_segment *found = store.left_over;
   if (found != NULL && (first || found->capacity - found->used >= slots)) {

@@ -34,9 +34,9 @@ typedef struct msp_table {
   msp_string *cells[];
 } msp_table;
 
-/* The table changes only in the control stream's lock, and each pointer by one atomic store: other threads read the
- * table without the lock, and a fork may happen during a change. Outgrown tables are not freed, because a thread may
- * still read them. All outgrown tables together are smaller than the current one. */
+/* The table changes only while the control stream's lock is held. Each pointer changes by one atomic store, because
+ * other threads read the table without the lock, and a fork may happen during a change. Outgrown tables are not freed,
+ * because a thread may still read them. All outgrown tables together are smaller than the current one. */
 static msp_table *table;
 static msp_string *oldest, *newest;
 static uint32_t count;
@@ -93,8 +93,8 @@ static bool is_hidden(const char *text, size_t length, msp_origin origin) {
   return anonymous && (origin == MSP_OF_THE_JOB || origin == MSP_OF_THE_SYSTEM) && !is_generic(text, length);
 }
 
-/* Return the hash for a look-up. It depends on `hidden`, because the same text may also be a label of the profiler, and
- * such a label is not hidden. */
+/* Return the hash for a look-up. The hash depends on `hidden`, because the same text may also be a label of the
+ * profiler, and such a label is not hidden. */
 static uint64_t hash_as(const char *text, size_t length, bool hidden) {
   return hidden ? ~hash_of(text, length) : hash_of(text, length);
 }
@@ -160,8 +160,8 @@ static msp_string *add(uint64_t hash, const char *text, size_t length, bool is_c
   return string;
 }
 
-/* Called in the lock. In a fork child, compute everything again from the list, which a fork cannot leave half changed.
- */
+/* Called with the lock held. In a fork child, compute everything again from the list, which a fork cannot leave half
+ * changed. */
 static void repair(void) {
   if (!torn) return;
   torn = false;
@@ -179,7 +179,7 @@ static void repair(void) {
   }
 }
 
-/* Called in the lock. */
+/* Called with the lock held. */
 static bool write_to(uint32_t session, msp_string *string) {
   if (session == 0 || string->session == session) return true;
   const char *text = string->text;

@@ -58,10 +58,10 @@ static inline uint32_t msp_intern_recent(msp_recent *recent, const char *text, u
 /* Return the number of texts that this process has refused because a limit was reached. */
 uint64_t msp_strings_refused(void);
 
-/* Return the number of slots that all texts take in a store. Called in the control stream's lock. */
+/* Return the number of slots that all texts take in a store. Called with the control stream's lock held. */
 uint32_t msp_strings_slots(void);
 
-/* Write the texts that are not in the store of `session` yet. Called in the control stream's lock. */
+/* Write the texts that are not in the store of `session` yet. Called with the control stream's lock held. */
 void msp_strings_write(uint32_t session);
 
 /* In a fork child, mark the table for repair at its next use: the fork may have interrupted a change. */

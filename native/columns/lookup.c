@@ -74,9 +74,9 @@ bool msp_latest(int64_t count, const uint32_t *key, const int64_t *time, int64_t
                 const int64_t *known_time, uint32_t *rows) {
   size_t room = 4;
   while (room < (size_t)known + (size_t)known / 2) room *= 2;
-  uint32_t *places = calloc(room, sizeof *places); /* the last row of a key plus one, or 0 */
+  uint32_t *places = calloc(room, sizeof *places); /* 1 + the last row of a key; 0: none */
   uint32_t *before =
-      calloc((size_t)known + 1, sizeof *before); /* for each row, the row before it with the same key plus one, or 0 */
+      calloc((size_t)known + 1, sizeof *before); /* for each row, 1 + the last earlier row with its key; 0: none */
   bool done = places != NULL && before != NULL;
   for (int64_t row = 0; done && row < known; ++row) {
     uint32_t *last = &places[place_of_key(places, room - 1, known_key, known_key[row])];

@@ -269,8 +269,9 @@ PyMODINIT_FUNC PyInit__columns(void) {
   /* With these settings, the C library returns the memory of columns with tens of millions of rows to the system when
    * this memory is freed. Without these settings, the C library would raise its threshold at the first release, and
    * hold gigabytes of a long run. The memory of smaller columns is used again: if all memory returned to the system,
-   * page faults would take a tenth of the analysis. Ten million events take 300 thousand page faults and 600 MB with
-   * these thresholds, 640 thousand and 500 MB with 4 MB and 16 MB. Fifty million events take 917 MB. */
+   * page faults would take a tenth of the analysis. With these thresholds, ten million events take 300 thousand page
+   * faults and 600 MB; fifty million events take 917 MB. With thresholds of 4 MB and 16 MB, ten million events take 640
+   * thousand page faults and 500 MB. */
   mallopt(M_MMAP_THRESHOLD, MMAPPED_FROM);
   mallopt(M_TRIM_THRESHOLD, TRIMMED_FROM);
 #endif

@@ -54,7 +54,7 @@ static struct {
   uint32_t enabled[16];
   uint32_t enabled_count;
   bool own_clock;
-  bool wall_clock; /* the clock that the library reads by default */
+  bool wall_clock; /* the library reads the wall clock by default, otherwise CLOCK_MONOTONIC_RAW */
   msp_matches matches;
 } cupti = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -108,7 +108,7 @@ static int fail(msp_reason *why, const char *call, int result) {
   return result == OWNED ? MSP_TRACE_OWNED : MSP_TRACE_FAILED;
 }
 
-/* If CUPTI refuses the first call and no other tool owns it, the driver is the reason. */
+/* If CUPTI refuses the first call although no other tool owns CUPTI, the driver is the reason. */
 static int refuse(msp_reason *why, const char *call, int result) {
   int outcome = fail(why, call, result);
   if (result == OWNED) return outcome;
@@ -188,7 +188,7 @@ static void restore(void) {
   cupti.taken = false;
 }
 
-/* Called in the lock. */
+/* Called with the lock held. */
 static int take(const char *library, msp_reason *why) {
   int outcome = load(library, why);
   if (outcome != MSP_TRACE_DONE) return outcome;
@@ -219,12 +219,12 @@ static int attach(const char *library, msp_reason *why) {
   return outcome;
 }
 
-/* Called in the lock. */
+/* Called with the lock held. */
 static void disable_all(void) {
   while (cupti.enabled_count > 0) cupti.disable(cupti.enabled[--cupti.enabled_count]);
 }
 
-/* Called in the lock. */
+/* Called with the lock held. */
 static int enable_all(uint32_t kinds, msp_reason *why) {
   /* Kernels come first: without them, the other kinds are of no use. The kind CUPTI_KERNEL would make kernels run one
    * after the other. */

@@ -31,9 +31,9 @@ void msp_match_add(msp_matches *matches, msp_match pair, uint64_t half_width_ns)
 /* Return by how many ns the difference of the clocks varies between the pairs. */
 uint64_t msp_match_wander(const msp_matches *matches);
 
-/* Convert a time of the other clock. Between two pairs, the line through both is used; outside of all pairs, the
- * difference between the clocks in the nearest pair. If the other clock was set back, some of its times occur twice;
- * then the later occurrence counts. */
+/* Convert a time of the other clock. Between two pairs, the line through both is used. Before the first pair and
+ * after the last one, the clocks differ by as much as in the nearest pair. If the other clock was set back, some of its
+ * times occur twice; then the later occurrence counts. */
 uint64_t msp_match_convert(const msp_matches *matches, uint64_t theirs);
 
 #endif

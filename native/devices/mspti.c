@@ -139,7 +139,7 @@ static void match(void) {
   }
 }
 
-/* Called in the lock. */
+/* Called with the lock held. */
 static int take(const char *library, msp_reason *why) {
   int outcome = load(library, why);
   if (outcome != MSP_TRACE_DONE) return outcome;
@@ -170,19 +170,19 @@ static int attach(const char *library, msp_reason *why) {
   return outcome;
 }
 
-/* Called in the lock. */
+/* Called with the lock held. */
 static void disable_all(void) {
   while (mspti.enabled_count > 0) mspti.disable(mspti.enabled[--mspti.enabled_count]);
 }
 
-/* Called in the lock. */
+/* Called with the lock held. */
 static int enable_one(int kind) {
   int result = mspti.enable(kind);
   if (result == SUCCESS) mspti.enabled[mspti.enabled_count++] = kind;
   return result;
 }
 
-/* Called in the lock. */
+/* Called with the lock held. */
 static int enable_all(uint32_t kinds, msp_reason *why) {
   static const struct {
     int kind, otherwise; /* `otherwise`: kind with the same data in other versions, or 0 */

@@ -62,7 +62,7 @@ bool msp_trace_ready(uint32_t source) {
   return backend != NULL && backend->ready();
 }
 
-/* Called in the lock. */
+/* Called with the lock held. */
 static int hang(void) {
   __atomic_store_n(&tracing.hangs, true, __ATOMIC_RELAXED);
   return MSP_TRACE_HANGS;
@@ -113,7 +113,7 @@ int msp_trace_record(uint32_t kinds, char *why, uint32_t room) {
   return outcome;
 }
 
-/* Called in the lock. */
+/* Called with the lock held. */
 static int flush(bool everything) {
   if (tracing.hangs) return MSP_TRACE_HANGS;
   if (!tracing.attached) return MSP_TRACE_IDLE;
@@ -128,7 +128,7 @@ int msp_trace_flush(void) {
 }
 
 /* Flush until all given-out buffers have returned, but for half a second at most: tasks that still run on the device
- * hold buffers back, because their records have no end yet. Called in the lock. */
+ * hold buffers back, because their records have no end yet. Called with the lock held. */
 static int settle(void) {
   const struct timespec pause = {0, SETTLE_PAUSE_NS};
   int outcome = flush(false);
