@@ -20,8 +20,8 @@ typedef struct {
 } taken;
 
 /* Only one thread uses these fields, except for `asked`. This thread allocates blocks in C code, mostly without the
- * GIL, so that it cannot read Python's objects then. Before its next bytecode, its frames are still those of the call
- * that allocated. */
+ * GIL, and cannot read Python's objects then. Until the thread runs its next bytecode, its frames are still the frames
+ * of the call that allocated the block. */
 static struct {
   pthread_t thread;
   bool asked;

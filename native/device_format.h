@@ -5,7 +5,7 @@
  * as its `extra` says. A second slot without a first one is the rest of a record that was being written when the
  * process died.
  *
- * The fields of both slots; where a field has two numbers, these have 32 bits, and the first one is in the low half:
+ * The fields of both slots. If a field has two numbers, each number has 32 bits, and the first one is in the low half:
  *
  * kind     start_ns         end_ns          arg                     name     category       flags
  * DEVICE   begin            end             correlation, thread     what     MSP_DEVICE_*   MSP_DEVICE_SOURCE_*

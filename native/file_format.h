@@ -101,9 +101,9 @@ typedef struct {
 
 /* The argument of a span of MSP_CATEGORY_OP has two parts. Its lower MSP_OP_TIE_BITS bits are 2 (n + 1) for an operator
  * with number n of autograd, 2 (n + 1) + 1 for the node that computes the gradient of that operator, and 0 where no
- * number is known. Its upper bits are the id of the string with the shapes of the operator's inputs, and 0 where these
- * are not known. The string has the dimensions of each input, separated by commas and followed by a semicolon. An input
- * that is no tensor, or has no dimensions, has only the semicolon: "4,8;8;;".
+ * number is known. Its upper bits are the id of the string with the shapes of the operator's inputs, and 0 where the
+ * shapes are not known. The string has the dimensions of each input, separated by commas and followed by a semicolon.
+ * An input that is no tensor, or has no dimensions, has only the semicolon: "4,8;8;;".
  *
  * An MSP_KIND_OPERANDS slot has such an argument for an operator whose span is in another recording of the same
  * time. The slot's category is MSP_CATEGORY_OP, or MSP_CATEGORY_MARKER for a region of the user. The lower 32 bits of
@@ -119,17 +119,17 @@ typedef struct {
  * in a slot without a wait time. */
 #define MSP_NOT_READ 0xFFFFFFFF
 
-/* Stacks are paths in a tree. Its nodes have numbers from 1, each of which is used once in a process. An MSP_KIND_FRAME
- * slot defines a node: the lower 32 bits of `end_ns` are its number, the upper ones the number of the node of its
- * caller. A node without a caller is a thread: `arg` is its native id, 0 if that is not known, and `name` its name. Any
- * other node is a function. Its `arg` has three numbers, from the lowest bit on: the line that ran and the line in
- * which the function begins, each in MSP_FRAME_LINE_BITS bits, and then the id of the string with the path of the
- * function's file.
+/* Stacks are paths in a tree. The nodes of the tree have numbers from 1; a process uses each number once. An
+ * MSP_KIND_FRAME slot defines a node. The lower 32 bits of `end_ns` are the number of the node, and the upper 32 bits
+ * are the number of the caller's node. A node without a caller is a thread: `arg` is the native id of the thread, 0 if
+ * it is not known, and `name` is the thread's name. Any other node is a function. Its `arg` has three numbers, from the
+ * lowest bit on: the line that ran and the line in which the function begins, each in MSP_FRAME_LINE_BITS bits, and
+ * then the id of the string with the path of the function's file.
  *
  * An MSP_KIND_SAMPLED slot says that successive samples of a thread, at equal distances from the first to the last,
- * found it at the same node. The lower 32 bits of `arg` are the node, the upper ones the number of samples. `name` is
- * the greatest delay of one of these samples. One thread writes the slots of both kinds, and no other slots. It writes
- * the slot of a node before the slots that refer to the node. */
+ * found the thread at the same node. The lower 32 bits of `arg` are the number of the node, and the upper 32 bits are
+ * the number of samples. `name` is the greatest delay of one of these samples. One thread writes the slots of both
+ * kinds, and no other slots. It writes the slot of a node before the slots that refer to the node. */
 #define MSP_FRAME_LINE_BITS 22
 #define MSP_FRAME_LINE_MOST ((1u << MSP_FRAME_LINE_BITS) - 1)
 

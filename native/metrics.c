@@ -168,8 +168,8 @@ static thread *known_thread(uint32_t tid) {
   return new;
 }
 
-/* For each thread, read the counters of the rows from `first` to `last` from its file `schedstat`, and write those that
- * have changed. */
+/* For each thread, read the counters of the rows from `first` to `last` from its file `schedstat`, and write the
+ * counters that have changed. */
 static void write_threads(const metric *first, const metric *last, uint64_t time_ns) {
   char path[64], text[64];
   DIR *folder = opendir("/proc/self/task");

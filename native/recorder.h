@@ -63,7 +63,7 @@ void msp_get_stats(msp_stats *stats);
 void msp_await_rest(uint64_t most_ns);
 
 /* msp_pause refuses spans, instants and counters from now on. msp_fine accepts or refuses events of fine-grained
- * categories. Events that these two refuse are not counted as dropped. */
+ * categories. Events that these two functions refuse are not counted as dropped. */
 void msp_pause(bool paused);
 void msp_fine(bool on);
 

@@ -86,7 +86,7 @@ static void take_out(msp_segment *segment) {
 }
 
 /* Copy the segments of the control stream, or all other segments, to their files, and release the complete ones.
- * Returns the number of slots that could not be copied; with `closing`, these are lost. */
+ * Returns the number of slots that could not be copied; with `closing`, these slots are lost. */
 static uint64_t flush_kind(bool control, bool closing) {
   uint64_t lost = 0;
   for (msp_segment *segment = next_written(&store.written), *next; segment != NULL; segment = next) {

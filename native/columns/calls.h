@@ -16,7 +16,7 @@ enum { MSP_NO_NAME = UINT32_MAX, MSP_NO_WAIT = -1 };
 /* Compute for each operator:
  *
  * - module: the name of the innermost module around its start, MSP_NO_NAME outside of all modules. If a module ends
- *   after the module in which it began, it counts only up to the end of that outer module.
+ *   after the module in which it began, the inner module counts only up to the end of the outer one.
  * - inner: whether no other operator of its thread began inside it. An operator without duration counts as 1 ns long.
  * - wait_ns: for an inner operator, the time since the latest end of the earlier inner operators of its thread. It is 0
  *   for the first inner operator, and MSP_NO_WAIT for an operator that is not inner.

@@ -117,7 +117,7 @@ static bool take_events(PyObject *tuple, call *of) {
   bool complete = events->start_ns != NULL && (events->end_ns != NULL) == (events->kind == MSP_EVENT_SLICE) &&
                   (events->value != NULL) == counter && (counter || (events->name && events->category)) &&
                   events->table_count >= 2;
-  if (!complete) PyErr_SetString(PyExc_ValueError, "these are not the columns of such events");
+  if (!complete) PyErr_SetString(PyExc_ValueError, "the columns do not fit this kind of events");
   return complete;
 }
 

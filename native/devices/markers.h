@@ -30,7 +30,7 @@ void msp_markers_clear(msp_markers *markers);
 /* Store the names of a marker that the host has reported and that a stream will report again. */
 void msp_markers_name(msp_markers *markers, const msp_device_record *host);
 
-/* Set the names of a stream's marker to those of the host's marker with the same number, if they are known. */
+/* Give a stream's marker the names of the host's marker with the same number, if these names are known. */
 void msp_markers_find(const msp_markers *markers, msp_device_record *stream);
 
 /* Store a range that begins. Its number is `correlation`; ranges of the host, which have a thread, and ranges of

@@ -12,8 +12,8 @@
  * without these destructors: at the fork, the child registers a function that runs first in exit(). This function
  * flushes C's streams, and ends the child with the child's status. (A function that the parent registers would run
  * after the destructors of objects that the library makes later.) Python's atexit callbacks have run by then, and
- * Python's streams are flushed; only destructors of libraries are skipped. Children that end by _exit() or exec, as
- * those of multiprocessing and of subprocess do, notice nothing.
+ * Python's streams are flushed; only destructors of libraries are skipped. Children that end by _exit() or exec, for
+ * example the children of multiprocessing and of subprocess, notice nothing.
  */
 #include <dlfcn.h>
 #include <pthread.h>

@@ -69,7 +69,7 @@ class DynamicProfilerMonitor:
             try:
                 file.create()
             except OSError as reason:
-                log.line(f"cannot write {file.path}: {reason.strerror}; nothing is recorded until it is there")
+                log.line(f"cannot write {file.path}: {reason.strerror}; nothing is recorded until the file exists")
         self._dynamic = Dynamic(self._session, file, os.path.abspath(output_path or "./dyn_profile_data"), os.getcwd())
         self._steps = 0  # number of calls of `step` so far
         self._decides = False  # whether `step` reports the ends of steps to the session

@@ -175,7 +175,7 @@ def _recorded(args: argparse.Namespace) -> Iterator[dict[str, list[str]]]:
         else:
             folder = args.output
             if os.path.isdir(folder) and os.listdir(folder):
-                raise UsageError(f"{folder} is not empty.", "Name a new directory: other runs must not be among these.")
+                raise UsageError(f"{folder} is not empty.", "Name a new directory, because it must hold no other runs.")
             os.makedirs(folder, exist_ok=True)
         yield named | launch.launch(commands, args.repeat, args.timeout, os.path.abspath(folder), _say)
 

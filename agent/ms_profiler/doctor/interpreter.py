@@ -105,7 +105,7 @@ def _activation(python: str, row: dict[str, Any], environ: Mapping[str, str]) ->
         return [cause("activation", text, remedy)]
     if ours and site:
         text = f"Another sitecustomize comes before that of ms-profiler: {site}."
-        remedy = f"Put {ours[0]} first on PYTHONPATH; the sitecustomize there executes the other one, too."
+        remedy = f"Put {ours[0]} first on PYTHONPATH; its sitecustomize also executes the other one."
         return [cause("activation", text, remedy)]
     if row["folders"]:
         folder = row["folders"][0]

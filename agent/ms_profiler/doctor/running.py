@@ -31,7 +31,7 @@ def examine(pid: int) -> list[Finding]:
         python = os.readlink(f"/proc/{pid}/exe")
         directory = os.readlink(f"/proc/{pid}/cwd")
     except FileNotFoundError:
-        raise UsageError(f"There is no process {pid}.", "`ps -ef` lists those that run.") from None
+        raise UsageError(f"There is no process {pid}.", "`ps -ef` lists the running processes.") from None
     except PermissionError:
         raise UsageError(f"Process {pid} belongs to another user.", "Run doctor as that user, or as root.") from None
     result = _result(maps, pid)

@@ -34,7 +34,7 @@ class ChangePoint:
     Attributes:
         index: the index of the first figure after the change.
         ratio: median(figures from this change to the next one) / median(figures from the previous change to this one).
-        p: the probability of such a change if the order of the figures is random.
+        p: the probability of a change at least this large if the order of the figures is random.
     """
 
     index: int

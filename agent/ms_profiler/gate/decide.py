@@ -1,7 +1,7 @@
 """Decide whether the new side is worse: one verdict for each figure, and one for all of them.
 
-A time is worse if its estimate from several runs is both beyond the threshold and significant. For counts and peak
-memory, one run on each side is enough, because they hardly vary.
+A time is worse if its estimate from several runs is both beyond the threshold and significant. Counts and peak memory
+hardly vary, so one run on each side is enough for a decision about them.
 """
 
 import statistics
@@ -96,7 +96,7 @@ class Decision:
 
     @property
     def at_equal_speed(self) -> bool:
-        """Return whether `AT_SPEED` is a regression: this figure decides only if the step time does not."""
+        """Return whether the figure `AT_SPEED` is a regression; it decides only if the step time does not decide."""
         return any(one.metric.kind is Kind.SPEED and one.verdict is Verdict.REGRESSION for one in self.judged)
 
     def exit_code(self, strict: bool) -> int:
@@ -284,7 +284,7 @@ class _Noise(NamedTuple):
 
 
 def _doubted(one: Judged, judged: list[Judged], here: _Noise, rules: Rules) -> Judged:
-    """Make a regression of the step time inconclusive if only the machine's speed may have changed.
+    """Make a regression of the step time inconclusive if a change of the machine's speed could explain it.
 
     The rule applies if equal runs differ by more than the threshold and the step is not slower at equal speed. Then the
     change has to exceed the smallest threshold that these runs allow, and p has to be below `ALPHA / 2`. Without this

@@ -27,7 +27,7 @@ class Change:
         label: the label of the first run after the change.
         place: the position of this run in the history, counted from 1.
         ratio: the median after the change divided by the median before it.
-        p: the probability of such a change by chance, see `change_points.ChangePoint`.
+        p: the probability of a change at least this large by chance, see `change_points.ChangePoint`.
         worse: whether the figure went up.
     """
 

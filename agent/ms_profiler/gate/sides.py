@@ -135,8 +135,8 @@ def _explained(decision: Decision, base: Sequence[Digest], new: Sequence[Digest]
 def _more_of(base: Sequence[Digest], new: Sequence[Digest]) -> list[dict[str, Any]]:
     """Return operators and kernels that run more often in a step of the new side, the largest difference first.
 
-    If a digest has the largest possible number of operators (or kernels), it may lack some. Then none of this kind are
-    returned.
+    A digest that has the largest possible number of operators may lack some operators. Then no operators are returned.
+    The same holds for kernels.
     """
     found = []
     for field in ("operators", "kernels"):

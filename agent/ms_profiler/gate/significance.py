@@ -24,7 +24,8 @@ class Estimate:
         ratio: median(new runs) / median(base runs).
         low, high: an interval for the true ratio. The true ratio is below `low` with a probability of at most `ALPHA`,
             and above `high` with a probability of at most `ALPHA`. None for too few runs.
-        p: the p-value: the probability of such an order of the runs by chance if both sides are equal.
+        p: the p-value: the probability that, if both sides are equal, chance orders the runs at least as much in favour
+            of a slower new side.
     """
 
     ratio: float

@@ -22,7 +22,7 @@ INTERVAL = 16
 PAUSE = 500_000_000
 #: Recording is not reduced until this part of the disk space for fine-grained records is full.
 FREE: Final = 0.25
-#: Work of ms-profiler between two steps is recorded if it takes this time or longer, ns; it belongs to neither step.
+#: If ms-profiler works for this time or longer between two steps, in ns, the work is recorded and belongs to no step.
 NOTICED: Final = 20_000
 
 

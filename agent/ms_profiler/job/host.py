@@ -119,7 +119,7 @@ class Host(Protocol):
         """
 
     def at_end(self, call: Callable[[], None]) -> None:
-        """Register a function to call before recording ends, or continues in another result."""
+        """Register a function to call before recording ends or moves to another result."""
 
     def at_child(self, start: Callable[[], None], end: Callable[[], None]) -> None:
         """Register functions to call in a fork child: when it begins to record, and before it ends."""

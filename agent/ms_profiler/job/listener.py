@@ -9,7 +9,7 @@ MOST = 64
 class Listener:
     """Choose one thread: the first thread that reports a boundary, until another thread trains.
 
-    The first thread to report may only fill a queue with batches, or call a network to warm it up.
+    The thread that reports first does not always train: it may fill a queue with batches, or warm a network up.
 
     Attributes:
         thread: the chosen thread; None while there is none.

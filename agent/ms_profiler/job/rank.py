@@ -1,7 +1,8 @@
 """Give a child process a separate result when the framework reports another rank for it than for its parent.
 
-The environment named no rank, so the child began to record into its parent's result. If the child has the rank of its
-parent, the child continues in the parent's result. So that result has all records of this rank.
+If the environment names no rank, a child begins to record into its parent's result. Later, the framework reports the
+child's rank. A child with the rank of its parent continues in the parent's result, which thus has all records of this
+rank.
 """
 
 import dataclasses

@@ -150,7 +150,7 @@ class Recording:
         """
         if self.reachable and not recorder.answers(PATIENCE):
             self.reachable = False
-            log.line(f"the file system of {self.result} has not answered for {PATIENCE:g} s: recording ends there")
+            log.line(f"the file system of {self.result} has not answered for {PATIENCE:g} s, so recording into it ends")
         return self.reachable
 
     @property

@@ -231,7 +231,7 @@ class Session:
             call()
 
     def at_end(self, call: Callable[[], None]) -> None:
-        """Register a source to call before recording ends, or continues in another result."""
+        """Register a source to call before recording ends or moves to another result."""
         self.sources.end.append(call)
 
     def at_child(self, start: Callable[[], None], end: Callable[[], None]) -> None:

@@ -25,7 +25,7 @@ class Sources:
         self._due: dict[Callable[[int], tuple[int, bool]], int] = {}
         #: called when recording begins or continues
         self.start: list[Callable[[], None]] = []
-        #: called before recording ends, or continues in another result
+        #: called before recording ends or moves to another result
         self.end: list[Callable[[], None]] = []
         #: pairs of functions for a fork child: called when the child begins to record, and before it ends
         self.child: list[tuple[Callable[[], None], Callable[[], None]]] = []

@@ -28,7 +28,7 @@ class ReadCounts:
 
     Attributes:
         slots: committed slots that were understood, strings and anchors included.
-        torn: slots that were never committed, although later slots of the same segment were.
+        torn: slots that were never committed, although later slots of the same segment were committed.
         cut: slots cut off by the end of a file.
         unknown: slots of a kind that this version does not know, or that this type of segment never has.
         backwards: records that end before they start, or have an impossible time.
@@ -306,7 +306,7 @@ def _read_info(folder: str, counts: ReadCounts) -> tuple[run_info.ProcessInfo, b
 
 def _read_control(slots: bytes, store: ProcessStore, counts: ReadCounts) -> None:
     position, end = 0, len(slots)
-    torn = unknown = 0  # only slots since the last committed one: a half-written string at the end is no damage
+    torn = unknown = 0  # counted since the last committed slot; at the end, a half-written string is no damage
     while position < end:
         start_ns, end_ns, arg, name, kind, _, _, extra = fmt.SLOT.unpack_from(slots, position)
         position += fmt.SLOT_SIZE

@@ -1,8 +1,8 @@
 """Record the work of a device while the session records.
 
-The interface is attached only after this process has used the device. Otherwise a fork child that uses the device
-instead of its parent would inherit the attached interface. PyTorch reports the first use. With other frameworks, checks
-between steps at growing intervals find it.
+The interface is attached only after this process has used the device. If it were attached earlier, a fork child would
+inherit the attached interface, and that child may be the only process that uses the device. PyTorch reports the first
+use. With other frameworks, checks between steps at growing intervals find the first use.
 
 Under a schedule, recording begins one step before the first step of a window and ends one step after the last step. The
 analysis then selects kernels by the time of their launch. So each step has all of its kernels, also those that run long

@@ -66,7 +66,7 @@ class Recorder(Protocol):
     """Append events of the calling thread to a store folder.
 
     Every method may be called from any thread, at any time. Before `open` and after `close`, methods record nothing and
-    raise nothing; the same holds in a fork child until it calls `open` itself. The methods that hooks call most take
+    raise nothing. The same holds in a fork child until the child calls `open`. The methods that hooks call most take
     positional arguments only, so that hooks can call the native functions directly.
     """
 
@@ -130,7 +130,7 @@ class Recorder(Protocol):
             scope: offset of the operator's kind.
             sequence: offset of autograd's number.
             forward: offset of the thread on which a node's operator ran.
-            async_: offset of the flag that the operator may end on another thread.
+            async_: offset of the flag that says whether the operator may end on another thread.
         """
 
     def take_operators(self, on: bool, /) -> None:

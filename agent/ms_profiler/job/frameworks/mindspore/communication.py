@@ -4,7 +4,7 @@ MindSpore offers collectives and messages as primitives, for example `ops.AllRed
 `communication.comm_func`, `ops.communication` and `mint.distributed`. Each function calls a primitive, whose call is
 recorded as `AllReduce@group`. The functions themselves are not replaced: MindSpore may compile them into a graph, and a
 function of ours would change the graph. The bytes of the input follow from its shape and type; no value is read. The
-times are those of the host, which in most cases only queues the work. `exchanges` records the exchanges of compiled
+times are measured on the host, which in most cases only queues the work. `exchanges` records the exchanges of compiled
 graphs.
 """
 

@@ -3,8 +3,8 @@
 The names of kernels are not enough: if several cells are equal, the kernels of all these cells have the scope of the
 first cell. MindSpore's description of a graph has its nodes, their inputs and the names of parameters. The description
 takes 300 bytes an operator, and MindSpore writes it in 20 to 70 us a node. ms-profiler stores the description without
-its constants, because these are values. The description names parameters but not their cells, so each file begins with
-a line about the network's cells.
+its constants, which are values of the job. The description names parameters but not their cells, so each file begins
+with a line about the network's cells.
 """
 
 import json

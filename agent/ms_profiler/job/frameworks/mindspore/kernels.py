@@ -1,12 +1,12 @@
 """Record the kernels that MindSpore runs on a CPU, with MindSpore's own C++ recorder of kernels.
 
 In graph mode, no other source sees these kernels. MindSpore's recorder keeps 470 bytes a kernel in memory until it is
-stopped. In pynative mode, MindSpore's recorder also keeps the inputs of steps. In a test with a convolutional net, it
-kept twice the size of the batch for each step, which was 32 MB after 40 steps. So ms-profiler stops and restarts the
+stopped. In pynative mode, MindSpore's recorder also keeps the inputs of steps. In a test with a convolutional net, the
+recorder kept twice the size of the batch for each step: 32 MB after 40 steps. So ms-profiler stops and restarts the
 recorder every `op_flush` kernels, and when the process holds `KERNEL_WINDOW_MOST` bytes more than at the last start.
-ms-profiler does this between two steps, on the stepping thread, after all queued work has run. In tests that stopped
-the recorder on another thread, the recorder lost records, and once the recorder ended the job. At each stop the
-recorder writes a few files, which the store keeps unchanged.
+ms-profiler stops it between two steps, on the stepping thread, after all queued work has run. In tests that stopped the
+recorder on another thread, the recorder lost records, and once it ended the job. At each stop the recorder writes a few
+files, which the store keeps unchanged.
 """
 
 import os
@@ -38,7 +38,7 @@ FIRST_STEPS = 1
 
 
 class KernelStream:
-    """Collect kernels in windows: in each, MindSpore's recorder runs for some steps, then writes its files.
+    """Collect kernels in windows. In each window, MindSpore's recorder runs for some steps, then writes its files.
 
     Args:
         host: the session.

@@ -2,7 +2,7 @@
 
 `grad`, `value_and_grad`, `vjp`, `jvp` and `GradOperation`, under all their names, call the same two functions. There is
 no `Tensor.backward` in MindSpore. In graph mode and with `@jit`, the gradient is part of the compiled graph. The times
-are those of the host: on a CPU, MindSpore decides whether a call returns when its work is queued or when the work is
+are measured on the host. On a CPU, MindSpore decides whether a call returns when its work is queued or when the work is
 done.
 """
 

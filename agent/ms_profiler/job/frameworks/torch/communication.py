@@ -3,7 +3,7 @@
 The hooks wrap functions of `torch.distributed`, which many modules import by name. Functions that exchange objects need
 no hook, because they call functions that exchange tensors. We add our wrapped functions to Dynamo's table of
 replacements for PyTorch's functions. The bytes of the input follow from its shape and type; no value is read. The times
-are those of the host, which for NCCL only queues the work.
+are measured on the host, which for NCCL only queues the work.
 
 Some exchanges do not call these functions. DTensor and compiled graphs call operators instead, see `functional`. C++
 code sends the gradients of DistributedDataParallel. For such exchanges, gloo reports operators from its own threads

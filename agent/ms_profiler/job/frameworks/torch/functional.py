@@ -1,6 +1,6 @@
 """Record exchanges that operators make: in DTensor, in functional collectives and in compiled graphs.
 
-Such code calls operators of `torch.ops._c10d_functional`. Their C++ code queues the exchange and does not call
+All three call operators of `torch.ops._c10d_functional`. The operators' C++ code queues the exchange and does not call
 `torch.distributed`. Dynamo, FX and the dispatcher compare operators by identity, so an operator itself is not replaced.
 Only the function in its attribute `_op`, which enters C++, is replaced.
 

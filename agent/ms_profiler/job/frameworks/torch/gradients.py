@@ -1,6 +1,6 @@
 """Record backward passes: `Tensor.backward`, `autograd.backward` and `autograd.grad` all call one function.
 
-Only that function is replaced. Its three callers are not replaced: Dynamo recognises these three by identity, and they
+That function is replaced, but not the three functions that call it: Dynamo recognises these three by identity, and they
 issue warnings for the line of their caller. A compilation calls the function to trace a backward pass; this call has no
 span, because its time belongs to the compilation.
 """

@@ -2,7 +2,7 @@
 
 PyTorch calls these callbacks at the begin and at the end of each operator, see `native/observer.h`. The names of the
 functions contain the types of their arguments, so a changed function is not found. The names say nothing about the
-fields of an operator, whose places depend on the version.
+fields of an operator, whose offsets depend on the version.
 """
 
 import os

@@ -3,9 +3,10 @@
 The callbacks report no shapes. So Kineto records shapes for `STEPS` steps, after `FIRST` steps in which caches and
 compilers warm up. Kineto runs for all threads, as in `windows`.
 
-The spans of operators still come from the callbacks. Kineto's records only add arguments to them: on each thread, both
-have the operators in the order of their begin. So no operator is recorded twice, or cut off when Kineto has to stop.
-Kineto stops before a profiler of the script starts and before a fork.
+The spans of operators still come from the callbacks. Kineto's records only add arguments to these spans. On each
+thread, the n-th record of Kineto belongs to the n-th span, because both sources report operators in the order in which
+they begin. So no operator is recorded twice, or cut off when Kineto has to stop. Kineto stops before a profiler of the
+script starts and before a fork.
 
 With PyTorch before 2.14, no shapes are recorded in steps in which other threads run operators (see `kineto`).
 

@@ -5,8 +5,8 @@ Kineto holds its records in memory until it is stopped, and adds 0.7 us and more
 can stop such a profiler. Kineto has to stop before the script starts its own profiler. It also has to stop before a
 fork, because the child would continue to record into its own memory.
 
-Only the operators of the stepping thread are stored. Their arguments have the number that autograd gives both an
-operator and its gradient. If `record_shapes` is set, they also have the shapes of inputs.
+Only the operators of the stepping thread are stored. The arguments of their spans have the number that autograd
+gives both an operator and its gradient. If `record_shapes` is set, the arguments also have the shapes of inputs.
 """
 
 import os
