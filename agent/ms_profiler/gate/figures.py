@@ -10,7 +10,7 @@ from ms_profiler.analysis.comparison.digest import Digest
 #: name of the figure that decides about time
 STEP = "step time"
 FIRST = "time to first step"
-#: the step time, divided by the common factor by which all modules of the run differ from the reference
+#: the step time that the run would have at the speed of the reference run, see `causes.step_at_speed_of`
 AT_SPEED = "step time at equal speed"
 
 

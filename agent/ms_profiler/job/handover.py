@@ -130,7 +130,7 @@ def _failed(result: str, later: str) -> str:
 
 
 def _start(recording: Recording, results: list[str]) -> Detached:
-    """Start the analysis of `results`, with this recording's own result first; the caller waits for it.
+    """Start the analysis of `results`, with this recording's own result first; the caller waits for the analysis.
 
     CANN's msprof may take only a part of `exit_timeout`, so that time is left for our own files.
     """
@@ -140,7 +140,7 @@ def _start(recording: Recording, results: list[str]) -> Detached:
 
 
 def _start_in_background(recording: Recording, results: list[str]) -> None:
-    """Start the analysis of `results` as `_start` does; the job does not wait for it."""
+    """Start the analysis of `results` as `_start` does; the job does not wait for the analysis."""
     with _log(recording.result, recording.options.anonymize) as messages:
         analyser.detach(_words(recording, results), messages)
 

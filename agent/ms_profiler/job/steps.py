@@ -1,12 +1,12 @@
 """Decide where one training step ends and the next begins, in a job that does not mark its steps.
 
-Several sources report boundaries. The source with the highest priority decides. In order of priority, they are: the
-framework's own loop, from its first step on; a repeating cycle of optimizer calls, or of calls of training cells; the
-batches of an evaluation; a dataset's batches; calls of a network. Boundaries stay in memory until a source is chosen.
+Several sources report boundaries. The source with the highest priority decides. In order of priority, the sources are:
+the framework's own loop, from its first step on; a repeating cycle of optimizer calls, or of calls of training cells;
+the batches of an evaluation; a dataset's batches; calls of a network. Boundaries are kept until a source is chosen.
 
 The last three sources (`store.format.GUESSES`) decide only while the job trains nothing. If the job trains later, their
-steps were an evaluation, a rollout or a warm-up, and are revoked. The job writes no record of the revocation, because
-the job may be killed at any time. The reader removes these steps if steps of training follow.
+steps were an evaluation, a rollout or a warm-up, and are revoked: the reader removes them. The job writes no record of
+the revocation, because the job may be killed at any time.
 
 A step begins where the step before it ended, so that no time between two steps is lost. After the end of an epoch, or
 after a nested evaluation, a step begins with the wait for its first batch.

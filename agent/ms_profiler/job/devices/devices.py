@@ -33,7 +33,7 @@ class Devices:
         self.sources = [DeviceSource(host, interface(), self._turn) for interface in INTERFACES]
 
     def targets(self, host: "Host") -> list["Target"]:
-        """Start and stop the tracing of devices with the session; return no targets, because nothing is wrapped."""
+        """Register the tracing of devices with the session; return no targets, because nothing is wrapped."""
         host.at_start(self._rivals)
         for source in self.sources:
             host.at_start(source.start)

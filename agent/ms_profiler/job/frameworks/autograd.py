@@ -75,8 +75,8 @@ class Tape:
             return count + 1, False
         self._end()
         if count < self._next or not self.useful():
-            # NEVER holds until the next burst of sampled steps or the next recording: then the session calls every
-            # source
+            # even after NEVER, the session calls every source at the next burst of sampled steps and at the next
+            # recording
             if not self.host.steps.marks.sampled or not self.host.wants("CPU"):
                 return NEVER, False
             # check again at growing intervals; while the schedule pauses recording, check at each step

@@ -92,7 +92,7 @@ class Networks:
                 yield title, root
 
     def stepped(self, count: int) -> tuple[int, bool]:
-        """Store the networks that were called; return the step of the next check, and whether any was stored.
+        """Store the networks that were called; return the step of the next check, and whether there were any.
 
         Args:
             count: the number of steps so far; checks follow steps 1, 2, 4, 8 and so on.
@@ -104,7 +104,7 @@ class Networks:
         self.write_waiting()
 
     def write_waiting(self) -> bool:
-        """Write the waiting networks, or all networks into a new store; return whether any were written."""
+        """Write all networks if the store is new, otherwise the waiting ones; return whether there were any."""
         if not self._known or self.host.home is None:
             return False
         folder = self.host.home.folder

@@ -143,7 +143,7 @@ class Operators:
 def targets(host: "Host") -> list[Target]:
     """Declare the functions of the operators that exchange data.
 
-    There are no targets before this process joins a process group. There are none, either, if this version of PyTorch
+    There are no targets before this process joins a process group. There are also no targets if this version of PyTorch
     does not report dispatch modes and transforms.
 
     Args:
