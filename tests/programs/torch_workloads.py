@@ -233,8 +233,14 @@ def main():
         with kept, torch.profiler.record_function(f"theirs {name}"):
             run()
         kept.export_chrome_trace(os.path.join(folder, f"{name}.json"))
-        averages = [
-            (item.key, item.count, item.self_cpu_time_total, item.cpu_time_total, item.is_user_annotation)
+        averages = [  # PyTorch 2.4 does not tell regions from operators
+            (
+                item.key,
+                item.count,
+                item.self_cpu_time_total,
+                item.cpu_time_total,
+                getattr(item, "is_user_annotation", 0),
+            )
             for item in kept.key_averages()
         ]
         with open(os.path.join(folder, f"{name}.averages"), "w", encoding="utf-8") as file:
