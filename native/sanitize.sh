@@ -1,8 +1,9 @@
 #!/bin/sh
 # Find errors of memory and threads in the C code. The script builds stress programs that do not need Python: of the
-# recorder, its clock, stacks, calls, blocks, the tracing of devices (with fake libraries), and the analysis of columns.
-# It runs them without a sanitizer, with AddressSanitizer and UBSan, with ThreadSanitizer (not the columns), and with
-# valgrind (not the clock and devices), as far as this machine has these tools. Returns non-zero if one finds an error.
+# recorder, its clock, stacks, calls, blocks, operators, the tracing of devices (with fake libraries), and the analysis
+# of columns. It runs them without a sanitizer, with AddressSanitizer and UBSan, with ThreadSanitizer (not the columns),
+# and with valgrind (not the clock and devices), as far as this machine has these tools. Returns non-zero if one finds
+# an error.
 # usage: [CC=COMPILER] [EMULATOR=COMMAND] sanitize.sh [ROUNDS]; with an emulator, only without a sanitizer
 set -eu
 
@@ -33,7 +34,7 @@ build() { # NAME FLAGS...
   # shellcheck disable=SC2086
   "$compiler" "$@" $columns -o "$work/$name.columns" -lm
   # shellcheck disable=SC2086
-  for program in devices npu stacks calls blocks; do
+  for program in devices npu stacks calls blocks operators; do
     "$compiler" "$@" "$root/tests/native/$program.c" ${sources#* } -o "$work/$name.$program" -pthread -ldl
   done
   fake libcuda.so.1 "$@" "$root/tests/fakes/cuda.c"
@@ -44,6 +45,7 @@ build() { # NAME FLAGS...
   fake libascendcl.so "$@" -DACL "$root/tests/fakes/ascend.c"
   fake liballocator_lazy.so "$@" -Wl,-z,lazy "$root/tests/fakes/allocator.c"
   fake liballocator_now.so "$@" -Wl,-z,now -Wl,-z,relro -fno-plt "$root/tests/fakes/allocator.c"
+  fake libtorch_fake.so "$@" "$root/tests/fakes/torch.c"
   fake libmspti.so "$@" "$root/tests/fakes/mspti.c" "$root/tests/fakes/ascend_launches.c"
 }
 
@@ -75,7 +77,7 @@ tell_time() { # NAME COMMAND...
 trace() { # NAME COMMAND...
   name=$1
   shift
-  for program in devices npu stacks calls blocks; do
+  for program in devices npu stacks calls blocks operators; do
     echo "== $name, $program"
     mkdir "$work/$name.$program.store"
     LD_LIBRARY_PATH="$work" "$@" "$work/$name.$program" "$work/$name.$program.store" 5 1
