@@ -33,11 +33,13 @@ const msp_code *msp_code_of_c(PyObject *callable);
 /* Return whether an entry belongs to a function in C. */
 bool msp_code_is_c(PyObject *callable);
 
-/* Select by file the functions whose calls are left out. Takes effect with the next msp_codes_forget.
+/* Select the functions whose calls are left out, by the paths of their files. The selection takes effect with the next
+ * msp_codes_forget.
  *
- * only: functions of other files are left out; empty: no effect. without: functions of these files are left out. Both
- * are tuples of bytes. An absolute path stands for all files below it, any other text for all files whose path contains
- * it. Returns 0, or -1 with an exception. */
+ * only: paths of the files whose functions are traced; an empty tuple stands for all files.
+ * without: paths of the files whose functions are left out.
+ * Both are tuples of bytes. An absolute path stands for all files below it. Any other text stands for all files whose
+ * path contains the text. Returns 0, or -1 with an exception. */
 int msp_codes_choose(PyObject *only, PyObject *without);
 
 /* Forget all functions. Called only while no stacks are sampled and no call is open. */

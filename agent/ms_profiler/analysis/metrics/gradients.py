@@ -117,8 +117,8 @@ _COMPOSED: Final = _keys(
 )
 #: kernel that adds up the gradients of one tensor, if several operators read the tensor
 SUM: Final = "Add"
-#: elementwise kernels that gradients launch; gradients of operators that only view a tensor launch none of them. `Cast`
-#: is missing here, because any gradient may launch it before and after a kernel that lacks float16
+#: Elementwise kernels that gradients launch. If an operator makes a view, its gradient launches none of these kernels.
+#: `Cast` is missing here, because any gradient may launch it before and after a kernel that lacks float16.
 _ELEMENTS: Final = _keys(
     "Cos Div Equal Exp Greater GreaterEqual Less LessEqual Log LogicalAnd MaskedFill Mul Neg NotEqual Pow RealDiv",
     "Select Sign Sin Square Sub Tile",
