@@ -9,8 +9,8 @@
 
 typedef enum { MSP_PENDING_UNKNOWN, MSP_PENDING_WORKS, MSP_PENDING_IMPOSSIBLE } msp_pending_state;
 
-/* Find out how such a request works in the running Python. Called with the GIL, on the main thread. While the result is
- * MSP_PENDING_UNKNOWN, call this again after Python has run more bytecodes. */
+/* Find out how the running Python can be asked to call a function. Called with the GIL, on the main thread. While the
+ * result is MSP_PENDING_UNKNOWN, call this again after Python has run more bytecodes. */
 msp_pending_state msp_pending_find(void);
 
 /* Request a call. Returns false if the request failed. */

@@ -32,8 +32,8 @@ typedef struct {
   uint64_t slept; /* ns for which the machine was suspended so far; only the counter may include them */
 } msp_tsc_pair;
 
-/* Find out whether the counter is reliable, and begin to measure its rate; called once per process. There are no lines
- * before the rate is known, 20 ms later. */
+/* Find out whether the counter is reliable, and begin to measure its rate; called once per process. The rate is known
+ * after 20 ms. Until then, threads read the clock. */
 void msp_tsc_init(void);
 
 /* Reset the measurement of the rate in a fork child, which may be in another time namespace. */

@@ -27,7 +27,7 @@ def framework_imported(name: str, module: Any, start_ns: int, end_ns: int) -> No
 
     Args:
         name: name of the framework's top-level module.
-        module: this module.
+        module: the module itself.
         start_ns: begin of the import, CLOCK_MONOTONIC_RAW ns.
         end_ns: end of the import, CLOCK_MONOTONIC_RAW ns.
     """

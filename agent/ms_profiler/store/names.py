@@ -17,8 +17,8 @@ COMMUNICATION_WAIT: Final = "wait for communication"
 #: prefix of the name of a wait for a queued message; `Send@GROUP` or `Receive@GROUP` follows
 MESSAGE_WAIT: Final = "wait for "
 #: The span of a message contains an instant, which has one of these two names. The argument of the instant is (number
-#: of the other rank) * 2**32 + tag. PEER: this number counts the ranks of the job. PEER_IN_GROUP: it counts the ranks of
-#: the message's group.
+#: of the other rank) * 2**32 + tag. PEER: this number counts the ranks of the job. PEER_IN_GROUP: it counts the ranks
+#: of the message's group.
 PEER: Final = "message, rank of the job"
 PEER_IN_GROUP: Final = "message, rank of the group"
 #: span of a call of a network in evaluation mode, without gradients

@@ -34,7 +34,7 @@ class Limited(Protocol):
     """A file that may take a limited number of bytes."""
 
     def written_directly(self) -> AbstractContextManager[int]:
-        """Yield the number of bytes that the block may write into the file's own descriptor, see `room.Bounded`."""
+        """Yield the number of bytes that the body of the `with` may write to the descriptor, see `room.Bounded`."""
 
 
 class Columns(Protocol):

@@ -146,7 +146,7 @@ class Known:
         )
 
     def _bound(self, kernels: pl.DataFrame, scopes: list[Scope]) -> pl.DataFrame:
-        """Return `chosen` (the pass), `position`, `module` and `again` of the kernels of some passes.
+        """Find the modules of kernels in backward passes; return `chosen` (the pass), `position`, `module`, `again`.
 
         Args:
             kernels: `kernel`, `position`, `backward`, `tape`, `scripted`, by pass.

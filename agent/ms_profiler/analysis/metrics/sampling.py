@@ -41,10 +41,12 @@ def strata(table: pl.DataFrame) -> pl.Series:
 
 
 def weights(table: pl.DataFrame) -> pl.Series:
-    """Return how many steps each recorded step stands for: steps / recorded steps of its stratum; otherwise null.
+    """Return the weight of each recorded step: the steps of its stratum divided by the stratum's recorded steps.
+
+    Steps that are not recorded have no weight (null). Steps that a schedule left out are not counted.
 
     Args:
-        table: the table of `Steps`; no step stands for steps that a schedule left out.
+        table: the table of `Steps`.
     """
     wanted = pl.col("content") != "times"
     marked = table.with_columns(strata(table))

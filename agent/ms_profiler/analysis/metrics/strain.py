@@ -26,7 +26,7 @@ SOME: Final = 0.1
 CROWDED: Final = 0.2
 #: a cause of slow steps counts if it takes at least this share of their extra time
 EXPLAINS: Final = 0.4
-#: the limit of the control group is the cause if it throttled the group in at least this share of the periods
+#: the control group's limit makes steps slow if it throttles the group in at least this share of the limit's periods
 OFTEN: Final = 0.1
 #: other programs are the cause only if they, or other virtual machines, use at least this number of processors
 OTHERS: Final = 0.25

@@ -18,7 +18,7 @@ from ms_profiler.analysis.writers.lanes import HOST, STEPS, Lanes
 
 #: smallest uuid of a lane; the uuid of a process or of a group is its pid
 _LANES: Final = 2**24
-#: smallest uuid of a further track of a lane; such a track has the slices that cross other slices of the lane
+#: smallest uuid of the second tracks of lanes, which have the slices that cross other slices of the lane
 CROSSING: Final = 2**32
 #: id of the packet sequence that describes the tracks
 SEQUENCE: Final = 1

@@ -70,7 +70,7 @@ class Places:
             yield from self._below(home, self.installed)
 
     def _below(self, folder: str, places: Iterable[str]) -> Iterator[str]:
-        """Yield the libraries in some places below a folder: in each place only the file with the shortest name.
+        """Search subfolders of a folder for a library; yield the file with the shortest name in each subfolder.
 
         The shortest name has only the major version. A relative folder, which `sys.path` may have, yields nothing,
         because the library must not depend on the current directory.

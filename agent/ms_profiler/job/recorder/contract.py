@@ -184,7 +184,7 @@ class Recorder(Protocol):
         """
 
     def thread_name(self, text: str, /) -> None:
-        """Name the calling thread in the records from now on; a thread that is never named has its name in the system."""
+        """Name the calling thread in the records from now on; without a call, the thread has its name in the system."""
 
     def begin(self, name: int, category: int, arg: int = 0, /) -> int:
         """Begin a span on this thread and return its token; 0 if the span is not recorded.
