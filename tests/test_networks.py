@@ -45,6 +45,29 @@ def test_parameters_and_operations_of_two_networks_of_one_class(job, tmp_path):
     assert "forward FLOPs" in page and "parameters" in page
 
 
+TRACED = """
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Linear(8, 1))
+model.register_parameter("sparse", nn.Parameter(torch.eye(3).to_sparse()))
+print(torch.jit.trace(model, torch.ones(2, 4)).graph)
+for _ in range(4):
+    model(torch.ones(2, 4)).sum().backward()
+"""
+
+
+@TORCH
+def test_a_network_may_be_traced_first(job):
+    bare, run = job(TRACED, profile=False), job(TRACED, env={"MS_PROFILER_RAISE": "1"})
+    assert (run.code, run.out) == (bare.code, bare.out) and bare.code == 0, run.err
+    assert "graph(" in run.out and not any("failed" in line for line in run.lines), run.lines
+    rows = {row["module"]: row for row in run.summary["module_tree"]["rows"]}
+    assert (rows["Sequential.0"]["parameters"], rows["Sequential.0"]["parameter_bytes"]) == (40, 160)
+    assert rows["Sequential"]["parameters"] is None, "PyTorch does not tell the size of a sparse tensor"
+
+
 def network(title, *sizes):
     modules = [
         ["Net", [], {"a": 1, "b": 2}],

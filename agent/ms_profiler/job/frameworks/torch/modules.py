@@ -17,7 +17,7 @@ from ms_profiler.job.frameworks.base import Labels, Target, flags_of
 from ms_profiler.job.frameworks.networks import Networks, Titles
 from ms_profiler.job.frameworks.notes import Notes
 from ms_profiler.job.frameworks.strategy import Strategy
-from ms_profiler.job.frameworks.torch import parallel
+from ms_profiler.job.frameworks.torch import parallel, tensors
 from ms_profiler.job.frameworks.torch.replicas import Replicas
 from ms_profiler.job.frameworks.torch.tape import Tape, supported
 from ms_profiler.job.frameworks.torch.tensor_places import Places
@@ -66,14 +66,15 @@ def contained(module: Any) -> Any:
 def sizes(parameter: Any) -> tuple[int, int] | None:
     """Return the numbers of elements and bytes of a parameter; None if its class is not PyTorch's own.
 
-    A tensor of another class may be only a part of the parameter.
+    A tensor of another class may be only a part of the parameter. The result is also None for a sparse tensor.
     """
     torch = sys.modules["torch"]
-    if type(parameter) not in (torch.nn.Parameter, torch.Tensor):
+    known = type(parameter) in (torch.nn.Parameter, torch.Tensor)
+    if not known or tensors.read(parameter, "layout") not in (torch.strided, torch._mkldnn):
         return None
-    with torch._C.DisableTorchFunction():  # otherwise PyTorch would call a mode of the script
-        count = parameter.numel()
-        return count, count * parameter.element_size()
+    # not `numel`: during `torch.jit.trace`, it returns a tensor and adds an operator to the graph
+    size = int(tensors.read(parameter, "nbytes"))
+    return size // int(tensors.read(parameter, "itemsize")), size
 
 
 def paths(root: Any, title: str) -> Iterator[tuple[str, Any]]:
