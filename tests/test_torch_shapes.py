@@ -313,3 +313,27 @@ def test_a_recording_that_is_not_held_has_the_same_shapes(shaped, monkeypatch):
     again = pl.concat(recording.again((tables.EARLIEST, tables.LATEST), True)).sort("start_ns")
     shapes = recording.names.gather(operands.shapes(again)).drop_nulls()
     assert shapes.to_list() == held["shapes"].to_list()
+
+
+IN_A_THREAD = """
+import threading, torch
+torch.manual_seed(0)
+model = torch.nn.Linear(4, 4)
+def train():
+    for _ in range(9):
+        loss = model(torch.ones(2, 4)).sum()
+        loss.backward()
+    print(loss.item().hex())
+thread = threading.Thread(target=train)
+thread.start()
+thread.join()
+"""
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_thread_that_did_not_import_pytorch_may_train(job, known):
+    program = IN_A_THREAD if known else UNKNOWN + IN_A_THREAD
+    bare, run = job(program, profile=False), job(program, options=SHAPES, env=STRICT)
+    assert (run.code, run.out) == (0, bare.out), run.err
+    assert run.err.splitlines() == [f"ms-profiler: {line}" for line in run.lines], "Kineto printed nothing"
+    assert len(run.summary["shapes"]["steps"]) == 3

@@ -5,6 +5,9 @@ these versions, Kineto does not start while other threads run operators, see `Ki
 begin operators while Kineto runs. So before each start and stop, this thread keeps the GIL and waits until the other
 threads sleep. The wait is limited, because a thread that runs operators from C++ code, for example a function of
 TorchScript, does not need the GIL and may never sleep.
+
+At its first use, Kineto initializes itself. On another thread than the one that imported PyTorch, Kineto then prints a
+line, which its log level does not suppress.
 """
 
 import functools
@@ -20,6 +23,8 @@ if TYPE_CHECKING:
 
 #: The first version of PyTorch that waits for its callbacks on other threads when Kineto stops.
 WAITS = (2, 14)
+#: Attributes of `torch.version` with the versions of the libraries of devices, by which Kineto records devices.
+DEVICES = ("cuda", "hip", "xpu")
 #: Longest wait until the other threads sleep, ns.
 LONGEST = 1_000_000_000
 
@@ -44,6 +49,9 @@ class Kineto:
         self._activities = {profiler.ProfilerActivity.CPU}
         everywhere = profiler._ExperimentalConfig(profile_all_threads=True)
         flags = (False, False, False, False)  # record no memory, stacks, flops or modules
+        self._own_thread = profiler.ProfilerConfig(
+            profiler.ProfilerState.KINETO, False, *flags, profiler._ExperimentalConfig()
+        )
         self._configs = {
             shapes: profiler.ProfilerConfig(profiler.ProfilerState.KINETO, shapes, *flags, everywhere)
             for shapes in (False, True)
@@ -60,6 +68,19 @@ class Kineto:
         With PyTorch before 2.14, Kineto may not run if other threads have begun operators since the last call.
         """
         return not self._elsewhere() or self._waits
+
+    def initialize(self) -> None:
+        """Let Kineto initialize itself on this thread, which takes 1 ms.
+
+        A build for a device would attach to the device. There, Kineto initializes itself at its first use.
+        """
+        built = sys.modules["torch"].version
+        if self.enabled or any(getattr(built, device, None) for device in DEVICES):
+            return
+        # Kineto sets its log level in the first call, so each call suppresses lines for itself
+        silently(lambda: self._prepare(self._own_thread, self._activities))
+        silently(lambda: self._enable(self._own_thread, self._activities))
+        silently(self._disable)
 
     def prepare(self, shapes: bool) -> None:
         """Prepare Kineto; this takes much longer than the start itself.

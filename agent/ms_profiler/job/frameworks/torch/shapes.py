@@ -84,6 +84,8 @@ class Shapes:
         if self._kineto is None:
             host.not_collected("shapes of operators", self._why)
             return
+        if self.slot.free:
+            self._kineto.initialize()
         self._left, self._tries, self._records = STEPS, TRIES, -1
         host.not_collected(
             f"shapes of operators, except in the first {STEPS} recorded steps from step {FIRST} on",

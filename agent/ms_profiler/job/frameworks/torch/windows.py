@@ -52,6 +52,8 @@ class Windows:
         """Note in the run's record which steps are recorded, and why not all steps are."""
         self._done = False
         if self.host.wants("CPU"):
+            if self.slot.free:
+                self._kineto.initialize()
             self.host.not_collected(
                 f"operators, except in the first {STEPS} recorded steps from step {FIRST} on",
                 f"{self._why}; Kineto, which recorded them, holds them in memory and costs more for each operator",
