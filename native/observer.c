@@ -67,7 +67,8 @@ static msp_operator_kind kind_of_user(const void *function, const char *name) {
 
 static bool is_of_user(const void *function) { return ((const uint8_t *)function)[torch.layout.scope] == USER_SCOPE; }
 
-static void begin(msp_writer *writer, const char *name, msp_operator_kind kind, uint64_t arg, const void *function) {
+static inline __attribute__((always_inline)) void begin(msp_writer *writer, const char *name, msp_operator_kind kind,
+                                                        uint64_t arg, const void *function) {
   if (msp_operator_admits(writer, kind)) {
     uint32_t text = msp_intern_recent(&writer->recent, name, writer->session);
     msp_operator_begin(writer, text, kind, arg, function);
