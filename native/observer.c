@@ -24,12 +24,14 @@ typedef uint64_t (*add_function)(callback);
 typedef void (*remove_function)(uint64_t handle);
 typedef const char *(*name_function)(const void *function);
 typedef bool (*async_function)(const void *function);
+typedef uint64_t (*thread_function)(void);
 
 static struct {
   add_function add;
   remove_function remove;
   name_function name;
   async_function async;
+  thread_function thread;
   msp_observer_layout layout;
   uint64_t handle;
   bool connected, on;
@@ -65,6 +67,54 @@ static msp_operator_kind kind_of_user(const void *function, const char *name) {
   return strncmp(name, graph, sizeof graph - 1) == 0 ? MSP_OPERATOR : MSP_OPERATOR_REGION;
 }
 
+/* A function of TorchScript may wait for another one, and go on and end on another thread. That thread stores the
+ * function here. The thread that began the function ends its record at the begin of its next operator, but not before
+ * the spans inside of it have ended. The fields `strays` (number of these functions that the thread has looked at) and
+ * `strays_left` (whether a record is still to be ended) of its writer belong to this. */
+enum { STRAYS = 64 };
+
+static struct {
+  struct {
+    const void *function;
+    uint32_t number; /* from 1, stored last */
+  } latest[STRAYS];
+  uint32_t count;
+} strays;
+
+static void add_stray(const void *function) {
+  uint32_t number = __atomic_fetch_add(&strays.count, 1, __ATOMIC_ACQ_REL);
+  __atomic_store_n(&strays.latest[number % STRAYS].function, function, __ATOMIC_RELAXED);
+  __atomic_store_n(&strays.latest[number % STRAYS].number, number + 1, __ATOMIC_RELEASE);
+}
+
+static void mark_stray(msp_writer *writer, const void *function) {
+  for (uint32_t index = writer->depth; index-- > 0;) {
+    msp_open_span *span = &writer->open[index];
+    if (span->function != function) continue;
+    span->function = &strays;
+    writer->strays_left = true;
+    if (writer->ops > 0) --writer->ops;
+    return;
+  }
+}
+
+static void end_strays(msp_writer *writer) {
+  uint32_t count = __atomic_load_n(&strays.count, __ATOMIC_ACQUIRE);
+  if (count - writer->strays > STRAYS) writer->strays = count - STRAYS;
+  while (writer->strays != count) {
+    uint32_t at = writer->strays % STRAYS, number = __atomic_load_n(&strays.latest[at].number, __ATOMIC_ACQUIRE);
+    if (number == writer->strays) break; /* another thread is about to store it */
+    const void *function = __atomic_load_n(&strays.latest[at].function, __ATOMIC_RELAXED);
+    if (number == ++writer->strays) mark_stray(writer, function);
+  }
+  while (writer->depth > 0 && writer->open[writer->depth - 1].function == &strays) {
+    msp_writer_end(writer, writer->depth - 1, 0, 0);
+  }
+  bool left = false;
+  for (uint32_t index = 0; index < writer->depth; ++index) left |= writer->open[index].function == &strays;
+  writer->strays_left = left;
+}
+
 static bool is_of_user(const void *function) { return ((const uint8_t *)function)[torch.layout.scope] == USER_SCOPE; }
 
 static inline __attribute__((always_inline)) void begin(msp_writer *writer, const char *name, msp_operator_kind kind,
@@ -83,9 +133,10 @@ __attribute__((used)) static void msp_observer_begins(const void *function) {
   if (writer != __atomic_load_n(&torch.watcher, __ATOMIC_RELAXED) &&
       !__atomic_load_n(&torch.elsewhere, __ATOMIC_RELAXED))
     __atomic_store_n(&torch.elsewhere, true, __ATOMIC_RELAXED);
+  if (__builtin_expect(__atomic_load_n(&strays.count, __ATOMIC_ACQUIRE) != writer->strays || writer->strays_left, 0))
+    end_strays(writer);
   const char *name = torch.name(function);
   if (is_of_user(function)) {
-    writer->torch_thread = integer_at(function, torch.layout.thread);
     begin(writer, name, kind_of_user(function, name), 0, function);
   } else {
     begin(writer, name, MSP_OPERATOR, tie_of(function), function);
@@ -120,12 +171,13 @@ static void **msp_observer_start(void **result, const void *function) {
 static void ends(const void *function, void *context) {
   (void)context;
   msp_writer *writer = msp_writer_get();
-  if (writer == NULL || msp_operator_end(writer, function) || writer->ops == 0) return;
-  /* It was not recorded, but counted, unless it is an exchange or a region of another thread. */
-  if (is_of_user(function) &&
-      (torch.async(function) || integer_at(function, torch.layout.thread) != writer->torch_thread))
-    return;
-  --writer->ops;
+  if (writer == NULL || msp_operator_end(writer, function)) return;
+  if (is_of_user(function) && torch.async(function)) return; /* an exchange, or a region that was handed over */
+  if ((uint64_t)integer_at(function, torch.layout.thread) != torch.thread()) {
+    add_stray(function);
+  } else if (writer->ops > 0) {
+    --writer->ops; /* it was counted, but not recorded */
+  }
 }
 
 uint32_t msp_observer_open(void) {
@@ -184,8 +236,9 @@ const char *msp_observer_connect(const char *library, const msp_observer_layout 
   void *remove = dlsym(handle, "_ZN2at14removeCallbackEm");
   void *name = dlsym(handle, "_ZNK2at14RecordFunction4nameEv");
   void *async = dlsym(handle, "_ZNK2at14RecordFunction7isAsyncEv");
+  void *thread = dlsym(handle, "_ZN2at14RecordFunction15currentThreadIdEv");
   dlclose(handle); /* PyTorch stays loaded */
-  if (add == NULL || remove == NULL || name == NULL || async == NULL)
+  if (add == NULL || remove == NULL || name == NULL || async == NULL || thread == NULL)
     return "its library lacks a function that tells operators";
   uint32_t found = offset_of_async(async);
   if (found != 0 && found != layout->async) return "its operators have another layout than those of known builds";
@@ -193,6 +246,7 @@ const char *msp_observer_connect(const char *library, const msp_observer_layout 
   *(void **)&torch.remove = remove;
   *(void **)&torch.name = name;
   *(void **)&torch.async = async;
+  *(void **)&torch.thread = thread;
   torch.layout = *layout;
   torch.connected = true;
   return NULL;

@@ -55,26 +55,42 @@ static inline void msp_operator_count(msp_writer *writer, msp_operator_kind kind
   if (kind <= MSP_OPERATOR_REGION) ++writer->ops;
 }
 
+/* Record the end of an operator of this thread while later operators are still open. C++ ends operators in order, with
+ * two exceptions:
+ *
+ * - The script may hold a region. It ends in place of the operator, and the operator ends when the region does, so that
+ *   spans nest.
+ * - A function of TorchScript may wait, and end later on another thread. It ends with the operator. */
+static inline void msp_operator_end_outer(msp_writer *writer, msp_open_span *span) {
+  for (;;) {
+    msp_open_span *last = &writer->open[writer->depth - 1];
+    while (last->function == NULL) --last;
+    bool exchanged = last != span && last->category == MSP_CATEGORY_MARKER, done = exchanged || last == span;
+    if (exchanged) span->function = last->function;
+    if (writer->ops > 0) --writer->ops;
+    msp_writer_end(writer, (uint32_t)(last - writer->open), 0, MSP_FLAG_ABANDONED | MSP_FLAG_RAISED);
+    if (done) return;
+  }
+}
+
 /* Record the end of an operator of this thread. Returns false if the operator is not open: it was not recorded, or it
- * began on another thread. C++ ends operators in order, except for regions, which the script may hold. So a later
- * operator that is still open is a region. Then this region ends in place of the operator, and the operator ends when
- * the region does, so that spans nest. */
+ * began on another thread. */
 static inline bool msp_operator_end(msp_writer *writer, const void *function) {
-  msp_open_span *last = NULL; /* the operator that began last */
+  bool last = true;
   for (uint32_t index = writer->depth; index-- > 0;) {
     msp_open_span *span = &writer->open[index];
     if (span->function == NULL) continue;
-    if (last == NULL) last = span;
-    if (span->function != function) continue;
-    span->function = last->function;
-    if (span == last) {
+    if (span->function != function) {
+      last = false;
+    } else if (last) {
       writer->ops = span->ops;
-    } else if (writer->ops > 0) {
-      --writer->ops;
+      /* an exception has ended the Python spans that are still open inside of the operator */
+      msp_writer_end(writer, index, 0, MSP_FLAG_ABANDONED | MSP_FLAG_RAISED);
+      return true;
+    } else {
+      msp_operator_end_outer(writer, span);
+      return true;
     }
-    /* an exception has ended the Python spans that are still open inside of the operator */
-    msp_writer_end(writer, (uint32_t)(last - writer->open), 0, MSP_FLAG_ABANDONED | MSP_FLAG_RAISED);
-    return true;
   }
   return false;
 }

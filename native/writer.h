@@ -54,7 +54,9 @@ typedef struct msp_writer {
   uint32_t depth;   /* number of open spans */
   uint32_t serial;  /* of the span that began last */
   uint32_t ops;     /* number of open operators, recorded or not, without those that may end on another thread */
-  msp_slot *next;   /* free slots of the segment */
+  uint32_t strays;  /* see observer.c */
+  uint32_t strays_left;
+  msp_slot *next; /* free slots of the segment */
   msp_slot *limit;
   uint64_t records; /* number of records in this session */
   msp_segment *segment;
@@ -67,7 +69,6 @@ typedef struct msp_writer {
   size_t label_length;
   struct msp_writer *previous, *following; /* in the list of the session's writers */
   struct msp_calls *calls;                 /* open calls; NULL: no call was traced */
-  int64_t torch_thread;                    /* PyTorch's number of the thread; 0: no region of PyTorch has begun */
   msp_recent recent;
   msp_open_span open[MSP_DEPTH_MOST];
 } msp_writer;

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections import Counter, defaultdict
 
+import polars as pl
 import pytest
 from conftest import PROGRAMS, environment
 from kineto_trees import ours, theirs, trees
@@ -440,6 +441,44 @@ def test_a_region_that_ends_with_a_future_does_not_end_others(job):
     assert not inside("aten::div", "after")
     assert not inside("aten::add", "done already")
     assert not any(row["flags"] for row in found.values()), "no end came too late or too early"
+
+
+SUSPENDED = """
+import torch
+torch.set_num_threads(1)
+@torch.jit.script
+def work(x, times: int):
+    for _ in range(times):
+        x = torch.sin(x) @ x
+    return x
+@torch.jit.script
+def forks(x):
+    return torch.jit.wait(torch.jit.fork(work, x, 60))
+network = torch.nn.Linear(4, 4)
+optimizer = torch.optim.SGD(network.parameters(), 0.01)
+for step in range(600):
+    with torch.profiler.record_function("a step"):
+        optimizer.zero_grad()
+        network(forks(torch.full((4, 4), 0.1))).sum().backward()
+        optimizer.step()
+"""
+
+
+def test_a_function_that_another_thread_ends_is_recorded_once_and_holds_no_others(job, tmp_path):
+    """A function of TorchScript that waits for a fork may go on, and end, on the thread of the fork."""
+    script = tmp_path / "suspended.py"  # TorchScript reads the source
+    script.write_text(SUSPENDED)
+    run = job(script, options={"overhead_budget": 0}, env=STRICT)
+    assert run.code == 0, run.err
+    recording = store.read(str(run.result))
+    spans = recording.spans.with_columns(text=recording.names.gather(recording.spans["name"]))
+    found = {name: spans.filter(pl.col("text") == name) for name in ("forks", "a step", "aten::linear", "aten::sin")}
+    assert {name: rows.height for name, rows in found.items()} == {
+        "forks": 600, "a step": 600, "aten::linear": 600, "aten::sin": 36000
+    }  # fmt: skip
+    forks, steps = found["forks"].sort("start_ns"), found["a step"].sort("start_ns")
+    assert (forks["start_ns"] > steps["start_ns"]).all() and (forks["end_ns"] < steps["end_ns"]).all()
+    assert (steps["end_ns"][:-1] < steps["start_ns"][1:]).all(), "no step contains another one"
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,13 @@ const char *name(const torch_operator *told) { return told->name; }
 bool is_async(const torch_operator *told) __asm__("_ZNK2at14RecordFunction7isAsyncEv");
 bool is_async(const torch_operator *told) { return told->async; }
 
+static __thread uint64_t thread;
+
+uint64_t current_thread(void) __asm__("_ZN2at14RecordFunction15currentThreadIdEv");
+uint64_t current_thread(void) { return thread; }
+
+void torch_thread(uint64_t number) { thread = number; }
+
 /* As in PyTorch, an operator keeps the callbacks that there are at its begin. */
 void torch_begin(torch_operator *told) {
   told->end = NULL;

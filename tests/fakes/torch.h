@@ -25,7 +25,10 @@ typedef struct {
   bool async;
 } torch_operator;
 
-enum { TORCH_FUNCTION = 0, TORCH_BACKWARD = 1, TORCH_MOBILE = 6, TORCH_USER = 7 };
+enum { TORCH_FUNCTION = 0, TORCH_BACKWARD = 1, TORCH_SCRIPT = 2, TORCH_MOBILE = 6, TORCH_USER = 7 };
+
+/* Set PyTorch's number of the calling thread. */
+void torch_thread(uint64_t number);
 
 void torch_begin(torch_operator *told);
 void torch_finish(torch_operator *told);

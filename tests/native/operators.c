@@ -23,11 +23,13 @@
 
 enum { THREADS = 4, TREES = 300, DEEPEST = 6, REGIONS = 3 };
 
-static void (*begin)(torch_operator *), (*finish)(torch_operator *);
+static void (*begin)(torch_operator *), (*finish)(torch_operator *), (*be_thread)(uint64_t);
 
 /* The exchanges that each thread has begun, which the next thread ends. */
 static torch_operator exchanges[THREADS][TREES];
-static uint32_t begun[THREADS];
+/* Functions of TorchScript that each thread begins, and another thread ends. */
+static torch_operator scripts[THREADS][TREES];
+static uint32_t begun[THREADS], ended[THREADS];
 
 static uint32_t random_below(unsigned *seed, uint32_t limit) { return (uint32_t)rand_r(seed) % limit; }
 
@@ -61,7 +63,6 @@ static void mark(player *one) {
   }
   msp_observer_hand_over("another");
   msp_observer_hand_over("last");
-  CHECK(regions[2].end == NULL || msp_observer_open() == 2);
   regions[2].async = true;
   finish(&regions[2]);
   uint32_t first = random_below(&one->seed, 2);
@@ -72,6 +73,7 @@ static void mark(player *one) {
 
 static void *play(void *argument) {
   player *one = argument;
+  be_thread((uint64_t)one->number + 1);
   for (uint32_t tree = 0; tree < TREES; ++tree) {
     torch_operator *exchange = &exchanges[one->number][tree];
     *exchange = (torch_operator){.name = tree % 2 ? "ucc:all_reduce" : "gloo:send",
@@ -84,18 +86,23 @@ static void *play(void *argument) {
     begin(&mobile);
     begin(&here);
     begin(exchange);
+    scripts[one->number][tree] =
+        (torch_operator){.name = "forks", .thread = (uint64_t)one->number + 1, .sequence = -1, .scope = TORCH_SCRIPT};
+    begin(&scripts[one->number][tree]);
     __atomic_store_n(&begun[one->number], tree + 1, __ATOMIC_RELEASE);
     operate(one, 0);
     finish(&here);
     mark(one);
     CHECK(msp_observer_region("## graph", one));
-    CHECK(msp_observer_open() == 1);
     msp_observer_region_end(one);
-    CHECK(msp_observer_open() == 0);
     finish(&mobile);
     int other = (one->number + 1) % THREADS;
     while (__atomic_load_n(&begun[other], __ATOMIC_ACQUIRE) <= tree) usleep(10);
     finish(&exchanges[other][tree]);
+    finish(&scripts[other][tree]);
+    __atomic_add_fetch(&ended[other], 1, __ATOMIC_RELEASE);
+    while (__atomic_load_n(&ended[one->number], __ATOMIC_ACQUIRE) <= tree) usleep(10);
+    operate(one, DEEPEST); /* notices that the function has ended */
     CHECK(msp_observer_open() == 0);
   }
   return NULL;
@@ -136,6 +143,7 @@ static records read_slots(const char *folder) {
 static void run(const char *folder, unsigned seed) {
   CHECK(mkdir(folder, 0750) == 0 && msp_open(folder, 64, "", UINT64_MAX, UINT64_MAX, 0) == 0);
   memset(begun, 0, sizeof begun);
+  memset(ended, 0, sizeof ended);
   msp_observer_switch(true);
   pthread_t threads[THREADS];
   player players[THREADS];
@@ -146,7 +154,7 @@ static void run(const char *folder, unsigned seed) {
   records expected = {.markers = THREADS * TREES * REGIONS, .exchanges = THREADS * TREES};
   for (int i = 0; i < THREADS; ++i) {
     CHECK(pthread_join(threads[i], NULL) == 0);
-    expected.operators += players[i].operators + 2 * TREES; /* and "nccl:all_reduce", "## graph" */
+    expected.operators += players[i].operators + 3 * TREES; /* and "nccl:all_reduce", "forks", "## graph" */
   }
   msp_observer_switch(false);
   CHECK(!msp_observer_region("## graph", folder));
@@ -164,7 +172,8 @@ int main(int argc, char **argv) {
   CHECK(loaded != NULL);
   begin = (void (*)(torch_operator *))dlsym(loaded, "torch_begin");
   finish = (void (*)(torch_operator *))dlsym(loaded, "torch_finish");
-  CHECK(begin != NULL && finish != NULL);
+  be_thread = (void (*)(uint64_t))dlsym(loaded, "torch_thread");
+  CHECK(begin != NULL && finish != NULL && be_thread != NULL);
   const msp_observer_layout layout = {offsetof(torch_operator, thread), offsetof(torch_operator, scope),
                                       offsetof(torch_operator, sequence), offsetof(torch_operator, forward),
                                       offsetof(torch_operator, async)};
