@@ -70,7 +70,7 @@ class Tape:
 
     def stepped(self, count: int) -> tuple[int, bool]:
         """Begin or end the reading of graphs between two steps; see `host.Host.at_step` for argument and result."""
-        if self._late and not self._longer and looking.tape is self:
+        if self._late and not self._longer and looking.tape is self and self.useful():
             self._longer = True
             return count + 1, False
         self._end()
