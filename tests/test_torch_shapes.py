@@ -162,8 +162,9 @@ def test_events_beyond_the_buffer_of_kineto_lose_no_operator(job, what):
     assert (names[3] - names[1])["region"] == beside.get(what, 0)
     assert not names[1] - names[3] and (what in beside or names[3] == names[1])
     shaped = {step for step, found in counted.items() if found.filter(pl.col("shapes") != "").height}
-    assert shaped == {2, 3, 4, 5, 6}
-    assert run.summary["shapes"]["steps"] == [2, 3, 4, 5, 6]
+    # after a step in which another thread runs operators, PyTorch before 2.14 records no shapes
+    assert shaped == ({2, 3, 5, 6, 7} if what == "thread" else {2, 3, 4, 5, 6})
+    assert run.summary["shapes"]["steps"] == sorted(shaped)
     whole = {found.filter(pl.col("shapes") != "").height for step, found in counted.items() if step in shaped - {3}}
     assert len(whole) == 1
 
@@ -246,6 +247,13 @@ def test_a_region_may_be_open_when_a_recording_of_shapes_ends(job):
     assert run.result
 
 
+def prevented(run):
+    """Return whether no shapes were recorded because other threads ran operators, with PyTorch before 2.14."""
+    reasons = [entry["why"] for entry in run.summary["not_collected"] if entry["what"].startswith("shapes of")]
+    why = "forks, other profilers or operators of other threads prevented each attempt"
+    return run.summary["shapes"] is None and why in reasons
+
+
 @pytest.mark.slow
 def test_threads_that_end_change_nothing(job):
     run = job(PROGRAMS / "torch_shapes_cut.py", "threads end", options=SHAPES, env=STRICT)
@@ -253,17 +261,18 @@ def test_threads_that_end_change_nothing(job):
     assert run.err.splitlines() == [f"ms-profiler: {line}" for line in run.lines]
     rows = operators(run.result)
     assert len({tuple(sorted(rows.filter(pl.col("step") == step)["text"])) for step in range(1, 9)}) == 1
-    assert run.summary["shapes"]["steps"] == [2, 3, 4]
+    assert prevented(run)
 
 
 @pytest.mark.slow
-def test_operators_of_another_thread_have_shapes_too(job):
+def test_operators_of_another_thread_are_recorded_without_shapes(job):
     run = job(PROGRAMS / "torch_shapes_cut.py", "handed on", options=SHAPES, env=STRICT)
     assert run.code == 0, run.err
     rows = operators(run.result)
     sines = rows.filter(pl.col("text") == "aten::sin")
-    assert sines.select("step", "shapes").rows()[-9:-4] == [(1, ""), (2, "2,3;"), (3, "2,3;"), (4, "2,3;"), (5, "")]
+    assert sines.select("step", "shapes").rows()[-9:-4] == [(step, "") for step in range(1, 6)]
     assert sines["thread"][-1] != rows["thread"][0]
+    assert prevented(run)
 
 
 @pytest.mark.slow
