@@ -4,9 +4,9 @@ While the callbacks are added, an operator takes 0.2 us more, of which PyTorch's
 part. In a step that is not sampled, the callbacks are removed. The callbacks know names, autograd's numbers and
 threads, but no shapes (see `shapes`).
 
-The end of an operator does not name the operator. A region compiled by TorchScript begins inside a call of `__enter__`
-and ends after this call. In the records, the two ends are exchanged: the region ends when the call ends, and the call
-when the region ends.
+A region may begin inside of an operator and end after it: if TorchScript has compiled it, inside of a call of
+`__enter__`; while a `TorchDispatchMode` is on, inside of the operator `PythonDispatchMode`. Spans have to nest. So in
+the records, the two ends are exchanged: the region ends when the operator ends, and the operator when the region ends.
 """
 
 import os
