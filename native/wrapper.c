@@ -192,18 +192,13 @@ static bool named(wrapper *self, PyObject *first) {
   return !failed;
 }
 
-/* Return whether calls inside of another call get no span, because the current step is not sampled. Then they need no
- * label either: the look-up of a label takes 1 us, mostly for memory that is not in the cache. */
-static bool left_out(const wrapper *self) {
-  return (self->category & MSP_CATEGORY_FINE) != 0 && (msp_gate_load(&msp_gate_page->refuse) & MSP_REFUSE_FINE) != 0;
-}
-
 static PyObject *wrapper_vectorcall(PyObject *object, PyObject *const *args, size_t flagged, PyObject *names) {
   wrapper *self = (wrapper *)object;
   bool inner = self->outermost != 0 && depths[self->outermost] > 0;
   PyObject *result;
   Py_INCREF(object); /* the job may remove the wrapper during the call */
-  if (self->labels != NULL && COUNT(flagged) > 0 && (inner ? !left_out(self) : self->outermost == 0)) {
+  if (self->labels != NULL && COUNT(flagged) > 0 &&
+      (inner ? !msp_writer_leaves_out(self->category) : self->outermost == 0)) {
     result = by_label(self, args, flagged, names);
   } else if (inner) {
     result = call(self->function, args, flagged, names);
