@@ -55,6 +55,13 @@ static inline void msp_operator_count(msp_writer *writer, msp_operator_kind kind
   if (kind <= MSP_OPERATOR_REGION) ++writer->ops;
 }
 
+/* Return the open operator of this thread that began last; NULL: none is open. */
+static inline msp_open_span *msp_operator_last(msp_writer *writer) {
+  uint32_t depth = writer->depth;
+  while (depth > 0 && writer->open[depth - 1].function == NULL) --depth;
+  return depth > 0 ? &writer->open[depth - 1] : NULL;
+}
+
 /* Record the end of an operator of this thread while later operators are still open. C++ ends operators in order, with
  * two exceptions:
  *
@@ -63,8 +70,7 @@ static inline void msp_operator_count(msp_writer *writer, msp_operator_kind kind
  * - A function of TorchScript may wait, and end later on another thread. It ends with the operator. */
 static inline void msp_operator_end_outer(msp_writer *writer, msp_open_span *span) {
   for (;;) {
-    msp_open_span *last = &writer->open[writer->depth - 1];
-    while (last->function == NULL) --last;
+    msp_open_span *last = msp_operator_last(writer);
     bool exchanged = last != span && last->category == MSP_CATEGORY_MARKER, done = exchanged || last == span;
     if (exchanged) span->function = last->function;
     if (writer->ops > 0) --writer->ops;
@@ -98,11 +104,9 @@ static inline bool msp_operator_end(msp_writer *writer, const void *function) {
 /* Record the end of a region of this thread whose end PyTorch will report later, on any thread. Does nothing if another
  * operator has begun in the region. */
 static inline void msp_operator_hand_over(msp_writer *writer, uint32_t text) {
-  for (uint32_t index = writer->depth; index-- > 0;) {
-    const msp_open_span *span = &writer->open[index];
-    if (span->function == NULL) continue;
-    if (span->category == MSP_CATEGORY_MARKER && span->slot->name == text) msp_operator_end(writer, span->function);
-    return;
+  const msp_open_span *last = msp_operator_last(writer);
+  if (last != NULL && last->category == MSP_CATEGORY_MARKER && last->slot->name == text) {
+    msp_operator_end(writer, last->function);
   }
 }
 

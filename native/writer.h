@@ -55,7 +55,7 @@ typedef struct msp_writer {
   uint32_t serial;  /* of the span that began last */
   uint32_t ops;     /* number of open operators, recorded or not, without those that may end on another thread */
   uint32_t strays;  /* see observer.c */
-  uint32_t strays_left;
+  bool strays_left;
   msp_slot *next; /* free slots of the segment */
   msp_slot *limit;
   uint64_t records; /* number of records in this session */
