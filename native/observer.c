@@ -103,7 +103,7 @@ static void end_strays(msp_writer *writer) {
   if (count - writer->strays > STRAYS) writer->strays = count - STRAYS;
   while (writer->strays != count) {
     uint32_t at = writer->strays % STRAYS, number = __atomic_load_n(&strays.latest[at].number, __ATOMIC_ACQUIRE);
-    if (number == writer->strays) break; /* another thread is about to store it */
+    if ((int32_t)(number - writer->strays) <= 0) break; /* another thread is about to store it */
     const void *function = __atomic_load_n(&strays.latest[at].function, __ATOMIC_RELAXED);
     if (number == ++writer->strays) mark_stray(writer, function);
   }
