@@ -75,14 +75,16 @@ def totals(summary: dict[str, Any]) -> dict[str, tuple[float, float]]:
     """Return (calls, share of the time of the listed operators) by operator."""
     rows = summary["top_operators"]
     whole = sum(row["self_ms"] for row in rows)
-    return {
-        row["name"]: (row["count"], row["self_ms"] / whole) for row in rows if row["self_ms"] >= LEAST_SHARE * whole
-    }
+    return {row["name"]: (row["count"], row["self_ms"] / whole) for row in rows}
 
 
 def furthest(found: dict[str, tuple[float, float]], truth: dict[str, tuple[float, float]], part: int) -> float:
     """Return the largest relative difference of the calls (`part` 0) or the shares (1) of an operator."""
-    return max(abs(found[name][part] / values[part] - 1) for name, values in truth.items() if name in found)
+    return max(
+        abs(found.get(name, (0, 0.0))[part] / values[part] - 1)
+        for name, values in truth.items()
+        if values[1] >= LEAST_SHARE
+    )
 
 
 def main() -> None:
