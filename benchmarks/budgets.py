@@ -87,6 +87,14 @@ def furthest(found: dict[str, tuple[float, float]], truth: dict[str, tuple[float
     )
 
 
+def cost(paired: dict[str, Any] | None) -> str:
+    """Return the cost of a run by its own summary."""
+    if paired is None:
+        return "none"
+    share, error, hooks = (f"{paired[name]:.2%}" for name in ("share", "standard_error", "hooks"))
+    return f"{share} ± {error}, of which hooks {hooks} from {paired['hooks_steps']} steps"
+
+
 def main() -> None:
     if len(sys.argv) > 1 and sys.argv[1] == "job":
         job(int(sys.argv[2]))
@@ -117,7 +125,7 @@ def main() -> None:
                 print(
                     f"    {sampling['sampled'] if sampling else steps} steps sampled; calls by operator within "
                     f"{furthest(found, truth, 0):.1%}, shares of time within {furthest(found, truth, 1):.1%} of all "
-                    f"steps'; {changed}; cost by the summary: {paired and paired.get('share')}"
+                    f"steps'; {changed}; cost by the summary: {cost(paired)}"
                 )
 
 

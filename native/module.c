@@ -16,6 +16,7 @@
 #include "recorder.h"
 #include "sampler.h"
 #include "shield.h"
+#include "steps.h"
 #include "strings.h"
 #include "tracer.h"
 #include "wrapper.h"
@@ -308,9 +309,10 @@ PyMODINIT_FUNC PyInit__native(void) {
   int error = msp_recorder_init();
   if (error != 0) return PyErr_Format(PyExc_ImportError, "the recorder cannot be set up: %s", strerror(error));
   PyObject *module = msp_cffi_init();
-  if (module != NULL && (PyModule_AddFunctions(module, functions) < 0 || msp_wrapper_add(module) < 0 ||
-                         msp_sampler_add(module) < 0 || msp_shield_add(module) < 0 || msp_fast_region_add(module) < 0 ||
-                         msp_block_places_add(module) < 0 || msp_tracer_add(module) < 0)) {
+  if (module != NULL &&
+      (PyModule_AddFunctions(module, functions) < 0 || msp_wrapper_add(module) < 0 || msp_steps_add(module) < 0 ||
+       msp_sampler_add(module) < 0 || msp_shield_add(module) < 0 || msp_fast_region_add(module) < 0 ||
+       msp_block_places_add(module) < 0 || msp_tracer_add(module) < 0)) {
     Py_DECREF(module);
     return NULL;
   }

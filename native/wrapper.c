@@ -6,18 +6,10 @@
 #include <string.h>
 #include <structmember.h>
 
+#include "shortcut.h"
+#include "steps.h"
+#include "vectorcall.h"
 #include "writer.h"
-
-/* The limited API has vectorcall from Python 3.12 on; the flag, the member and the functions are the same since 3.9.
- * Python calls a type without vectorcall through `tp_call`, which takes one more level of recursion. */
-#ifndef Py_TPFLAGS_HAVE_VECTORCALL
-#define Py_TPFLAGS_HAVE_VECTORCALL (1UL << 11)
-#endif
-typedef PyObject *(*vectorcall)(PyObject *, PyObject *const *, size_t, PyObject *);
-extern PyObject *PyObject_Vectorcall(PyObject *, PyObject *const *, size_t, PyObject *) __attribute__((weak));
-extern PyObject *PyObject_VectorcallDict(PyObject *, PyObject *const *, size_t, PyObject *);
-extern PyObject *PyVectorcall_Call(PyObject *, PyObject *, PyObject *);
-#define COUNT(flagged) ((Py_ssize_t)((flagged) & ~((size_t)1 << (8 * sizeof(size_t) - 1))))
 
 typedef struct {
   PyObject ob_base;
@@ -34,6 +26,8 @@ typedef struct {
   uint32_t name; /* of the span, if no label gives another one */
   uint8_t category;
   uint8_t outermost; /* kind of calls; of nested calls of a kind on a thread, only the outermost is recorded. 0: all */
+  char idle;         /* whether a call only calls the function */
+  msp_shortcut shortcut;
 } wrapper;
 
 static PyObject *method_type;
@@ -42,18 +36,10 @@ static PyObject *name_attribute;
 enum { KINDS = 4 };
 static __thread long depths[KINDS];
 
-/* Call an object, through vectorcall if the object supports it. Python 3.10 does not export PyObject_Vectorcall. */
-static PyObject *call(PyObject *callable, PyObject *const *args, size_t flagged, PyObject *names) {
-  if (PyObject_Vectorcall != NULL) return PyObject_Vectorcall(callable, args, flagged, names);
-  Py_ssize_t count = COUNT(flagged), named = names == NULL ? 0 : PyTuple_Size(names);
-  if (named == 0) return PyObject_VectorcallDict(callable, args, flagged, NULL);
-  PyObject *keywords = PyDict_New();
-  for (Py_ssize_t i = 0; keywords != NULL && i < named; ++i) {
-    if (PyDict_SetItem(keywords, PyTuple_GetItem(names, i), args[count + i]) < 0) Py_CLEAR(keywords);
-  }
-  if (keywords == NULL) return NULL;
-  PyObject *result = PyObject_VectorcallDict(callable, args, flagged, keywords);
-  Py_DECREF(keywords);
+static PyObject *run(const wrapper *self, PyObject *const *args, size_t flagged, PyObject *names) {
+  msp_steps_leave();
+  PyObject *result = call(self->function, args, flagged, names);
+  msp_steps_enter();
   return result;
 }
 
@@ -106,7 +92,7 @@ static PyObject *recorded(const wrapper *self, uint32_t name, uint8_t category, 
   uint32_t token;
   if (!begin(self, name, category, arg, &token)) return NULL;
   if (self->outermost != 0) ++depths[self->outermost];
-  PyObject *result = call(self->function, args, flagged, names);
+  PyObject *result = run(self, args, flagged, names);
   if (self->outermost != 0) --depths[self->outermost];
   if (token != 0) msp_end(token, result == NULL ? flags_of_exception() : 0);
   return result;
@@ -140,7 +126,7 @@ static PyObject *hooked(const wrapper *self, PyObject *const *args, size_t flagg
   PyObject *state = call(self->before, args, flagged, names);
   if (state == NULL && !handled(self)) return NULL;
   if (self->outermost != 0) ++depths[self->outermost];
-  PyObject *result = call(self->function, args, flagged, names);
+  PyObject *result = run(self, args, flagged, names);
   if (self->outermost != 0) --depths[self->outermost];
   if (state != NULL && state != Py_None) result = call_after(self, state, result);
   Py_XDECREF(state);
@@ -194,34 +180,48 @@ static bool named(wrapper *self, PyObject *first) {
 
 static PyObject *wrapper_vectorcall(PyObject *object, PyObject *const *args, size_t flagged, PyObject *names) {
   wrapper *self = (wrapper *)object;
+  size_t count = (size_t)COUNT(flagged);
   bool inner = self->outermost != 0 && depths[self->outermost] > 0;
   PyObject *result;
+  msp_steps_enter();
   Py_INCREF(object); /* the job may remove the wrapper during the call */
-  if (self->labels != NULL && COUNT(flagged) > 0 &&
-      (inner ? !msp_writer_leaves_out(self->category) : self->outermost == 0)) {
+  msp_course course = MSP_UNUSUAL;
+  if (self->shortcut.kind != 0 && !inner && (self->forked == NULL || PyList_Size(self->forked) == 0)) {
+    course = msp_shortcut_take(&self->shortcut, args, count, names);
+  }
+  if (course == MSP_SPAN) {
+    result = recorded(self, self->shortcut.name, self->shortcut.category, 0, args, flagged, names);
+  } else if (course != MSP_UNUSUAL) {
+    result = course == MSP_DONE || handled(self) ? Py_None : NULL;
+    Py_XINCREF(result);
+  } else if (self->labels != NULL && count > 0 &&
+             (inner ? !msp_writer_leaves_out(self->category) : self->outermost == 0)) {
     result = by_label(self, args, flagged, names);
-  } else if (inner) {
-    result = call(self->function, args, flagged, names);
+  } else if (inner || self->idle) {
+    result = run(self, args, flagged, names);
   } else if (self->before != NULL) {
     result = hooked(self, args, flagged, names);
-  } else if (self->name == 0 && self->describe != NULL && COUNT(flagged) > 0 && !named(self, args[0])) {
+  } else if (self->name == 0 && self->describe != NULL && count > 0 && !named(self, args[0])) {
     result = NULL;
   } else {
     result = recorded(self, self->name, self->category, 0, args, flagged, names);
   }
   Py_DECREF(object);
+  msp_steps_leave();
   return result;
 }
 
 static int wrapper_init(PyObject *object, PyObject *args, PyObject *keywords) {
-  static char *names[] = {"function", "name",   "category", "before",    "after", "labels",
-                          "describe", "failed", "forked",   "outermost", NULL};
+  static char *names[] = {"function", "name",   "category",  "before", "after",    "labels", "describe",
+                          "failed",   "forked", "outermost", "idle",   "shortcut", NULL};
   wrapper *self = (wrapper *)object;
   PyObject *function, *before = NULL, *after = NULL, *labels = NULL, *describe = NULL, *failed = NULL, *forked = NULL;
+  PyObject *shortcut = NULL;
   unsigned int name = 0;
-  unsigned char category = 0, outermost = 0;
-  if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|IbOOO!OOO!b", names, &function, &name, &category, &before, &after,
-                                   &PyDict_Type, &labels, &describe, &failed, &PyList_Type, &forked, &outermost)) {
+  unsigned char category = 0, outermost = 0, idle = 0;
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|IbOOO!OOO!bbO!", names, &function, &name, &category, &before,
+                                   &after, &PyDict_Type, &labels, &describe, &failed, &PyList_Type, &forked, &outermost,
+                                   &idle, &PyTuple_Type, &shortcut)) {
     return -1;
   }
   if (self->function != NULL || (before == NULL) != (after == NULL) ||
@@ -230,6 +230,7 @@ static int wrapper_init(PyObject *object, PyObject *args, PyObject *keywords) {
                     "give before and after together, labels only with both and describe, outermost below 4");
     return -1;
   }
+  if (shortcut != NULL && !msp_shortcut_set(&self->shortcut, shortcut)) return -1;
   PyObject **const places[] = {&self->function, &self->before, &self->after, &self->labels,
                                &self->describe, &self->failed, &self->forked};
   PyObject *const values[] = {function, before, after, labels, describe, failed, forked};
@@ -240,6 +241,7 @@ static int wrapper_init(PyObject *object, PyObject *args, PyObject *keywords) {
   self->name = name;
   self->category = category;
   self->outermost = outermost;
+  self->idle = (char)idle;
   self->call = wrapper_vectorcall;
   return 0;
 }
@@ -255,7 +257,7 @@ static int wrapper_traverse(PyObject *object, visitproc visit, void *arg) {
   Py_VISIT(self->failed);
   Py_VISIT(self->forked);
   Py_VISIT(self->attributes);
-  return 0;
+  return msp_shortcut_visit(&self->shortcut, visit, arg);
 }
 
 static int wrapper_clear(PyObject *object) {
@@ -268,6 +270,7 @@ static int wrapper_clear(PyObject *object) {
   Py_CLEAR(self->failed);
   Py_CLEAR(self->forked);
   Py_CLEAR(self->attributes);
+  msp_shortcut_clear(&self->shortcut);
   return 0;
 }
 
@@ -333,6 +336,7 @@ static PyMemberDef members[] = {
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(wrapper, call), READONLY, NULL},
     {"__dictoffset__", T_PYSSIZET, offsetof(wrapper, attributes), READONLY, NULL},
     {"__weaklistoffset__", T_PYSSIZET, offsetof(wrapper, references), READONLY, NULL},
+    {"idle", T_BOOL, offsetof(wrapper, idle), 0, NULL},
     {NULL, 0, 0, 0, NULL},
 };
 static PyGetSetDef properties[] = {
@@ -370,10 +374,7 @@ static PyObject *nest(PyObject *module, PyObject *args) {
   unsigned char kind;
   long levels;
   if (!PyArg_ParseTuple(args, "bl", &kind, &levels)) return NULL;
-  if (kind >= KINDS) {
-    PyErr_SetString(PyExc_ValueError, "the kind is too large");
-    return NULL;
-  }
+  if (kind >= KINDS) return PyErr_Format(PyExc_ValueError, "the kind is too large");
   depths[kind] += levels;
   return PyLong_FromLong(depths[kind]);
 }
@@ -391,9 +392,8 @@ int msp_wrapper_add(PyObject *module) {
   name_attribute = PyUnicode_InternFromString("__name__");
   if (method_type == NULL || name_attribute == NULL) return -1;
   PyObject *type = PyType_FromSpec(&spec);
-  if (type == NULL) return -1;
-  if (PyModule_AddObject(module, "Wrapper", type) < 0) {
-    Py_DECREF(type);
+  if (type == NULL || PyModule_AddObject(module, "Wrapper", type) < 0) {
+    Py_XDECREF(type);
     return -1;
   }
   return PyModule_AddFunctions(module, functions);

@@ -269,8 +269,10 @@ static uint32_t waited(msp_looks *looks, uint64_t now, uint64_t ran) {
 /* Write the thread's processor time so far, and its wait time; `before` is the time of the event before this one. */
 void msp_writer_look(msp_writer *writer, uint64_t now, uint64_t before) {
   msp_looks *looks = &writer->looks;
+  uint32_t refuse = msp_gate_load(&writer->gate->refuse);
+  if ((refuse & MSP_REFUSE_FINE) != 0 && now - looks->looked_ns < MSP_REST_NS) return;
   looks->due_ns = now + MSP_LOOK_NS;
-  if (writer->gate == &scratch_gate || (msp_gate_load(&writer->gate->refuse) & ~MSP_REFUSE_FINE) != 0) return;
+  if (writer->gate == &scratch_gate || (refuse & ~MSP_REFUSE_FINE) != 0) return;
   int reason = errno;
   uint64_t ran = msp_clock_read(CLOCK_THREAD_CPUTIME_ID);
   uint32_t queued = waited(looks, now, ran);

@@ -32,9 +32,11 @@ typedef struct {
 } msp_open_span;
 
 /* A recording thread reads its processor time now and then; such a reading is called a look, and shows whether the
- * thread ran. A look takes 0.4 us, so looks 250 us apart take at most 0.2 %. */
+ * thread ran. A look takes 0.4 us, so looks 250 us apart take at most 0.2 %. On a virtual machine a look takes 0.7 us,
+ * and the system call slows down the code after it, so there are fewer in steps that are not sampled. */
 #define MSP_QUIET_NS 250000u /* the first event after so long a time without events leads to a look */
 #define MSP_LOOK_NS 5000000u /* so long after the last look, the next event always leads to a look */
+#define MSP_REST_NS 2000000u /* shortest time between two looks in steps that are not sampled */
 
 typedef struct {
   uint64_t event_ns;     /* time of the last event */

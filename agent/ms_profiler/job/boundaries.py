@@ -6,6 +6,7 @@ of a step, as a source reports it. A stretch is a number of consecutive steps wi
 
 from collections.abc import Hashable
 
+from ms_profiler.job.recorder.bases import TrackBase
 from ms_profiler.store.format import Flag, StepSource
 
 #: Number of boundaries that each source keeps while no source is chosen.
@@ -62,7 +63,7 @@ class Marks:
         return self.flags | (COARSE if start_ns < self._since else 0)
 
 
-class Track:
+class Track(TrackBase):
     """The boundaries of one source.
 
     Attributes:
@@ -70,10 +71,10 @@ class Track:
         pending: begin and end of each step that is kept until a source is chosen, ns.
     """
 
-    __slots__ = ("pending", "start")
+    __slots__ = ("pending",)
 
     def __init__(self) -> None:
-        self.start: int | None = None
+        self.start = None
         self.pending: list[tuple[int, int]] = []
 
     def end(self, end_ns: int) -> tuple[int, int] | None:

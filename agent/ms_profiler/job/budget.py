@@ -55,8 +55,8 @@ class Budget:
         self._spent = 0  # time that recording took since the last check, besides writing records, ns
         self._pace = Pace(PAUSE, INTERVAL)
         self._bursts: Bursts | None = None
-        #: cost of one hook, ns: {"idle_ns": while the recorder is paused, "span_ns": if the hook records a span}
-        self.cost: dict[str, float] = {}
+        self._cost: dict[str, float] = {}
+        self._hook_time = 0, 0  # see `Recorder.hook_time`, when recording starts
         #: name of a framework's own recorder -> estimated time that it takes in each step, ns
         self.expected: dict[str, float] = {}
         #: number of steps after which to call `look` next
@@ -68,12 +68,12 @@ class Budget:
         Args:
             share: share of the wall time that recording may take; 0 means no limit.
         """
-        self._share, self._bursts = share, None
+        self._share, self._bursts, self._hook_time = share, None, self._host.recorder.hook_time()
         # other processes of the job may have used a part of the space before this one starts
         self._room = max(self._host.limit // 2, self._host.recorder.room(), 1)
         self._records, self._count, self._spent, self._pace = 0, 0, 0, Pace(PAUSE, INTERVAL)
         steps = self._host.steps
-        steps.marks.switch(True, 0, 0)
+        steps.sample(True, 0)
         steps.long_ns = NEVER
         self.next_look = steps.count + INTERVAL if share > 0 else NEVER
         self._measure()
@@ -102,7 +102,22 @@ class Budget:
             times.append(((middle - start) - (now() - middle)) / 40)
         recorder.pause(not steps.recording)
         idle = sorted(times)[len(times) // 2]
-        self.cost = {"idle_ns": idle, "span_ns": idle + recorder.span_cost()}
+        self._cost = {"idle_ns": idle, "span_ns": idle + recorder.span_cost()}
+
+    @property
+    def cost(self) -> dict[str, float]:
+        """Return the measured costs in ns.
+
+        Returns:
+            Cost of one hook in a loop: `idle_ns` while the recorder is paused, `span_ns` if it records a span. In the
+            job itself: `hooks_ns`, the time of all hooks in a step that is not sampled, measured in `hooks_steps`
+            steps.
+        """
+        then, before = self._hook_time
+        time, count = self._host.recorder.hook_time()
+        if count == before:
+            return self._cost
+        return self._cost | {"hooks_ns": (time - then) / (count - before), "hooks_steps": count - before}
 
     def spend(self, ns: int) -> None:
         """Count time that recording took besides writing records.
@@ -154,7 +169,7 @@ class Budget:
     def _check(self, count: int) -> None:
         host = self._host
         now, records = host.recorder.now(), host.recorder.stats().records
-        then, computed, spent = self._pace.last, (records - self._records) * self.cost["span_ns"], self._spent
+        then, computed, spent = self._pace.last, (records - self._records) * self._cost["span_ns"], self._spent
         before, self._records, self._count, self._spent = self._count, records, count, 0
         self._pace.looked(now)
         self.next_look = count + self._pace.steps
@@ -172,7 +187,7 @@ class Budget:
         steps, now = host.steps, host.recorder.now()
         if count >= bursts.next_look:
             records = host.recorder.stats().records
-            each = (records - self._records) * self.cost["span_ns"] / max(count - self._count, 1)
+            each = (records - self._records) * self._cost["span_ns"] / max(count - self._count, 1)
             each += sum(self.expected.values()) / HOOK
             self._records, self._count = records, count
             bursts.share = self._affordable()

@@ -2,29 +2,31 @@
 
 import threading
 
+from ms_profiler.job.recorder.bases import ListenerBase
+
 #: largest number of other threads whose work is noted
 MOST = 64
 
 
-class Listener:
+class Listener(ListenerBase):
     """Choose one thread: the first thread that reports a boundary, until another thread trains.
 
     The thread that reports first does not always train: it may fill a queue with batches, or warm a network up.
 
     Attributes:
-        thread: the chosen thread; None while there is none.
+        thread: id of the chosen thread; 0 while there is none.
     """
 
-    __slots__ = ("_works", "thread")
+    __slots__ = ("_works",)
 
     def __init__(self) -> None:
-        self.thread: int | None = None
+        self.thread = 0
         self._works: dict[int, int] = {}  # id of another thread -> begin of its work, ns
 
     def hears(self) -> bool:
         """Return whether the calling thread is the chosen one; the first thread that calls this function is chosen."""
         thread = threading.get_ident()
-        if self.thread is None:
+        if not self.thread:
             self.thread = thread
         return self.thread == thread
 

@@ -119,7 +119,6 @@ class Session:
             return False
         info = recording.info
         recording.begin(self.recorder.now())
-        info.cost.update(self._budget.cost)
         if self.recordings or number is not None or self.steps.count:
             shift = 0 if number is None else number - self.steps.number
             info.window = {"start_ns": info.started_ns, "end_ns": 0, "shift": shift}
@@ -282,6 +281,7 @@ class Session:
         with self.guard("writing the run's record"):
             if self.owner and not self.forked:
                 for recording in self.recordings:
+                    recording.info.cost.update(self._budget.cost)
                     recording.save()
             if self.home is not None:
                 run_info.write(os.path.join(self.home.folder, layout.PROCESS_INFO), self.process, self.home.as_dict)

@@ -18,6 +18,7 @@ from typing import Any
 
 from ms_profiler.job.boundaries import PENDING, Leader, Marks, Track, Tracks
 from ms_profiler.job.listener import Listener
+from ms_profiler.job.recorder.bases import StepsBase
 from ms_profiler.job.recorder.contract import Recorder
 from ms_profiler.job.schedule import Schedule
 from ms_profiler.job.sources import NEVER
@@ -29,7 +30,7 @@ STEP, FRAMEWORK_LOOP, DATASET = int(Kind.STEP), StepSource.FRAMEWORK_LOOP, StepS
 NETWORK_CALL, EVALUATION_LOOP = StepSource.NETWORK_CALL, StepSource.EVALUATION_LOOP
 
 
-class Steps:
+class Steps(StepsBase):
     """Receive boundaries from all sources, choose the source that decides, and write the steps.
 
     Args:
@@ -59,9 +60,9 @@ class Steps:
         #: called for each boundary that waits in memory, while no source is chosen
         self.on_pending: Callable[[], None] = lambda: None
         self._overridden = False  # whether another recording needs the steps that the schedule leaves out
-        self._listener = Listener()
-        self._loops = 0  # number of running framework loops; while one runs, only its boundaries count
-        self._suspended, self._optimizers = 0, Population()
+        self._listener, self._optimizers = Listener(), Population()
+        #: _loops: number of running framework loops. _suspended: number of running evaluations inside training.
+        self._loops = self._suspended = 0
 
     def forked(self) -> None:
         """Forget the parent's loops, evaluations, optimizers and sources, in a fork child."""
@@ -76,24 +77,20 @@ class Steps:
         Args:
             schedule: the steps to record; None records all.
         """
-        self.schedule = schedule
-        #: number of boundaries so far; never decreases
-        self.count = 0
-        #: number of counted steps that were revoked; `number` leaves them out
-        self._revoked = self._since = 0  # `_since`: the count at the last choice of a source
-        self._guessed = 0  # number of steps that may still be revoked
-        self._guesses = False  # whether the chosen source is in `GUESSES`, so that its steps may be revoked
-        #: from this number of boundaries on, `stepped` is called
-        self.next_look = 0
-        #: `stepped` is also called after a step that is longer than this, ns
-        self.long_ns = NEVER
+        self.schedule, self.count = schedule, 0  # `count`: number of boundaries so far; never decreases
+        #: _revoked: number of counted steps that were revoked. _since: the count at the last choice of a source.
+        self._revoked = self._since = 0
+        #: _guessed: number of steps that may still be revoked. _guesses: whether the chosen source is in `GUESSES`.
+        self._guessed, self._guesses = 0, False
+        #: `stepped` is called from `next_look` boundaries on, and after a step that is longer than `long_ns`, ns
+        self.next_look, self.long_ns = 0, NEVER
         self.last_ns, self.ended_ns = 0, 0  # duration and end of the last step, ns, set before a call of `stepped`
-        self.marks = Marks()
+        self.marks, self._flags = Marks(), 0  # `_flags`: those of `marks`
         self.source: StepSource | None = None
         self._tracks = Tracks()
         self._chosen: Track = Track()  # track of the chosen source
-        self._quick: StepSource | None = None  # the chosen source, while each of its boundaries ends a step
-        self._name = 0  # id of the chosen source's name
+        #: The chosen source, while each of its boundaries ends a step; the id of its only optimizer, and of its name.
+        self._quick = self._lone = self._name = 0
         self._turns = {source: Turns() for source in (StepSource.OPTIMIZER_CYCLE, StepSource.TRAIN_CELL)}
         self._depth, self._leader = 0, Leader()  # number of calls of networks that have not returned yet
         #: _worked: the job has computed since the last boundary. _exhausted: after that, a loader ran out of batches.
@@ -117,11 +114,11 @@ class Steps:
         return self.source is not None and not self._guesses
 
     def sample(self, sampled: bool, stretch: int) -> None:
-        """Note whether the next steps are sampled, see `Marks`.
-
-        Where calls of a network are the steps, the next step already runs, so the time of the switch is now.
-        """
-        self.marks.switch(sampled, stretch, self.recorder.now() if self.source == NETWORK_CALL else self.ended_ns)
+        """Note whether the next steps are sampled, see `Marks`."""
+        # where calls of a network are the steps, the next step already runs
+        since = self.recorder.now() if self.source == NETWORK_CALL else self.ended_ns
+        self.marks.switch(sampled, stretch, since)
+        self._flags = self.marks.flags
 
     def override_schedule(self, overridden: bool) -> None:
         """Record all steps, because another recording needs them, or return to the steps of the schedule."""
@@ -218,6 +215,7 @@ class Steps:
 
     def optimizer_made(self, optimizer: Any = None) -> None:
         """Note that the job has one more optimizer: until its garbage collection, every full cycle has to call it."""
+        self._lone = 0  # the optimizer may have the id of one that is gone
         self._optimizers.made(optimizer)
 
     def optimizer_absorbed(self) -> None:
@@ -229,9 +227,11 @@ class Steps:
     ) -> None:
         """Note that an optimizer or training cell, `which`, was called; `inside`: it was called by a training cell."""
         turns = self._turns[source]
-        if source is self._quick and which == turns.lone:
+        if source == self._quick and which == turns.lone:
+            self._lone = id(optimizer) if source is StepSource.OPTIMIZER_CYCLE and optimizer is not None else 0
             self.ended(source, at_ns)  # the usual case saves the ten calls below, see `ended`
             return
+        self._lone = 0
         if not self._listens(trains=True) or self._loops or self._outranked(source):
             return
         self._worked = self._exhausted = False
@@ -270,22 +270,20 @@ class Steps:
 
     def ended(self, source: StepSource, at_ns: int) -> None:
         """Note that `source` reports the end of a step."""
-        if source is not self._quick or threading.get_ident() != self._listener.thread:
+        if source != self._quick or threading.get_ident() != self._listener.thread:
             if self._listens(trains=source not in GUESSES):
                 self._boundary(source, at_ns)
             return
-        # The usual case is written without calls: between two steps the processor's caches hold none of our code, and
-        # each lookup of a function, an attribute or an enumeration member takes half a microsecond.
+        # The usual case is written without calls: each takes half a microsecond with cold caches. See native/steps.h.
         track = self._chosen
         start, track.start = track.start, at_ns
         self._worked = self._exhausted = False
         if start is not None:
-            count = self.count
-            self._record(STEP, source, self.marks.flags, self._name, start, at_ns, count - self._revoked)
-            self.count = count = count + 1
-            if count >= self.next_look or at_ns - start > self.long_ns:
+            self._record(STEP, source, self._flags, self._name, start, at_ns, self.count - self._revoked)
+            self.count += 1
+            if self.count >= self.next_look or at_ns - start > self.long_ns:
                 self.last_ns, self.ended_ns = at_ns - start, at_ns
-                if self._stepped(count):
+                if self._stepped(self.count):
                     track.start = self.recorder.now()
 
     def close(self) -> None:
@@ -318,7 +316,7 @@ class Steps:
         source = self.source
         asked = self.schedule is not None or self._suspended
         slow = source is None or self._guesses or asked or (self._loops and source > FRAMEWORK_LOOP)
-        self._quick = None if slow else source
+        self._quick = 0 if slow or source is None else source
 
     def _forget(self) -> None:
         self._worked = self._exhausted = False

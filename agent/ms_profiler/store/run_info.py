@@ -78,7 +78,8 @@ class RunInfo:
     window: dict[str, int] = field(default_factory=dict)
     #: metadata that the script added to the result, by key
     metadata: dict[str, Any] = field(default_factory=dict)
-    #: {"span_ns": cost of one recorded span, "idle_ns": cost of one hook that records nothing, "start_ns": start-up}
+    #: {"span_ns": cost of one recorded span, "idle_ns": cost of one hook that records nothing, "start_ns": start-up,
+    #: "hooks_ns", "hooks_steps": see `job.budget.Budget.cost`}
     cost: dict[str, float] = field(default_factory=dict)
 
     def listed(self, option: str) -> list[str]:

@@ -29,10 +29,16 @@ def paired(recording: tables.Recording, steps: Steps, sums: pl.DataFrame) -> dic
     """Return the cost of recording; None if too few stretches have steps with and without records.
 
         recording = extra time of a sampled step * sampled steps / time of all steps
-        hooks     = (coarse spans of a step * span_ns + modules of a step * idle_ns) / length of a step
+        hooks     = time of hooks in a step / length of a step
         share     = recording + hooks
 
-    `span_ns` is the cost of one recorded span, and `idle_ns` the cost of one hook that records nothing.
+    The hooks measured their time in some steps of the job. This time does not include the effect of the hooks on the
+    caches, which makes the code after a hook slower. Where hooks could not measure their time, it is computed, and
+    several times too low in a job whose work replaces the contents of the caches:
+
+        coarse spans of a step * span_ns + modules of a step * idle_ns
+
+    `span_ns` is the cost of one recorded span, and `idle_ns` the cost of one hook that records nothing, in a loop.
 
     For a burst of n sampled steps, with m the mean length of the steps around it:
 
@@ -50,7 +56,8 @@ def paired(recording: tables.Recording, steps: Steps, sums: pl.DataFrame) -> dic
 
     Returns:
         `pairs` and `sampled` (numbers of pairs and of sampled steps), `per_step_ms` (extra time of a sampled step),
-        `recording`, `hooks`, `share`, and `standard_error` (of `recording`).
+        `recording`, `hooks`, `hooks_steps` (number of steps that measured the time of their hooks; None if the time is
+        computed), `share`, and `standard_error` (of `recording`).
     """
     wanted = steps.table.filter(pl.col("content").is_in([tables.ALL_OF_IT, tables.COARSE]))
     found = _pairs(wanted)
@@ -67,6 +74,9 @@ def paired(recording: tables.Recording, steps: Steps, sums: pl.DataFrame) -> dic
     modules = int(sums.filter(pl.col("category") == Category.MODULE)["count"].sum()) / max(known, 1)
     measured = recording.info.cost
     hook_ns = coarse * measured.get("span_ns", 0.0) + modules * measured.get("idle_ns", 0.0)
+    timed = int(measured.get("hooks_steps", 0)) if measured.get("hooks_steps", 0) >= LEAST else None
+    if timed is not None:
+        hook_ns = measured["hooks_ns"]
     records, hooks = mean * known / whole, hook_ns * wanted.height / whole
     return {
         "pairs": len(found),
@@ -74,6 +84,7 @@ def paired(recording: tables.Recording, steps: Steps, sums: pl.DataFrame) -> dic
         "per_step_ms": round(mean / 1e6, 6),
         "recording": round(records, 6),
         "hooks": round(hooks, 6),
+        "hooks_steps": timed,
         "share": round(records + hooks, 6),
         "standard_error": round(error * known / whole, 6),
     }

@@ -292,7 +292,7 @@ def recorded(host: "Host", label: str, category: int, outermost: int = 0) -> Clo
 
 
 def around(
-    host: "Host", what: str, before: Callable[..., Any], after: Callable[[Any, Any, Any], Any] | None = None
+    host: "Host", what: str, before: Callable[..., Any], after: Callable[..., Any] | None = None, **settings: Any
 ) -> Closure:
     """Return a decorator that calls functions of ours before and after each call of a function.
 
@@ -302,11 +302,13 @@ def around(
         before: called with the arguments; its result is passed to `after`.
         after: called with the result of `before`, the call's result and the call's exception; not called if `before`
             returned None.
+        settings: more arguments of `Recorder.wrap`.
     """
     failed = host.guard(what)
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
-        return host.recorder.wrap(original, before=before, after=after or _nothing, failed=failed, forked=forked)
+        settings.update(before=before, after=after or (lambda *_: None), failed=failed, forked=forked)
+        return host.recorder.wrap(original, **settings)
 
     return make
 
@@ -328,10 +330,6 @@ def following(host: "Host", what: str, note: Callable[[Any], Any]) -> Closure:
             note(instance)
 
     return around(host, what, before, after)
-
-
-def _nothing(state: Any, result: Any, reason: Any) -> None:
-    """Do nothing after a call."""
 
 
 def begin(recorder: Recorder, name: int, category: int, argument: int = 0) -> int:

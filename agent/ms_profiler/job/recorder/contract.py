@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from ms_profiler.job.detached import Detached
+from ms_profiler.job.recorder.shortcut import Shortcut
 from ms_profiler.job.recorder.tracing import Tracing
 from ms_profiler.options import Options
 from ms_profiler.store.device_format import Source
@@ -220,6 +221,8 @@ class Recorder(Protocol):
         failed: Callable[[BaseException], Any],
         forked: list[Any],
         outermost: int = 0,
+        idle: bool = False,
+        shortcut: Shortcut | None = None,
     ) -> Callable[..., Any]:
         """Return a replacement of a function; the replacement records each call and calls the function.
 
@@ -241,7 +244,34 @@ class Recorder(Protocol):
             outermost: kind of nested calls, 1 to 3; 0 if nesting does not matter. Among nested calls of one kind on a
                 thread, `before` and `after` are called only around the outermost call. Inner calls have spans if they
                 have labels.
+            idle: whether `before` and `after` need not be called now. The replacement has an attribute of this name,
+                which may be changed at any time.
+            shortcut: the usual case of the call; the pure-Python recorder ignores it.
         """
+
+    def take_optimizer_step(self) -> tuple[int, int, int] | None:
+        """Take the running step of an optimizer that a shortcut has begun on this thread, if there is one.
+
+        Returns:
+            Id of the frame that runs the step, token of the step's span, id of the optimizer.
+        """
+
+    def leave_optimizers(self, reason: int, on: bool, /) -> None:
+        """Allow or forbid shortcuts for the optimizers of this thread.
+
+        Args:
+            reason: a power of two; shortcuts are forbidden while this is so for any reason.
+            on: whether shortcuts are forbidden for this reason.
+        """
+
+    def hook_time(self) -> tuple[int, int]:
+        """Return the time that hooks took in some steps that were not sampled, in ns, and the number of these steps.
+
+        Some steps measure it, if shortcuts end them. The numbers grow until the process ends.
+        """
+
+    def optimizer_steps(self) -> int:
+        """Return the number of optimizer steps of this thread that shortcuts have ended."""
 
     def nest(self, kind: int, levels: int, /) -> int:
         """Add to this thread's depth of nested calls of a kind, see `wrap`, and return the new depth."""

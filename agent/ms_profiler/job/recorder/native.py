@@ -13,6 +13,7 @@ from ms_profiler.job.recorder.contract import BlockCounts, RecorderStats
 from ms_profiler.job.recorder.cost import pair_cost
 from ms_profiler.job.recorder.interpreter import Interpreter
 from ms_profiler.job.recorder.python_wrapper import named_as
+from ms_profiler.job.recorder.shortcut import Shortcut
 from ms_profiler.job.recorder.tracing import Kinds, Outcome, TraceCounts
 from ms_profiler.options import Options
 from ms_profiler.store import anonymous
@@ -23,6 +24,11 @@ from ms_profiler.store.host_metrics import SAMPLE
 if process.free_threaded():  # pip can build the extension for such a Python, but the extension's tables rely on the GIL
     raise ImportError("the extension relies on Python's GIL, and this Python is a free-threaded build")
 from ms_profiler import _native
+
+#: base classes with the attributes that the extension's hooks share with the Python code
+ListenerBase = _native.ListenerBase
+StepsBase = _native.StepsBase
+TrackBase = _native.TrackBase
 
 #: size of the buffer for a reason, in bytes
 _ROOM = 256
@@ -130,6 +136,10 @@ class NativeRecorder:
     now = staticmethod(_native.now)
     anchor = staticmethod(_native.anchor)
     nest = staticmethod(_native.nest)
+    take_optimizer_step = staticmethod(_native.take_optimizer_step)
+    leave_optimizers = staticmethod(_native.leave_optimizers)
+    optimizer_steps = staticmethod(_native.optimizer_steps)
+    hook_time = staticmethod(_native.hook_time)
 
     def __init__(self, *, written: bool = False) -> None:
         """Make the recorder.
@@ -148,10 +158,11 @@ class NativeRecorder:
         after: Callable[[Any, Any, Any], Any] | None = None,
         labels: dict[int, Any] | None = None,
         describe: Callable[[Any], Any] | None = None,
+        shortcut: Shortcut | None = None,
         **settings: Any,
     ) -> Callable[..., Any]:
         """See `Recorder.wrap`; the replacement adds no frame, traceback entry or level of recursion."""
-        given = {"before": before, "after": after, "labels": labels, "describe": describe}
+        given = {"before": before, "after": after, "labels": labels, "describe": describe, "shortcut": shortcut}
         settings |= {name: value for name, value in given.items() if value is not None}
         return named_as(_native.Wrapper(function, **settings), function)
 

@@ -82,6 +82,20 @@ class PythonRecorder:
         """See `Recorder.wrap`; the replacement adds a Python frame."""
         return python_wrapper.wrap(self, function, **settings)
 
+    def take_optimizer_step(self) -> None:
+        """See `Recorder.take_optimizer_step`: there are no shortcuts."""
+
+    def leave_optimizers(self, reason: int, on: bool, /) -> None:
+        """See `Recorder.leave_optimizers`: there are no shortcuts."""
+
+    def optimizer_steps(self) -> int:
+        """See `Recorder.optimizer_steps`: there are no shortcuts."""
+        return 0
+
+    def hook_time(self) -> tuple[int, int]:
+        """See `Recorder.hook_time`: there are no shortcuts."""
+        return 0, 0
+
     def nest(self, kind: int, levels: int, /) -> int:
         """See `Recorder.nest`."""
         return python_wrapper.nest(kind, levels)

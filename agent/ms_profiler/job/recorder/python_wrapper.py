@@ -9,6 +9,7 @@ from ms_profiler.store.format import Flag
 
 if TYPE_CHECKING:
     from ms_profiler.job.recorder.contract import Recorder
+    from ms_profiler.job.recorder.shortcut import Shortcut
 
 RAISED = int(Flag.RAISED)
 
@@ -68,8 +69,10 @@ def wrap(
     failed: Callable[[BaseException], Any],
     forked: list[Any],
     outermost: int = 0,
+    idle: bool = False,
+    shortcut: "Shortcut | None" = None,
 ) -> Callable[..., Any]:
-    """See `Recorder.wrap`."""
+    """See `Recorder.wrap`; `idle` and `shortcut` only save time, and are ignored."""
 
     named: list[Any] = []
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ms_profiler.job.frameworks import base
 from ms_profiler.job.frameworks.autograd import looking
 from ms_profiler.job.frameworks.base import Target
+from ms_profiler.job.recorder.shortcut import Shortcut, Usual
 from ms_profiler.store.format import Category
 
 if TYPE_CHECKING:
@@ -38,5 +39,6 @@ def targets(host: "Host") -> list[Target]:
     def after(tokens: list[int], result: Any, reason: BaseException | None) -> None:
         recorder.end(tokens[0], 0 if reason is None else base.flags_of(reason))
 
-    runs = base.around(host, "recording a backward pass", before, after)
+    usual = Shortcut(Usual.BACKWARD, steps, {}, compiling, backward, BACKWARD)
+    runs = base.around(host, "recording a backward pass", before, after, shortcut=usual)
     return [Target(GRAPH, "_engine_run_backward", closure=runs, copies=True)]

@@ -21,6 +21,7 @@ from ms_profiler.job.frameworks.torch import parallel, tensors
 from ms_profiler.job.frameworks.torch.replicas import Replicas
 from ms_profiler.job.frameworks.torch.tape import Tape, supported
 from ms_profiler.job.frameworks.torch.tensor_places import Places
+from ms_profiler.job.recorder.shortcut import Shortcut, Usual
 from ms_profiler.store.format import Category, Flag
 from ms_profiler.store.names import EVALUATING, GRADIENTS
 
@@ -160,6 +161,7 @@ class Modules:
             failed=self.host.guard("recording a module"),
             forked=base.forked,
             outermost=base.MODULES,
+            shortcut=Shortcut(Usual.FORWARD, self.host.steps, self.labels.known, self._trains, self._forward, FORWARD),
         )
         with self.host.guard("telling Dynamo about Module.__call__"):
             _register_with_dynamo(original, replacement)

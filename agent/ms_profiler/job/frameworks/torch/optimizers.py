@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from ms_profiler.job.frameworks import base, trees
 from ms_profiler.job.frameworks.base import RAISED, Inside, Target
 from ms_profiler.job.frameworks.torch import closures
+from ms_profiler.job.recorder.shortcut import Shortcut, Usual
 from ms_profiler.store.format import Category, StepSource
 
 if TYPE_CHECKING:
@@ -31,6 +32,9 @@ SCALER = "torch.amp.grad_scaler"
 #: gradients
 STATES = "torch.distributed.checkpoint.state_dict"
 OPTIMIZER_CATEGORY = int(Category.OPTIMIZER)
+#: reasons to take no shortcut, see `Recorder.leave_optimizers`: a step runs that began without one; the step only
+#: initialises an optimizer's state
+RUNNING, PREPARING = 1, 2
 #: PyTorch's handles of our hooks, by which they can be removed
 handles: list[Any] = []
 #: id -> optimizer, for each optimizer that has made a step
@@ -41,7 +45,7 @@ class _Running(threading.local):
     def __init__(self) -> None:
         #: (id of the frame that runs a step, token of the step's span, id of the optimizer), innermost last
         self.steps: list[tuple[int, int, int]] = []
-        #: number of steps that ended
+        #: number of steps that ended, without those that a shortcut has ended
         self.ended = 0
 
 
@@ -60,23 +64,33 @@ class Optimizers:
 
     def before(self, hooks: Any) -> Any:
         """Register our callback at the begin of a step, and return PyTorch's table of hooks unchanged."""
-        self._hook("register_optimizer_step_pre_hook", "begin", self._begins)
+        self._hook("register_optimizer_step_pre_hook", "begin", self._begins, Usual.OPTIMIZER_BEGINS)
         return hooks
 
     def after(self, hooks: Any) -> Any:
         """Register our callback at the end of a step, and return PyTorch's table of hooks unchanged."""
-        self._hook("register_optimizer_step_post_hook", "end", self._ends)
+        self._hook("register_optimizer_step_post_hook", "end", self._ends, Usual.OPTIMIZER_ENDS)
         return hooks
 
-    def _hook(self, registers: str, which: str, notes: Callable[[Any, FrameType], None]) -> None:
-        tracing, guard, what = closures.traced(), self.host.guard, f"noting the {which} of an optimizer's step"
+    def _hook(self, registers: str, which: str, notes: Callable[[Any, FrameType], None], kind: Usual) -> None:
+        host, tracing, what = self.host, closures.traced(), f"noting the {which} of an optimizer's step"
+        guard, running = host.guard, self._running
 
         def hook(optimizer: Any, args: Any, kwargs: Any) -> None:
             if not tracing():
                 with guard(what):
-                    notes(optimizer, sys._getframe(1))
+                    if (step := host.recorder.take_optimizer_step()) is not None:
+                        running.steps.append(step)
+                    try:
+                        notes(optimizer, sys._getframe(1))
+                    finally:
+                        host.recorder.leave_optimizers(RUNNING, bool(running.steps))
 
-        handles.append(getattr(sys.modules[OPTIMIZER], registers)(closures.unseen(hook)))
+        usual = Shortcut(kind, host.steps, self._labels.known, None, 0, OPTIMIZER_CATEGORY)
+        shortened = host.recorder.wrap(
+            closures.unseen(hook), failed=guard(what), forked=base.forked, idle=True, shortcut=usual
+        )
+        handles.append(getattr(sys.modules[OPTIMIZER], registers)(shortened))
 
     def _begins(self, optimizer: Any, frame: FrameType) -> None:
         recorder, running = self.host.recorder, self._running.steps
@@ -150,11 +164,11 @@ class Optimizers:
         skipped = host.recorder.intern("optimizer step skipped: gradients are not finite")
 
         def before(scaler: Any, optimizer: Any, *_: Any, **__: Any) -> tuple[Any, int]:
-            return optimizer, running.ended
+            return optimizer, running.ended + host.recorder.optimizer_steps()
 
         def after(call: tuple[Any, int], result: Any, reason: BaseException | None) -> None:
             optimizer, ended = call
-            if reason is None and running.ended == ended:
+            if reason is None and running.ended + host.recorder.optimizer_steps() == ended:
                 host.recorder.instant(skipped, Category.OPTIMIZER)
                 self.stepped(id(trees.attributes(optimizer).get("optimizer", optimizer)))
 
@@ -184,10 +198,12 @@ def preparing(host: "Host") -> list[Target]:
 
     def before(*_: Any, **__: Any) -> bool:
         _preparing.value = True
+        host.recorder.leave_optimizers(PREPARING, True)
         return True
 
     def after(state: bool, result: Any, reason: BaseException | None) -> None:
         _preparing.value = False
+        host.recorder.leave_optimizers(PREPARING, False)
 
     make = base.around(host, "following the initialisation of a state", before, after)
     return [Target(STATES, "_init_optim_state", closure=make)]

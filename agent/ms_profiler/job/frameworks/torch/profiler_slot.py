@@ -44,8 +44,9 @@ class ProfilerSlot:
         self._host = host
         self._end = end
         self._devices = host.devices
-        #: whether ms-profiler uses Kineto now; set by the user of this object
-        self.used = False
+        self._used = False
+        #: replacements of the functions at the begin and end of a region; they do nothing until a profiler first runs
+        self._region_hooks: list[Any] = []
         #: thread on which the script started a profiler that still runs -> whether this profiler records all threads
         self._lent: dict[int, bool] = {}
         #: whether the script has prepared Kineto but not started it; a schedule prepares it some steps before the start
@@ -60,6 +61,20 @@ class ProfilerSlot:
         self._by_kineto = (kinds.KINETO, kinds.NONE)
         self._kind = sys.modules[CORE]._profiler_type
         self._backward_pass = getattr(sys.modules["torch._C"], "_current_graph_task_id", lambda: -1)
+
+    @property
+    def used(self) -> bool:
+        """Return whether ms-profiler uses Kineto now, as the user of this object has set it."""
+        return self._used
+
+    @used.setter
+    def used(self, used: bool) -> None:
+        self._used = used
+        self._note_regions()
+
+    def _note_regions(self) -> None:
+        while self._region_hooks:
+            self._region_hooks.pop().idle = False
 
     @property
     def free(self) -> bool:
@@ -136,6 +151,7 @@ class ProfilerSlot:
         if not started:
             self._resume()
             return
+        self._note_regions()
         kind = self._kind()
         self._prepared = self._prepared and kind not in self._by_kineto
         self._lent[threading.get_ident()] = kind == self._none
@@ -163,7 +179,7 @@ class ProfilerSlot:
             key, regions = id(region), self._regions
             regions[key] = weakref.ref(region, shield(lambda _: regions.pop(key, None), pass_on))
 
-        return base.around(self._host, "noting an open region", before, after)(original)
+        return self._region_hook(original, "noting an open region", before, after)
 
     def region_end(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Return the replacement of `record_function.__exit__`, where a region of the script ends."""
@@ -174,7 +190,12 @@ class ProfilerSlot:
         def after(held: Any, result: Any, reason: BaseException | None) -> None:
             self._regions.pop(id(held()), None)
 
-        return base.around(self._host, "noting the end of a region", before, after)(original)
+        return self._region_hook(original, "noting the end of a region", before, after)
+
+    def _region_hook(self, original: Callable[..., Any], what: str, *notes: Callable[..., Any]) -> Callable[..., Any]:
+        replacement = base.around(self._host, what, *notes, idle=True)(original)
+        self._region_hooks.append(replacement)
+        return replacement
 
     def targets(self) -> list[Target]:
         """Declare the functions that prepare, start and stop a profiler, and those that begin and end a region."""

@@ -1,0 +1,39 @@
+/* What a wrapper does without Python in the usual case of a step, see steps.h. */
+#ifndef MSP_SHORTCUT_H
+#define MSP_SHORTCUT_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* The kinds of shortcuts, see `Shortcut` in job/recorder/contract.py. */
+enum { MSP_FORWARD = 1, MSP_BACKWARD, MSP_OPTIMIZER_BEGINS, MSP_OPTIMIZER_ENDS };
+
+typedef struct {
+  uint8_t kind; /* 0: there is no shortcut */
+  uint8_t category;
+  uint32_t name;
+  PyObject *steps;
+  PyObject *known;     /* {id of a module, or of the class of an optimizer: label} */
+  PyObject *condition; /* called without arguments */
+} msp_shortcut;
+
+/* Set a shortcut from the tuple (kind, steps, known, condition, name, category). Returns false with an exception set.
+ */
+bool msp_shortcut_set(msp_shortcut *shortcut, PyObject *tuple);
+
+int msp_shortcut_visit(const msp_shortcut *shortcut, visitproc visit, void *arg);
+void msp_shortcut_clear(msp_shortcut *shortcut);
+
+typedef enum {
+  MSP_UNUSUAL, /* the shortcut has done nothing */
+  MSP_SPAN,    /* the call is to be recorded as a span with the name and the category of the shortcut */
+  MSP_DONE,    /* the shortcut has done the work of the call, whose result is None */
+  MSP_FAILED,  /* as MSP_DONE, but an exception is set */
+} msp_course;
+
+/* Decide how a wrapper continues a call; `count` is the number of positional arguments. */
+msp_course msp_shortcut_take(const msp_shortcut *shortcut, PyObject *const *args, size_t count, PyObject *names);
+
+#endif

@@ -1,0 +1,322 @@
+#include "steps.h"
+
+#include <stddef.h>
+#include <structmember.h>
+
+#include "writer.h"
+
+enum { OPTIMIZER_CYCLE = 3, NETWORK_CALL = 7 }; /* of StepSource in store/format.py */
+
+typedef struct {
+  PyObject ob_base;
+  PyObject *start;
+} track;
+
+typedef struct {
+  PyObject ob_base;
+  unsigned long thread;
+} listener;
+
+/* The fields have the names of the attributes of `Steps`. */
+typedef struct {
+  PyObject ob_base;
+  long long count, revoked, next_look, long_ns, last_ns, ended_ns;
+  unsigned long long lone; /* address of the only optimizer; 0: there are several, or none is known */
+  PyObject *chosen;        /* a track */
+  PyObject *listener;
+  PyObject *stepped;
+  unsigned int name;
+  unsigned char quick; /* the source whose every boundary ends a step, as a number; 0: there is none */
+  unsigned char flags;
+  char worked, exhausted;
+} steps;
+
+unsigned long msp_steps_timed;
+
+static struct {
+  uint64_t since_ns; /* when our code began; 0: the job's code runs */
+  uint64_t step_ns;  /* time of our code in the running step */
+  long long count;   /* number of the running step */
+  unsigned waited;   /* number of steps since the last one whose wrappers measured their time */
+  uint64_t ns, steps;
+} hook_time;
+
+static PyTypeObject *track_type, *listener_type, *steps_type;
+
+/* The step of an optimizer that msp_steps_optimizer_begins has begun on this thread. */
+static __thread struct {
+  PyObject *frame; /* only compared; NULL: there is no such step */
+  PyObject *optimizer;
+  uint32_t token;
+  uint32_t refused;         /* reasons to leave all steps of this thread to Python */
+  unsigned long long ended; /* number of steps that msp_steps_optimizer_ends has ended */
+} running;
+
+bool msp_steps_check(PyObject *object) { return PyObject_TypeCheck(object, steps_type); }
+
+/* Return whether each boundary of the chosen source ends a step, and the calling thread decides. */
+static bool usual(const steps *self) {
+  return self->quick != 0 && self->listener != NULL && self->chosen != NULL &&
+         PyObject_TypeCheck(self->listener, listener_type) && PyObject_TypeCheck(self->chosen, track_type) &&
+         ((const listener *)self->listener)->thread == PyThread_get_thread_ident();
+}
+
+bool msp_steps_work(PyObject *object, bool forward) {
+  steps *self = (steps *)object;
+  if (!usual(self) || (forward && (self->exhausted || self->quick >= NETWORK_CALL))) return false;
+  const PyObject *start = ((const track *)self->chosen)->start;
+  if (start == NULL || start == Py_None) return false;
+  self->worked = 1;
+  return true;
+}
+
+void msp_steps_enter_slowly(void) {
+  if (msp_steps_timed == PyThread_get_thread_ident()) hook_time.since_ns = msp_writer_now();
+}
+
+void msp_steps_leave_slowly(void) {
+  if (hook_time.since_ns == 0 || msp_steps_timed != PyThread_get_thread_ident()) return;
+  hook_time.step_ns += msp_writer_now() - hook_time.since_ns;
+  hook_time.since_ns = 0;
+}
+
+/* Note the end of a step: add the time of its hooks if they measured it. */
+static void end_hook_time(const steps *self) {
+  if (msp_steps_timed == 0) return;
+  msp_steps_leave();
+  msp_steps_timed = 0;
+  if (hook_time.count != self->count) return; /* steps ended in between that took no shortcut */
+  hook_time.ns += hook_time.step_ns;
+  ++hook_time.steps;
+}
+
+/* Let the hooks of the next step measure their time if it is time to do so. */
+static void begin_hook_time(const steps *self) {
+  if (++hook_time.waited < MSP_TIMED || !msp_writer_leaves_out(MSP_CATEGORY_FINE)) return;
+  hook_time.waited = 0;
+  hook_time.step_ns = 0;
+  hook_time.count = self->count;
+  msp_steps_timed = PyThread_get_thread_ident();
+  msp_steps_enter();
+}
+
+/* End a step, see `Steps.ended`. Returns false with an exception set. */
+static bool end_step(steps *self, uint64_t at) {
+  end_hook_time(self);
+  track *chosen = (track *)self->chosen;
+  PyObject *start = chosen->start, *next = PyLong_FromUnsignedLongLong(at);
+  if (next == NULL) return false;
+  chosen->start = next;
+  self->worked = self->exhausted = 0;
+  bool runs = start != NULL && start != Py_None;
+  uint64_t begin = runs ? PyLong_AsUnsignedLongLongMask(start) : 0;
+  Py_XDECREF(start);
+  if (!runs) return PyErr_Occurred() == NULL;
+  msp_record(MSP_KIND_STEP, self->quick, self->flags, self->name, begin, at, (uint64_t)(self->count - self->revoked));
+  long long length = (long long)(at - begin);
+  if (++self->count < self->next_look && length <= self->long_ns) {
+    begin_hook_time(self);
+    return true;
+  }
+  self->last_ns = length;
+  self->ended_ns = (long long)at;
+  Py_INCREF(chosen);
+  PyObject *took = PyObject_CallFunction(self->stepped, "L", self->count);
+  bool later = took != NULL && PyObject_IsTrue(took) > 0;
+  Py_XDECREF(took);
+  if (later && (next = PyLong_FromUnsignedLongLong(msp_writer_now())) != NULL) {
+    start = chosen->start;
+    chosen->start = next;
+    Py_XDECREF(start);
+  }
+  Py_DECREF(chosen);
+  return took != NULL && PyErr_Occurred() == NULL;
+}
+
+static bool of_lone(const steps *self, const PyObject *optimizer) {
+  return self->quick == OPTIMIZER_CYCLE && self->lone == (uintptr_t)optimizer && usual(self);
+}
+
+bool msp_steps_optimizer_begins(PyObject *object, PyObject *optimizer, PyObject *labels, uint8_t category) {
+  if (running.refused != 0 || running.frame != NULL || !of_lone((steps *)object, optimizer)) return false;
+  PyObject *key = PyLong_FromVoidPtr(Py_TYPE(optimizer));
+  PyObject *label = key == NULL ? NULL : PyDict_GetItemWithError(labels, key);
+  Py_XDECREF(key);
+  if (label == NULL || !PyTuple_Check(label) || PyTuple_Size(label) != 2) {
+    PyErr_Clear();
+    return false;
+  }
+  uint64_t name = PyLong_AsUnsignedLongLongMask(PyTuple_GetItem(label, 0));
+  uint64_t arg = PyLong_AsUnsignedLongLongMask(PyTuple_GetItem(label, 1));
+  PyObject *frame = (PyObject *)PyEval_GetFrame();
+  if (frame == NULL || !msp_steps_work(object, false)) return false;
+  running.frame = frame;
+  running.optimizer = optimizer;
+  running.token = msp_begin((uint32_t)name, category, arg);
+  return true;
+}
+
+int msp_steps_optimizer_ends(PyObject *object, PyObject *optimizer) {
+  steps *self = (steps *)object;
+  if (running.frame == NULL || running.optimizer != optimizer || !of_lone(self, optimizer) ||
+      running.frame != (PyObject *)PyEval_GetFrame()) {
+    return 0;
+  }
+  msp_end(running.token, 0);
+  running.frame = NULL;
+  ++running.ended;
+  return end_step(self, msp_writer_now()) ? 1 : -1;
+}
+
+static PyObject *take_optimizer_step(PyObject *module, PyObject *unused) {
+  (void)module;
+  (void)unused;
+  if (running.frame == NULL) Py_RETURN_NONE;
+  PyObject *frame = running.frame;
+  running.frame = NULL;
+  return Py_BuildValue("(NIN)", PyLong_FromVoidPtr(frame), running.token, PyLong_FromVoidPtr(running.optimizer));
+}
+
+static PyObject *leave_optimizers(PyObject *module, PyObject *args) {
+  (void)module;
+  unsigned int reason;
+  int on;
+  if (!PyArg_ParseTuple(args, "Ip", &reason, &on)) return NULL;
+  running.refused = on ? running.refused | reason : running.refused & ~reason;
+  Py_RETURN_NONE;
+}
+
+static PyObject *optimizer_steps(PyObject *module, PyObject *unused) {
+  (void)module;
+  (void)unused;
+  return PyLong_FromUnsignedLongLong(running.ended);
+}
+
+static PyObject *py_hook_time(PyObject *module, PyObject *unused) {
+  (void)module;
+  (void)unused;
+  return Py_BuildValue("(KK)", (unsigned long long)hook_time.ns, (unsigned long long)hook_time.steps);
+}
+
+static PyMethodDef functions[] = {
+    {"take_optimizer_step", take_optimizer_step, METH_NOARGS,
+     "Leave the running step of an optimizer to Python -> (id of its frame, token, id of the optimizer), or None."},
+    {"leave_optimizers", leave_optimizers, METH_VARARGS,
+     "While true for any reason, leave all steps of this thread's optimizers to Python: leave_optimizers(reason, on)."},
+    {"optimizer_steps", optimizer_steps, METH_NOARGS,
+     "Return the number of steps of optimizers on this thread that ended without Python."},
+    {"hook_time", py_hook_time, METH_NOARGS, "Return (time of hooks in ns, number of steps in which it was measured)."},
+    {NULL, NULL, 0, NULL},
+};
+
+static int track_traverse(PyObject *object, visitproc visit, void *arg) {
+  Py_VISIT(Py_TYPE(object));
+  Py_VISIT(((track *)object)->start);
+  return 0;
+}
+
+static int track_clear(PyObject *object) {
+  Py_CLEAR(((track *)object)->start);
+  return 0;
+}
+
+static int listener_traverse(PyObject *object, visitproc visit, void *arg) {
+  Py_VISIT(Py_TYPE(object));
+  return 0;
+}
+
+static int listener_clear(PyObject *object) { return object == NULL; }
+
+static int steps_traverse(PyObject *object, visitproc visit, void *arg) {
+  const steps *self = (const steps *)object;
+  Py_VISIT(Py_TYPE(object));
+  Py_VISIT(self->chosen);
+  Py_VISIT(self->listener);
+  Py_VISIT(self->stepped);
+  return 0;
+}
+
+static int steps_clear(PyObject *object) {
+  steps *self = (steps *)object;
+  Py_CLEAR(self->chosen);
+  Py_CLEAR(self->listener);
+  Py_CLEAR(self->stepped);
+  return 0;
+}
+
+/* Free an object, also one of a class in Python that derives from one of these types. */
+static void release(PyObject *object, inquiry clear) {
+  PyTypeObject *type = Py_TYPE(object);
+  PyObject_GC_UnTrack(object);
+  clear(object);
+  ((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
+  Py_DECREF(type);
+}
+
+static PyMemberDef track_members[] = {
+    {"start", T_OBJECT, offsetof(track, start), 0, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+static PyMemberDef listener_members[] = {
+    {"thread", T_ULONG, offsetof(listener, thread), 0, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+static PyMemberDef steps_members[] = {
+    {"count", T_LONGLONG, offsetof(steps, count), 0, NULL},
+    {"next_look", T_LONGLONG, offsetof(steps, next_look), 0, NULL},
+    {"long_ns", T_LONGLONG, offsetof(steps, long_ns), 0, NULL},
+    {"last_ns", T_LONGLONG, offsetof(steps, last_ns), 0, NULL},
+    {"ended_ns", T_LONGLONG, offsetof(steps, ended_ns), 0, NULL},
+    {"_revoked", T_LONGLONG, offsetof(steps, revoked), 0, NULL},
+    {"_lone", T_ULONGLONG, offsetof(steps, lone), 0, NULL},
+    {"_chosen", T_OBJECT, offsetof(steps, chosen), 0, NULL},
+    {"_listener", T_OBJECT, offsetof(steps, listener), 0, NULL},
+    {"_stepped", T_OBJECT, offsetof(steps, stepped), 0, NULL},
+    {"_name", T_UINT, offsetof(steps, name), 0, NULL},
+    {"_quick", T_UBYTE, offsetof(steps, quick), 0, NULL},
+    {"_flags", T_UBYTE, offsetof(steps, flags), 0, NULL},
+    {"_worked", T_BOOL, offsetof(steps, worked), 0, NULL},
+    {"_exhausted", T_BOOL, offsetof(steps, exhausted), 0, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+#define SLOT(slot, function) {slot, (void *)(uintptr_t)(function)}
+#define TYPE(kind, base)                                                          \
+  static void kind##_dealloc(PyObject *object) { release(object, kind##_clear); } \
+  static PyType_Slot kind##_slots[] = {                                           \
+      SLOT(Py_tp_dealloc, kind##_dealloc),                                        \
+      SLOT(Py_tp_traverse, kind##_traverse),                                      \
+      SLOT(Py_tp_clear, kind##_clear),                                            \
+      SLOT(Py_tp_members, kind##_members),                                        \
+      {0, NULL},                                                                  \
+  };                                                                              \
+  static PyType_Spec kind##_spec = {                                              \
+      .name = "ms_profiler._native." base,                                        \
+      .basicsize = sizeof(kind),                                                  \
+      .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE,     \
+      .slots = kind##_slots,                                                      \
+  }
+
+TYPE(track, "TrackBase");
+TYPE(listener, "ListenerBase");
+TYPE(steps, "StepsBase");
+
+/* Make a type, and add it to the module under a name. */
+static PyTypeObject *add(PyObject *module, PyType_Spec *spec, const char *name) {
+  PyObject *type = PyType_FromSpec(spec);
+  if (type == NULL) return NULL;
+  Py_INCREF(type);
+  if (PyModule_AddObject(module, name, type) < 0) {
+    Py_DECREF(type);
+    Py_CLEAR(type);
+  }
+  return (PyTypeObject *)type;
+}
+
+int msp_steps_add(PyObject *module) {
+  track_type = add(module, &track_spec, "TrackBase");
+  listener_type = add(module, &listener_spec, "ListenerBase");
+  steps_type = add(module, &steps_spec, "StepsBase");
+  if (track_type == NULL || listener_type == NULL || steps_type == NULL) return -1;
+  return PyModule_AddFunctions(module, functions);
+}
