@@ -37,8 +37,8 @@ def job(steps: int) -> None:
 
         def forward(self, value: torch.Tensor) -> torch.Tensor:
             for _ in range(self.times):
-                made = self.linear(value)
-            return made
+                value = self.linear(value)
+            return value
 
     torch.set_num_threads(1)
     layers = [Layer() for _ in range(LAYERS)]

@@ -50,7 +50,7 @@ def test_a_change_is_found_with_its_module(change, factor):
     assert found["after_ms"] / found["before_ms"] == pytest.approx(factor, abs=0.02)
     (module,) = found["modules"]
     assert module["module"] == "net.3"
-    assert module["after_ms"] - module["before_ms"] == pytest.approx(factor - 1, abs=1e-5)
+    assert module["after_ms"] - module["before_ms"] == pytest.approx(factor - 1, abs=0.01)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -103,3 +103,45 @@ def test_parts_of_steps_show_no_change_when_only_the_processor_changes(seed):
 def test_few_steps_show_no_change():
     assert shifts.shift(made([MS] * 60 + [2 * MS] * 60), None, NO_SPANS) is None
     assert shifts.shift(made([]), None, NO_SPANS) is None
+
+
+def owned(steps, change, factor, every, seed):
+    """Return the owners' time in each sampled step: three modules, of which `net.1` takes longer by `factor`."""
+    chance = random.Random(seed)
+    lengths = dict(zip(steps.table["number"], steps.table["duration_ns"], strict=True))
+    rows = []
+    for number in range(every // 2, steps.table.height, every):
+        share = {"net.0": 0.15, "net.1": 0.1 * (factor if number >= change else 1), "net.2": 0.2}
+        whole = 1 + 0.1 * ((factor if number >= change else 1) - 1)
+        for owner, part in share.items():
+            rows.append((number, owner, 1, 1, int(lengths[number] * part / whole * chance.gauss(1, 0.1))))
+    table = pl.DataFrame(rows, schema=("step", "owner", "part", "bound", "self_ns"), orient="row")
+    table = table.cast({"step": pl.UInt32})
+    return Ownership("host", 1, 1, table, table, table, 1)
+
+
+@pytest.mark.parametrize("every", [20, 150])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_module_that_takes_longer_is_found_while_the_speed_changes(every, seed):
+    """One module takes twice as long, a tenth of a step; the speed of the processor changes by 1.7."""
+    chance, lengths, fast, left = random.Random(seed), [], True, 300
+    for number in range(20_000):
+        left -= 1
+        if left < 0:
+            fast, left = not fast, chance.randrange(50, 1500)
+        lengths.append(int(MS * (1 if fast else 1.7) * (1.1 if number >= 15_000 else 1) * chance.gauss(1, 0.05)))
+    steps = made(lengths, lambda number: number % every == every // 2)
+    found = shifts.shift(steps, owned(steps, 15_000, 2, every, seed), NO_SPANS)
+    assert found["step"] == pytest.approx(15_000, abs=2 * every)
+    assert found["after_ms"] / found["before_ms"] == pytest.approx(1.1, abs=0.03)
+    assert [each["module"] for each in found["modules"]] == ["net.1"]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_modules_show_no_change_when_only_the_speed_changes(seed):
+    steps, _ = flipping(6_000, 0, 1.0, seed)
+    steps = made(steps.table["duration_ns"].to_list(), lambda number: number % 20 == 10)
+    alone = shifts.shift(steps, None, NO_SPANS)
+    found = shifts.shift(steps, owned(steps, 0, 1, 20, seed), NO_SPANS)
+    assert (found and found["step"]) == (alone and alone["step"])
+    assert not (found and found["modules"])

@@ -95,8 +95,11 @@ def _by_number(operators: pl.DataFrame, found: pl.DataFrame) -> pl.Series:
     """
     pairs = host_operators.ties(operators.drop("row"))
     module = operators["module"].gather(pairs["forward"]).cast(pl.Int64).fill_null(OUTSIDE)
-    tied = pl.DataFrame({"row": operators["row"].gather(pairs["backward"]), "tied": module})
-    return found.join(tied, on="row", how="left", maintain_order="left")["tied"]
+    own, around = (operators[column].gather(pairs["backward"]).cast(pl.Int64) for column in ("row", "parent"))
+    # autograd's operator around a node has no number; the node in it has
+    tied = pl.concat([pl.DataFrame({"row": row, "tied": module}) for row in (own, around)])
+    tied = tied.drop_nulls("row").unique("row", keep="first", maintain_order=True)
+    return found.cast({"row": pl.Int64}).join(tied, on="row", how="left", maintain_order="left")["tied"]
 
 
 def _by_tape(

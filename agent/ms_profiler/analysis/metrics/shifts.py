@@ -1,8 +1,8 @@
 """Find the step from which on steps take longer or shorter, and the modules that changed.
 
 The speed of a shared processor changes again and again, by half and more. This can hide a change of the steps' lengths.
-But the speed affects all parts of a step alike. So if the lengths show no change, the share of each phase in a step is
-examined.
+But the speed affects all parts of a step alike. So if the lengths show no change, the share of each module in a sampled
+step is examined, and then the share of each phase in a step.
 """
 
 import math
@@ -16,10 +16,12 @@ from ms_profiler.analysis.metrics.ownership import Ownership
 from ms_profiler.analysis.metrics.steps import Steps, milliseconds
 
 #: Steps are cut into blocks, and the medians of the blocks are compared. `BLOCKS` and `BLOCKS_LEAST`: largest and
-#: smallest number of blocks. `BLOCK`: smallest number of steps in a block.
+#: smallest number of blocks. `BLOCK`: smallest number of steps in a block. `BLOCK_SAMPLED`: the same for sampled steps,
+#: of which a run may have few.
 BLOCKS: Final = 200
 BLOCKS_LEAST: Final = 16
 BLOCK: Final = 8
+BLOCK_SAMPLED: Final = 4
 #: smallest number of blocks on either side of a change
 SIDE: Final = 4
 #: A change counts if it is at least `LEAST` of a step, and at least `CLEAR * spread`. On either side of the change,
@@ -32,8 +34,13 @@ CLEAR_PART: Final = 3.0
 FULL: Final = 0.1
 #: the change at full speed and the change that the shares of phases predict may differ by at most this factor
 AGREES: Final = 2.0
-#: a phase is examined only if at least this part of the steps contains it
+#: a phase or a module is examined only if at least this part of the steps contains it
 USUAL: Final = 0.9
+#: number of steps that tell the usual length of a step just before two sampled steps between which a module changed
+NEAR: Final = 256
+#: If a module changed, the ratio of the time of all other modules to the rest of the step changed at most by this part
+#: of the module's change.
+ALONE: Final = 0.25
 #: largest number of modules that are named, and the smallest part of the change that each of them makes up
 NAMED: Final = 3
 WORTH: Final = 0.2
@@ -45,7 +52,8 @@ def shift(steps: Steps, found: Ownership | None, spans: pl.DataFrame) -> dict[st
     Only steps with the most frequent `content` are compared; if steps were sampled, these are usually the steps without
     records. These steps are cut into blocks. The change lies where two constants, one before and one after it, fit the
     medians of the blocks best (least sum of absolute deviations). The first try uses the lengths of the steps. The
-    second try uses, for each phase, time of the phase / time of the rest of the step.
+    second try uses, for each module in sampled steps, time of the module / time of the rest of the step. The third try
+    uses the same ratio for each phase.
 
     Args:
         steps: the steps in use.
@@ -67,17 +75,16 @@ def shift(steps: Steps, found: Ownership | None, spans: pl.DataFrame) -> dict[st
         row, *logs, _ = by_length
         before, after = map(math.exp, logs)
     else:
-        by_phase = _of_phases(same, spans, steps, size)
-        if by_phase is None:
+        by_share = _of_modules(same, steps, found) or _of_phases(same, spans, steps, size)
+        if by_share is None:
             return None
-        row, before, after = by_phase
+        row, before, after = by_share
     moment = int(same["start_ns"][row])
-    whole = None if by_length is not None else (before, after)
     return {
         "step": int(same["number"][row]),
         "before_ms": milliseconds(before),
         "after_ms": milliseconds(after),
-        "modules": [] if found is None else _modules(steps, found, moment, after - before, whole),
+        "modules": [] if found is None else _modules(steps, found, moment, before, after),
     }
 
 
@@ -108,6 +115,61 @@ def _change(values: list[float], size: int, least: float) -> tuple[int, float, f
     passed = [sign if value > level else -sign for value in near]
     at = max(range(len(near) + 1), key=lambda place: sum(passed[place:]) - sum(passed[:place]))
     return min(first + at, len(values) - 1), before, after, moved / max(spread, 1e-9)
+
+
+def _of_modules(same: pl.DataFrame, steps: Steps, found: Ownership | None) -> tuple[int, float, float] | None:
+    """Return the row from which on one module takes another share of a sampled step, and two lengths of a step.
+
+    The first length is the median before the change, in ns. The second length is what the first becomes if only this
+    module changed. Return None if no share changes, or if several shares change.
+
+    Args:
+        same: steps with the same records.
+        steps: the steps in use.
+        found: the owners of the time of sampled steps; None if no module is known.
+    """
+    if found is None or found.basis != "host":
+        return None
+    known = steps.table.with_row_index("step").filter("recorded").select("step", "start_ns", "duration_ns")
+    own = found.sums.drop_nulls("owner").cast({"step": pl.UInt32})
+    each = own.group_by("step", "owner").agg(pl.col("self_ns").sum()).join(known, on="step")
+    each = each.with_columns(all_ns=pl.col("self_ns").sum().over("step")).sort("owner", "step")
+    size = max(BLOCK_SAMPLED, math.ceil(known.height / BLOCKS))
+    best: tuple[float, int, float] | None = None
+    for _, table in each.group_by("owner", maintain_order=True):
+        rest = table["duration_ns"] - table["self_ns"]
+        others = table["all_ns"] - table["self_ns"]
+        kept = (rest > 0) & (others > 0) & (table["self_ns"] > 0)
+        table, rest, others = table.filter(kept), rest.filter(kept), others.filter(kept)
+        if table.height < USUAL * known.height:
+            continue
+        ratio = (table["self_ns"] / rest).log()
+        changed = _change(ratio.to_list(), size, CLEAR_PART)
+        if changed is None or (best is not None and changed[3] <= best[0]):
+            continue
+        at, before, after, clear = changed
+        beside = (others / rest).log()
+        if abs(_middle(beside[at:]) - _middle(beside[:at])) <= ALONE * abs(after - before):
+            best = clear, int(table["start_ns"][at]), math.log1p(math.exp(after)) - math.log1p(math.exp(before))
+    if best is None or abs(best[2]) < math.log1p(LEAST):
+        return None
+    _, moment, change = best
+    earlier = known.filter(pl.col("start_ns") < moment)["start_ns"]
+    last, row = (int(same["start_ns"].search_sorted(at)) for at in (earlier[-1], moment))
+    if not BLOCK <= last <= row <= same.height - BLOCK:
+        return None
+    logs = same["duration_ns"].cast(pl.Float64).log()
+    # between two sampled steps, the lengths of the other steps tell which of them is the first after the change
+    level = _middle(logs[max(last - NEAR, 0) : last])
+    near = logs[last:row]
+    fits = [0.0, *((near - level).abs() - (near - level - change).abs()).cum_sum().to_list()]
+    row = last + min(range(len(fits)), key=fits.__getitem__)
+    before = math.exp(_middle(logs[:row]))
+    return row, before, before * math.exp(change)
+
+
+def _middle(values: pl.Series) -> float:
+    return float(statistics.median(values.to_list()))
 
 
 def _of_phases(same: pl.DataFrame, spans: pl.DataFrame, steps: Steps, size: int) -> tuple[int, float, float] | None:
@@ -150,9 +212,9 @@ def _of_phases(same: pl.DataFrame, spans: pl.DataFrame, steps: Steps, size: int)
         return None
     before, after = (sorted(values)[int(FULL * len(values))] for values in sides)
     seen = math.log(after / before)
-    # if the share of a phase changed, either the phase or the rest of the step changed; each case predicts a length
-    expected = [math.log((1 - share) / (1 - shared)), math.log(share / shared)]
-    agrees = any(1 / AGREES <= seen / value <= AGREES for value in expected if value)
+    # The ratio of the phase changed most clearly, so the phase itself changed, and not the rest of the step.
+    expected = math.log((1 - share) / (1 - shared))
+    agrees = bool(expected) and 1 / AGREES <= seen / expected <= AGREES
     return (place, before, after) if agrees and abs(seen) >= math.log1p(LEAST) else None
 
 
@@ -166,32 +228,32 @@ def _misfit(values: list[float]) -> float:
     return sum(abs(value - middle) for value in values)
 
 
-def _modules(
-    steps: Steps, found: Ownership, moment_ns: int, change: float, whole: tuple[float, float] | None
-) -> list[dict[str, Any]]:
-    """Return the modules whose median self time in a step changed most, from before `moment_ns` to after it.
+def _modules(steps: Steps, found: Ownership, moment_ns: int, length_ns: float, later_ns: float) -> list[dict[str, Any]]:
+    """Return the modules whose time in a step changed most, from before `moment_ns` to after it.
+
+    The time of a module is (median of its shares of the recorded steps) * (length of a step). If the speed of the
+    processor changed, too, times change in all modules. So a module counts only if its share moved with the length.
 
     Args:
         steps: the steps in use.
         found: the owners of the time.
         moment_ns: the begin of the first step after the change, in ns.
-        change: the change of the length of a step, ns.
-        whole: lengths of a step at full speed before and after the change, in ns. The time of a module is then
-            (its share of the step) * (this length). None to use the recorded times.
+        length_ns: the length of a step before the change, ns.
+        later_ns: the length of a step after the change, ns.
     """
     starts = steps.table.with_row_index("step").select("step", "duration_ns", later=pl.col("start_ns") >= moment_ns)
     own = found.sums.drop_nulls("owner").group_by("step", "owner").agg(pl.col("self_ns").sum())
     both = own.join(starts.cast({"step": own.schema["step"]}), on="step")
     if both["later"].n_unique() < 2:
         return []
-    if whole is not None:
-        length = pl.when("later").then(whole[1]).otherwise(whole[0])
-        both = both.with_columns(self_ns=pl.col("self_ns") / pl.col("duration_ns") * length)
-    medians = both.group_by("owner", "later").agg(pl.col("self_ns").median())
+    length = pl.when("later").then(later_ns).otherwise(length_ns)
+    shares = both.group_by("owner", "later").agg((pl.col("self_ns") / pl.col("duration_ns")).median().alias("share"))
+    medians = shares.with_columns(self_ns=pl.col("share") * length)
     sides = [medians.filter(pl.col("later") == later).drop("later") for later in (False, True)]
     table = sides[0].join(sides[1], on="owner", how="full", coalesce=True, suffix="_after").fill_null(0)
-    moved = pl.col("self_ns_after") - pl.col("self_ns")
-    worth = (moved / change >= WORTH) & (moved.sign() == math.copysign(1, change))
+    change, moved = later_ns - length_ns, pl.col("self_ns_after") - pl.col("self_ns")
+    grown = (pl.col("share_after") - pl.col("share")).sign() == math.copysign(1, change)
+    worth = (moved / change >= WORTH) & grown
     named = table.filter(worth).sort(moved.abs(), "owner", descending=[True, False]).head(NAMED)
     return [
         {"module": row[0], "before_ms": milliseconds(row[1]), "after_ms": milliseconds(row[2])}
