@@ -1,6 +1,6 @@
-"""Find out how often this rank was started before: when one rank fails, torchrun starts all ranks once more.
+"""Find earlier attempts of this rank.
 
-Each of these attempts makes a result directory.
+When one rank fails, torchrun starts all ranks again. Each of these attempts makes its own result directory.
 """
 
 import os
@@ -14,14 +14,14 @@ _RESTARTS = "TORCHELASTIC_RESTART_COUNT"
 
 
 def earlier(folder: str, own: Identity, info: run_info.RunInfo, environ: Mapping[str, str]) -> tuple[int, str]:
-    """Return the number of earlier attempts of this rank, and the name of their newest result directory or "".
+    """Return how often torchrun started this rank before, and the name of the newest result of these attempts or "".
 
     At the first attempt, this function reads no file.
 
     Args:
         folder: the folder of the results.
         own: rank and job of this process.
-        info: run information of this process.
+        info: run information of this process; an earlier attempt has the same host, boot id and rank.
         environ: the environment variables of this process.
     """
     count = environ.get(_RESTARTS, "")

@@ -23,7 +23,7 @@ _stderr: "os.stat_result | None" = None  # result of `os.fstat(2)` when Python s
 
 
 def activate() -> None:
-    """Wait for the import of a framework, if MS_PROFILER_OPTIONS is set and this process is no helper; never raise."""
+    """Wait for the import of a framework, if MS_PROFILER_OPTIONS is set and this process is no tool; never raise."""
     global _active
     if _active or not os.environ.get(origin.VARIABLE):
         return
@@ -61,9 +61,9 @@ def _activate() -> None:
 def _is_main() -> bool:
     """Return whether this is the main interpreter of the process, which starts on the main thread.
 
-    The extension has one state for the whole process, so ms-profiler does nothing in another interpreter. In another
-    interpreter, `set_wakeup_fd` raises a ValueError. In the main interpreter, `set_wakeup_fd` refuses the invalid
-    descriptor and changes nothing.
+    The C extension has one state for the whole process, so ms-profiler does nothing in a subinterpreter. To tell them
+    apart, this function calls `set_wakeup_fd`. In a subinterpreter, the call raises a ValueError. In the main
+    interpreter, it refuses the invalid descriptor and changes nothing.
     """
     try:
         _signal.set_wakeup_fd(-2)
@@ -97,7 +97,7 @@ def _imported(name: str, module: "ModuleType", start_ns: int, end_ns: int) -> No
 
 
 def _left_fork_server() -> None:
-    """Begin to profile in a child of a fork server, if the fork server has imported a framework."""
+    """Begin to profile in a child of multiprocessing's fork server, if the fork server has imported a framework."""
     for name in PLUGINS:
         if name in sys.modules:
             import_hook.call(_imported, name, sys.modules[name], 0, 0)

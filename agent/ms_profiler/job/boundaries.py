@@ -1,7 +1,8 @@
-"""Keep the boundaries that each source reports until one source is chosen; and keep the flags of steps.
+"""Keep the ends of steps that each source reports, until one source is chosen; and keep the flags of steps.
 
 A source is something in the job that may separate steps, for example the calls of an optimizer. A boundary is the end
 of a step, as a source reports it. A stretch is a number of consecutive steps with one sampling plan (see `bursts.py`).
+A step's flags say whether the step is sampled, and whether the number of its stretch is odd.
 """
 
 from collections.abc import Hashable
@@ -9,7 +10,7 @@ from collections.abc import Hashable
 from ms_profiler.job.recorder.bases import TrackBase
 from ms_profiler.store.format import Flag, StepSource
 
-#: Number of boundaries that each source keeps while no source is chosen.
+#: Before one source is chosen to decide where steps end, ms-profiler keeps this many ends of steps for each source.
 PENDING = 64
 
 #: source -> text for the summary: why this source decides where steps end
@@ -31,14 +32,18 @@ COARSE, STRETCH = int(Flag.COARSE), int(Flag.STRETCH)
 
 
 class Marks:
-    """The flags of the steps to write: whether a step is sampled, and whether the number of its stretch is odd."""
+    """The flags of the next steps to write.
+
+    One flag says that a step has no fine-grained records. The other flag says that the number of the step's stretch is
+    odd: a stretch is a group of consecutive steps with one sampling plan, so this flag changes where a stretch begins.
+    """
 
     __slots__ = ("_since", "flags", "sampled")
 
     def __init__(self) -> None:
         #: whether fine-grained records are made now
         self.sampled = True
-        #: flags of the steps that end from now on
+        #: `store.format.Flag` values for the steps that end from now on
         self.flags = 0
         self._since = 0  # time of the last change of `sampled`, ns
 
@@ -47,7 +52,7 @@ class Marks:
 
         Args:
             sampled: whether fine-grained records are made.
-            stretch: number of the stretch that the next step belongs to.
+            stretch: number of the next step's stretch, which is a group of steps with one sampling plan.
             since: time of the switch, ns. A step that began before the switch has only a part of its records.
         """
         if sampled is not self.sampled:
@@ -58,17 +63,18 @@ class Marks:
         """Return the flags of a step that ends now.
 
         Args:
-            start_ns: begin of the step, ns; a step that began before the last switch counts as not sampled.
+            start_ns: begin of the step, ns. If sampling was switched on during the step, the step counts as not
+                sampled.
         """
         return self.flags | (COARSE if start_ns < self._since else 0)
 
 
 class Track(TrackBase):
-    """The boundaries of one source.
+    """The steps as one source reports them, for example the optimizer or the dataset.
 
     Attributes:
         start: begin of the running step, ns; None if no step runs.
-        pending: begin and end of each step that is kept until a source is chosen, ns.
+        pending: begin and end of each ended step, ns; kept until one source is chosen.
     """
 
     __slots__ = ("pending",)
@@ -84,13 +90,13 @@ class Track(TrackBase):
 
 
 class Tracks(dict[StepSource, Track]):
-    """The boundaries of each source."""
+    """The steps as each source reports them: source -> `Track`."""
 
     def __init__(self) -> None:
         super().__init__((source, Track()) for source in StepSource)
 
     def forget(self) -> None:
-        """Note that no step runs."""
+        """Note for every source that no step runs."""
         for track in self.values():
             track.start = None
 
@@ -107,8 +113,8 @@ class Tracks(dict[StepSource, Track]):
     def hand_over(self, at_ns: int | None) -> None:
         """Let the running steps begin at `at_ns`, because another thread decides from now on where steps end.
 
-        Each begin is replaced at once, not removed first: the previous thread may call `open` at any moment, and `open`
-        would fill a missing begin.
+        This function replaces each begin in one assignment, and never sets it to None meanwhile. The previous thread
+        may call `open` at any moment, and `open` would fill a missing begin.
 
         Args:
             at_ns: begin of the running steps, ns; None if not known.
@@ -117,7 +123,7 @@ class Tracks(dict[StepSource, Track]):
             track.start = None if source in BEGINNING else at_ns
 
     def clear_pending(self) -> None:
-        """Forget the boundaries that were kept until a source is chosen."""
+        """Forget the ended steps of all sources: one source has been chosen."""
         for track in self.values():
             track.pending.clear()
 
@@ -137,10 +143,10 @@ class Tracks(dict[StepSource, Track]):
 
 
 class Leader:
-    """Choose the network whose calls are the steps: of several networks, the first that is called a second time.
+    """Choose the network whose calls are the steps: the first network that is called twice.
 
-    If another network is called `TAKEOVER` times between two calls of the chosen network, another part of the job has
-    begun. Then the other network is chosen.
+    Later, another network may be called `TAKEOVER` times between two calls of the chosen network. Then another part of
+    the job has begun, and that network is chosen instead.
     """
 
     TAKEOVER = 4
@@ -150,14 +156,15 @@ class Leader:
         self._others: dict[Hashable, list[int]] = {}
 
     def called(self, which: Hashable, end_ns: int) -> list[int]:
-        """Note that a call of a network has ended; return the ends of steps that this call makes known.
+        """Note that a call of a network has ended; return the ends of steps that are known after this call.
 
         Args:
             which: key of the network.
             end_ns: end of the call, ns.
 
         Returns:
-            Ends of steps in ns, oldest first; empty if this network is not the chosen one.
+            Ends of steps in ns, oldest first. Empty if this network is not the chosen one. The earlier calls of the
+            network are included if this call made it the chosen one.
         """
         if which != self._leader:
             if len(self._others) > PENDING:

@@ -1,7 +1,7 @@
-"""Measure the cost of recording in the job itself, and keep it within the share `overhead_budget`.
+"""Measure the cost of recording in the job itself, and keep it within the share of the time `overhead_budget`.
 
 Disk space is limited, too. The less space is left for fine-grained records, the smaller is the share (see `thrift`). So
-even a very long job has sampled steps until its end.
+the space lasts until the end of even a very long job.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -16,9 +16,9 @@ from ms_profiler.store.names import OWN_WORK
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
-#: Number of steps between the first two checks of the cost.
+#: Number of steps between the first two checks of the cost of recording.
 INTERVAL = 16
-#: Shortest time between later checks, ns. One check takes 50 us with cold caches.
+#: Shortest time between later checks of the cost of recording, ns. One check takes 50 us with cold caches.
 PAUSE = 500_000_000
 #: Recording is not reduced until this part of the disk space for fine-grained records is full.
 FREE: Final = 0.25
@@ -29,9 +29,10 @@ NOTICED: Final = 20_000
 def thrift(left: float) -> float:
     """Return the factor, at most 1, by which recording is reduced when little disk space is left.
 
-    The factor is 1 until the part `FREE` of the space is full. From then on, v = left / (1 - FREE) is the free share of
-    the rest, and the factor is v^4. Let r be the share of the rest that is filled in a second at the full rate. Then
-    dv/dt = -r v^4, so v = (1 + 3 r t)^(-1/3). After t = 100 / r, 15 % of the rest is free, and the rate is r / 2000.
+    The factor is 1 until the part `FREE` of the space is full. The rest of the space is what is left at this moment.
+    From then on, v = left / (1 - FREE) is the free share of the rest, and the factor is v^4. At the factor 1, recording
+    would fill the share r of the rest in a second. Then dv/dt = -r v^4, so v = (1 + 3 r t)^(-1/3). At t = 100 / r,
+    15 % of the rest is still free, and recording fills r / 2000 in a second.
 
     Args:
         left: the free share of the space for fine-grained records, from 0 to 1.
@@ -49,14 +50,14 @@ class Budget:
     def __init__(self, host: "Host") -> None:
         self._host = host
         self._share = 0.0
-        self._room = 1  # bytes on disk that fine-grained records may take, when recording starts
+        self._room = 1  # bytes on disk that fine-grained records may take, noted when recording starts
         self._records = 0  # number of records at the last check
         self._count = 0  # number of steps at the last check
         self._spent = 0  # time that recording took since the last check, besides writing records, ns
         self._pace = Pace(PAUSE, INTERVAL)
         self._bursts: Bursts | None = None
         self._cost: dict[str, float] = {}
-        self._hook_time = 0, 0  # see `Recorder.hook_time`, when recording starts
+        self._hook_time = 0, 0  # (time of hooks in ns, number of steps) of `Recorder.hook_time` when recording starts
         #: name of a framework's own recorder -> estimated time that it takes in each step, ns
         self.expected: dict[str, float] = {}
         #: number of steps after which to call `look` next
@@ -79,9 +80,10 @@ class Budget:
         self._measure()
 
     def _measure(self) -> None:
-        """Measure the cost of a hook: call an empty function with the hook and without, while the recorder is paused.
+        """Measure the cost of a hook: call an empty function with and without the hook.
 
-        This takes 0.3 ms. The cost of writing a record comes from the recorder itself (`span_cost`).
+        The recorder is paused meanwhile, so that no call is recorded. The recorder itself measures the cost of writing
+        a record (`span_cost`). This function takes 0.3 ms.
         """
 
         def nothing() -> None:
@@ -109,9 +111,9 @@ class Budget:
         """Return the measured costs in ns.
 
         Returns:
-            Cost of one hook in a loop: `idle_ns` while the recorder is paused, `span_ns` if it records a span. In the
-            job itself: `hooks_ns`, the time of all hooks in a step that is not sampled, measured in `hooks_steps`
-            steps.
+            `idle_ns` and `span_ns` are costs of one hook, measured in a loop: while the recorder is paused, and while
+            the hook records a span. `hooks_ns` is measured in the job: the mean time of all hooks in a step that is not
+            sampled. `hooks_steps` is the number of measured steps; both are left out if it is 0.
         """
         then, before = self._hook_time
         time, count = self._host.recorder.hook_time()
@@ -135,7 +137,8 @@ class Budget:
     def worked(self, since_ns: int) -> bool:
         """Record the time since `since_ns` as work of ms-profiler, if it is `NOTICED` or longer.
 
-        Reading a small file takes 10 us on an idle machine, but 6 ms if the thread loses its processor meanwhile.
+        Work between two steps is usually short, but not always. For example, reading a small file takes 10 us on an
+        idle machine, but 6 ms if the thread loses its processor meanwhile.
 
         Args:
             since_ns: begin of ms-profiler's work between two steps, ns.
@@ -151,7 +154,7 @@ class Budget:
         return True
 
     def look(self, count: int) -> int:
-        """Continue the sampling plan; without a plan, check whether recording has cost too much since the last check.
+        """Continue the sampling plan. If there is none, check whether recording has cost too much since the last check.
 
         Args:
             count: the number of steps so far.

@@ -1,18 +1,18 @@
 """Choose the steps to sample where recording all of them costs too much.
 
-The run is divided into stretches of consecutive steps. In each stretch, one burst of consecutive steps is sampled. The
-burst has a random position, so that a periodic pattern of the job does not distort the sample.
+The run is divided into stretches: groups of consecutive steps. In each stretch, one burst of consecutive steps is
+sampled. The burst has a random position, so that a periodic pattern of the job does not distort the sample.
 
     cost of recording a step = length of a sampled step - length of an unsampled step of the same stretch
 
-Each stretch is long enough that its burst stays within the share of the time that recording may take. If the share
-allows recording of nearly all steps, the burst is inverted: only the steps of the burst are not sampled.
+Recording may take a certain share of the time. Each stretch is so long that its burst stays within this share. If the
+share allows recording of nearly all steps, the burst is inverted: only the steps of the burst are not sampled.
 
-A stretch may have thousands of steps. So blocks of steps are also compared within a stretch. If the length of steps has
-changed, the stretch ends early, and the next stretches are shorter.
+A stretch may have thousands of steps, and their length may change meanwhile. So blocks of steps are compared within a
+stretch, too. If the length of steps has changed, the stretch ends early, and the next stretches are shorter.
 
-Two words are used below. balance: the sum of (share * time - cost of recording) over all stretches. rate: the part of
-the share that the next stretch may take.
+Two words are used below. balance: the sum of (share * time - cost of recording) over all stretches, in ns. rate: the
+part of the share that the next stretch may take.
 """
 
 import math
@@ -21,32 +21,35 @@ from collections import deque
 
 from ms_profiler.job.sources import NEVER
 
-#: smallest and largest number of steps of a burst. Between the two, the number is 4 * (cost of beginning and ending a
-#: burst) / (cost of recording a step). For PyTorch's operators, the begin takes 0.5 us, the end 0.7 us, and the next
-#: operator of each thread 1 us more.
+#: Smallest and largest number of steps of a burst, a group of steps that are sampled one after another. Between the two
+#: limits, the number is 4 * (cost of beginning and ending a burst) / (cost of recording a step). For PyTorch's
+#: operators, the begin takes 0.5 us, the end 0.7 us, and the next operator of each thread 1 us more.
 LEAST, MOST = 8, 64
-#: LONGEST: largest number of steps of a stretch. PROBE, PROBE_MOST: smallest and largest number with an inverted burst.
+#: LONGEST: largest number of steps of a stretch, in which one burst is sampled. PROBE and PROBE_MOST: smallest and
+#: largest number of steps of a stretch with an inverted burst, that is, of which all steps but the burst are sampled.
 LONGEST, PROBE, PROBE_MOST = 1 << 16, 128, 1 << 13
-#: a stretch has at most (steps so far) / PART steps; once the loan is spent, at most (steps so far)
+#: A stretch has at most (steps so far) / PART steps. While recording has taken more than its share of the time and its
+#: loan allow, the limit is (steps so far), because longer stretches cost less.
 PART = 2
-#: loan: recording may take LOAN * (time of the run) beyond its share, before its cost is known and after the length of
-#: steps has changed
+#: Recording may take a loan: LOAN * (time of the run) beyond its share of the time. It needs this loan before its cost
+#: is known, and after the length of steps has changed.
 LOAN = 0.002
-#: number of steps between two comparisons within a stretch: max(BLOCK, (steps so far) / BLOCKS)
+#: After max(BLOCK, (steps so far) / BLOCKS) unsampled steps, their length is compared with the usual length of steps.
 BLOCK, BLOCKS = 128, 32
-#: part of the share that bursts may take: CALM usually, REPAYING after recording has taken more than its share, ALERT
-#: after the length of steps has changed
+#: The part of recording's share of the time that bursts may take: CALM usually, REPAYING after recording has taken more
+#: than its share, ALERT after the length of steps has changed.
 CALM, REPAYING, ALERT = 0.7, 0.4, 2.0
-#: number of stretches that use ALERT after the length of steps has changed, or after a slow step
+#: After the length of steps has changed, or after a slow step, this number of stretches use the rate ALERT.
 ALERTED = 8
-#: COMPARED: from this number of measured costs on, their median replaces the computed cost. REMEMBERED: number of
-#: measured costs that are kept.
+#: COMPARED: from this number of measured costs on, their median replaces the computed cost. REMEMBERED: the number of
+#: newest measured costs that are kept.
 COMPARED, REMEMBERED = 5, 31
 #: (whole cost of recording an operator, including PyTorch's own hook) / (the recorder's part of that cost)
 HOOK = 3.0
-#: largest balance = SAVED * (cost of recording a step)
+#: The balance is the time that recording was allowed to take and has not taken. It is at most
+#: SAVED * (cost of recording a step).
 SAVED = 256
-#: a step is slow if length > LONG * usual; the length of steps has changed if |length - usual| > CHANGED * usual
+#: A step is slow if length > LONG * usual. The length of steps has changed if |length - usual| > CHANGED * usual.
 LONG, CHANGED = 1.7, 0.08
 #: A stretch has four marks: begin of the burst, end of the burst, one step later, and end of the stretch. Item i is the
 #: kind of the steps before mark i: 0 for steps outside of the burst, 1 for the burst, 2 for the step after the burst.
@@ -69,10 +72,12 @@ class Dice:
 
 
 class Bursts:
-    """Plan stretches and their bursts; the caller calls `passed` after step `next_look`.
+    """Plan stretches, which are groups of consecutive steps, and the burst of steps to sample in each stretch.
+
+    The caller calls `passed` after step `next_look`.
 
     Args:
-        share: the share of the time that recording may take.
+        share: the share of the time that recording may take, from 0 to 1.
         count: the number of steps so far.
         now: the current time, ns.
         debt_ns: time that recording has taken beyond its share so far, ns.
@@ -88,11 +93,11 @@ class Bursts:
         self._extra: deque[float] = deque(maxlen=REMEMBERED)
         self._fixed = 0.0  # time to begin and to end a burst, ns
         self._alert = 0  # number of further stretches that use the rate ALERT
-        self._deaf = False  # whether slow steps are ignored, until a whole stretch has ended
+        self._deaf = False  # after a slow step, further slow steps are ignored until a whole stretch has ended
         self._probe = PROBE
         self._began = now
         self._lent = False  # whether the next stretch uses the rate ALERT even if the share is spent
-        self._off = 0.0  # (length of a step of the last block) / usual - 1
+        self._off = 0.0  # (mean length of the steps of the last block) / (usual length of a step) - 1
         #: number of the current stretch
         self.stretch = 0
         #: whether the next steps are sampled
@@ -105,9 +110,10 @@ class Bursts:
     def cost(self) -> float:
         """Return the cost of recording a step, ns.
 
-        At first this is the computed cost. With `COMPARED` or more measured costs, this is their median plus the
-        standard error of the median: 0.93 * (upper quartile - lower quartile) / sqrt(number of costs), for a normal
-        distribution (Kendall and Stuart, The Advanced Theory of Statistics 1, 10.12).
+        At first this is `HOOK` * (computed cost), or the median of the measured costs if that is larger. With
+        `COMPARED` or more measured costs, this is their median plus the standard error of the median, and at least the
+        computed cost. For a normal distribution, the standard error is 0.93 * (upper quartile - lower quartile) /
+        sqrt(number of costs) (Kendall and Stuart, The Advanced Theory of Statistics 1, 10.12).
         """
         found, count = sorted(self._extra), len(self._extra)
         if count < COMPARED:
@@ -121,12 +127,12 @@ class Bursts:
         return NEVER if self.sampled or self._deaf or self._place == 2 else int(LONG * self._usual)
 
     def spend(self, ns: int) -> None:
-        """Count time that recording took between two steps."""
+        """Count `ns` nanoseconds that recording took between two steps."""
         self._spent += ns
         self._since += ns
 
     def slow(self, count: int, now: int) -> None:
-        """Raise the rate after a slow step: the stretch ends here, and shorter stretches follow.
+        """Sample more steps after a slow step: the current group of steps ends here, and shorter groups follow.
 
         Args:
             count: the number of steps so far.
@@ -159,17 +165,17 @@ class Bursts:
             self._begin(count, now)
 
     def _next(self, count: int) -> int:
-        """Return the number of steps after which to call `passed` next: up to the next mark, or to a comparison."""
+        """Return the number of steps after which to call `passed` next: to switch sampling, or to compare steps."""
         mark = self._marks[self._place]
         return mark if self.sampled or self._place == 2 else min(mark, count + max(BLOCK, count // BLOCKS))
 
     def _drifts(self, count: int, now: int) -> bool:
-        """Return whether the last two blocks of steps both were longer, or both shorter, than usual."""
+        """Return whether the steps of the last two blocks were longer than usual in both, or shorter in both."""
         before, self._off = self._off, (now - self._since) / max(count - self._at, 1) / self._usual - 1
         return min(abs(before), abs(self._off)) > CHANGED and before * self._off > 0
 
     def _restart(self, count: int, now: int) -> None:
-        """Take the length of the last steps as the usual length; end the stretch unless share and loan are spent."""
+        """Take the length of the last steps as the usual length; begin a new stretch if time for recording is left."""
         usual = self._usual * (1 + self._off)
         self._reach(count, now)
         if self._credit(now, self._gained()):
@@ -180,7 +186,12 @@ class Bursts:
             self._usual, self._off, self.next_look = usual, 0.0, self._next(count)
 
     def _credit(self, now: int, more: float = 0.0) -> bool:
-        """Return whether balance + more + loan > 0 (all in ns): recording is within its share plus the loan."""
+        """Return whether balance + more + loan > 0: recording has taken less time than its share plus the loan.
+
+        Args:
+            now: the current time, ns.
+            more: what to add to the balance, ns.
+        """
         return self._balance + more + LOAN * (now - self._began) > 0
 
     def _gained(self) -> float:
@@ -190,7 +201,7 @@ class Bursts:
         return self.share * (sum(self._times) + self._spent) - sampled * self.cost - self._spent
 
     def _begin(self, count: int, now: int) -> None:
-        """Plan the next stretch, with its burst at a random position."""
+        """Plan the next stretch of steps, with the burst of steps to sample at a random position."""
         burst = max(LEAST, min(MOST, int(4 * self._fixed / self.cost)))
         rate = CALM if self._balance >= 0 else REPAYING
         if self._alert and (self._balance > 0 or self._lent):
@@ -201,14 +212,14 @@ class Bursts:
         self._inverse = self.cost < CALM * self.share * self._usual
         if self._inverse:
             burst, length = LEAST, self._probe
-        # one noisy comparison must not make a stretch so long that the rest of the run is not sampled
+        # Limit the length: after one noisy measurement, a stretch could last until the end of the run.
         part = count // PART if self._credit(now) else count
         most = max(PROBE, part) if len(self._extra) >= COMPARED else PROBE
         length = min(length, LONGEST, max(most, 2 * burst + 1))
         begin = count + self._dice.below(length - burst + 1)
         self.stretch += 1
         self.sampled = self._inverse
-        # fine-grained records are switched off within the step after a burst, so that step is counted separately
+        # Fine-grained records are switched off during the step after a burst. So that step is counted separately.
         self._marks, self._place = [begin, begin + burst, begin + burst + 1, count + length], 0
         self._steps, self._times, self._spent = [0, 0, 0], [0, 0, 0], 0
         self._at, self._since = count, now
@@ -229,7 +240,7 @@ class Bursts:
             self._place += 1
 
     def _end(self, count: int, now: int) -> None:
-        """Measure the stretch that ends: the length of the steps that are not sampled, and the cost of a sampled step.
+        """End the stretch: measure the length of its unsampled steps, and the cost of recording a step.
 
         Args:
             count: the number of steps so far.

@@ -1,4 +1,7 @@
-"""Keep the one session of this process. The import of a framework, or a call of the script, opens the session."""
+"""Keep the one session of this process: the object that holds the hooks, the recorder and the recordings.
+
+The import of a framework, or a call of the profiler by the script, makes the session.
+"""
 
 import importlib
 import os
@@ -63,7 +66,7 @@ def _open(since_ns: int) -> None:
 
 
 def for_script(anonymous: bool = False) -> Session:
-    """Return the session of this process, made if necessary. The session hooks each framework after its import.
+    """Return the session of this process; make it if there is none. The session hooks each framework after its import.
 
     Args:
         anonymous: whether a new session replaces names of the job; an existing session keeps its setting.

@@ -1,4 +1,4 @@
-"""Catch our own errors, so that they do not reach the job."""
+"""Catch errors of ms-profiler itself, so that they do not reach the job."""
 
 import functools
 import gc
@@ -9,10 +9,10 @@ from collections.abc import Callable
 from types import CodeType, FunctionType, MethodType, WrapperDescriptorType
 from typing import Any
 
-#: Variable for tests: with the value 1, an error of ours is raised in the job.
+#: Environment variable for tests: with the value 1, an error of ms-profiler is raised in the job.
 RAISE = "MS_PROFILER_RAISE"
 _PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
-#: packages with C functions that our functions call
+#: Packages with C functions that ms-profiler calls. Their exceptions count as errors of ms-profiler.
 _CALLED = (
     "ms_profiler",
     "torch",
@@ -30,9 +30,10 @@ _PLAIN = (str, int, float, bytes, bool, type(None))
 
 
 class Guard:
-    """Context manager that notes and suppresses an error of ours, but not an exception of the job's signal handlers.
+    """Context manager that notes and suppresses an error of ms-profiler.
 
-    A context manager made by contextlib takes five times as long, 2.5 us, to enter and leave.
+    An exception of the job's signal handlers passes through. This is a class because entering and leaving a context
+    manager made by contextlib takes five times as long, 2.5 us.
 
     Args:
         failed: called with the description and the error.
@@ -54,7 +55,7 @@ class Guard:
         return self._noted(reason)
 
     def __call__(self, reason: BaseException) -> None:
-        """Note an error of ours; raise an exception of the job again."""
+        """Note an error of ms-profiler; raise an exception of the job again."""
         if not self._noted(reason):
             raise reason
 
@@ -68,9 +69,9 @@ class Guard:
         return guarded
 
     def _noted(self, reason: BaseException) -> bool:
-        """Note an error of ours; return False, without a note, if the job raised it.
+        """Note an error of ms-profiler; return False, without a note, if the job raised the exception.
 
-        A signal handler may raise during this method, too; its exception is raised.
+        A signal handler of the job may raise an exception during this method, too. This method lets it pass.
         """
         try:
             if is_of_the_job(reason):
@@ -102,9 +103,10 @@ class Late:
 
 
 class Uncollected:
-    """Run a block of ours in a fork child without garbage collection: a collection would finalize the parent's objects.
+    """Run a block of ms-profiler's code in a fork child without garbage collection.
 
-    For example, PyTorch prints an error if a worker of one loader collects the iterator of another loader.
+    A collection would finalize objects that the child has from its parent. For example, PyTorch prints an error if a
+    worker of one data loader collects the iterator of another data loader.
     """
 
     __slots__ = ("_collecting",)
@@ -119,18 +121,19 @@ class Uncollected:
 
 
 def pass_on(reason: BaseException) -> None:
-    """Raise an exception of the job again; ignore an error of ours."""
+    """Raise an exception of the job again; ignore an error of ms-profiler."""
     if is_of_the_job(reason):
         raise reason
 
 
 def is_of_the_job(reason: BaseException) -> bool:
-    """Return whether an exception from a function of ours was raised by the job.
+    """Return whether an exception that left a function of ms-profiler was raised by the job.
 
-    Python calls the job's signal handlers between any two instructions, also between ours. An exception of such a
-    handler, for example a timeout by SIGALRM, is meant for the job. So is an exception that another thread sends to
-    this thread (`PyThreadState_SetAsyncExc`). Such an exception appears in a frame of ours, and its class is neither
-    Python's, nor ours, nor of a library that we call.
+    Python may call the job's signal handlers while a function of ms-profiler runs. An exception of such a handler, for
+    example a timeout by SIGALRM, is meant for the job. So is an exception that another thread sends to this thread
+    (`PyThreadState_SetAsyncExc`). If no frame of a handler is in the traceback, two signs together show that the job
+    raised the exception. The innermost frame is one of ms-profiler, and the exception's class does not belong to
+    Python, to ms-profiler, or to a library that ms-profiler calls.
     """
     if not isinstance(reason, Exception):
         return True
@@ -145,10 +148,10 @@ def is_of_the_job(reason: BaseException) -> bool:
 
 
 def _surely_of_the_job(reason: BaseException) -> bool:
-    """Return whether the job raised an exception; False if that cannot be found out, as in a RecursionError."""
+    """Return whether the job raised an exception; False if the check itself fails, as in a RecursionError."""
     try:
         return is_of_the_job(reason)
-    except Exception:  # noqa: BLE001 - an error of ours
+    except Exception:  # noqa: BLE001 - an error of ms-profiler
         return False
 
 
@@ -164,13 +167,13 @@ def _code(handler: Any) -> CodeType | None:
 
 
 def _is_known(kind: type[BaseException]) -> bool:
-    """Return whether a class of exceptions is Python's, ours, or of a library that we call."""
+    """Return whether a class of exceptions belongs to Python, to ms-profiler, or to a library that it calls."""
     name = vars(kind).get("__module__", "builtins")  # classes written in C have no such entry
     return type(name) is str and name.partition(".")[0] in (*sys.stdlib_module_names, *_CALLED)
 
 
 def words(reason: BaseException) -> str:
-    """Return the name of an exception and its text, without calling code of the script for it."""
+    """Return the name of an exception and its text; leave the text out if code of the script would have to make it."""
     kind = type(reason)
     plain = all(type(argument) in _PLAIN for argument in reason.args)
     if plain and (_is_known(kind) or isinstance(kind.__str__, WrapperDescriptorType)):

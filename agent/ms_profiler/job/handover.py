@@ -1,4 +1,4 @@
-"""The end of a run: start the analysis of the store in another interpreter, and print the path of the result.
+"""The end of a run: start the analysis of the records in another interpreter, and print the path of the result.
 
 All ranks of one launch on one host share one analysis. The rank that ends last starts this analysis. So a node with
 eight ranks does not run eight analyses at the same time.
@@ -20,7 +20,7 @@ from ms_profiler.log import PREFIX
 from ms_profiler.store import alive, layout, run_info
 
 EXTRA = "pip install 'ms-profiler[analysis]'"
-#: When the job waits for the analysis, CANN's msprof may take at most this fraction of `exit_timeout`.
+#: While the job waits for the analysis, CANN's program msprof may run for at most this fraction of `exit_timeout`.
 MSPROF_SHARE = 0.6
 #: Bytes of records that the analysis reads in a second; an event of 32 bytes takes 1 us (`benchmarks/RESULTS.md`).
 SPEED: Final = 30_000_000
@@ -29,11 +29,13 @@ NEEDED = "polars"
 
 
 def finish(recording: Recording, recorder: Recorder) -> None:
-    """Start the analysis, or print the command for it; called at exit by the owner of the result directory.
+    """Start the analysis, or print the command for it.
+
+    The process that made the result directory calls this function when it exits.
 
     Args:
         recording: the recording that has just ended.
-        recorder: delays the end of the process until the analysis has ended.
+        recorder: its `exit_wait` delays the end of the process until the analysis has ended.
 
     Raises:
         OSError: the analysis cannot be started.
@@ -132,7 +134,7 @@ def _failed(result: str, later: str) -> str:
 def _start(recording: Recording, results: list[str]) -> Detached:
     """Start the analysis of `results`, with this recording's own result first; the caller waits for the analysis.
 
-    CANN's msprof may take only a part of `exit_timeout`, so that time is left for our own files.
+    CANN's program msprof may take only a part of `exit_timeout`. The rest is left for the records of ms-profiler.
     """
     share = recording.options.exit_timeout * MSPROF_SHARE / len(results)
     with _log(recording.result, recording.options.anonymize) as messages:
@@ -180,9 +182,9 @@ def _last_of_launch(recording: Recording) -> list[str]:
     """Return the results to analyse: all results of this launch on this host if this process ends last, else none.
 
     A job without a launcher counts as a launch, too, because its children may be ranks with their own results. Each
-    rank marks its end before it looks at the other ranks, so the last rank to look finds that all have ended. If
-    several ranks find that, only one starts the analysis: the one that creates the file `analysed_N`. The file is
-    created with O_EXCL, which works on every file system; flock does not.
+    rank first marks its own end, and then checks the marks of the other ranks. So the last rank to check finds that all
+    ranks have ended. If several ranks find this, the rank that creates the file `analysed_N` starts the analysis. The
+    file is created with O_EXCL, which works on every file system. flock does not work on every file system.
     """
     alone = recording.identity.world_size <= 1 and len(layout.process_dirs(recording.result)) <= 1
     if alone or not recording.info.job:
@@ -192,7 +194,8 @@ def _last_of_launch(recording: Recording) -> list[str]:
     if running or not results:
         return []
     try:
-        # N is the number of results, because a launch has more results after a restart by the launcher
+        # The file is `analysed_N` for N results. If the launcher restarts the ranks, N grows, and the new results are
+        # analysed, too.
         _touch(results[0], f"analysed_{len(results)}", os.O_EXCL)
     except FileExistsError:
         return []

@@ -10,7 +10,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-#: Programs that never train, without their version. The suffix ".py" counts: "ld" is here, but "ld.py" is the user's.
+#: Programs that never train, without their version. A suffix ".py" is part of the name: "ld" is in this list, so the
+#: linker is not profiled, but a script "ld.py" of the user is.
 PROGRAMS = frozenset(
     """
     pip pipx conda mamba micromamba virtualenv uv poetry pyproject-build _in_process.py
@@ -25,7 +26,7 @@ MODULES = frozenset(
     py_compile compileall cython cffi ms_profiler
     """.split()  # noqa: SIM905 - forty lines otherwise
 )
-#: Programs and modules that start the job in other processes; some import the framework to do so.
+#: Programs and modules that start the job in other processes. Some of them import the framework, but do not train.
 LAUNCHERS = frozenset(
     (
         *("msrun", "mindspore.parallel.cluster.run"),
@@ -44,8 +45,8 @@ COMPILERS = {
     "/torch/_inductor/": "PyTorch",
     "/torch/_vendor/quack/": "PyTorch",
 }
-#: PyTorch until 2.12 runs a program to test whether the processor has the instructions for which PyTorch compiles. The
-#: program begins with these words.
+#: Before it compiles, PyTorch until 2.12 runs a small program that tests which instructions the processor has. The
+#: source of this program begins with these words.
 INSTRUCTIONS = "import torch\nfrom ctypes import cdll\ncdll.LoadLibrary("
 
 FORK_SERVER = "multiprocessing's fork server"
@@ -106,7 +107,7 @@ def is_tool(command: "Sequence[str]") -> str:
 def is_companion(command: "Sequence[str]", environ: "Mapping[str, str]") -> str:
     """Return which kind of helper of a job this process is; empty if it is none.
 
-    A helper may import the framework, but the framework's own profiler must not start in it.
+    A helper may import the framework. But the framework's own profiler must not start in a helper.
     """
     how, what = program(command)
     if environ.get("MS_ROLE") == "MS_SCHED":

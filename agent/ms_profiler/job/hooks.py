@@ -1,4 +1,4 @@
-"""Hook the frameworks of this process."""
+"""Hook the frameworks of this process: replace functions of theirs by functions that record each call."""
 
 import sys
 from collections.abc import Callable
@@ -19,7 +19,7 @@ class Hooks:
 
     Args:
         host: the session that records.
-        devices: registers the tracing of devices with the session; called like a concern of a plugin.
+        devices: registers the tracing of devices with the session, and returns the functions to hook for it.
     """
 
     def __init__(self, host: "Host", devices: "Callable[[Host], list[base.Target]]") -> None:
@@ -27,7 +27,7 @@ class Hooks:
         self._devices = devices
         self.plugins: list[base.Plugin] = []
         self._awaited: set[str] = set()
-        #: whether our classes replace the frameworks' own profiler classes
+        #: whether classes of ms-profiler replace the frameworks' own profiler classes
         self.redirects = False
 
     def add(self, name: str, start_ns: int = 0, end_ns: int = 0) -> bool:
@@ -53,10 +53,10 @@ class Hooks:
         return True
 
     def add_all(self, imported: "Callable[[str, object, int, int], None]") -> None:
-        """Hook every imported framework now, and the others after their import.
+        """Hook every framework: now if it is imported, otherwise after its import.
 
         Args:
-            imported: hooks a framework whose import has just ended.
+            imported: called after the import of a framework, to hook it.
         """
         for name in PLUGINS:
             if name in sys.modules:
@@ -66,7 +66,7 @@ class Hooks:
                 import_hook.watch(name, after=imported)
 
     def redirect(self) -> None:
-        """Replace the frameworks' own profiler classes by ours from now on."""
+        """Replace the frameworks' own profiler classes by classes of ms-profiler from now on."""
         if not self.redirects:
             self.redirects = True
             for plugin in self.plugins:
@@ -77,7 +77,8 @@ class Hooks:
 
         Args:
             recording: the recording of the run.
-            works: whether to add the mode and the device, which are known only when the job has computed something.
+            works: whether to add the execution mode and the device. They are known only after the job has computed
+                something.
         """
         info = recording.info
         for plugin in self.plugins:

@@ -1,6 +1,7 @@
 """The part of a session that hooks, sources, devices and samplers may use.
 
-These modules depend on this protocol and not on the session, so that no imports run in a circle.
+The session is the object that records in this process. The modules that use it import this protocol and not the
+session, so that no imports run in a circle.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -19,24 +20,24 @@ class Tracers(Protocol):
     """The tracing interfaces of all devices, behind one object."""
 
     def waits(self, activity: str) -> bool:
-        """Return whether an interface for this kind of device may still be attached later.
+        """Return whether the tracing interface for this kind of device may still be attached later.
 
         Args:
             activity: the kind of device, as in the option `activities`.
         """
 
     def look(self, activity: str) -> None:
-        """Attach the interface for a kind of device if the job already uses such a device.
+        """Attach the tracing interface for a kind of device if the job already uses such a device.
 
         Args:
-            activity: as for `waits`.
+            activity: the kind of device, as in the option `activities`.
         """
 
     def release(self) -> None:
-        """Detach all interfaces, because a profiler of the script starts."""
+        """Detach all tracing interfaces, because the script starts a profiler of its own, which needs them."""
 
     def resume(self) -> None:
-        """Attach the interfaces again where possible, after the script's profiler has stopped."""
+        """Attach the tracing interfaces again where possible, after the script's own profiler has stopped."""
 
 
 class Host(Protocol):
@@ -46,8 +47,8 @@ class Host(Protocol):
         recorder: the recorder that receives every record.
         steps: decides where a step ends.
         sources: functions called when recording begins, between steps, and when recording ends.
-        devices: the tracing interfaces.
-        process: the record of this process.
+        devices: the interfaces that trace devices.
+        process: the description of this process, for its file `process_info.json`.
         forked: whether this process is a fork child of the process that made the session.
         limit: bytes on disk that the records of all processes may take.
     """
@@ -69,7 +70,7 @@ class Host(Protocol):
 
     @property
     def owner(self) -> bool:
-        """Return whether this process made the result directory; a fork child adds to its parent's directory."""
+        """Return whether this process made the result directory; a child records into its parent's directory."""
 
     @property
     def recordings(self) -> Sequence[Recording]:
@@ -77,11 +78,11 @@ class Host(Protocol):
 
     @property
     def home(self) -> Recording | None:
-        """Return the recording whose directory holds the store, or held it last."""
+        """Return the recording whose directory receives the files of records, or received them last."""
 
     @property
     def redirects(self) -> bool:
-        """Return whether our profiler classes replace the frameworks' own."""
+        """Return whether classes of ms-profiler replace the frameworks' own profiler classes."""
 
     @property
     def left_running(self) -> str:
@@ -92,10 +93,14 @@ class Host(Protocol):
         """Return the devices that the frameworks report: "CPU", "GPU", "Ascend"."""
 
     def guard(self, what: str) -> Guard:
-        """Return a context manager that notes and suppresses our errors."""
+        """Return a context manager that notes and suppresses errors of ms-profiler.
+
+        Args:
+            what: description of the block, for the message.
+        """
 
     def failed(self, what: str, reason: BaseException) -> None:
-        """Note an error of ours."""
+        """Note an error of ms-profiler; `what` describes the work that failed."""
 
     def not_collected(self, what: str, why: str) -> None:
         """Note in every open result that something is missing, and why."""
@@ -125,7 +130,7 @@ class Host(Protocol):
         """Register functions to call in a fork child: when it begins to record, and before it ends."""
 
     def expect(self, what: str, ns: float) -> None:
-        """Note how much time a framework's own recorder takes in each step, as an estimate; the budget counts it.
+        """Note an estimate of the time that a framework's own recorder takes in each step; `overhead_budget` covers it.
 
         Args:
             what: name of the recorder.
@@ -136,12 +141,12 @@ class Host(Protocol):
         """Write `run_info.json` of each open recording, and `process_info.json` of this process."""
 
     def reopen(self) -> None:
-        """Record into a new folder from now on, because this fork child must not write into its parent's folder."""
+        """Record into a new folder from now on: a fork child must not write into the folder of its parent."""
 
     def become(self, number: int, world_size: int) -> None:
-        """Continue as another rank, because the framework reports the number of the rank only now.
+        """Continue as another rank, because the framework reports the number of this rank only now.
 
         Args:
-            number: the number of the rank.
+            number: the number of this rank.
             world_size: number of ranks of the job.
         """

@@ -1,8 +1,8 @@
-"""Find the profiled process that started this one through multiprocessing, and its result.
+"""Find the profiled process that started this one through multiprocessing, and its result directory.
 
-The parent maps a file of its result into memory. This process reads the path of that file from the parent's
-/proc/PID/maps. Other ways do not work. An environment variable would be visible to the job and its programs. A file
-outside of the result would stay after a kill. And the job may close a descriptor.
+The parent maps a file of its result directory into memory. This process reads the path of that file from the parent's
+/proc/PID/maps. Other ways have disadvantages. An environment variable would be visible to the job and its programs. A
+file outside of the result would stay after a kill. And the job may close an inherited descriptor.
 """
 
 import os
@@ -14,7 +14,7 @@ from ms_profiler.job import process
 from ms_profiler.job.recorder import mapping
 from ms_profiler.store import alive, layout, run_info
 
-#: File of this package. A process that records only on demand has no result yet, and maps this file instead.
+#: A source file of this package. A process that records only on demand has no result, and maps this file to say so.
 _WATCHES = os.path.join("ms_profiler", "job", "control", "dynamic.py")
 
 _announced: "mapping.Mapping | None" = None
@@ -24,7 +24,7 @@ class Parent(NamedTuple):
     """The profiled process that started this one through multiprocessing.
 
     Attributes:
-        directory: result directory of that process; empty if the process records only on demand; then its children
+        directory: result directory of that process. Empty if the process records only on demand; then its children
             record nothing.
         rank: rank of that process.
         job: job of that process, see `process.Identity`.
@@ -66,8 +66,8 @@ def find(environ: Mapping[str, str]) -> Parent | None:
     """Return the profiled process whose result this process shares; None if this process is a separate job.
 
     This process shares the result of a living process that started it through multiprocessing, directly or by a fork
-    server. But if a launcher gave this process another rank, this process is a separate job. Any other program that a
-    job starts is a separate job, too.
+    server. But if a launcher gave this process another rank than that process, this process is a separate job. A
+    program that the job starts without multiprocessing is a separate job, too.
     """
     forks = "--multiprocessing-fork" not in sys.orig_argv
     if not forks:

@@ -1,17 +1,17 @@
-"""Choose the thread whose boundaries count as ends of steps."""
+"""Choose the thread of the job that decides where steps end."""
 
 import threading
 
 from ms_profiler.job.recorder.bases import ListenerBase
 
-#: largest number of other threads whose work is noted
+#: largest number of threads, besides the chosen one, whose begin of work is kept
 MOST = 64
 
 
 class Listener(ListenerBase):
-    """Choose one thread: the first thread that reports a boundary, until another thread trains.
+    """Choose the thread that decides where steps end: the first that reports the end of a step, until another trains.
 
-    The thread that reports first does not always train: it may fill a queue with batches, or warm a network up.
+    The first thread does not always train: it may fill a queue with batches, or warm a network up.
 
     Attributes:
         thread: id of the chosen thread; 0 while there is none.
@@ -36,16 +36,15 @@ class Listener(ListenerBase):
             self._works.setdefault(threading.get_ident(), at_ns)
 
     def turn(self, busy: bool) -> bool:
-        """Choose the calling thread, which trains, unless the chosen thread trains and still runs.
-
+        """Choose the calling thread, which trains; but keep a chosen thread that also trains and still runs.
         Args:
             busy: whether the chosen thread trains.
 
         Returns:
             Whether the calling thread is the chosen one now.
         """
-        # `_active` is Python's table of threads by id. The objects that `threading.enumerate` returns are no help:
-        # their `ident` may be overridden by the job's class.
+        # `_active` is Python's table of threads by id. `threading.enumerate` cannot be used: it returns objects whose
+        # attribute `ident` may be overridden by a class of the job.
         if busy and self.thread in getattr(threading, "_active", (self.thread,)):
             return False
         self.thread = threading.get_ident()

@@ -21,8 +21,7 @@ class Pace:
         self.last = 0
 
     def adapt(self, now: int) -> bool:
-        """Set the number of steps by the time since the last check; return whether that time is `pause` or more.
-
+        """Adapt `steps` to the time since the last check; return whether that time is `pause` or more.
         Args:
             now: time of the recorder's clock, ns.
         """
@@ -37,10 +36,10 @@ class Pace:
         return True
 
     def looked(self, now: int) -> None:
-        """Note a check, and set the number of steps until the next one.
+        """Note that a check was made, and adapt the number of steps until the next check.
 
         Args:
-            now: time of the recorder's clock, ns.
+            now: time of the check by the recorder's clock, ns.
         """
         self.adapt(now)
         self.last = now

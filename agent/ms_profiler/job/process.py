@@ -36,7 +36,7 @@ _LAUNCH_NAMES = (
     "MASTER_PORT",
     "MS_SCHED_PORT",
 )
-#: Variables of launchers that never give two launches the same name.
+#: Rank variables of the launchers that never give two launches the same name.
 _NAMED_ONCE = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "SLURM_PROCID")
 
 
@@ -140,7 +140,7 @@ def selected(spec: str, rank: int, world_size: int) -> bool:
         return True
     if spec.startswith("sample:"):
         count = int(spec[7:])
-        # the ranks are divided into `count` shares; the first rank of share i, floor(i * world / count), is selected
+        # the ranks are divided into `count` groups; the first rank of group i, floor(i * world / count), is selected
         return count >= world_size or -(-rank * count // world_size) * world_size // count == rank
     return any(low <= rank <= high for low, high in rank_ranges(spec))
 
@@ -180,7 +180,7 @@ def name(role: str) -> str:
     """Return multiprocessing's name for this process, or `role` for a child that multiprocessing did not start.
 
     Args:
-        role: the role of this process, see `run_info.ProcessInfo`.
+        role: main, fork or spawn: how this process was started.
     """
     multiprocessing = sys.modules.get("multiprocessing.process")
     known = str(multiprocessing.current_process().name) if multiprocessing is not None else "MainProcess"
@@ -188,12 +188,12 @@ def name(role: str) -> str:
 
 
 def daemons() -> list[int]:
-    """Return the pids of the living children that multiprocessing ends at the exit of this process; wait for none."""
+    """Return the pids of multiprocessing's living daemon children, which it ends at the exit; do not wait for them."""
     return _children(daemon=True)
 
 
 def _children(daemon: bool) -> list[int]:
-    """Return the pids of multiprocessing's living children, either the daemons or the others; wait for no child."""
+    """Return the pids of multiprocessing's living children, either the daemons or the others; do not wait for them."""
     # `active_children` would collect the exit codes of ended children, which the job may need
     children = [*getattr(sys.modules.get("multiprocessing.process"), "_children", ())]
     pids = [child.pid for child in children if bool(child.daemon) is daemon and child.pid]
@@ -203,8 +203,8 @@ def _children(daemon: bool) -> list[int]:
 def after_children(call: Callable[[], None]) -> None:
     """Call a function at the exit of this process, after multiprocessing has waited for its children.
 
-    Multiprocessing waits in an exit function. Python calls exit functions in reverse order of registration. So an exit
-    function of ours would run first, while the children still write records.
+    Multiprocessing waits for its children in an exit function. Python calls exit functions in reverse order of
+    registration. So an exit function of ms-profiler would run first, while the children still write records.
 
     Args:
         call: the function; called at once if multiprocessing has no child to wait for.
@@ -219,8 +219,8 @@ def after_children(call: Callable[[], None]) -> None:
 def when_child_ends(call: Callable[[], None]) -> None:
     """Call a function when this process ends, if it is a child of multiprocessing that was forked.
 
-    At the end of a forked child, multiprocessing runs its own finalizers and then calls `os._exit`. Python's exit
-    functions run only from Python 3.13 on, and never in a child of the fork server.
+    At the end of a forked child, multiprocessing runs its own finalizers and then calls `os._exit`. In such a child,
+    Python's exit functions run only from Python 3.13 on. In a child of the fork server, they never run.
 
     Args:
         call: the function.
@@ -234,20 +234,20 @@ def when_child_ends(call: Callable[[], None]) -> None:
             util.Finalize(None, call, exitpriority=-100)
 
     finalize(None)
-    # a child of the fork server imports the main module, forgets all finalizers, and then calls functions registered
-    # here
+    # A child of the fork server imports the main module and forgets all finalizers. Then it calls the functions that
+    # are registered here.
     util.register_after_fork(util, finalize)
 
 
 def choose_output(path: str, base: str = "") -> tuple[str | None, str | None]:
     """Return the directory for the results, and a line to print if that is not the requested one; make the directory.
 
-    A path that is itself a symbolic link is refused: another user could have made it in a shared directory, to choose
-    the place to which the job writes. Links in the folders above are followed.
+    A path that is itself a symbolic link is refused. In a shared directory, another user could make such a link and so
+    choose where the job writes. Links in the folders above are followed.
 
     Args:
         path: the requested directory; `~` is expanded.
-        base: the directory a relative path starts from, by default the current one.
+        base: the directory from which a relative path starts, by default the current one.
 
     Returns:
         The absolute path, or None if no directory can be used. The line to print, or None if the path is as requested.
@@ -268,7 +268,7 @@ def choose_output(path: str, base: str = "") -> tuple[str | None, str | None]:
 
 
 def _unusable(path: str) -> str:
-    """Make the directory if it is missing; return why it cannot be written to, empty if it can."""
+    """Make the directory if it is missing; return why the job cannot write to it, empty if it can."""
     try:
         os.makedirs(path, layout.DIRECTORY_MODE, exist_ok=True)
     except OSError as error:

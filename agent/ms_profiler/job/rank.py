@@ -1,8 +1,8 @@
-"""Give a child process a separate result when the framework reports another rank for it than for its parent.
+"""Give a child process a result of its own when the framework reports another rank for it than for its parent.
 
 If the environment names no rank, a child begins to record into its parent's result. Later, the framework reports the
-child's rank. A child with the rank of its parent continues in the parent's result, which thus has all records of this
-rank.
+child's rank. A child with the same rank as its parent continues in the parent's result. So this result has all records
+of that rank.
 """
 
 import dataclasses
@@ -18,7 +18,7 @@ class Child(Protocol):
 
     Attributes:
         main: the recording that MS_PROFILER_OPTIONS requests.
-        parent: the profiled process that made the result; None if this process made it.
+        parent: the profiled process that made the result directory; None if this process made the directory.
         identity: rank and device of this process.
         owner: whether this process made the result directory.
         forked: whether this is a fork child.
@@ -33,17 +33,17 @@ class Child(Protocol):
     recordings: list[Recording]
 
     def stop(self, recording: Recording, end: str) -> None:
-        """Stop recording into this result directory."""
+        """Stop this recording; `end` is the reason."""
 
     def take(self, recording: Recording) -> None:
-        """Make this the recording that MS_PROFILER_OPTIONS requests."""
+        """Make `recording` the one that MS_PROFILER_OPTIONS requests."""
 
     def start(self, recording: Recording) -> bool:
         """Record into one more result directory; return whether that is possible."""
 
 
 def settle(session: Child, rank: int, world_size: int) -> None:
-    """Continue in a new result directory, if this process is a child with another rank than its parent.
+    """Continue in a new result directory, if this process is a child and its rank is not the rank of its parent.
 
     Args:
         session: the session of this process.

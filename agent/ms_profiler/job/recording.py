@@ -1,8 +1,9 @@
 """A recording, which makes one result directory: its options, its begin, and its end.
 
 The main recording is that of MS_PROFILER_OPTIONS, and lasts as long as the process. A script that calls the profiler
-opens one more recording at each start. If such a recording runs during the main recording, both share one store, and
-the analysis of each recording covers only its own window. The run's record is the file `run_info.json` of a result.
+opens one more recording at each start. If such a recording runs during the main recording, both share the same files of
+records, and the analysis of each recording covers only the time of that recording. The run's record is the file
+`run_info.json` in the result directory.
 """
 
 import contextlib
@@ -27,17 +28,17 @@ if TYPE_CHECKING:
 FREE_SHARE = 10
 #: Seconds that the end of a recording waits for a file system.
 PATIENCE = 10.0
-#: Smallest limit with which recording begins, in bytes.
+#: Recording begins only if the records may take at least this many bytes on disk.
 LEAST = 256_000
-#: Slots of the first segment of a thread in the main process, and in a fork child; a job may have many fork children.
+#: Number of records that the first file of a thread holds: in the main process, and in a fork child. A fork child has
+#: smaller files, because a job may have many fork children.
 FIRST_SLOTS, CHILD_SLOTS = 2048, 256
-#: The first segment takes at most 1 / FIRST_SHARE of the limit, but has at least SLOTS_LEAST slots.
+#: The first file of a thread takes at most 1 / FIRST_SHARE of the disk limit, but holds at least SLOTS_LEAST records.
 FIRST_SHARE, SLOTS_LEAST = 64, 64
 
 
 def new_process(role: str, name: str, recorder: str, reason: str) -> run_info.ProcessInfo:
-    """Return a new record of this process.
-
+    """Return a new description of this process, which becomes its file `process_info.json`.
     Args:
         role: main, fork or spawn.
         name: name of the process in the job.
@@ -60,7 +61,7 @@ class Recording:
 
     Args:
         settings: the resolved options.
-        messages: the lines about the options that were printed already.
+        messages: the lines about the options that were printed before this recording was made.
         identity: rank and device of this process.
     """
 
@@ -95,11 +96,11 @@ class Recording:
         )
 
     def make(self, base: str, name: str = "") -> bool:
-        """Make the result directory, print a line if it is not in the requested place, and return whether it exists.
+        """Make the result directory, and return whether it exists; print a line if it is not in the requested place.
 
         Args:
-            base: directory that a relative `output_path` starts from.
-            name: first part of the directory's name, in place of the host's.
+            base: directory from which a relative `output_path` starts.
+            name: first part of the directory's name, in place of the host's name.
         """
         path, message = process.choose_output(self.options.output_path, base)
         if message:
@@ -135,7 +136,7 @@ class Recording:
         """
         window = {"start_ns": self.info.started_ns, "shift": 0} | self.info.window | {"end_ns": now_ns}
         begun, source = steps.running, steps.source
-        # a step that the script reports ends only when the script reports its end
+        # If the script reports the steps, the running step ends only when the script reports its end.
         if begun is not None and source not in (None, StepSource.SCRIPT):
             window |= {"step": steps.number, "step_ns": begun, "source": int(source)}
         self.info.window = window
@@ -169,7 +170,7 @@ class Recording:
         Args:
             recorder: the recorder of this process.
             limit: bytes that all processes together may take.
-            first_slots: slots of the first segment of a thread, if the limit allows that many.
+            first_slots: number of records that the first file of a thread holds, if the limit allows that many.
 
         Raises:
             OSError: the folder cannot be made; no empty folder is left behind.
@@ -240,10 +241,10 @@ class Recording:
         return anonymous.record if self.options.anonymize else dataclasses.asdict
 
     def link(self, folder: str) -> None:
-        """Link the segments in `folder`, which another recording has written, into the folder of this recording.
+        """Link the files of records in `folder`, which another recording has made, into the folder of this recording.
 
         Hard links are used where possible: a file that is still written then grows in both folders. The analysis leaves
-        out records outside of this recording's window.
+        out records from before or after this recording.
         """
         for directory, _, names in os.walk(folder):
             target = os.path.join(self.folder, os.path.relpath(directory, folder))
@@ -254,7 +255,7 @@ class Recording:
 
 
 def _make(path: str, host: str) -> str:
-    """Make a new result directory in `path`, also if another recording began in the same millisecond."""
+    """Make a new result directory in `path`; try later times if the name with the current millisecond exists."""
     wall = process.wall_time()
     for attempt in range(100):
         result = os.path.join(path, layout.result_name(host, os.getpid(), wall + attempt / 1000))
@@ -272,7 +273,7 @@ def _link(source: str, target: str) -> None:
     try:
         os.link(source, target, follow_symlinks=False)
     except FileNotFoundError:
-        pass  # the recorder has deleted this spare segment, because it was not needed
+        pass  # this file was made for further records; the recorder did not need it, and has deleted it
     except FileExistsError:
         pass
     except OSError:  # the target is on another file system, or the file system has no hard links

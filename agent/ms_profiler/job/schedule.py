@@ -6,7 +6,7 @@ from typing import Any
 
 
 class Action(IntEnum):
-    """The action during a step; the numbers are those of MindSpore's `ProfilerAction`."""
+    """What the profiler does during a step; the numbers are those of MindSpore's `ProfilerAction`."""
 
     NONE = 0
     WARM_UP = 1

@@ -1,9 +1,9 @@
 """The session of this process: it holds the hooks, the recorder and the recordings.
 
-There is a `Recording` for MS_PROFILER_OPTIONS, and one for each start of a profiler by the script. The session records
-while at least one recording is open, into the store of the recording that was opened first. The recording of
-MS_PROFILER_OPTIONS opens after the import of a framework, and atexit closes this recording. A killed process needs no
-closing: its records are in the store, and the run's record is up to date.
+There is a `Recording` for MS_PROFILER_OPTIONS, and one for each start of a profiler by the script. While at least one
+recording is open, the session records into the directory of the recording that was opened first. The recording of
+MS_PROFILER_OPTIONS opens after the import of a framework, and atexit closes this recording. If a process is killed,
+nothing is lost: its records are on disk, and the file `run_info.json` of the run is up to date.
 """
 
 import atexit
@@ -36,7 +36,7 @@ def _count(record: run_info.ProcessInfo, stats: RecorderStats) -> None:
 
 
 class Session:
-    """Record in this process.
+    """Hold the hooks, the recorder and the recordings of this process, and begin and end its recordings.
 
     Args:
         identity: rank and device of this process.
@@ -46,11 +46,11 @@ class Session:
     def __init__(self, identity: process.Identity, anonymous: bool = False) -> None:
         self.identity, self.anonymous = identity, anonymous
         self.recorder, self._reason = recorder.create(anonymous=anonymous)
-        self.recordings: list[Recording] = []  # the open ones; the directory of the first holds the store
-        self.home: Recording | None = None  # the recording whose directory holds the store, or held it last
+        self.recordings: list[Recording] = []  # the open ones; the directory of the first receives the records
+        self.home: Recording | None = None  # the recording whose directory receives the records, or received them last
         self.process = run_info.ProcessInfo()
         self.steps = Steps(self.recorder, None, self._steps_decided, self._stepped)
-        self.owner = True  # whether this process made the result directory; a child only adds its own folder
+        self.owner = True  # whether this process made the result directory; a child only adds a folder for itself
         self.forked = False
         self.sources = Sources(self.guard)
         self.devices = Devices(self)
@@ -71,7 +71,7 @@ class Session:
         Args:
             recording: the recording of MS_PROFILER_OPTIONS.
             parent: the profiled process to whose result this process adds its records, if any.
-            since_ns: time at which our own start began, ns; the time since then counts as cost of profiling.
+            since_ns: time at which ms-profiler began to start, ns; the time since then counts as cost of profiling.
         """
         if parent is not None:
             recording.result, self.owner, self.parent = parent.directory, False, parent
@@ -109,12 +109,12 @@ class Session:
 
         Args:
             recording: the recording of the directory.
-            number: number that the script gives the current step; by default the session's own number.
+            number: the number of the current step by the script's count; by default the session's own number.
         """
         if self.recordings and base.forked:
             self.reopen()  # this fork child has recorded nothing yet
         if self.recordings:
-            self._end_sources()  # earlier records do not belong to this recording
+            self._end_sources()  # so that they write what they have before this recording begins
         elif not self._open_store(recording):
             return False
         info = recording.info
@@ -136,7 +136,7 @@ class Session:
             self.limit = recording.limit()
             recording.fill(self.recorder, self.limit)
         except OSError as error:
-            if self.owner:  # the store's account counts children that cannot record
+            if self.owner:  # print no line in a child: a file of the result counts the children that cannot record
                 log.line(f"cannot record into {recording.folder}: {error}. This run is not profiled.")
             return False
         if self.home is None:
@@ -152,7 +152,7 @@ class Session:
         return new_process(role, name, self.recorder.kind, self._reason)
 
     def add_framework(self, name: str, module: Any, start_ns: int, end_ns: int) -> None:
-        """Hook a framework that has just been imported; a second call for it, after a reload, does nothing."""
+        """Hook a framework that has just been imported; do nothing if the framework is hooked already."""
         begun = self.recorder.now()
         if not self.hooks.add(name, start_ns, end_ns):
             return
@@ -165,7 +165,7 @@ class Session:
 
     @property
     def redirects(self) -> bool:
-        """Return whether our profiler classes replace the frameworks' own."""
+        """Return whether classes of ms-profiler replace the frameworks' own profiler classes."""
         return self.hooks.redirects
 
     @property
@@ -179,7 +179,7 @@ class Session:
         return {plugin.describe().get("device", "") for plugin in self.hooks.plugins}
 
     def become(self, number: int, world_size: int) -> None:
-        """Continue as another rank, because the framework reports the number of the rank only now."""
+        """Continue as another rank, because the framework reports the number of this rank only now."""
         rank.settle(self, number, world_size)
 
     # -- while it runs
@@ -193,14 +193,14 @@ class Session:
         return any(getattr(recording.options, option) for recording in self.recordings)
 
     def not_collected(self, what: str, why: str) -> None:
-        """Note in every open result that something is missing, and why; a child notes it in its own record."""
+        """Note in every open result that something is missing, and why; a child notes it in its own folder, too."""
         if self.forked or not self.owner:
             self.process.not_collected(what, why)
         for recording in self.recordings:
             recording.not_collected(what, why)
 
     def failed(self, what: str, reason: BaseException) -> None:
-        """Print a line about an error of ours, and note it in the run's record."""
+        """Print a line about an error of ms-profiler, and note it in `run_info.json` of each open recording."""
         if os.environ.get(RAISE) == "1":
             raise reason
         message = f"{what} failed ({words(reason)}); the job continues without it"
@@ -212,7 +212,7 @@ class Session:
             recording.note(message)
 
     def guard(self, what: str) -> "Guard":
-        """Return a context manager that suppresses our own errors in its block."""
+        """Return a context manager that notes and suppresses errors of ms-profiler in its block."""
         return Guard(self.failed, what)
 
     def at_step(self, call: Callable[[int], tuple[int, bool]]) -> None:
@@ -245,7 +245,7 @@ class Session:
             self.sources.ended()
 
     def _settle_pause(self) -> None:
-        """Record all steps while a recording of the script runs; otherwise follow the main recording's schedule."""
+        """Record all steps while a recording of the script is open; else follow the schedule of the main recording."""
         self.steps.override_schedule(any(recording is not self.main for recording in self.recordings))
 
     def _steps_decided(self, source: StepSource) -> None:
@@ -273,11 +273,11 @@ class Session:
         return self._budget.worked(arrived) or took_time
 
     def expect(self, what: str, ns: float) -> None:
-        """Note how much time a framework's own recorder takes in each step, as an estimate; the budget counts it."""
+        """Note an estimate, in ns, of the time in each step that `what`, a framework's own recorder, takes."""
         self._budget.expected[what] = ns
 
     def save(self) -> None:
-        """Write the records of the open recordings and of this process."""
+        """Write `run_info.json` of each open recording, and `process_info.json` of this process."""
         with self.guard("writing the run's record"):
             if self.owner and not self.forked:
                 for recording in self.recordings:
@@ -289,14 +289,14 @@ class Session:
     # -- fork
 
     def _after_fork(self) -> None:
-        """Forget the parent's store; this child opens a store of its own with its first record."""
+        """Forget the parent's files of records; this fork child makes its own files with its first record."""
         self.forked = True
         with self.guard("a fork"):
             self.steps.forked()
             base.forked.append(self)
 
     def reopen(self) -> None:
-        """Record into a new folder from now on, in a fork child whose parent recorded at the fork."""
+        """Record into a new folder from now on, in a fork child whose parent was recording at the time of the fork."""
         base.forked.clear()
         home = self.home
         if home is None or not self.recordings:
@@ -305,7 +305,7 @@ class Session:
             try:
                 home.fill(self.recorder, self.limit, CHILD_SLOTS)
             except OSError:
-                return  # the store's account counts children that cannot record; a line for each would be too many
+                return  # print no line, because there may be many children: a file of the result counts them
             self.process = self._new_process("fork")
             self.save()
             process.when_child_ends(self._end_child)
@@ -318,7 +318,7 @@ class Session:
 
         Args:
             recording: one of `recordings`.
-            end: the reason, for the run's record.
+            end: the reason, for the file `process_info.json`.
         """
         if recording not in self.recordings:
             return
@@ -346,7 +346,7 @@ class Session:
         self.steps.next_look = 0
 
     def _share(self, recording: Recording, end: str) -> None:
-        """Link the segments of the store into the directory of an ended recording that has no store of its own."""
+        """Link the files of records, which are in another recording's directory, into that of an ended recording."""
         home, stats = self.home, self.recorder.stats()
         if home is None:
             return
@@ -371,7 +371,7 @@ class Session:
 
     def _at_exit(self) -> None:
         if self.forked and self.process.pid != os.getpid():
-            return  # a plain fork child that never recorded: it must not end the parent's record
+            return  # a fork child that never recorded: it must not note an end in the files of its parent
         with self.guard("ending"), Late(self.recorder.delay_signals):
             self._close_all()
 
@@ -395,6 +395,6 @@ class Session:
         last = getattr(sys, "last_type", None)
         with self.guard("looking for workers"):
             self.process.daemons = process.daemons()
-        # the first recording ends last, because the others use its store
+        # the first recording ends last, because the records of the others are in its directory
         for recording in reversed(self.recordings):
             self.stop(recording, f"exception: {last.__name__}" if last else "exit")

@@ -1,12 +1,12 @@
 """Decide where one training step ends and the next begins, in a job that does not mark its steps.
 
-Several sources report boundaries. The source with the highest priority decides. In order of priority, the sources are:
-the framework's own loop, from its first step on; a repeating cycle of optimizer calls, or of calls of training cells;
-the batches of an evaluation; a dataset's batches; calls of a network. Boundaries are kept until a source is chosen.
+Several sources report the ends of steps, and the source with the highest priority decides. In order of priority, they
+are: the framework's own loop, from its first step on; a repeating cycle of calls of optimizers, or of cells that train;
+the batches of an evaluation; a dataset's batches; calls of a network. The ends are kept until a source is chosen.
 
 The last three sources (`store.format.GUESSES`) decide only while the job trains nothing. If the job trains later, their
-steps were an evaluation, a rollout or a warm-up, and are revoked: the reader removes them. The job writes no record of
-the revocation, because the job may be killed at any time.
+steps were an evaluation, a rollout or a warm-up. Then these steps are revoked: the analysis removes them. The job
+writes no record that says so, because the job may be killed at any time.
 
 A step begins where the step before it ended, so that no time between two steps is lost. After the end of an epoch, or
 after a nested evaluation, a step begins with the wait for its first batch.
@@ -31,7 +31,7 @@ NETWORK_CALL, EVALUATION_LOOP = StepSource.NETWORK_CALL, StepSource.EVALUATION_L
 
 
 class Steps(StepsBase):
-    """Receive boundaries from all sources, choose the source that decides, and write the steps.
+    """Receive the ends of steps from all sources, choose the source that decides, and write the steps.
 
     Args:
         recorder: receives the steps; the schedule pauses and resumes it.
@@ -40,7 +40,7 @@ class Steps(StepsBase):
         stepped: called between two steps with the number of steps so far: from `next_look` steps on, and after a step
             longer than `long_ns`. The result is whether the call took noticeable time, which belongs to neither step.
 
-    Only boundaries of one thread count, see `Listener`. Times are CLOCK_MONOTONIC_RAW nanoseconds.
+    Only what one thread reports counts, see `Listener`. Times are CLOCK_MONOTONIC_RAW nanoseconds.
     """
 
     def __init__(
@@ -57,43 +57,44 @@ class Steps(StepsBase):
 
     def _begin(self, decided: Callable[[StepSource], None], stepped: Callable[[int], bool]) -> None:
         self._decided, self._stepped = decided, stepped
-        #: called for each boundary that waits in memory, while no source is chosen
+        #: while no source is chosen, called for each end of a step that is kept in memory
         self.on_pending: Callable[[], None] = lambda: None
-        self._overridden = False  # whether another recording needs the steps that the schedule leaves out
+        self._overridden = False  # whether a recording of the script needs the steps that the schedule leaves out
         self._listener, self._optimizers = Listener(), Population()
         #: _loops: number of running framework loops. _suspended: number of running evaluations inside training.
         self._loops = self._suspended = 0
 
     def forked(self) -> None:
-        """Forget the parent's loops, evaluations, optimizers and sources, in a fork child."""
+        """Forget, in a fork child, the loops, evaluations, optimizers and sources of the parent process."""
         self._begin(lambda source: None, lambda count: False)
         self.reset()
 
     def reset(self, schedule: Schedule | None = None) -> None:
         """Count from the first step again, because another recording begins; running loops continue.
 
-        Hooks hold a reference to this object, so it is reset and never replaced.
+        Hooks hold references to this object. So the object is reset, and never replaced by a new one.
 
         Args:
             schedule: the steps to record; None records all.
         """
-        self.schedule, self.count = schedule, 0  # `count`: number of boundaries so far; never decreases
-        #: _revoked: number of counted steps that were revoked. _since: the count at the last choice of a source.
+        self.schedule, self.count = schedule, 0  # `count`: number of ended steps so far; never decreases
+        #: _revoked: number of counted steps that were revoked. _since: the count when the source was chosen.
         self._revoked = self._since = 0
         #: _guessed: number of steps that may still be revoked. _guesses: whether the chosen source is in `GUESSES`.
         self._guessed, self._guesses = 0, False
-        #: `stepped` is called from `next_look` boundaries on, and after a step that is longer than `long_ns`, ns
+        #: `stepped` is called when `count` has reached `next_look`, and after a step longer than `long_ns` nanoseconds
         self.next_look, self.long_ns = 0, NEVER
         self.last_ns, self.ended_ns = 0, 0  # duration and end of the last step, ns, set before a call of `stepped`
         self.marks, self._flags = Marks(), 0  # `_flags`: those of `marks`
         self.source: StepSource | None = None
         self._tracks = Tracks()
         self._chosen: Track = Track()  # track of the chosen source
-        #: The chosen source, while each of its boundaries ends a step; the id of its only optimizer, and of its name.
+        #: _quick: the chosen source, if each of its reports ends a step. _lone: id of its only optimizer. _name: id of
+        #: the source's name.
         self._quick = self._lone = self._name = 0
         self._turns = {source: Turns() for source in (StepSource.OPTIMIZER_CYCLE, StepSource.TRAIN_CELL)}
         self._depth, self._leader = 0, Leader()  # number of calls of networks that have not returned yet
-        #: _worked: the job has computed since the last boundary. _exhausted: after that, a loader ran out of batches.
+        #: _worked: the job has computed since the last end of a step. _exhausted: then a loader ran out of batches.
         self._worked = self._exhausted = False
         if schedule is not None:
             self.recorder.pause(not self.recording)
@@ -110,12 +111,12 @@ class Steps(StepsBase):
 
     @property
     def trains(self) -> bool:
-        """Return whether the job is known to train something, or its script reports the steps."""
+        """Return whether the job certainly trains something, or its script reports the steps."""
         return self.source is not None and not self._guesses
 
     def sample(self, sampled: bool, stretch: int) -> None:
-        """Note whether the next steps are sampled, see `Marks`."""
-        # where calls of a network are the steps, the next step already runs
+        """Note whether the next steps are sampled, and the number of their stretch, see `Marks`."""
+        # If calls of a network are the steps, the next step has begun before now: the switch happens within it.
         since = self.recorder.now() if self.source == NETWORK_CALL else self.ended_ns
         self.marks.switch(sampled, stretch, since)
         self._flags = self.marks.flags
@@ -132,7 +133,7 @@ class Steps(StepsBase):
         return self._chosen.start
 
     def began(self, at_ns: int, forward: bool = False) -> None:
-        """Begin a step with the work that begins now, if no step runs yet; `forward`: the work is a forward pass."""
+        """Begin a step when the job begins to work, if no step runs yet; `forward`: the work is a forward pass."""
         if forward and self._exhausted and self._listens():
             self._forget()
         self._worked = True
@@ -149,7 +150,7 @@ class Steps(StepsBase):
         Args:
             at_ns: time of the begin.
             decides: whether the script will also report where steps end, so that other sources are ignored.
-            again: whether to replace the begin of the current step, in which only the profiler has worked so far.
+            again: whether `at_ns` replaces the begin of the current step, because only the profiler worked since then.
         """
         if not self._listens(trains=True):
             return
@@ -184,7 +185,7 @@ class Steps(StepsBase):
             self._tracks.open(at_ns)
 
     def batches_ended(self) -> None:
-        """Note that the dataset is exhausted: no step runs until its next batch, unless the job has computed."""
+        """Note that the dataset is exhausted. If the job has computed nothing, no step runs until the next batch."""
         if self._listens():
             self._exhausted = self._worked  # some jobs take all batches before they update their parameters
             if not self._worked:
@@ -203,19 +204,19 @@ class Steps(StepsBase):
         self._forget()
 
     def suspend(self) -> None:
-        """Ignore boundaries until `resume`, because an evaluation inside training begins."""
+        """Ignore the ends of steps until `resume`, because an evaluation inside training begins."""
         self._suspended += 1
         self._settle()
 
     def resume(self) -> None:
-        """Accept boundaries again; the next step begins with the wait for its batch."""
+        """Accept the ends of steps again; the next step begins with the wait for its batch."""
         self._suspended = max(self._suspended - 1, 0)
         self._settle()
         self._forget()
 
     def optimizer_made(self, optimizer: Any = None) -> None:
-        """Note that the job has one more optimizer: until its garbage collection, every full cycle has to call it."""
-        self._lone = 0  # the optimizer may have the id of one that is gone
+        """Note that the job has made an optimizer: while it exists, every full cycle of optimizer calls includes it."""
+        self._lone = 0  # the new optimizer may have the same id as a deleted one
         self._optimizers.made(optimizer)
 
     def optimizer_absorbed(self) -> None:
@@ -229,7 +230,7 @@ class Steps(StepsBase):
         turns = self._turns[source]
         if source == self._quick and which == turns.lone:
             self._lone = id(optimizer) if source is StepSource.OPTIMIZER_CYCLE and optimizer is not None else 0
-            self.ended(source, at_ns)  # the usual case saves the ten calls below, see `ended`
+            self.ended(source, at_ns)  # the usual case: it needs none of the ten calls below, which take time
             return
         self._lone = 0
         if not self._listens(trains=True) or self._loops or self._outranked(source):
@@ -246,7 +247,7 @@ class Steps(StepsBase):
             return
         # no step can end before the length of a cycle is known
         length = turns.add(which, at_ns, self._tracks[source], self._optimizers.count)
-        if length and inside and self.source == StepSource.TRAIN_CELL:  # only some calls of the cell are steps
+        if length and inside and self.source == StepSource.TRAIN_CELL:  # only some calls of the cell were steps
             self._guessed, self._guesses = self.count - self._since, True
         self._settle_turns(source, length)
 
@@ -274,7 +275,7 @@ class Steps(StepsBase):
             if self._listens(trains=source not in GUESSES):
                 self._boundary(source, at_ns)
             return
-        # The usual case is written without calls: each takes half a microsecond with cold caches. See native/steps.h.
+        # The usual case is written without calls: each takes half a microsecond with cold caches.
         track = self._chosen
         start, track.start = track.start, at_ns
         self._worked = self._exhausted = False
@@ -296,7 +297,7 @@ class Steps(StepsBase):
             self._decide(guesses[0])
 
     def _listens(self, trains: bool = False) -> bool:
-        """Return whether boundaries of the calling thread count; a thread that `trains` may replace the chosen one."""
+        """Return whether what this thread reports counts; a thread that `trains` may replace the chosen thread."""
         if self._suspended or self._listener.hears():
             return not self._suspended
         busy = self.trains or self._loops > 0 or any(turns.calls for turns in self._turns.values())
@@ -312,7 +313,7 @@ class Steps(StepsBase):
         return self.source is not None and self.source < source
 
     def _settle(self) -> None:
-        """Set `_quick`: the chosen source, if each of its boundaries ends a step without further conditions."""
+        """Set `_quick` to the chosen source, if every end that it reports certainly ends a step; else to 0."""
         source = self.source
         asked = self.schedule is not None or self._suspended
         slow = source is None or self._guesses or asked or (self._loops and source > FRAMEWORK_LOOP)
@@ -342,14 +343,14 @@ class Steps(StepsBase):
         if source <= FRAMEWORK_LOOP:
             self._decide(source)
         elif any(turns.calls for turns in self._turns.values()):
-            del track.pending[:-PENDING]  # optimizers were called, so the job trains: their cycle will be found
+            del track.pending[:-PENDING]  # the job trains, so wait until the cycle of its optimizers is known
         elif self.source is not None or len(track.pending) >= self._tracks.enough(source, self._optimizers.count):
             self._decide(source)
         elif source == NETWORK_CALL:
             del track.pending[:-PENDING]
 
     def _decide(self, source: StepSource) -> None:
-        last = 0 if self._guesses or source == self.source else self._chosen.start or 0  # end of the steps that stay
+        last = 0 if self._guesses or source == self.source else self._chosen.start or 0  # end of the last kept step
         self._guesses, self._since = source in GUESSES, self.count
         if not self._guesses:
             self._revoked += self._guessed if source in TRAINING else 0
@@ -380,7 +381,8 @@ class Steps(StepsBase):
             self._call_stepped(track)
 
     def _call_stepped(self, track: Track) -> None:
-        # a call of a network becomes a step only at a later call: the next step has begun already, and keeps its begin
+        # If calls of a network are the steps, a call becomes a step only at a later call. So the next step has already
+        # begun, and keeps its begin.
         called = self.count >= self.next_look or self.last_ns > self.long_ns
         if called and self._stepped(self.count) and self.source != NETWORK_CALL:
             track.start = self.recorder.now()

@@ -1,4 +1,4 @@
-"""Find the cycle in which a job calls its optimizers, or its training cells; one full cycle is a step."""
+"""Find the cycle in which a job calls its optimizers, or its cells that train; one full cycle is a step."""
 
 import weakref
 from collections.abc import Hashable, Sequence
@@ -8,11 +8,11 @@ from ms_profiler.job.boundaries import PENDING, Track
 from ms_profiler.job.guard import pass_on
 from ms_profiler.job.recorder import shield
 
-#: while the length of a cycle is unknown, at most HELD calls per optimizer and HELD_MOST calls in total are kept. A job
-#: may have one optimizer for each parameter.
+#: While ms-profiler searches for the cycle of optimizer calls, it keeps at most HELD calls for each optimizer, and
+#: HELD_MOST calls in total. The total is limited because a job may have one optimizer for each parameter.
 HELD, HELD_MOST = 4, 4096
-#: When an optimizer outside of the known cycle is called, the cycle is searched again. For this number of calls, the
-#: new search waits for optimizers that were not called yet.
+#: When the job calls an optimizer outside of the known cycle, ms-profiler searches for the cycle again. During this
+#: number of calls, it assumes that every optimizer is in the cycle, and waits for those not called yet.
 LATE = 8
 
 
@@ -23,7 +23,7 @@ def cycle_length(calls: Sequence[Hashable], known: int) -> int:
 
     Args:
         calls: the optimizer of each call, in order.
-        known: number of optimizers that the job made; with one, every call ends a step.
+        known: number of optimizers that the job made. If it is 1, the period is 1: every call ends a step.
     """
     if known <= 1 and calls:
         return 1
@@ -42,7 +42,7 @@ def unrepeated(calls: Sequence[Hashable]) -> int:
     after the other, and each call is a step: 1 for A A B B.
 
     Args:
-        calls: as for `cycle_length`, at least one.
+        calls: the optimizer of each call, in order; at least one call.
     """
     period = cycle_length(calls, len(set(calls)))
     if period:
@@ -57,12 +57,13 @@ def unrepeated(calls: Sequence[Hashable]) -> int:
 
 
 class Turns:
-    """Calls of optimizers or training cells: a step ends when all of them have been called, in their order.
+    """Calls of optimizers, or of cells that train: a step ends when all of them have been called, in their order.
 
     Attributes:
         calls: calls since the last end of a step; all calls, while `length` is unknown.
         length: number of calls in a step; 0 while it is unknown.
-        lone: the optimizer or cell, if there is only one and each of its calls ends a step; otherwise None.
+        lone: if there is only one optimizer or cell, and each of its calls ends a step: this optimizer or cell; else
+            None.
     """
 
     __slots__ = ("_members", "_patience", "calls", "length", "lone")
@@ -75,7 +76,7 @@ class Turns:
         self._patience = PENDING // 2
 
     def begin_anew(self, which: Hashable) -> None:
-        """Search for the cycle again if the called optimizer is not in it, because the optimizer was made late.
+        """Search for the cycle again if the called optimizer is not in it: the job may have made this optimizer late.
 
         Args:
             which: the called optimizer or cell.
@@ -85,17 +86,17 @@ class Turns:
             self.calls.clear()
 
     def add(self, which: Hashable, at_ns: int, track: Track, known: int) -> int:
-        """Add a call while the length is unknown; return the length if it is known now, else 0.
+        """Add a call while the cycle is unknown; return the number of calls in the cycle, or 0 if still unknown.
 
         Args:
-            which: the optimizer or cell.
+            which: the called optimizer or cell.
             at_ns: end of the call, ns.
-            track: receives a boundary for each call.
+            track: receives begin and end of each call, which later become steps.
             known: number of optimizers or cells, as far as known.
         """
         self.calls.append(which)
         track.pending.append(track.end(at_ns) or (at_ns, at_ns))
-        # after `_patience` calls, the search no longer waits for optimizers that were never called
+        # after `_patience` calls, optimizers that were never called are no longer expected in the cycle
         length = cycle_length(self.calls, known if len(self.calls) <= self._patience else len(set(self.calls)))
         if not length:
             most = max(PENDING, min(HELD * known, HELD_MOST))
@@ -103,7 +104,7 @@ class Turns:
         return length
 
     def settle(self, length: int, track: Track) -> None:
-        """Group the waiting calls into steps of the given length; the remaining calls begin the next step."""
+        """Group the calls kept so far into steps of `length` calls each; the calls left over begin the next step."""
         self.length, waiting = length, track.pending
         self._members = set(self.calls)
         self.lone = next(iter(self._members)) if length == len(self._members) == 1 else None
@@ -115,7 +116,7 @@ class Turns:
 
 
 class Population:
-    """The number of optimizers of a job, without those that were garbage-collected."""
+    """The number of optimizers that a job has made, without those that were garbage-collected."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -125,7 +126,7 @@ class Population:
         """Count one more optimizer, unless it is counted already.
 
         Args:
-            optimizer: the object; None if its garbage collection need not be noticed.
+            optimizer: the optimizer; None if it stays counted even after its garbage collection.
         """
         key = id(optimizer)
         if key in self._alive:
@@ -135,7 +136,7 @@ class Population:
             self._alive[key] = weakref.ref(optimizer, shield(lambda _: self._gone(key), pass_on))
 
     def absorbed(self) -> None:
-        """Count one optimizer less, because it is a part of another one."""
+        """Count one optimizer less, because another optimizer contains it."""
         self.count = max(self.count - 1, 0)
 
     def _gone(self, key: int) -> None:

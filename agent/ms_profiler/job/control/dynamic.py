@@ -20,7 +20,7 @@ INTERVAL = 1.0
 
 
 class Collector(Protocol):
-    """The part of the session that dynamic profiling uses."""
+    """The part of the session (the object that records in this process) that dynamic profiling uses."""
 
     @property
     def identity(self) -> Identity:
@@ -37,17 +37,17 @@ class Collector(Protocol):
         """Record into one more result directory; return whether that is possible."""
 
     def stop(self, recording: Recording) -> None:
-        """Stop recording into this result directory."""
+        """Stop recording into the result directory of `recording`."""
 
 
 class Dynamic:
-    """Start and stop recording as a file requests.
+    """Start and stop recording as a file requests, while the job runs.
 
     Args:
         session: the session that records.
-        file: the watched file.
-        output_path: directory that receives the results, unless the file names another.
-        base: directory that relative paths start from.
+        file: the file that names the steps to record.
+        output_path: directory that receives the results if the file names none.
+        base: directory from which relative paths start.
     """
 
     def __init__(self, session: Collector, file: DynamicFile, output_path: str, base: str) -> None:
@@ -92,7 +92,7 @@ class Dynamic:
             plan = self._plan
             if plan is None or not plan.wanted or step < plan.start:
                 return False
-            self._plan = None  # a request is served once
+            self._plan = None  # each request of the file is served only once
             if step > plan.stop:
                 self._say(
                     f"dynamic profiling: start_step is {plan.start} and stop_step {plan.stop}, but step {step} begins; "
@@ -103,7 +103,7 @@ class Dynamic:
         return False
 
     def ended(self, step: int) -> bool:
-        """Note that a step ended. Stop the recording if this was its last step; return whether it stopped."""
+        """Note that a step ended. Stop the recording if `step` is its last step; return whether it stopped."""
         if self._recording is None or step < self._stop:
             return False
         self.close()
@@ -148,8 +148,8 @@ def watch(session: Collector, settings: Options, base: str) -> Dynamic | None:
 
     Args:
         session: the session that records.
-        settings: the options of MS_PROFILER_OPTIONS, which apply unless the file sets them.
-        base: directory that relative paths start from.
+        settings: the options of MS_PROFILER_OPTIONS. They apply to a recording where the file sets no value.
+        base: directory from which relative paths start.
     """
     path = os.path.abspath(os.path.join(base, os.path.expanduser(settings.dynamic or "")))
     if os.path.isdir(path):

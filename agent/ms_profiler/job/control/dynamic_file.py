@@ -1,7 +1,7 @@
 """The JSON file of dynamic profiling: the next steps to record, and the options.
 
 MindSpore's public documents of `DynamicProfilerMonitor` list the keys of the file. Every option of ms-profiler is
-allowed as a key, too. Some values are numbers in MindSpore's interface and names in our options (`NUMBERS`).
+allowed as a key, too. Some values are numbers in MindSpore's interface and names in ms-profiler's options (`NUMBERS`).
 """
 
 import json
@@ -14,7 +14,7 @@ from ms_profiler import options
 from ms_profiler.store import layout
 
 NAME: Final = "profiler_config.json"
-#: key -> number in MindSpore's interface -> value of our option
+#: key of the file -> number in MindSpore's interface -> value of ms-profiler's option of the same name
 NUMBERS: Final[dict[str, dict[int, Any]]] = {
     "aic_metrics": {
         -1: "None",
@@ -54,7 +54,7 @@ DEFAULTS: Final[dict[str, Any]] = {
     "sys_io": False,
     "sys_interconnection": False,
 }
-#: Keys of the file that are not options.
+#: Keys of the file that are not options of ms-profiler.
 OWN: Final = ("start_step", "stop_step", "analyse", "analyse_mode", "prof_path", "is_valid")
 
 
@@ -66,8 +66,8 @@ class Plan:
         start: first step to record, where the first step of the job is 1; -1 to record nothing.
         stop: last step to record.
         path: directory that receives the result; empty for the default directory.
-        options: values from the file, else from MS_PROFILER_OPTIONS, else the defaults.
-        messages: a line for each wrong value of an option.
+        options: the options of the recording: the file's values, else those of MS_PROFILER_OPTIONS, else the defaults.
+        messages: one line for each option with a wrong value.
     """
 
     start: int
@@ -86,9 +86,9 @@ class DynamicFile:
     """Read the file of dynamic profiling when it has changed.
 
     Args:
-        path: the file.
+        path: path of the file.
         given: values for the options that the file does not set.
-        interval: smallest number of seconds between two checks; the file may be on a slow file system.
+        interval: smallest number of seconds between two checks of the file, which may be on a slow file system.
     """
 
     def __init__(self, path: str, given: dict[str, Any], interval: float) -> None:
@@ -99,7 +99,7 @@ class DynamicFile:
         self._seen: tuple[int, int, int] | None = None
 
     def create(self) -> None:
-        """Write the defaults unless the file exists.
+        """Make the file with the default content, if it does not exist.
 
         Raises:
             OSError: the file cannot be written.

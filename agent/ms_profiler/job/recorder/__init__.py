@@ -1,4 +1,4 @@
-"""Make the recorder: the native extension, or the pure-Python recorder where the extension cannot be loaded."""
+"""Make the recorder: with the C extension, or in pure Python where the extension cannot be loaded."""
 
 import functools
 from collections.abc import Callable
@@ -10,7 +10,7 @@ __all__ = ["Recorder", "RecorderStats", "create", "shield"]
 
 
 def create(prefer_native: bool = True, anonymous: bool = False) -> tuple[Recorder, str]:
-    """Return a recorder, and a line that says why it is not the native one; the line is empty for the native one.
+    """Return a recorder, and the reason why it does not use the C extension; the reason is empty if it does.
 
     Args:
         prefer_native: whether to use the extension if it loads.
@@ -30,23 +30,25 @@ def create(prefer_native: bool = True, anonymous: bool = False) -> tuple[Recorde
 
 
 def shield(call: Callable[..., Any], failed: Callable[[BaseException], Any]) -> Callable[..., Any]:
-    """Return a replacement of a callback of ours whose exceptions Python would only print.
+    """Return a replacement of a callback of ms-profiler, so that exceptions of the job are not lost in the callback.
 
-    Such callbacks are those of the garbage collector, of weak references and of forks. Python may call a signal handler
-    of the job between two instructions of a callback. An exception of this handler would then not reach the job. The
-    replacement raises the exception after the callback has returned. If the exception has ended the callback early,
-    the replacement first calls the callback again. Without the extension, Python still only prints the exception.
+    Python only prints the exceptions of some callbacks: those of the garbage collector, of weak references and of
+    forks. While a callback runs, Python may call a signal handler of the job, and the exception of this handler would
+    not reach the job. The replacement raises the exception after the callback has returned. If the exception has ended
+    the callback early, the replacement first calls the callback again. This works only with the C extension. Without
+    it, Python still only prints the exception.
 
     Args:
         call: the callback.
-        failed: called with an exception of the callback; raises the job's own exceptions again, as `Guard` does.
+        failed: called with an exception of the callback. It notes an error of ms-profiler, and raises an exception of
+            the job again.
     """
     return _shield()(call, failed)
 
 
 @functools.cache
 def _shield() -> Callable[[Callable[..., Any], Callable[[BaseException], Any]], Callable[..., Any]]:
-    """Return the extension's `shield`, or one in Python; a failed import is not tried again for each callback."""
+    """Return the C extension's `shield`, or one in Python; cached, so that a failed import is tried only once."""
     try:
         from ms_profiler.job.recorder.native import shield as native
     except ImportError:

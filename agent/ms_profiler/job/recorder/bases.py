@@ -1,6 +1,7 @@
-"""The base classes of `Steps`, `Track` and `Listener`: the extension's, or empty ones where it cannot be loaded.
+"""The base classes of `Steps`, `Track` and `Listener`: the C extension's, or empty ones where it cannot be loaded.
 
-The extension's classes have the attributes that its hooks read and write in every step, see native/steps.h.
+The extension's hooks read and write some attributes of these objects in every step. The extension's base classes store
+these attributes where C code can access them directly (native/steps.h).
 """
 
 try:
@@ -8,13 +9,13 @@ try:
 except ImportError:
 
     class ListenerBase:  # type: ignore[no-redef]
-        """See `native.ListenerBase`."""
+        """The base class of `Listener` without the C extension; it adds nothing."""
 
     class StepsBase:  # type: ignore[no-redef]
-        """See `native.StepsBase`."""
+        """The base class of `Steps` without the C extension; it adds nothing."""
 
     class TrackBase:  # type: ignore[no-redef]
-        """See `native.TrackBase`."""
+        """The base class of `Track` without the C extension; it adds nothing."""
 
 
 __all__ = ["ListenerBase", "StepsBase", "TrackBase"]

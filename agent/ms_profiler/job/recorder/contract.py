@@ -1,4 +1,4 @@
-"""The interface of a recorder; the native and the pure-Python recorder implement it, and pass the same tests.
+"""The interface of a recorder; the recorders in C and in pure Python implement it, and pass the same tests.
 
 A store is a folder with the records of one process, in files called segments. A segment has slots of 32 bytes, and each
 record takes a slot. An anchor is a record with readings of two clocks at the same instant.
@@ -14,7 +14,7 @@ from ms_profiler.job.recorder.tracing import Tracing
 from ms_profiler.options import Options
 from ms_profiler.store.device_format import Source
 
-#: value of `RecorderStats.failure` if the records in memory have reached `max_memory`; other values are errnos
+#: Value of `RecorderStats.failure` if the records in memory have reached `max_memory`. Other values are errno numbers.
 NO_MEMORY: Final = -1
 
 
@@ -23,14 +23,14 @@ class RecorderStats:
     """Counts of a recorder so far.
 
     Attributes:
-        records: number of committed events. Strings, anchors and thread marks are no events.
+        records: number of written events. Strings, readings of clocks and names of threads are no events.
         dropped: number of events and strings that were refused for lack of disk space or memory, or because spans were
             nested too deep. Events refused during a pause do not count.
         dropped_limit: the part of `dropped` that was refused because `max_disk` was reached.
-        bytes: size on disk of all segments.
+        bytes: size on disk of all files with records.
         unnamed: number of times that a name was refused because the process had too many names.
         threads: the number of threads that recorded.
-        failure: errno of the last segment that could not be made, or `NO_MEMORY`; 0 when none failed.
+        failure: why the last file that failed could not be made: an errno, or `NO_MEMORY`; 0 if none failed.
     """
 
     records: int
@@ -52,7 +52,7 @@ class BlockCounts:
         made: number of allocated blocks.
         freed: number of released blocks.
         lost: number of blocks that were not noted for lack of memory; if it is not 0, the bytes are wrong.
-        intact: whether the allocator still reports its blocks; false when another tool has replaced our functions.
+        intact: whether the allocator still reports its blocks; false if another tool has replaced ms-profiler's hooks.
     """
 
     live: int
@@ -64,19 +64,19 @@ class BlockCounts:
 
 
 class Recorder(Protocol):
-    """Append events of the calling thread to a store folder.
+    """Append events of the calling thread to files in a folder, the store.
 
     Every method may be called from any thread, at any time. Before `open` and after `close`, methods record nothing and
     raise nothing. The same holds in a fork child until the child calls `open`. The methods that hooks call most take
-    positional arguments only, so that hooks can call the native functions directly.
+    positional arguments only, so that hooks can call the C functions directly.
     """
 
     @property
     def kind(self) -> str:
-        """Return "native" or "python"."""
+        """Return "native" for the recorder in C, or "python"."""
 
     def tracing(self, source: Source) -> Tracing | None:
-        """Return the tracing of devices by a vendor's interface; None where it is not possible."""
+        """Return the object that traces devices by a vendor's interface; None where tracing is not possible."""
 
     def open(
         self,
@@ -87,14 +87,14 @@ class Recorder(Protocol):
         limit: int | None = None,
         memory: int | None = None,
     ) -> None:
-        """Start recording into the existing directory `folder`, without a pause and with fine-grained records.
+        """Start recording into the existing directory `folder`, not paused and with fine-grained records.
 
-        If a store is open, it is closed first.
+        If the recorder records into another folder already, it closes that folder first.
 
         Args:
-            folder: the folder that receives the segments.
-            first_slots: slots of a thread's first segment; each further segment has twice as many, up to 128 Ki slots
-                (4 MiB).
+            folder: the folder that receives the segments, which are the files of records.
+            first_slots: number of records for which a thread's first segment has room. Each further segment has twice
+                as much, up to 128 Ki records (4 MiB).
             account: path of the account, the file in which all processes of a result count their disk space; empty for
                 an account of this process alone.
             limit: bytes on disk that all processes of the result may take; None means no limit. Only the process that
@@ -105,32 +105,34 @@ class Recorder(Protocol):
                 everything but anchors and strings is refused.
 
         Raises:
-            OSError: the first segment cannot be made; `EDQUOT` if the account has no room.
+            OSError: the first segment cannot be made; `EDQUOT` if the limit leaves no room for it.
         """
 
     def spend(self, size: int, /) -> None:
         """Count bytes on disk that other code has written; a negative number counts released bytes."""
 
     def set_aside(self, size: int, /) -> None:
-        """Reserve bytes of the limit for other code; a negative number ends the reservation of these bytes."""
+        """Reserve bytes of the disk limit for other code; a negative number ends the reservation of these bytes."""
 
     def room(self) -> int:
-        """Return the bytes on disk that are left for fine-grained records; 0 while no store is open."""
+        """Return the bytes on disk that are left for fine-grained records; 0 while the recorder is closed."""
 
     def close(self) -> None:
-        """Stop recording: end all open spans of the calling thread, write a last anchor, and unmap the files."""
+        """Stop recording: end the open spans of the calling thread, record the clocks again, and unmap the files."""
 
     def connect_operators(
         self, library: bytes, thread: int, scope: int, sequence: int, forward: int, async_: int, /
     ) -> str:
         """Find PyTorch's functions that report operators; return why that is impossible, empty on success.
 
+        PyTorch describes an operator by a C++ object. The recorder reads its fields, whose offsets are in bytes.
+
         Args:
             library: the path of PyTorch's loaded library with these functions.
-            thread: offset of the operator's thread in PyTorch's description of an operator, in bytes.
+            thread: offset of the operator's thread.
             scope: offset of the operator's kind.
-            sequence: offset of autograd's number.
-            forward: offset of the thread on which a node's operator ran.
+            sequence: offset of the sequence number that autograd gives to the operator.
+            forward: offset, for an operator of a backward pass, of the thread on which the forward operator ran.
             async_: offset of the flag that says whether the operator may end on another thread.
         """
 
@@ -138,10 +140,9 @@ class Recorder(Protocol):
         """Start or stop recording the operators of all threads; do nothing before `connect_operators` has succeeded."""
 
     def hand_over_region(self, name: str, /) -> None:
-        """End the record of a region of PyTorch, whose end PyTorch will report on any thread or after other operators.
+        """End the record of a region of PyTorch now, if this region is the innermost operator of the calling thread.
 
-        Does nothing if the innermost operator of this thread is not a region of this name.
-
+        PyTorch will report the end of this region only when a future is done, on any thread or after other operators.
         Args:
             name: name of the region.
         """
@@ -150,9 +151,9 @@ class Recorder(Protocol):
         """Return whether other threads have begun operators since the last call on this thread."""
 
     def call_at_rest(self, call: Callable[[], Any], most_ns: int, /) -> Any:
-        """Call a function of C when the other threads that record sleep, and return its result.
+        """Call a C function at a moment when the other threads that record sleep, and return its result.
 
-        This thread keeps the GIL meanwhile, so threads that run Python code come to rest.
+        This thread keeps the GIL meanwhile, so threads that run Python code soon sleep, too.
 
         Args:
             call: the function.
@@ -160,7 +161,9 @@ class Recorder(Protocol):
         """
 
     def fast_region(self, original: Any, /) -> Any:
-        """Return a replacement of PyTorch's class of fast regions; it also records the regions that PyTorch ignores.
+        """Return a replacement of PyTorch's class of regions in compiled code.
+
+        PyTorch reports such regions only while a profiler is on. The replacement always records them.
 
         Args:
             original: the class, `torch._C._profiler._RecordFunctionFast`.
@@ -172,8 +175,8 @@ class Recorder(Protocol):
     def intern(self, text: str, /) -> int:
         """Return the id of `text`; 0 if the text cannot be written, or if 65536 texts or 8 MB of texts are stored.
 
-        An id is valid for the life of the process and in its fork children. When a store is opened, all texts that have
-        an id are written to it. Later texts are written at their first use.
+        An id is valid for the life of the process and in its fork children. When recording into a folder begins, all
+        texts that have an id are written there. Later texts are written when they get their id.
         """
 
     def intern_one_of(self, text: str, most: int, /) -> int:
@@ -185,7 +188,7 @@ class Recorder(Protocol):
         """
 
     def thread_name(self, text: str, /) -> None:
-        """Name the calling thread in the records from now on; without a call, the thread has its name in the system."""
+        """Name the calling thread in its records from now on; until then, it has the name by which Linux knows it."""
 
     def begin(self, name: int, category: int, arg: int = 0, /) -> int:
         """Begin a span on this thread and return its token; 0 if the span is not recorded.
@@ -199,7 +202,7 @@ class Recorder(Protocol):
     def end(self, token: int, flags: int = 0, /) -> None:
         """End the span of `token` on this thread; open spans that began after it end, too, with the flag `ABANDONED`.
 
-        The call does nothing if the token is 0, if it belongs to another store, or if the span has ended already.
+        The call does nothing if the token is 0, if the span has ended, or after another call of `open` or `close`.
         """
 
     def instant(self, name: int, category: int, arg: int = 0, /) -> None:
@@ -235,52 +238,53 @@ class Recorder(Protocol):
             before: called before the call with the call's arguments; a call for which `before` is called has no span.
             after: called after each call with the result of `before`, the result of the call, and the exception that
                 ended the call; not called if `before` returned None.
-            labels: id of the first argument -> (name, category, argument of the span). If the value for an argument has
-                another form, the call has no span, and `before` and `after` are called around it.
+            labels: id of the first argument -> its label, which is (name, category, argument of the span). If the label
+                has another form, the call has no span, and `before` and `after` are called around it.
             describe: called with a first argument that `labels` lacks; returns its label. Without `labels`, the label
                 of the first call holds for all calls.
             failed: called with an exception of `before`, `after` or `describe`; raises the job's own exceptions again.
-            forked: a list, empty except in a fork child that does not record yet; there it holds the session.
+            forked: a list. It holds the session in a fork child that does not record yet, and is empty otherwise.
             outermost: kind of nested calls, 1 to 3; 0 if nesting does not matter. Among nested calls of one kind on a
                 thread, `before` and `after` are called only around the outermost call. Inner calls have spans if they
                 have labels.
             idle: whether `before` and `after` need not be called now. The replacement has an attribute of this name,
                 which may be changed at any time.
-            shortcut: the usual case of the call; the pure-Python recorder ignores it.
+            shortcut: the usual case of the call, which the extension handles without running Python code; the
+                pure-Python recorder ignores it.
         """
 
     def take_optimizer_step(self) -> tuple[int, int, int] | None:
-        """Take the running step of an optimizer that a shortcut has begun on this thread, if there is one.
+        """Take over the running step of an optimizer that C code has begun on this thread without Python (`Shortcut`).
 
         Returns:
             Id of the frame that runs the step, token of the step's span, id of the optimizer.
         """
 
     def leave_optimizers(self, reason: int, on: bool, /) -> None:
-        """Allow or forbid shortcuts for the optimizers of this thread.
+        """Forbid or allow that C code handles the usual steps of optimizers on this thread (`Shortcut`).
 
         Args:
-            reason: a power of two; shortcuts are forbidden while this is so for any reason.
-            on: whether shortcuts are forbidden for this reason.
+            reason: a power of two that names the reason. Shortcuts are allowed while no reason forbids them.
+            on: whether this reason forbids shortcuts from now on.
         """
 
     def hook_time(self) -> tuple[int, int]:
         """Return the time that hooks took in some steps that were not sampled, in ns, and the number of these steps.
 
-        Some steps measure it, if shortcuts end them. The numbers grow until the process ends.
+        Hooks measure their time in some of the steps that C code ends (`Shortcut`). Both numbers only grow.
         """
 
     def optimizer_steps(self) -> int:
-        """Return the number of optimizer steps of this thread that shortcuts have ended."""
+        """Return the number of optimizer steps of this thread that C code has ended without Python (`Shortcut`)."""
 
     def nest(self, kind: int, levels: int, /) -> int:
-        """Add to this thread's depth of nested calls of a kind, see `wrap`, and return the new depth."""
+        """Add `levels` to this thread's depth of nested calls of a kind, as in `wrap`, and return the new depth."""
 
     def record(self, kind: int, category: int, flags: int, name: int, start_ns: int, end_ns: int, arg: int, /) -> bool:
-        """Record one complete slot with given times; return whether it was committed.
+        """Write one complete record with given times; return whether it was written.
 
         Args:
-            kind: SPAN, INSTANT, COUNTER, STEP or OPERANDS; a slot of another kind is not committed.
+            kind: SPAN, INSTANT, COUNTER, STEP or OPERANDS; a record of another kind is not written.
         """
 
     def fine(self, on: bool, /) -> None:
@@ -290,10 +294,10 @@ class Recorder(Protocol):
         """Return CLOCK_MONOTONIC_RAW in nanoseconds."""
 
     def anchor(self) -> None:
-        """Write an anchor: readings of CLOCK_MONOTONIC_RAW and CLOCK_REALTIME for one instant, with the uncertainty."""
+        """Record an anchor: what CLOCK_MONOTONIC_RAW and CLOCK_REALTIME show at one instant, and the uncertainty."""
 
     def answers(self, patience: float) -> bool:
-        """Return whether the file system of the store answers; True if the recorder cannot check it.
+        """Return whether the file system of the records answers; True if the recorder cannot check it.
 
         Args:
             patience: longest wait, in seconds.
@@ -302,7 +306,7 @@ class Recorder(Protocol):
     def exit_wait(self, program: Detached, timeout: float, shows: bool, late: str, failed: str) -> None:
         """Wait for a program before this process ends, and write one line about it; called once, at exit.
 
-        A signal ends the wait. It does not change the exit code of the process, because this code is final by then.
+        A signal ends the wait, but does not change the exit code of the process, which is final by then.
 
         Args:
             program: the program, which writes one line on success.
@@ -324,9 +328,9 @@ class Recorder(Protocol):
         """
 
     def delay_signals(self, on: bool, /) -> None:
-        """Start or stop delaying signals of the job, so that none interrupts the last work of ms-profiler.
+        """Start or stop delaying signals of the job, so that no signal interrupts the last work of ms-profiler.
 
-        A signal that arrived t seconds after the start of the delay is sent again t seconds after the end of the delay.
+        A signal that arrives t seconds after the delay began is sent again t seconds after the delay has ended.
         """
 
     def sample_stacks(self, rate: float, /) -> str:
@@ -337,14 +341,14 @@ class Recorder(Protocol):
         """
 
     def sample_no_stacks(self) -> None:
-        """Stop sampling."""
+        """Stop sampling the Python stacks."""
 
     def read_host(self, rows: Sequence[tuple[str, str, str, int, bool, bool]], rate: float, /) -> str:
         """Start reading the system's counters at a rate; return why that is impossible, empty on success.
 
         Args:
-            rows: (name, path, key, number, own, seldom) of each counter, see `native/metrics.h`; an empty list ends the
-                reading.
+            rows: (name, path, key, number, own, seldom) of each counter, see `native/metrics.h`. An empty list stops
+                the reading of counters.
             rate: largest number of samples per second.
         """
 
@@ -357,16 +361,16 @@ class Recorder(Protocol):
         """
 
     def watch_no_blocks(self) -> None:
-        """Stop counting blocks, and forget them."""
+        """Stop counting memory blocks, and forget those counted so far."""
 
     def block_places(self, on: bool, /) -> bool:
-        """Start or stop recording the Python lines where this thread allocates blocks; return whether that is possible.
+        """Start or stop recording the Python lines that allocate blocks on this thread; return whether it is possible.
 
-        After the allocation of a block, the thread notes its stack before it runs its next bytecode. This takes 2 us.
+        After it has allocated a block, the thread notes its stack before it runs its next bytecode. This takes 2 us.
         """
 
     def blocks(self) -> BlockCounts:
-        """Return the counts of blocks."""
+        """Return the counts of memory blocks."""
 
     def trace_calls(self, asked: Options, /) -> str:
         """Start tracing calls of Python functions; return why that is impossible, empty on success.
@@ -376,16 +380,16 @@ class Recorder(Protocol):
         """
 
     def trace_no_calls(self) -> None:
-        """Stop tracing calls."""
+        """Stop tracing calls of Python functions."""
 
     def traces_beside(self) -> str:
-        """Return the name of a debugger or profiler that has started during tracing; empty if there is none."""
+        """Return the name of a debugger or profiler that has started while calls are traced; empty if there is none."""
 
     def calls_taken(self) -> float:
         """Return the time that the tracing of calls has taken so far, ns, estimated from the number of calls."""
 
     def stats(self) -> RecorderStats:
-        """Return the counts so far; after `close`, the counts of the store that was closed last."""
+        """Return the counts of records since `open`; after `close`, the counts when the recorder was closed."""
 
     def span_cost(self) -> float:
         """Return the measured time of one `begin` and one `end`, ns; measuring takes 5 ms and writes no record."""

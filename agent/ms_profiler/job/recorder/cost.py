@@ -7,15 +7,15 @@ PAIRS = 200
 
 
 def pair_cost(begin: Callable[[int, int], int], end: Callable[[int], None], now: Callable[[], int]) -> float:
-    """Measure the time of one `begin` and one `end`: the median over five rounds, without the time of the loop.
+    """Measure the time of beginning and ending a span: the median over five rounds, without the time of the loop.
 
     Args:
-        begin: begins a span, in a store that nobody reads.
+        begin: begins a span, in memory or a file that nobody reads.
         end: ends that span.
         now: returns the time of a clock in nanoseconds.
 
     Returns:
-        Nanoseconds per pair, at least 0.
+        Nanoseconds for one call of `begin` and one call of `end`, at least 0.
     """
     costs = []
     for _ in range(ROUNDS):

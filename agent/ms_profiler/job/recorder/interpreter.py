@@ -1,9 +1,9 @@
-"""Trace calls of Python functions natively, for the option `"with_stack": true`.
+"""Trace calls of Python functions in C, for the option `"with_stack": true`.
 
 From CPython 3.12 on, the interpreter reports calls through `sys.monitoring`. Earlier versions report them through a
-profile function. Both call the extension (`native/tracer.c`), and no Python code runs for a call. If a debugger, a
-coverage tool or another profiler runs, that tool and ms-profiler would record calls of each other. In this case,
-ms-profiler samples stacks instead of tracing calls.
+profile function. Both call the extension (`native/tracer.c`), so no Python code runs when a call is reported. If a
+debugger, a coverage tool or another profiler runs, that tool and ms-profiler would record calls of each other. In this
+case, ms-profiler samples stacks instead of tracing calls.
 """
 
 import os
@@ -16,16 +16,17 @@ from ms_profiler.job.guard import pass_on
 if TYPE_CHECKING:
     from ms_profiler.options import Options
 
-#: identifiers of `sys.monitoring` that Python reserves for no kind of tool. So the identifier for profilers stays free
-#: for a profiler of the script.
+#: Identifiers of `sys.monitoring` that Python reserves for no kind of tool. ms-profiler uses one of these, so that the
+#: identifier for profilers stays free for a profiler of the script.
 _FREE: Final = (4, 3)
-#: the cost of tracing is measured _TIMES times, each time for _CALLS calls together
+#: The cost of tracing a call is measured _TIMES times. Each measurement covers _CALLS calls together.
 _CALLS: Final = 200
 _TIMES: Final = 5
-#: _LEAST_NS: smallest assumed time of tracing a call, ns. _WRITTEN: factor that adds the time of writing the record.
+#: _LEAST_NS: smallest time that is assumed for tracing a call, ns. _WRITTEN: the measured time is multiplied by this
+#: factor, to include the time of writing the record.
 _LEAST_NS: Final = 50.0
 _WRITTEN: Final = 1.3
-#: our own files, which are not traced
+#: folder of ms-profiler's own files; calls of functions in these files are not traced
 _OWN: Final = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
 
 
@@ -48,10 +49,10 @@ def other_tool() -> str:
 
 
 class Interpreter:
-    """Switch the interpreter's reports of calls on and off.
+    """Start and stop the tracing of calls: switch the Python interpreter's reports of calls on and off.
 
     Args:
-        native: the extension.
+        native: the C extension, whose functions the interpreter calls.
     """
 
     def __init__(self, native: Any) -> None:
@@ -63,7 +64,7 @@ class Interpreter:
         self._call_ns = 0.0
 
     def begin(self, asked: "Options") -> str:
-        """Start tracing; return why that is impossible, empty on success."""
+        """Start tracing calls as the options `asked` say; return why that is impossible, empty on success."""
         if tool := other_tool():
             return f"{tool} receives calls already"
         switch, disable = None, None
@@ -86,7 +87,7 @@ class Interpreter:
         return ""
 
     def end(self) -> None:
-        """Stop tracing."""
+        """Stop tracing calls."""
         self._native.trace_no_calls()
         if self._monitoring is not None:
             self.release()
@@ -97,14 +98,14 @@ class Interpreter:
             sys.setprofile(None)
 
     def spent(self) -> float:
-        """Return the time that tracing has taken so far, ns, computed from the number of calls."""
+        """Return the time that the tracing of calls has taken so far, ns, computed from the number of calls."""
         return float(self._native.calls_seen() * self._call_ns)
 
     def beside(self) -> str:
-        """Return the name of another tool that has started since `begin`; if there is none, trace new threads.
+        """Return the name of a tool that has begun to trace calls since `begin`; if none has, trace new threads, too.
 
         Before CPython 3.12, each thread needs a profile function of its own. Python sets this function only in threads
-        that `threading` starts; `beside` sets it in other threads.
+        that `threading` starts. So this method sets it in the other threads.
         """
         if tool := other_tool():
             return tool
@@ -115,7 +116,7 @@ class Interpreter:
     def _timed(self) -> float:
         """Return the time of a call that does nothing, ns: the smallest of five measurements, which take 0.2 ms."""
         content: dict[str, Any] = {}
-        # the code gets a file name outside of our package, because calls in our files are not traced
+        # the code gets a file name outside of this package, because calls of the package's functions are not traced
         exec(compile("def nothing(): pass", "<ms-profiler>", "exec"), content)
         nothing, now, times = content["nothing"], self._native.now, list[float]()
         self._native.scratch(True)  # these calls must not appear in the result
@@ -158,7 +159,7 @@ class Interpreter:
         if c_calls:
             calls[of.CALL] = native.c_call_began
         self._events = sum(calls)
-        if c_calls:  # sys.monitoring reports these two events together with CALL, so `_events` must not have them
+        if c_calls:  # sys.monitoring reports these two events together with CALL, so they are not in `_events`
             calls |= {of.C_RETURN: native.c_call_returned, of.C_RAISE: native.c_call_raised}
         for event, call in calls.items():
             monitoring.register_callback(self._number, event, call)

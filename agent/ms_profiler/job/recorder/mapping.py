@@ -1,8 +1,8 @@
 """Map a file into memory without a copy of its descriptor.
 
 Up to Python 3.12, the module `mmap` keeps a copy of the descriptor, and closes the copy when the mapping is deleted. A
-job may close all descriptors that it does not know, and then open a file under the number of the copy. `mmap` would
-close the job's file. So this module calls libc.
+job may close all descriptors that it does not know, and then open a file that gets the number of the copy. Then `mmap`
+would close the job's file. So this module calls the function `mmap` of libc, which needs no copy.
 """
 
 import ctypes

@@ -1,4 +1,4 @@
-"""The native recorder behind the `Recorder` protocol; the only importer of `ms_profiler._native`."""
+"""The recorder that uses the C extension; only this module imports the extension, `ms_profiler._native`."""
 
 import errno
 import functools
@@ -25,17 +25,17 @@ if process.free_threaded():  # pip can build the extension for such a Python, bu
     raise ImportError("the extension relies on Python's GIL, and this Python is a free-threaded build")
 from ms_profiler import _native
 
-#: base classes with the attributes that the extension's hooks share with the Python code
+#: Base classes of Python classes; their attributes can also be read and written by the extension's hooks.
 ListenerBase = _native.ListenerBase
 StepsBase = _native.StepsBase
 TrackBase = _native.TrackBase
 
-#: size of the buffer for a reason, in bytes
+#: size of the buffer for the text with which the extension explains a failure, in bytes
 _ROOM = 256
 
 
 def start_apart(command: Sequence[str], environment: Mapping[str, str], output: int, errors: int) -> int:
-    """See `apart.start`."""
+    """Start a program that is no child of the job, and return its process id, as `apart.start` does."""
 
     def array(texts: Iterable[str]) -> tuple[Any, list[Any]]:
         memory = [_native.ffi.new("char[]", os.fsencode(text)) for text in texts]
@@ -50,69 +50,69 @@ def start_apart(command: Sequence[str], environment: Mapping[str, str], output: 
 
 
 def shield(call: Callable[..., Any], failed: Callable[[BaseException], Any]) -> Callable[..., Any]:
-    """See `recorder.shield`."""
+    """Return a replacement of a callback that does not lose exceptions of the job, as `recorder.shield` does."""
     return _native.shield(call, failed)
 
 
 @functools.cache
 def _pause_at_forks() -> None:
-    """Pause the helper thread at forks, because Python 3.12 and later warn if `os.fork` runs beside other threads."""
+    """Pause the extension's helper thread at forks, because Python 3.12 and later warn of a fork beside threads."""
     if sys.version_info >= (3, 12):
         os.register_at_fork(before=_native.lib.msp_helper_rest)
 
 
 @functools.cache
 def _interpreter() -> Interpreter:
-    """Return the one object of this process that switches the interpreter's reports of calls."""
+    """Return the one object of this process that starts and stops the tracing of Python calls."""
     return Interpreter(_native)
 
 
 class NativeTracing:
-    """See `Tracing`.
+    """Attach the tracing interface of a device, record, and detach it: `Tracing` by the extension.
 
     Args:
-        source: the vendor's interface.
+        source: the vendor's interface, for example CUPTI.
     """
 
     def __init__(self, source: Source) -> None:
         self._source = int(source)
 
     def ready(self) -> bool:
-        """See `Tracing.ready`."""
+        """Return whether the job already uses the device's driver in this process."""
         return _native.lib.msp_trace_ready(self._source)
 
     def attach(self, library: str) -> tuple[Outcome, str]:
-        """See `Tracing.attach`."""
+        """Attach the vendor's interface without recording; return the outcome and its reason."""
         why = _native.ffi.new("char[]", _ROOM)
         outcome = _native.lib.msp_trace_attach(self._source, os.fsencode(library), why, _ROOM)
         return Outcome(outcome), _native.ffi.string(why).decode("utf-8", "replace")
 
     def record(self, kinds: Kinds) -> tuple[Outcome, str]:
-        """See `Tracing.record`."""
+        """Record these kinds of device records from now on; return the outcome and a text, as in `Tracing.record`."""
         why = _native.ffi.new("char[]", _ROOM)
         outcome = _native.lib.msp_trace_record(int(kinds), why, _ROOM)
         return Outcome(outcome), _native.ffi.string(why).decode("utf-8", "replace")
 
     def flush(self) -> Outcome:
-        """See `Tracing.flush`."""
+        """Write all finished device records to the result."""
         return Outcome(_native.lib.msp_trace_flush())
 
     def detach(self) -> Outcome:
-        """See `Tracing.detach`."""
+        """Write all device records to the result, and detach the vendor's interface."""
         return Outcome(_native.lib.msp_trace_detach())
 
     def counts(self) -> TraceCounts:
-        """See `Tracing.counts`."""
+        """Return the counts of device records so far."""
         counts = _native.ffi.new("msp_trace_counts *")
         _native.lib.msp_trace_count(counts)
         return TraceCounts(**{name: getattr(counts, name) for name in TraceCounts.__dataclass_fields__})
 
 
 class NativeRecorder:
-    """Record with the extension. All objects of this class share the one recorder of the process.
+    """Record with the C extension. All objects of this class share the one recorder of the process.
 
-    Methods that hooks call often are the extension's functions themselves, so that `begin = recorder.begin` calls C
-    directly. `open` and `close` use cffi: they may wait for a disk, and let other threads run meanwhile.
+    Hooks call some methods often. These are the extension's functions themselves, so no Python code runs for such a
+    call. `open` and `close` use cffi, which lets other threads run while they wait for a disk.
     """
 
     kind = "native"
@@ -145,8 +145,8 @@ class NativeRecorder:
         """Make the recorder.
 
         Args:
-            written: whether to write the files with write(2) even on a file system where shared mappings are reliable;
-                if so, a kill of the job loses the records of the last 200 ms.
+            written: whether to write the files with write(2), even on a file system where shared memory mappings are
+                reliable. With write(2), a kill of the job loses the records of the last 200 ms.
         """
         self._flags = _native.lib.MSP_OPEN_WRITTEN if written else 0
 
@@ -161,30 +161,33 @@ class NativeRecorder:
         shortcut: Shortcut | None = None,
         **settings: Any,
     ) -> Callable[..., Any]:
-        """See `Recorder.wrap`; the replacement adds no frame, traceback entry or level of recursion."""
+        """Return a replacement that records each call, as `Recorder.wrap`; it adds no frame and no recursion level."""
         given = {"before": before, "after": after, "labels": labels, "describe": describe, "shortcut": shortcut}
         settings |= {name: value for name, value in given.items() if value is not None}
         return named_as(_native.Wrapper(function, **settings), function)
 
     def tracing(self, source: Source) -> NativeTracing:
-        """See `Recorder.tracing`."""
+        """Return the tracing of a device by a vendor's interface."""
         return NativeTracing(source)
 
     def exit_wait(self, program: Detached, timeout: float, shows: bool, late: str, failed: str) -> None:
-        """See `Recorder.exit_wait`; the wait is the last work of the process, after MindSpore's tear-down of 0.4 s."""
+        """Let the process wait for `program` when it ends, as `Recorder.exit_wait`.
+
+        The wait is the last work of the process, after MindSpore's tear-down, which takes 0.4 s.
+        """
         texts = os.fsencode(late), os.fsencode(failed)
         error = _native.lib.msp_exit_wait(program.reader, program.pid, int(timeout * 1000), shows, *texts)
         if error:
             raise OSError(error, os.strerror(error))
 
     def write_exit_status(self, path: str, /) -> None:
-        """See `Recorder.write_exit_status`."""
+        """Prepare a new file that receives the exit status of this process, if the process ends by `exit`."""
         error = _native.lib.msp_exit_status(os.fsencode(path))
         if error:
             raise OSError(error, os.strerror(error))
 
     def delay_signals(self, on: bool, /) -> None:
-        """See `Recorder.delay_signals`."""
+        """Start or stop delaying signals of the job, so that none interrupts the last work of ms-profiler."""
         (_native.lib.msp_signals_hold if on else _native.lib.msp_signals_release)()
 
     def open(
@@ -196,7 +199,7 @@ class NativeRecorder:
         limit: int | None = None,
         memory: int | None = None,
     ) -> None:
-        """See `Recorder.open`."""
+        """Start recording into the existing directory `folder`, as `Recorder.open`."""
         _pause_at_forks()
         disk, most = (NO_LIMIT if size is None else size for size in (limit, memory))
         error = _native.lib.msp_open(os.fsencode(folder), first_slots, os.fsencode(account), disk, most, self._flags)
@@ -204,29 +207,29 @@ class NativeRecorder:
             raise OSError(error, os.strerror(error), folder)
 
     def spend(self, size: int, /) -> None:
-        """See `Recorder.spend`."""
+        """Count bytes on disk that other code has written; a negative number counts released bytes."""
         _native.lib.msp_spend(size)
 
     def set_aside(self, size: int, /) -> None:
-        """See `Recorder.set_aside`."""
+        """Reserve bytes of the disk limit for other code; a negative number ends the reservation of these bytes."""
         _native.lib.msp_set_aside(size)
 
     def room(self) -> int:
-        """See `Recorder.room`."""
+        """Return the bytes on disk that are left for fine-grained records; 0 while nothing is recorded."""
         return int(_native.lib.msp_room())
 
     def close(self) -> None:
-        """See `Recorder.close`."""
+        """Stop recording: end the open spans of the calling thread, and unmap the files."""
         error = _native.lib.msp_close()
         if error:
             raise OSError(error, os.strerror(error))
 
     def answers(self, patience: float) -> bool:
-        """See `Recorder.answers`; the helper thread makes the check."""
+        """Return whether the file system of the records answers in time; the extension's helper thread checks it."""
         return _native.lib.msp_helper_answers(int(patience * 1000))
 
     def sample_stacks(self, rate: float, /) -> str:
-        """See `Recorder.sample_stacks`."""
+        """Start sampling the Python stacks of all threads; return why that is impossible, empty on success."""
         import threading  # every framework has imported it
 
         known = getattr(threading, "_active", None)
@@ -234,15 +237,15 @@ class NativeRecorder:
         if not isinstance(known, dict) or look is None:
             return f"{sys.implementation.name} {sys.version.split()[0]} does not show the stacks of threads"
         while threading.current_thread() is threading.main_thread() and not _native.find_pending():
-            pass  # the search takes several calls, at most 1000, with bytecodes between them
+            pass  # finding out how the helper thread can call Python takes up to 1000 calls, with bytecodes between
         return "" if _native.sample_stacks(rate, look, known) else "no thread for sampling can be started"
 
     def sample_no_stacks(self) -> None:
-        """See `Recorder.sample_no_stacks`."""
+        """Stop sampling the Python stacks."""
         _native.sample_no_stacks()
 
     def read_host(self, rows: Sequence[tuple[str, str, str, int, bool, bool]], rate: float, /) -> str:
-        """See `Recorder.read_host`."""
+        """Start reading the system's counters at a rate; return why that is impossible, empty on success."""
         new, keep = _native.ffi.new, list[Any]()
         table = new("msp_metric[]", len(rows))
         for entry, (name, path, key, number, own, seldom) in zip(table, rows, strict=True):
@@ -254,50 +257,50 @@ class NativeRecorder:
         return "" if read else os.strerror(errno.ENOMEM)
 
     def watch_blocks(self, library: str, least: int, /) -> str:
-        """See `Recorder.watch_blocks`."""
+        """Start counting the memory blocks of an allocator; return why that is impossible, empty on success."""
         why = _native.lib.msp_blocks_watch(os.fsencode(library), least)
         return "" if why == _native.ffi.NULL else f"{library} {_native.ffi.string(why).decode()}"
 
     def watch_no_blocks(self) -> None:
-        """See `Recorder.watch_no_blocks`."""
+        """Stop counting memory blocks, and forget them."""
         _native.lib.msp_blocks_leave()
 
     def block_places(self, on: bool, /) -> bool:
-        """See `Recorder.block_places`."""
+        """Start or stop recording the Python lines that allocate blocks on this thread; return whether it works."""
         import threading
 
         if threading.current_thread() is not threading.main_thread():
             return False  # before Python 3.12 only the main thread runs calls that other threads request
         while on and not _native.find_pending():
-            pass  # see `sample_stacks`
+            pass  # this takes several calls, as in `sample_stacks`
         return _native.block_places(on)
 
     def blocks(self) -> BlockCounts:
-        """See `Recorder.blocks`."""
+        """Return the counts of the allocator's memory blocks."""
         return BlockCounts(*_native.blocks())
 
     def trace_calls(self, asked: Options, /) -> str:
-        """See `Recorder.trace_calls`."""
+        """Start tracing calls of Python functions; return why that is impossible, empty on success."""
         return _interpreter().begin(asked)
 
     def trace_no_calls(self) -> None:
-        """See `Recorder.trace_no_calls`."""
+        """Stop tracing calls of Python functions."""
         _interpreter().end()
 
     def traces_beside(self) -> str:
-        """See `Recorder.traces_beside`."""
+        """Return the name of a debugger or profiler that has started during the tracing of calls; empty if none has."""
         return _interpreter().beside()
 
     def calls_taken(self) -> float:
-        """See `Recorder.calls_taken`."""
+        """Return the time that the tracing of calls has taken so far, ns, estimated from the number of calls."""
         return _interpreter().spent()
 
     def stats(self) -> RecorderStats:
-        """See `Recorder.stats`."""
+        """Return the counts of records so far."""
         return RecorderStats(*_native.stats())
 
     def span_cost(self) -> float:
-        """See `Recorder.span_cost`."""
+        """Return the measured time of one `begin` and one `end`, ns; measuring writes no record."""
         if not _native.scratch(True):
             return 0.0
         try:
@@ -307,7 +310,7 @@ class NativeRecorder:
 
 
 class AnonymousRecorder(NativeRecorder):
-    """Record with the extension, and replace names of the job."""
+    """Record with the C extension, and replace names of the job, for the option `anonymize`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -315,10 +318,10 @@ class AnonymousRecorder(NativeRecorder):
 
     @staticmethod
     def intern(text: str, /) -> int:
-        """See `Recorder.intern`."""
+        """Return the id of the text that replaces `text`."""
         return _native.intern(anonymous.label(text))
 
     @staticmethod
     def intern_one_of(text: str, most: int, /) -> int:
-        """See `Recorder.intern_one_of`."""
+        """Return the id of the name that replaces `text`; 0 for a new name if `most` names are stored already."""
         return _native.intern_one_of(anonymous.label(text), most)

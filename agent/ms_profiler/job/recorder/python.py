@@ -1,8 +1,8 @@
-"""The recorder in pure Python: the same files and methods, for machines where the extension does not load.
+"""The recorder in pure Python, for machines where the C extension does not load; it writes the same files.
 
-An event takes some microseconds; with the extension, it takes a tenth of a microsecond. Signal handlers and finalizers
-may run between any two lines, on the thread that is recording. So locks are re-entrant, and a slot is reserved before
-it is filled.
+Recording an event takes some microseconds; with the extension, it takes a tenth of a microsecond. Signal handlers and
+finalizers may run between any two lines, on the thread that is recording, and record events, too. So locks are
+re-entrant, and the place for a record in a file is reserved before it is filled.
 """
 
 import os
@@ -32,14 +32,14 @@ _STEP: Final = int(Kind.STEP)
 _EVENTS: Final = frozenset({int(Kind.SPAN), _INSTANT, _COUNTER, _STEP, int(Kind.OPERANDS)})
 
 
-#: signals that end the wait of `exit_wait`; they do not end the process, which is ending already
+#: Signals that end the wait of `exit_wait`. They need not end the process, because it is ending already.
 _ENDING: Final = frozenset(
     {signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2}
 )
 
 
 class PythonRecorder:
-    """Record without the extension.
+    """Record without the C extension.
 
     Args:
         written: whether to write the files with write(2) even on a file system where shared mappings are reliable.
@@ -64,7 +64,8 @@ class PythonRecorder:
         if self._watches_forks:
             return
         self._watches_forks = True
-        # a weak reference: Python never removes a registered function, so a strong one would keep this object alive
+        # Use a weak reference: Python never forgets a registered function, so a strong reference would keep this
+        # recorder alive for ever.
         forget = weakref.WeakMethod(self._after_fork)
 
         def after_fork() -> None:
@@ -79,60 +80,63 @@ class PythonRecorder:
         self._store = self._last = None
 
     def wrap(self, function: Callable[..., Any], **settings: Any) -> Callable[..., Any]:
-        """See `Recorder.wrap`; the replacement adds a Python frame."""
+        """Return a replacement of a function that records each call, as `Recorder.wrap`; it adds a Python frame."""
         return python_wrapper.wrap(self, function, **settings)
 
     def take_optimizer_step(self) -> None:
-        """See `Recorder.take_optimizer_step`: there are no shortcuts."""
+        """Return None: without the C extension, no C code begins the step of an optimizer."""
 
     def leave_optimizers(self, reason: int, on: bool, /) -> None:
-        """See `Recorder.leave_optimizers`: there are no shortcuts."""
+        """Do nothing: without the C extension, no C code handles the steps of optimizers."""
 
     def optimizer_steps(self) -> int:
-        """See `Recorder.optimizer_steps`: there are no shortcuts."""
+        """Return 0: without the C extension, no C code ends the steps of optimizers."""
         return 0
 
     def hook_time(self) -> tuple[int, int]:
-        """See `Recorder.hook_time`: there are no shortcuts."""
+        """Return zeros: only the hooks of the C extension measure the time that they take."""
         return 0, 0
 
     def nest(self, kind: int, levels: int, /) -> int:
-        """See `Recorder.nest`."""
+        """Add `levels` to this thread's depth of nested calls of a kind, and return the new depth."""
         return python_wrapper.nest(kind, levels)
 
     def tracing(self, source: Source) -> None:
-        """See `Recorder.tracing`: impossible, because callbacks of a device run on threads that cannot run Python."""
+        """Return None: devices cannot be traced, because their callbacks run on threads that cannot run Python."""
 
     def connect_operators(
         self, library: bytes, thread: int, scope: int, sequence: int, forward: int, async_: int, /
     ) -> str:
-        """See `Recorder.connect_operators`: impossible, because PyTorch calls only functions of a shared library."""
+        """Return why PyTorch's operators cannot be recorded: PyTorch reports them only to functions in C."""
         return "the extension, which records them, does not load"
 
     def take_operators(self, on: bool, /) -> None:
-        """See `Recorder.take_operators`."""
+        """Do nothing: without the C extension, no operators are recorded."""
 
     def hand_over_region(self, name: str, /) -> None:
-        """See `Recorder.hand_over_region`: no operators are recorded."""
+        """Do nothing: without the C extension, no regions of PyTorch are recorded."""
 
     def operators_elsewhere(self) -> bool:
-        """See `Recorder.operators_elsewhere`: no operators are recorded."""
+        """Return False: without the C extension, no operators are recorded on any thread."""
         return False
 
     def call_at_rest(self, call: Callable[[], Any], most_ns: int, /) -> Any:
-        """See `Recorder.call_at_rest`: Python code cannot keep the GIL, so the call is made at once."""
+        """Call a function at once: Python code cannot keep the GIL until the other threads sleep."""
         return call()
 
     def fast_region(self, original: Any, /) -> Any:
-        """See `Recorder.fast_region`."""
+        """Return PyTorch's class itself: without the C extension, no regions of PyTorch are recorded."""
         return original
 
     def answers(self, patience: float) -> bool:
-        """See `Recorder.answers`: not checked, because a waiting Python thread could block the interpreter's end."""
+        """Return True without a check: a Python thread that waits for a disk could block the end of the interpreter."""
         return True
 
     def exit_wait(self, program: Detached, timeout: float, shows: bool, late: str, failed: str) -> None:
-        """See `Recorder.exit_wait`: the wait begins at once, because no Python code of ours runs later."""
+        """Wait for a program before this process ends, and write one line about it, as `Recorder.exit_wait`.
+
+        The wait begins at once, because ms-profiler can run no Python code later.
+        """
         before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
         try:
             line = program.wait(timeout, lambda: signal.sigpending() & _ENDING)
@@ -144,10 +148,10 @@ class PythonRecorder:
             log.write(late if line is None else line or failed)
 
     def write_exit_status(self, path: str, /) -> None:
-        """See `Recorder.write_exit_status`: impossible, because Python passes no status to functions at exit."""
+        """Do nothing: the exit status is not known, because Python does not pass it to functions at exit."""
 
     def delay_signals(self, on: bool, /) -> None:
-        """See `Recorder.delay_signals`: Python does not know when a signal arrived, so no signal is delayed."""
+        """Do nothing: Python does not know when a signal arrived, so signals cannot be sent again with their delay."""
 
     def open(
         self,
@@ -158,7 +162,7 @@ class PythonRecorder:
         limit: int | None = None,
         memory: int | None = None,
     ) -> None:
-        """See `Recorder.open`."""
+        """Start recording into the existing directory `folder`, as `Recorder.open`."""
         with self._lock:
             self.close()
             self._watch_forks()
@@ -168,21 +172,21 @@ class PythonRecorder:
             self._store = self._last
 
     def spend(self, size: int, /) -> None:
-        """See `Recorder.spend`."""
+        """Count bytes on disk that other code has written; a negative number counts released bytes."""
         if self._store is not None:
             self._store.account.change(size)
 
     def set_aside(self, size: int, /) -> None:
-        """See `Recorder.set_aside`."""
+        """Reserve bytes of the disk limit for other code; a negative number ends the reservation of these bytes."""
         if self._store is not None:
             self._store.account.change(limit=-size)
 
     def room(self) -> int:
-        """See `Recorder.room`."""
+        """Return the bytes on disk that are left for fine-grained records; 0 while the recorder is closed."""
         return self._store.account.left(Worth.FINE) if self._store is not None else 0
 
     def close(self) -> None:
-        """See `Recorder.close`."""
+        """Stop recording: end the open spans of the calling thread, and write all records to the files."""
         with self._lock:
             store = self._store
             if store is None:
@@ -195,7 +199,7 @@ class PythonRecorder:
             self._local.writer = None
 
     def _writer(self) -> PythonWriter | None:
-        """Return the calling thread's writer for the open store; None if no store is open."""
+        """Return the object that writes the calling thread's records; None while the recorder is closed."""
         store = self._store
         if store is None:
             return None
@@ -205,12 +209,12 @@ class PythonRecorder:
         return writer
 
     def _called(self) -> str:
-        """Return the name of the calling thread; empty for the system's name."""
+        """Return the name of the calling thread; empty for the name by which Linux knows the thread."""
         called: str = getattr(self._local, "label", "")
         return called or ("thread" if self._anonymous else "")
 
     def _admitted(self, category: int) -> PythonWriter | None:
-        """Return the calling thread's writer; None if an event of this category is not to be recorded.
+        """Return the object that writes the calling thread's records; None if this category must not be recorded now.
 
         An event for which no disk space is left counts as dropped.
         """
@@ -227,19 +231,19 @@ class PythonRecorder:
         return writer
 
     def pause(self, paused: bool, /) -> None:
-        """See `Recorder.pause`."""
+        """Refuse new spans, instants and counters while `paused`; `record` and `end` still work."""
         self._paused = bool(paused)
 
     def fine(self, on: bool, /) -> None:
-        """See `Recorder.fine`."""
+        """Accept or refuse fine-grained records, for example of operators, from now on."""
         self._fine = bool(on)
 
     def intern(self, text: str, /) -> int:
-        """See `Recorder.intern`."""
+        """Return the id of `text`; 0 if the text cannot be written or there are too many texts."""
         return self._intern(text, None)
 
     def intern_one_of(self, text: str, most: int, /) -> int:
-        """See `Recorder.intern_one_of`."""
+        """Return the id of a name; 0 for a new name if `most` such names are stored already."""
         return self._intern(text, most)
 
     def _intern(self, text: str, most: int | None) -> int:
@@ -253,29 +257,29 @@ class PythonRecorder:
             return self._strings.add(data, most)
 
     def thread_name(self, text: str, /) -> None:
-        """See `Recorder.thread_name`."""
+        """Name the calling thread in its records from now on."""
         self._local.label = text = word(text) if self._anonymous else text
         writer = self._writer()
         if writer is not None:
             writer.rename(text)
 
     def begin(self, name: int, category: int, arg: int = 0, /) -> int:
-        """See `Recorder.begin`."""
+        """Begin a span on this thread and return its token; 0 if the span is not recorded."""
         writer = None if self._paused else self._admitted(category)
         return writer.begin(name, category, arg, _worth(category)) if writer is not None else 0
 
     def end(self, token: int, flags: int = 0, /) -> None:
-        """See `Recorder.end`."""
+        """End the span of `token` on this thread; open spans that began after it end, too."""
         writer = self._writer() if token else None
         if writer is not None:
             writer.end(token, flags)
 
     def instant(self, name: int, category: int, arg: int = 0, /) -> None:
-        """See `Recorder.instant`."""
+        """Record an event without duration now."""
         self._event(_INSTANT, name, category, arg)
 
     def counter(self, name: int, value: float, /) -> None:
-        """See `Recorder.counter`."""
+        """Record the value of a counter now."""
         self._event(_COUNTER, name, 0, struct.unpack("=Q", struct.pack("=d", value))[0])
 
     def _event(self, kind: int, name: int, category: int, arg: int) -> None:
@@ -286,7 +290,7 @@ class PythonRecorder:
             writer.store.flush(now)
 
     def record(self, kind: int, category: int, flags: int, name: int, start_ns: int, end_ns: int, arg: int, /) -> bool:
-        """See `Recorder.record`."""
+        """Write one complete record with given times; return whether it was written."""
         if kind not in _EVENTS:
             return False
         step = kind == _STEP
@@ -301,58 +305,58 @@ class PythonRecorder:
         return True
 
     def now(self) -> int:
-        """See `Recorder.now`."""
+        """Return CLOCK_MONOTONIC_RAW in nanoseconds."""
         return now_ns()
 
     def anchor(self) -> None:
-        """See `Recorder.anchor`."""
+        """Record what CLOCK_MONOTONIC_RAW and CLOCK_REALTIME show at one instant, and the uncertainty."""
         store = self._store
         if store is not None:
             store.anchor()
 
     def sample_stacks(self, rate: float, /) -> str:
-        """See `Recorder.sample_stacks`: impossible, because a Python thread would delay the job by 5 ms a sample."""
+        """Return why stacks are not sampled. A Python thread that samples would delay the job by 5 ms a sample."""
         return "only the extension samples stacks, and it does not load here"
 
     def sample_no_stacks(self) -> None:
-        """See `Recorder.sample_no_stacks`."""
+        """Do nothing: without the C extension, no stacks are sampled."""
 
     def read_host(self, rows: Sequence[tuple[str, str, str, int, bool, bool]], rate: float, /) -> str:
-        """See `Recorder.read_host`: impossible, because a Python thread would wait for the GIL at each file."""
+        """Return why the system's counters are not read. A Python thread would wait for the GIL at each file."""
         return "only the extension reads them, and it does not load here"
 
     def watch_blocks(self, library: str, least: int, /) -> str:
-        """See `Recorder.watch_blocks`: impossible, because a shared library cannot import Python functions."""
+        """Return why memory blocks are not counted: the allocator's library can call only functions in C."""
         return "only the extension counts blocks of memory, and it does not load here"
 
     def watch_no_blocks(self) -> None:
-        """See `Recorder.watch_no_blocks`."""
+        """Do nothing: without the C extension, no memory blocks are counted."""
 
     def block_places(self, on: bool, /) -> bool:
-        """See `Recorder.block_places`."""
+        """Return False: without the C extension, it is not known which Python lines allocate memory blocks."""
         return False
 
     def blocks(self) -> BlockCounts:
-        """See `Recorder.blocks`."""
+        """Return zeros: without the C extension, no memory blocks are counted."""
         return BlockCounts(0, 0, 0, 0, 0, False)
 
     def trace_calls(self, asked: Options, /) -> str:
-        """See `Recorder.trace_calls`: not done, because each call would take some microseconds more."""
+        """Return why calls of functions are not traced. In Python, each call would take some microseconds more."""
         return "only the extension traces calls, and it does not load here"
 
     def trace_no_calls(self) -> None:
-        """See `Recorder.trace_no_calls`."""
+        """Do nothing: without the C extension, no calls of functions are traced."""
 
     def traces_beside(self) -> str:
-        """See `Recorder.traces_beside`."""
+        """Return an empty text: no other tool can interfere, because no calls of functions are traced."""
         return ""
 
     def calls_taken(self) -> float:
-        """See `Recorder.calls_taken`."""
+        """Return 0: no time is taken, because no calls of functions are traced."""
         return 0.0
 
     def stats(self) -> RecorderStats:
-        """See `Recorder.stats`."""
+        """Return the counts of records since `open`; all zeros if `open` was not called in this process."""
         last = self._last
         if last is None:
             return RecorderStats(0, 0, 0, 0, 0, 0, 0)
@@ -360,7 +364,7 @@ class PythonRecorder:
         return RecorderStats(last.records(), *refused, last.bytes, last.unnamed(), last.threads, last.failure)
 
     def span_cost(self) -> float:
-        """See `Recorder.span_cost`."""
+        """Return the measured time of one `begin` and one `end`, ns; measuring writes no record."""
         scratch = PythonRecorder()
         scratch._store = MemoryStore()
         return pair_cost(scratch.begin, scratch.end, now_ns)

@@ -1,7 +1,8 @@
-"""Count the disk space of a result in the pure-Python recorder; `native/account.c` does it for the native recorder.
+"""Count the disk space of a result in the pure-Python recorder; `native/account.c` does it for the recorder in C.
 
-Python cannot add to a number in memory atomically, so each change reads and writes the file. A change takes the lock of
-the file if the lock is free, but does not wait for it.
+All processes of a result share the count, which is in a file, the account. Python cannot add to a number in shared
+memory atomically, so each change reads and writes the file. A change takes the lock of the file if the lock is free,
+but does not wait for it.
 """
 
 import errno
@@ -62,7 +63,7 @@ class PythonAccount:
             os.close(descriptor)
 
     def change(self, size: int = 0, limit: int = 0, refused: int = 0) -> None:
-        """Add to the counts, and read the sums of all processes.
+        """Add to the counts in the file, and read the sums of all processes.
 
         Args:
             size: bytes on disk that were taken; negative if they were released.
@@ -78,7 +79,7 @@ class PythonAccount:
                 self._add(size, limit, refused)
                 if size or limit or refused:
                     os.pwrite(descriptor, self.now.packed(), 0)
-        except OSError:  # count in memory only: a file system that refuses this file refuses segments, too
+        except OSError:  # count in memory only: a file system that refuses this file refuses records, too
             self._add(size, limit, refused)
 
     def _add(self, size: int, limit: int, refused: int) -> None:
@@ -87,7 +88,7 @@ class PythonAccount:
         self.now = Account(most, max(self.now.taken + size, 0), self.now.refused + refused)
 
     def take(self, size: int, worth: int) -> bool:
-        """Take bytes, unless the sum would exceed the ceiling of this priority; return whether they were taken."""
+        """Count `size` bytes as taken if the limit for records of this priority allows it; return whether it does."""
         self.change()
         if self.now.taken + size > self.now.ceilings[worth]:
             return False
@@ -95,5 +96,5 @@ class PythonAccount:
         return True
 
     def left(self, worth: int) -> int:
-        """Return the bytes that are left below the ceiling of a priority."""
+        """Return the bytes that records of this priority may still take; less important records may take fewer."""
         return max(self.now.ceilings[worth] - self.now.taken, 0)

@@ -1,6 +1,6 @@
-"""The open store of the pure-Python recorder: its segments, their disk space, and the control stream.
+"""The files of the pure-Python recorder, called the store: segments of records, and the disk space for them.
 
-The control stream consists of the segments that hold strings and anchors, not events.
+Some segments hold events. The others, the control stream, hold strings and readings of clocks (anchors).
 """
 
 import errno
@@ -20,21 +20,21 @@ from ms_profiler.store.format import SEGMENT_CONTROL, SLOT_SIZE, STRING_MAX, Kin
 
 SLOTS_LEAST: Final = 8
 SLOTS_MOST: Final = 131072
-#: Smallest number of slots of a control segment: room for an anchor, and for the longest string with its first slot.
+#: Smallest number of slots of a file for strings and clock readings: room for the longest string and one reading.
 CONTROL_SLOTS_LEAST: Final = 258
-#: Smallest number of free slots for which another thread reuses a segment: room for its name and a few events.
+#: A thread that ends leaves its segment to another thread if this many slots are free: for a name and a few events.
 LEFT_OVER_LEAST: Final = 4
 #: Bytes on disk of a process's folder and of `process_info.json` in it.
 PROCESS_BYTES: Final = 12288
-#: One segment takes at most 1 / SHARE of the limit.
+#: One segment, a file of records, takes at most 1 / SHARE of the limit for all files.
 SHARE: Final = 16
-#: Smallest number of slots of a segment when memory is short: a page.
+#: Smallest number of records for which a file has room when memory is short: one page of memory.
 SHORT_LEAST: Final = 128
-#: Time between two attempts to make a segment on a full disk, ns.
+#: Time between two attempts to make a new file of records on a full disk, ns.
 RETRY_NS: Final = 1_000_000_000
-#: Time between two copies of memory to files that cannot be mapped, ns; a kill may lose the records of this time.
+#: Time between two copies of records to files that cannot be mapped, ns. A kill may lose the records of this time.
 FLUSH_NS: Final = 200_000_000
-#: Limits for the bytes and the number of names, because a job may make a new name for every event.
+#: Limits for the names: their bytes and their number. A job may make a new name for every event.
 STRING_BYTES_MOST: Final = 8 << 20
 STRINGS_MOST: Final = 65536
 
@@ -51,7 +51,7 @@ class Worth(IntEnum):
 
 
 class Strings:
-    """The id of each text in UTF-8; an id is valid for the life of the process and in its fork children."""
+    """The ids of all texts. An id is valid for the life of the process and in its fork children."""
 
     def __init__(self) -> None:
         self.ids: dict[bytes, int] = {}
@@ -59,16 +59,16 @@ class Strings:
         self._numbers = count(1)
 
     def add(self, text: bytes, most: int | None = None) -> int:
-        """Return the id of a text, which may be new; 0 if a limit is reached. The caller holds the store's lock.
+        """Return the id of a text; 0 for a new text if a limit is reached. The caller holds the store's lock.
 
         Args:
             text: the text in UTF-8.
-            most: largest number of names of the job's objects; None if the text is a name of ours.
+            most: largest number of names of the job's objects; None if the text does not come from the job.
         """
         known = self.ids.get(text)
         if known is not None:
             return known
-        # the last eighth of each limit is reserved for our own names
+        # the last eighth of each limit is reserved for names that do not come from the job
         share = 8 if most is None else 7
         if (
             (most is not None and self.counted >= most)
@@ -91,22 +91,22 @@ def utf8(text: str) -> bytes:
 
 
 class PythonStore:
-    """The open store.
+    """The files of records of this process, while the recorder is open.
 
     Args:
-        folder: the absolute path of the folder for the segments.
-        first_slots: see `Recorder.open`.
-        account: see `Recorder.open`.
-        limit: see `Recorder.open`.
-        memory: see `Recorder.open`.
+        folder: the absolute path of the folder for the files of records, the segments.
+        first_slots: number of records for which a thread's first segment has room.
+        account: path of the file in which all processes of a result count their disk space; empty for none.
+        limit: bytes on disk that all processes of the result may take; None means no limit.
+        memory: bytes of memory that the records of this process may take at a time; None means no limit.
         written: whether to write files instead of mapping them, even where mappings are reliable.
-        strings: the strings of the process.
+        strings: the texts of the process, with their ids.
 
     Attributes:
         lock: protects everything except the slots of a thread's own segment.
         fine_limit: whether fine-grained events have used up their disk space.
         all_limit: whether all events but steps have used up their disk space.
-        closed: whether the store was closed. Threads may still write records then; no reader reads these.
+        closed: whether `close` was called. Threads may still write records then, but the analysis ignores these.
 
     Raises:
         OSError: the first segment cannot be made.
@@ -135,12 +135,12 @@ class PythonStore:
             self._most_slots *= 2
         self._mapped = not written and mappable(folder)
         self._strings = strings
-        self._refused = strings.refused  # number of names refused before this store was opened
+        self._refused = strings.refused  # number of names refused before this object was made
         self._in_store: dict[int, object] = {}  # id of a text -> unique object of the call that writes it
         self._next_index = self._retry_ns = 0
         self._live: list[SegmentFile] = []
         self._left_over: list[SegmentFile] = []
-        self._retired = self._marks = 0  # slots in released segments; slots that name threads
+        self._retired = self._marks = 0  # slots in released segments; slots that hold no event
         self._numbers = count(1)  # numbers for threads
         self._flushed_ns = now_ns()
         first = None
@@ -164,7 +164,7 @@ class PythonStore:
         return self._make(granted, SEGMENT_CONTROL) if granted else None
 
     def _charge(self, slots: int, least: int, worth: Worth) -> int:
-        """Halve the slots of a new segment until the account has room for them; return their number, 0 if none fit."""
+        """Halve the slots of a new segment until the disk limit has room for them; return their number, 0 if none."""
         while not self.account.take(size_of(slots), worth):
             if slots // 2 < least:
                 return 0
@@ -185,7 +185,7 @@ class PythonStore:
         return slots
 
     def _make(self, slots: int, flags: int) -> SegmentFile | None:
-        """Make a segment; on failure, note the errno and return None. All calls but the first one need the lock."""
+        """Make a segment; on failure, note the errno and return None. Except at first, the caller holds the lock."""
         index, self._next_index = self._next_index, self._next_index + 1
         try:
             path = os.path.join(self.folder, layout.segment_name(index))
@@ -206,13 +206,13 @@ class PythonStore:
         return bool(self._retry_ns) and now_ns() < self._retry_ns
 
     def take(self, slots: int, worth: Worth, first: bool) -> SegmentFile | None:
-        """Return a segment with free slots; if none can be had, count a drop and return None.
+        """Return a segment with free slots for a thread; if there is none, count a dropped event and return None.
 
         Args:
-            slots: the number of slots to reserve.
+            slots: the number of free slots that the thread needs.
             worth: the priority of the event that needs the slots.
-            first: whether the thread has no segment yet; then any segment that another thread has left over is good
-                enough.
+            first: whether the thread has no segment yet. Then it takes any segment that an ended thread has left, even
+                with fewer free slots.
         """
         with self.lock:
             if self._left_over and (first or self._left_over[-1].capacity - self._left_over[-1].used >= slots):
@@ -236,7 +236,7 @@ class PythonStore:
         return made
 
     def leave_over(self, segment: SegmentFile) -> None:
-        """Leave the free slots of a segment to the next new thread, or release the segment if few slots are free."""
+        """Leave a segment of an ended thread to the next new thread, or release it if few of its slots are free."""
         if segment.capacity - segment.used < LEFT_OVER_LEAST:
             self.retire(segment)
             return
@@ -244,7 +244,7 @@ class PythonStore:
             self._left_over.append(segment)
 
     def retire(self, segment: SegmentFile) -> None:
-        """Release a segment whose slots will not change any more."""
+        """Release the memory of a segment whose records will not change any more."""
         with self.lock:
             self._copy([segment])
             if segment in self._live:
@@ -259,12 +259,12 @@ class PythonStore:
         return number
 
     def mark(self) -> None:
-        """Count a slot that holds no event, for example a thread's name."""
+        """Count a slot of a thread's segment that holds no event, for example the thread's name."""
         with self.lock:
             self._marks += 1
 
     def records(self) -> int:
-        """Return how many events were committed."""
+        """Return how many events were written."""
         with self.lock:
             return sum(segment.events for segment in self._live) + self._retired - self._marks
 
@@ -273,7 +273,7 @@ class PythonStore:
         return self._strings.refused - self._refused
 
     def drop(self, limit: bool) -> None:
-        """Count an event that was refused."""
+        """Count an event that was refused; `limit`: whether because the limit for the disk space was reached."""
         with self.lock:
             self.dropped += 1
             self.dropped_limit += limit
@@ -282,7 +282,7 @@ class PythonStore:
     # -- the control stream
 
     def intern(self, text: bytes, most: int | None = None) -> int:
-        """Return the id of a text, and write the text to the store; 0 if it cannot be written."""
+        """Return the id of a text, and write the text to a file if none has it; 0 if it cannot be written."""
         known = self._strings.ids.get(text)
         if known is not None and known in self._in_store:
             return known
@@ -296,7 +296,7 @@ class PythonStore:
             return 0
 
     def write_strings(self) -> None:
-        """Write all known strings that the store lacks, until the disk is full."""
+        """Write all known texts that the files lack, until the disk is full."""
         with self.lock:
             for text, known in list(self._strings.ids.items()):
                 if known not in self._in_store and not self._write_string(known, text):
@@ -330,7 +330,7 @@ class PythonStore:
         return segment, slot
 
     def anchor(self) -> None:
-        """Write an anchor: of five pairs of clock readings, the pair with the smallest uncertainty."""
+        """Write an anchor, a pair of clock readings at one instant: the pair of five with the smallest uncertainty."""
         half_width, raw, real = min(_clock_pair() for _ in range(5))
         with self.lock:
             place = self._reserve(1)
@@ -371,7 +371,7 @@ class PythonStore:
             self._copy(list(self._live))
 
     def close(self) -> None:
-        """Write all content that the files lack. A segment in use by another thread stays until it is released."""
+        """Write all content that the files lack. A segment that another thread uses stays until that thread ends."""
         self.anchor()
         with self.lock:
             self.closed = True
@@ -384,7 +384,7 @@ class PythonStore:
 
 
 class MemoryStore(PythonStore):
-    """A store in memory, to measure the cost of recording."""
+    """Segments of records in memory instead of files, to measure the cost of recording."""
 
     def __init__(self) -> None:
         super().__init__("", 2048, "", None, None, True, Strings())

@@ -1,4 +1,7 @@
-"""The same wrapper as the extension's `Wrapper`, in Python; it adds a Python frame to each call."""
+"""Wrap functions to record their calls, without the C extension; each call gets one more Python frame.
+
+The extension's class `Wrapper` does the same without a frame.
+"""
 
 import functools
 import threading
@@ -24,12 +27,13 @@ _depths = _Depths()
 
 
 def nest(kind: int, levels: int) -> int:
-    """See `Recorder.nest`."""
+    """Add `levels` to this thread's depth of nested calls of a kind, and return the new depth."""
     _depths.of[kind] += levels
     return _depths.of[kind]
 
 
-# these read `__name__` and `__flags__` of a class directly: a metaclass of the script may override the usual look-up
+# These functions read `__name__` and `__flags__` of a class without calling code of the script. The usual look-up may
+# call such code, because a metaclass can override it.
 _name, _flags = (type.__dict__[name].__get__ for name in ("__name__", "__flags__"))
 #: Py_TPFLAGS_HEAPTYPE: a class that was made at run time
 _MADE = 1 << 9
@@ -38,7 +42,8 @@ _MADE = 1 << 9
 def flags_of(reason: BaseException) -> int:
     """Return the flags of a span that ended with an exception: RAISED, or 0 if the exception is no failure.
 
-    The end of an iteration is no failure, nor is PyTorch's exception that stops a recomputation early.
+    Two kinds of exceptions are no failures: the end of an iteration, and the exception by which PyTorch stops a
+    recomputation early.
     """
     stops = issubclass(type(reason), StopIteration) or _name(type(reason)) == "_StopRecomputationError"
     return 0 if stops else RAISED
@@ -47,8 +52,8 @@ def flags_of(reason: BaseException) -> int:
 def named_as(wrapper: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
     """Give a wrapper the names and attributes of the wrapped function, and return it.
 
-    If a script may have made the class of the function, the wrapper gets no names and attributes. Reading them might
-    call a `__getattr__` of the script.
+    If the class of the function may be one of the script's, the wrapper gets no names and attributes: reading them
+    might call a `__getattr__` of the script.
     """
     kind = type(function)
     if _flags(kind) & _MADE and kind is not type(wrapper):
@@ -72,7 +77,10 @@ def wrap(
     idle: bool = False,
     shortcut: "Shortcut | None" = None,
 ) -> Callable[..., Any]:
-    """See `Recorder.wrap`; `idle` and `shortcut` only save time, and are ignored."""
+    """Return a replacement of a function that records each call and calls the function, as `Recorder.wrap`.
+
+    `idle` and `shortcut` only save time, so this function ignores them.
+    """
 
     named: list[Any] = []
 
@@ -117,7 +125,7 @@ def wrap(
         if state is not None and after is not None:
             try:
                 after(state, result, reason)
-            except BaseException as error:  # noqa: BLE001 - as above
+            except BaseException as error:  # noqa: BLE001 - an exception of the job is raised again
                 failed(error)
 
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -130,7 +138,7 @@ def wrap(
         state = None
         try:
             state = before(*args, **kwargs) if before is not None else None
-        except BaseException as reason:  # noqa: BLE001 - as above
+        except BaseException as reason:  # noqa: BLE001 - an exception of the job is raised again
             failed(reason)
         try:
             result = run(args, kwargs)

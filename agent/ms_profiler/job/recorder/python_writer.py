@@ -1,4 +1,4 @@
-"""The writer of one thread of the pure-Python recorder: its segment and its open spans."""
+"""The writer of one thread of the pure-Python recorder: its file of records (segment) and its open spans."""
 
 import os
 import threading
@@ -15,8 +15,8 @@ _DEPTH_BITS: Final = 9
 _OPEN: Final = int(Kind.OPEN)
 _SPAN: Final = int(Kind.SPAN)
 _THREAD: Final = bytes((Kind.THREAD, 0, 0, 0))
-#: At an event, a thread reads its processor time in two cases: its last event is QUIET ns ago or longer, or its last
-#: reading is LOOK ns ago or longer. native/writer.h does the same.
+#: A thread reads its processor time only when it records an event, in two cases: its last event was QUIET ns ago or
+#: longer, or its last reading was LOOK ns ago or longer. native/writer.h does the same.
 QUIET: Final = 250_000
 LOOK: Final = 5_000_000
 _PROCESSOR: Final = int(Kind.PROCESSOR)
@@ -32,13 +32,13 @@ class OpenSpan(NamedTuple):
 
 
 class PythonWriter:
-    """Write the events of one thread into a store.
+    """Write the events of one thread into files.
 
     The object is in thread-local storage, so that Python deletes it when the thread ends.
 
     Args:
-        store: the open store.
-        label: name of the thread; empty for the system's name.
+        store: the files of this process.
+        label: name of the thread; empty for the name by which Linux knows the thread.
     """
 
     def __init__(self, store: PythonStore, label: str) -> None:
@@ -50,9 +50,9 @@ class PythonWriter:
         self._segment: SegmentFile | None = None
         self._open: list[OpenSpan] = []
         self._event_ns = 0  # time of the last event
-        self._due_ns = 0  # an event at this time or later reads the processor time
+        self._due_ns = 0  # at the first event from this time on, the thread reads its processor time
         self._looked_ns = 0  # time of the last reading of the processor time
-        self._serial = threading.get_ident() * 0x9E3779B1 >> 4  # differs by thread, so tokens do, too
+        self._serial = threading.get_ident() * 0x9E3779B1 >> 4  # differs by thread, so that tokens differ, too
 
     def __del__(self) -> None:
         """End the open spans of the ended thread; in a fork child, do nothing, because the files are the parent's."""
@@ -66,17 +66,17 @@ class PythonWriter:
     def append(
         self, kind: int, category: int, flags: int, name: int, start_ns: int, end_ns: int, arg: int, worth: Worth
     ) -> tuple[SegmentFile, int] | None:
-        """Commit one slot and return its segment and number; None if there is no room.
+        """Write one record; return its segment and the number of its slot there, None if there is no room.
 
         Args:
-            kind: see native/file_format.h.
-            category: see native/file_format.h.
-            flags: see native/file_format.h.
-            name: see native/file_format.h.
-            start_ns: see native/file_format.h.
-            end_ns: see native/file_format.h.
-            arg: see native/file_format.h.
-            worth: the priority of the event.
+            kind: kind of the record, `store.format.Kind`; the meaning of some fields depends on it.
+            category: category of the event, `store.format.Category`.
+            flags: `store.format.Flag` values.
+            name: id of the record's name.
+            start_ns: begin, ns.
+            end_ns: end, ns.
+            arg: argument of the record, an unsigned 64-bit number.
+            worth: the priority of the event when disk space is short.
         """
         last = bytes((kind, category & 0xFF, flags & 0xFF, 0))
         arg &= 0xFFFFFFFFFFFFFFFF
@@ -96,17 +96,17 @@ class PythonWriter:
         if segment is None:
             return None
         self._wanted *= 2
-        self._introduce(segment)  # before any other record, because a signal handler may record between any two lines
+        self._introduce(segment)  # write the thread's name first: a signal handler may record before the next line
         full, self._segment = self._segment, segment
         if full is not None:
             self._settle(full)
         return segment
 
     def rename(self, label: str) -> None:
-        """Write a new name of this thread, which its later records have.
+        """Write a new name of this thread, which applies to its later records.
 
         Args:
-            label: the name; empty for the system's name.
+            label: the name; empty for the name by which Linux knows the thread.
         """
         self._label = label
         if self._segment is not None:
@@ -125,12 +125,12 @@ class PythonWriter:
         segment.commit(slot, now_ns(), tid, self._number, name, _THREAD)
 
     def _settle(self, segment: SegmentFile) -> None:
-        """Release a full segment, unless the innermost open span is in it."""
+        """Release a full segment if it no longer holds the innermost open span, whose record still lacks its end."""
         if not self._open or self._open[-1].segment is not segment:
             self.store.retire(segment)
 
     def begin(self, name: int, category: int, arg: int, worth: Worth) -> int:
-        """See `Recorder.begin`."""
+        """Begin a span on this thread and return its token; 0 if the span is not recorded."""
         if len(self._open) == DEPTH_MOST:
             self.store.drop(False)
             return 0
@@ -145,7 +145,7 @@ class PythonWriter:
         return serial << _DEPTH_BITS | len(self._open) - 1
 
     def end(self, token: int, flags: int) -> None:
-        """See `Recorder.end`."""
+        """End the span of `token`; open spans that began after it end, too, with the flag `ABANDONED`."""
         now = now_ns()
         index, serial = token & (DEPTH_MOST - 1), token >> _DEPTH_BITS
         if index >= len(self._open) or self._open[index].serial != serial:
@@ -157,7 +157,7 @@ class PythonWriter:
         self.store.flush(now)
 
     def stepped(self, now: int) -> None:
-        """Record the processor time of this thread at the end of a step, unless it was read less than `QUIET` ns ago.
+        """Record the processor time of this thread at the end of a step, if it was last read `QUIET` ns ago or longer.
 
         Args:
             now: the current time, ns.
@@ -167,13 +167,13 @@ class PythonWriter:
             self._look(now, before)
 
     def _passed(self, now: int) -> None:
-        """Note an event of this thread; record the thread's processor time if it is due."""
+        """Note the time of an event of this thread; record the thread's processor time if that is due."""
         before, self._event_ns = self._event_ns, now
         if now - before >= QUIET or now >= self._due_ns:
             self._look(now, before)
 
     def _look(self, now: int, before: int) -> None:
-        """Record the processor time of the thread so far; the extension also records its waits for a processor."""
+        """Record the processor time of the thread so far. (The extension also records how long it waited for one.)"""
         self._due_ns, self._looked_ns = now + LOOK, now
         if not self.store.all_limit:
             ran = time.clock_gettime_ns(time.CLOCK_THREAD_CPUTIME_ID)

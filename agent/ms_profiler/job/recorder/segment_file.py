@@ -1,4 +1,4 @@
-"""One segment file of the pure-Python recorder; `native/segment.c` writes the same files for the native recorder.
+"""One file of records of the pure-Python recorder, a segment; `native/segment.c` writes the same files in C.
 
 A segment has a header and slots of 32 bytes. A record takes one slot, and a string takes several.
 """
@@ -19,7 +19,7 @@ from ms_profiler.store.format import FORMAT_VERSION, HEADER, HEADER_SIZE, MAGIC,
 if TYPE_CHECKING:
     from ms_profiler.job.recorder.mapping import Mapping
 
-#: Local file systems that write in place. On other ones, a write to a mapping may raise SIGBUS.
+#: Local file systems that write to a file in place. On other file systems, a write to a mapped file may raise SIGBUS.
 MAPPABLE: Final = frozenset({"ext2", "ext3", "ext4", "xfs", "tmpfs", "overlay", "f2fs"})
 #: Errors of mmap for a file that cannot be mapped with MAP_SHARED; other errors mean that memory is short.
 REFUSES_MAPPING: Final = frozenset({errno.ENODEV, errno.EINVAL, errno.EACCES, errno.EPERM, errno.EOPNOTSUPP})
@@ -35,7 +35,7 @@ _LAST_WORD: Final = 28
 
 
 def mappable(folder: str) -> bool:
-    """Return whether `folder` is on a file system whose files can be mapped without risk."""
+    """Return whether `folder` is on a file system whose files can be mapped into memory without risk of SIGBUS."""
     device = os.stat(folder).st_dev
     wanted = f"{os.major(device)}:{os.minor(device)}"
     try:
@@ -50,19 +50,20 @@ def mappable(folder: str) -> bool:
 
 
 class SegmentFile:
-    """A segment file, which is filled slot by slot. The constructor makes and maps the file, and reserves its disk
-    blocks.
+    """A file of records, a segment. It has room for a fixed number of records, in slots that are filled one by one.
+
+    The constructor makes the file, reserves its disk blocks, and maps it into memory.
 
     Args:
         path: the path of the file, which must not exist; "" keeps the segment in memory.
         index: number of the segment in its process.
         capacity: the number of slots.
-        flags: `SEGMENT_CONTROL` or 0.
-        mapped: whether to map the file; if it is not mapped, or mapping fails, `flush` copies memory to the file.
+        flags: `SEGMENT_CONTROL` for a segment of strings and clock readings, or 0 for a segment of events.
+        mapped: whether to map the file. If it is not mapped, or mapping fails, `flush` copies memory to the file.
 
     Attributes:
-        control: whether the segment is part of the control stream.
-        mapped: whether committed records are in the file at once, because memory is the file's mapping.
+        control: whether the segment has strings and clock readings, not events.
+        mapped: whether written records are in the file at once, because memory is the file's mapping.
 
     Raises:
         OSError: the file cannot be made, for example on a full disk; no file is left behind.
@@ -123,20 +124,20 @@ class SegmentFile:
         return next(self._free, -1)
 
     def take_row(self, count: int) -> int:
-        """Return the first of `count` consecutive slots; if fewer are free, return -1 and leave those unused."""
+        """Return the first of `count` consecutive free slots; if fewer are free, return -1 and never use those."""
         slots = list(islice(self._free, count))
         return slots[0] if len(slots) == count else -1
 
     def commit(self, slot: int, start_ns: int, end_ns: int, arg: int, name: int, last: bytes) -> None:
-        """Fill a slot. Its last word is written last; before that, readers ignore the slot.
+        """Fill a slot with a record. Its last word is written last; before that, readers ignore the slot.
 
         Args:
             slot: number of the slot, from `take`.
-            start_ns: see native/file_format.h.
-            end_ns: see native/file_format.h.
-            arg: see native/file_format.h.
-            name: see native/file_format.h.
-            last: kind, category, flags, extra.
+            start_ns: begin of the record, ns; for some kinds another value, as native/file_format.h says.
+            end_ns: end of the record, ns; for some kinds another value.
+            arg: argument of the record; its meaning depends on the kind.
+            name: id of the record's name.
+            last: kind, category, flags and extra byte of the record.
         """
         offset = HEADER_SIZE + slot * SLOT_SIZE
         if self.mapped:
@@ -149,12 +150,12 @@ class SegmentFile:
             self._changed.append(slot)
 
     def end(self, slot: int, end_ns: int, last: bytes) -> None:
-        """Turn the slot of an open span into a span with an end.
+        """Add the end to the record of an open span.
 
         Args:
             slot: number of the slot, which `commit` filled.
             end_ns: end of the span, ns.
-            last: kind, category, flags, extra.
+            last: kind, category, flags and extra byte of the record.
         """
         offset = HEADER_SIZE + slot * SLOT_SIZE
         if self.mapped:
@@ -167,14 +168,14 @@ class SegmentFile:
             self._changed.append(slot)
 
     def payload(self, slot: int, data: bytes) -> None:
-        """Fill the slots after the first slot of a string with its text."""
+        """Write the text of a string into the slots after its first slot, `slot`."""
         offset = HEADER_SIZE + slot * SLOT_SIZE
         self.memory[offset : offset + len(data)] = data
 
     def trim(self) -> int:
-        """Cut the unused slots off the file, after its last writer has ended; return the number of released bytes.
+        """Cut the unused end off the file, to which no thread writes any more; return the number of released bytes.
 
-        A file that was truncated or replaced meanwhile stays unchanged.
+        If something else has truncated or replaced the file, it stays unchanged.
         """
         size = HEADER_SIZE + self.used * SLOT_SIZE
         try:
@@ -201,7 +202,7 @@ class SegmentFile:
             return []
         changed, self._changed = self._changed, []
         begin, end = self._flushed, HEADER_SIZE + self.used * SLOT_SIZE
-        self._flushed = end  # before the copy, so that slots committed from now on count as changed
+        self._flushed = end  # before the copy is made, so that slots filled meanwhile count as changed
         parts = [(0, bytes(self.memory[:HEADER_SIZE])), (begin, bytes(self.memory[begin:end]))]
         for slot in changed:
             offset = HEADER_SIZE + slot * SLOT_SIZE
@@ -212,7 +213,7 @@ class SegmentFile:
         """Copy content to the file.
 
         Args:
-            parts: the result of `pending`. After an error, `pending` returns the whole content again.
+            parts: (offset, content) pairs from `pending`. After an error, `pending` returns the whole content again.
 
         Raises:
             OSError: the file cannot be written.

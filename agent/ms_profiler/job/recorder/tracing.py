@@ -1,4 +1,4 @@
-"""The extension's interface to a vendor's library that traces a device."""
+"""The interface through which ms-profiler uses a vendor's library that traces a device, such as CUPTI."""
 
 from dataclasses import dataclass
 from enum import IntEnum, IntFlag
@@ -32,14 +32,14 @@ class TraceCounts:
 
     Attributes:
         records: number of written records.
-        refused: number of records that were not written, because of a budget or the disk.
+        refused: number of records not written because max_memory or max_disk was reached, or the disk was full.
         unknown: number of records of a kind that was not requested.
         unfinished: number of records that still had no end when they had to be read.
         unreadable: number of buffers with an invalid end.
         lost: number of records that were deleted because too many waited to be read.
-        dropped: number of records that the interface itself dropped, by its own count.
+        dropped: number of records that the vendor's interface dropped, by its own count.
         stopped: how often recording was stopped because the interface did not return its buffers.
-        uncertainty_ns: the uncertainty of the times; 0 if the interface uses our clock.
+        uncertainty_ns: the uncertainty of the times, ns; 0 if the interface uses ms-profiler's clock.
         version: the version that the interface reports.
     """
 
@@ -69,17 +69,17 @@ class Tracing(Protocol):
         """
 
     def record(self, kinds: Kinds) -> tuple[Outcome, str]:
-        """Record these kinds from now on; `NOTHING` stops recording.
+        """Record these kinds of device records from now on; `NOTHING` stops recording.
 
         Returns:
-            The outcome, and a text: the reason of a failure, or after success the kinds that the interface refuses.
+            The outcome, and a text: after a failure its reason, after success the kinds that the interface refuses.
         """
 
     def flush(self) -> Outcome:
-        """Write all finished records to the store."""
+        """Write all finished device records to the result."""
 
     def detach(self) -> Outcome:
-        """Write all records to the store, and detach the interface."""
+        """Write all device records to the result, and detach the interface."""
 
     def counts(self) -> TraceCounts:
-        """Return the counts so far."""
+        """Return the counts of device records so far."""
