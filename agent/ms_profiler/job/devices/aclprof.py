@@ -1,7 +1,7 @@
 """Describe aclprof, CANN's interface to the counters of an NPU: when to use it, and where its library is.
 
-aclprof records kernels as msPTI does, but costs more, and the analysis of its data takes minutes. So ms-profiler uses
-it only for options that msPTI cannot serve.
+aclprof records kernels, as msPTI does, but it costs more, and the analysis of its data takes minutes. So ms-profiler
+uses aclprof only for options that request data which msPTI does not have.
 """
 
 import glob
@@ -39,7 +39,7 @@ PLACES = search.Places(
 
 
 class Aclprof(Interface):
-    """Record NPUs of Ascend with their counters."""
+    """Record NPUs of Ascend with their counters, by aclprof."""
 
     name: ClassVar[str] = "aclprof"
     activity: ClassVar[str] = "NPU"
@@ -54,11 +54,11 @@ class Aclprof(Interface):
 
     @property
     def what(self) -> str:
-        """See `Interface.what`."""
+        """Return what aclprof records, in words for messages."""
         return "kernels and counters of the NPU"
 
     def tracing(self, recorder: Recorder, host: "Host | None" = None) -> AclprofTracing:
-        """See `Interface.tracing`: aclprof gives no records to a recorder, so this ignores `recorder`."""
+        """Return the object that records the NPU into files of aclprof; `recorder` gets no records, and is ignored."""
         if host is None:
             return AclprofTracing(None, _ignore)
 
@@ -79,47 +79,47 @@ class Aclprof(Interface):
                 host.not_collected(name, why)
 
         def used() -> bool:
-            # a framework whose device is the NPU has used it in the first step, but perhaps only on other threads
+            # if a framework's device is the NPU, the job has used it in the first step, but perhaps on another thread
             return TARGET in host.targets and host.steps.count > 0
 
         return AclprofTracing(order, refused, used)
 
     def serves(self, recordings: Sequence[Options]) -> bool:
-        """See `Interface.serves`."""
+        """Return whether the options of these recordings request data that only aclprof has."""
         return bool(_needs(recordings))
 
     def reason(self, recordings: Sequence[Options]) -> str:
-        """See `Interface.reason`."""
+        """Return why aclprof records the NPU: the options that request data which msPTI does not have."""
         return f"msPTI does not serve these options: {', '.join(_needs(recordings))}"
 
     def libraries(self) -> list[str]:
-        """See `Interface.libraries`."""
+        """Return the possible paths of aclprof's library, in the order in which to try them."""
         return PLACES.libraries()
 
     def missing(self) -> str:
-        """See `Interface.missing`; this does not load the driver."""
+        """Return why there is no NPU, and the remedy; empty if there is one. This method does not load the driver."""
         return "" if npu.count() else f"there is no NPU ({npu.FOLDER}/davinci0); install Ascend's driver"
 
     def devices(self) -> tuple[int, str]:
-        """See `Interface.devices`."""
+        """Return the number of NPUs, and an empty text."""
         return npu.count(), ""
 
     def owner(self, profiled: bool) -> str:
-        """See `Interface.owner`: aclprof does not name its owner."""
+        """Return words for the other profiler that uses aclprof; its name is not known."""
         return "another profiler"
 
     def kinds(self, recordings: "Sequence[Recording]") -> Kinds:
-        """See `Interface.kinds`: the result only means "record", because `attach` requests the kinds of data."""
+        """Return a value that only means "record": the kinds of data are requested when aclprof is attached."""
         return Kinds.BASIC
 
     def left_out(self, kinds: str) -> str:
-        """See `Interface.left_out`; `kinds` is the name of a missing program."""
+        """Return what is missing for the analysis of aclprof's files; `kinds` is the name of the missing program."""
         return (
             f"{kinds} is missing; it turns aclprof's files into tables, so analyse the result on a machine that has it"
         )
 
     def left_to(self, host: "Host") -> str:
-        """See `Interface.left_to`."""
+        """Return why aclprof must not record: another profiler has it, or disk space is short. Empty if it may."""
         if not npu.count():
             return ""
         if host.left_running:
@@ -128,19 +128,19 @@ class Aclprof(Interface):
         return f"max_disk leaves {left} MB for aclprof, which needs {least} MB or more" if left < least else ""
 
     def version(self, library: str, number: int) -> str:
-        """See `Interface.version`: the version of CANN's toolkit, because the library does not report a version."""
+        """Return the version of CANN's toolkit, because aclprof's library does not report a version."""
         return cann.version(library)
 
 
 def _written(host: "Host") -> int:
-    """Return the bytes of all of aclprof's folders; aclprof makes a new folder each time it is attached."""
+    """Return the bytes in all folders that aclprof has made; it makes a new folder each time it is attached."""
     home = host.home
     folders = glob.glob(os.path.join(glob.escape(home.result), "PROF_*")) if home is not None else []
     return sum(map(layout.size_below, folders))
 
 
 def _room(host: "Host") -> int:
-    """Return the bytes that aclprof may still write: half of the limit on recorded data, minus bytes written so far."""
+    """Return the bytes that aclprof may still write: half of the disk limit, minus the bytes it has written so far."""
     return max(host.limit // 2 - _written(host), 0)
 
 

@@ -1,7 +1,8 @@
-"""Translate our options into aclprof's bits, metrics and settings, and say which options need aclprof.
+"""Translate ms-profiler's options into settings of aclprof, CANN's profiling interface for NPUs.
 
-CANN's AscendCL profiling interface (`aclprofCreateConfig`, `aclprofSetConfig`) defines the numbers. Levels and rates
-are the same as in MindSpore's own profiler. All numbers are in this file, so that no vendor's header is needed.
+CANN's functions `aclprofCreateConfig` and `aclprofSetConfig` define the numbers. Levels and rates are the same as in
+MindSpore's own profiler. All numbers are in this file, so that no vendor's header is needed. This module also says
+which options need aclprof.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,7 +14,7 @@ from ms_profiler.options import Options
 
 
 class Data(IntFlag):
-    """Kinds of data: `dataTypeConfig` of aclprofCreateConfig."""
+    """Kinds of data to record: the argument `dataTypeConfig` of CANN's aclprofCreateConfig."""
 
     ACL_API = 0x1
     TASK_TIME = 0x2
@@ -28,7 +29,7 @@ class Data(IntFlag):
 
 
 class Metrics(IntEnum):
-    """Counters of the AI Core: `aicoreMetrics` of aclprofCreateConfig."""
+    """Groups of counters of the NPU's AI Core: the argument `aicoreMetrics` of CANN's aclprofCreateConfig."""
 
     ArithmeticUtilization = 0
     PipeUtilization = 1
@@ -42,7 +43,7 @@ class Metrics(IntEnum):
 
 
 class Setting(IntEnum):
-    """Settings of aclprofSetConfig."""
+    """Settings that CANN's aclprofSetConfig changes."""
 
     STORAGE_LIMIT = 1
     HARDWARE_MEMORY = 3
@@ -51,7 +52,7 @@ class Setting(IntEnum):
     HOST = 8
 
 
-#: profiler_level -> kinds of data that are recorded
+#: value of the option `profiler_level` -> kinds of data that aclprof records
 LEVELS: Final = {
     "LevelNone": Data(0),
     "Level0": Data.TASK_TIME_L0 | Data.ACL_API,
@@ -59,7 +60,7 @@ LEVELS: Final = {
     "Level2": Data.TASK_TIME | Data.ACL_API | Data.HCCL_TRACE | Data.AICORE_METRICS | Data.AICPU | Data.RUNTIME_API,
 }
 _BITS: Final = {"l2_cache": Data.L2CACHE, "profile_memory": Data.TASK_MEMORY, "mstx": Data.MSPROFTX}
-#: option -> setting, and the number of readings a second
+#: option -> setting of aclprof, and how often aclprof reads these counters, per second
 _RATES: Final = {
     "profile_memory": (Setting.HARDWARE_MEMORY, "50"),
     "hbm_ddr": (Setting.HARDWARE_MEMORY, "50"),
@@ -67,7 +68,7 @@ _RATES: Final = {
     "pcie": (Setting.INTERCONNECTION, "50"),
     "sys_interconnection": (Setting.INTERCONNECTION, "50"),
 }
-#: options that only aclprof can serve: msPTI, the other interface, has no such data
+#: Options that need aclprof: msPTI, the other interface to an NPU, does not have the data that they request.
 _ALONE: Final = ("l2_cache", "hbm_ddr", "pcie", "sys_io", "sys_interconnection", "host_sys")
 #: smallest limit that aclprof accepts for the size of its files, in bytes
 LEAST_STORAGE: Final = 200 * 10**6
@@ -76,12 +77,12 @@ _MEGABYTE: Final = 10**6
 
 @dataclass(frozen=True)
 class Request:
-    """One call of aclprofSetConfig.
+    """One call of CANN's function aclprofSetConfig.
 
     Attributes:
         setting: the setting to change.
-        value: new value of the setting, as aclprof takes it.
-        options: names of the options that need this call.
+        value: new value of the setting, in the form that aclprof takes.
+        options: names of ms-profiler's options that need this call.
     """
 
     setting: Setting
@@ -94,8 +95,8 @@ class Plan:
     """The data to request from aclprof.
 
     Attributes:
-        data: bits of aclprofCreateConfig.
-        metrics: counters of the AI Core, as aclprofCreateConfig takes them.
+        data: kinds of data, for CANN's aclprofCreateConfig.
+        metrics: group of counters of the AI Core, for aclprofCreateConfig.
         requests: calls of aclprofSetConfig, in the order in which to make them.
     """
 
@@ -109,7 +110,7 @@ def needs(options: Options, preloaded: bool = False) -> list[str]:
 
     Args:
         options: the options of one recording.
-        preloaded: whether msPTI's library was preloaded; msPTI reports memory only then.
+        preloaded: whether LD_PRELOAD names msPTI's library; only then can msPTI report memory.
     """
     found = ["profiler_level Level2"] if options.profiler_level == "Level2" else []
     found += [f"aic_metrics {options.aic_metrics}"] if options.aic_metrics != "None" else []
@@ -118,11 +119,11 @@ def needs(options: Options, preloaded: bool = False) -> list[str]:
 
 
 def plan(recordings: Sequence[Options], storage: int) -> Plan:
-    """Return the data to request, so that every recording gets the data of its options.
+    """Return the data to request from aclprof, so that every recording gets the data that its options request.
 
     Args:
         recordings: the options of each recording.
-        storage: bytes that aclprof's files may take.
+        storage: bytes on disk that aclprof's files may take.
     """
     data = Data(0)
     for options in recordings:
@@ -139,7 +140,7 @@ def plan(recordings: Sequence[Options], storage: int) -> Plan:
             requests.append(Request(setting, _RATES[names[0]][1], tuple(names)))
     watched = dict.fromkeys(what for options in recordings for what in options.host_sys)
     if watched:
-        # the last request, because MindSpore's own profiler makes this one last
+        # this request comes last, as in MindSpore's own profiler
         requests.append(Request(Setting.HOST, ",".join(watched), ("host_sys",)))
     return Plan(data, metrics, tuple(requests))
 

@@ -1,13 +1,13 @@
 """Record the counters of an NPU, and of its caches, memories and links, with CANN's aclprof.
 
-aclprof is called a few times in a run, to begin and to end, and returns no records. So this module calls aclprof by
-ctypes, without the extension. aclprof writes files into a folder `PROF_*` of the result directory; CANN's `msprof`
-reads them.
+aclprof is called only a few times in a run, to begin and to end, and returns no records. So this module calls aclprof
+by ctypes, without the C extension. aclprof writes files into a folder `PROF_*` of the result directory. CANN's program
+`msprof` reads them.
 
-aclprof serves one user in a process, and returns an error code to a second user. aclprof accepts settings only after
-aclprofInit. That call replaces the process's handler for SIGINT, and starts a thread that ends the process two seconds
-after a Ctrl-C. A job that catches KeyboardInterrupt would never get this exception. So this module reads the handler
-before every call and restores the handler afterwards. A start waits up to 30 s for the device.
+aclprof serves one user in a process, and returns an error code to a second user. It accepts settings only after a call
+of aclprofInit. This call replaces the process's handler for SIGINT, and starts a thread that ends the process two
+seconds after a Ctrl-C. A job that catches KeyboardInterrupt would never get this exception. So this module reads the
+handler before every call of aclprof, and restores it afterwards. aclprofStart waits up to 30 s for the device.
 """
 
 import ctypes
@@ -24,7 +24,8 @@ from ms_profiler.job.devices import search
 from ms_profiler.job.devices.aclprof_plan import Metrics, Plan, Request
 from ms_profiler.job.recorder.tracing import Kinds, Outcome, TraceCounts
 
-#: Pattern of the path of AscendCL, which has the functions that aclprof's library lacks; a job on an NPU has loaded it.
+#: Pattern of the path of CANN's library AscendCL, which has functions that aclprof's library lacks. A job on an NPU has
+#: loaded AscendCL.
 BASE: Final = re.compile(r"/libascendcl\.so(\.\d+)*$")
 REMEDY: Final = "source CANN's set_env.sh before the job"
 
@@ -109,10 +110,13 @@ class Order:
 
 
 class AclprofTracing:
-    """Record an NPU into a folder. This class has the methods of `job/recorder/tracing.py`, but returns no records.
+    """Record an NPU into a folder with aclprof.
+
+    This class has the methods of `job/recorder/tracing.py`, but returns no records.
 
     Args:
-        plan: called when aclprof is attached; returns the data to record. None: only test whether the library loads.
+        plan: called when aclprof is attached; returns the data to record. If `plan` is None, nothing is recorded: this
+            object only tests whether the library can be loaded.
         refused: called with the options that aclprof refuses, and the reason.
         used: returns whether any thread of the job is known to use an NPU.
     """
@@ -136,7 +140,7 @@ class AclprofTracing:
         return device() is not None or (bool(search.mapped(BASE)) and self._used())
 
     def attach(self, library: str) -> tuple[Outcome, str]:
-        """Become aclprof's user in this process and request the data; return the outcome, and its reason.
+        """Initialise aclprof in this process and request the data to record; return the outcome, and its reason.
 
         Args:
             library: path of the library, or a name that the system's loader finds.
@@ -165,11 +169,11 @@ class AclprofTracing:
     def record(self, kinds: Kinds) -> tuple[Outcome, str]:
         """Start or stop recording; return the outcome, and the reason of a failure.
 
-        In a test of the interface, the second value is the name of a program that the analysis needs and this machine
-        lacks.
+        If this object only tests the interface, nothing is recorded. Then the second value is the name of a program
+        that the analysis needs and this machine lacks.
 
         Args:
-            kinds: `NOTHING` to stop, any other value to start; `attach` has requested the kinds of data.
+            kinds: `NOTHING` to stop, any other value to start. `attach` has already requested the kinds of data.
         """
         if self._plan is None:
             return Outcome.DONE, "" if cann.msprof() else cann.TOOL
@@ -201,7 +205,7 @@ class AclprofTracing:
 
     @property
     def _owner(self) -> bool:
-        """Return whether this process itself attached aclprof; the vendor's library does not work in a fork child."""
+        """Return whether this process itself initialised aclprof; in a fork child of it, the library does not work."""
         return self._pid == os.getpid()
 
     def _set(self, request: Request) -> None:
@@ -211,11 +215,11 @@ class AclprofTracing:
             self._refused(request.options, _meaning(f"aclprofSetConfig {int(request.setting)} {request.value}", code))
 
     def _create(self, plan: Plan, number: int) -> int:
-        """Return the address of the configuration, 0 if aclprof refuses it."""
+        """Make aclprof's configuration for NPU `number`; return its address, 0 if aclprof refuses it."""
         devices = (ctypes.c_uint32 * 1)(number)
         config = self._call("aclprofCreateConfig", devices, 1, int(plan.metrics), None, int(plan.data))
         if not config and plan.metrics == Metrics.MemoryAccess:
-            # not every NPU has these metrics; every NPU has PipeUtilization
+            # not every NPU has the metrics MemoryAccess, but every NPU has PipeUtilization
             other = Metrics.PipeUtilization
             config = self._call("aclprofCreateConfig", devices, 1, int(other), None, int(plan.data))
             if config:
@@ -229,9 +233,9 @@ class AclprofTracing:
 
 @contextmanager
 def _python_keeps_interrupts() -> Iterator[None]:
-    """Restore the process's handler for SIGINT after the body.
+    """Restore the process's handler for SIGINT after the body of the `with` statement.
 
-    The handler comes from the system, because `signal.getsignal` does not see that a library has changed it.
+    This function asks the system for the handler. `signal.getsignal` would not see that a library has changed it.
     """
     sigaction = ctypes.CDLL(None).sigaction
     before = ctypes.create_string_buffer(_HANDLER_BYTES)
@@ -244,5 +248,5 @@ def _python_keeps_interrupts() -> Iterator[None]:
 
 
 def _meaning(call: str, code: int) -> str:
-    """Return the meaning of a call's error code, and the remedy, in one line."""
+    """Return a line with an error code that a function of aclprof returned, its meaning, and the remedy."""
     return f"{call} answered {code}{': ' if code in _MEANINGS else ''}{_MEANINGS.get(code, '')}"

@@ -15,10 +15,11 @@ if TYPE_CHECKING:
     from ms_profiler.job.host import Host
     from ms_profiler.job.recording import Recording
 
-#: Variable that lets Kineto, PyTorch's profiler, begin to record at any moment; CUPTI must then be free for Kineto.
+#: Environment variable with which Kineto, PyTorch's profiler, may begin to record at any moment. If it is set,
+#: ms-profiler leaves CUPTI to Kineto.
 DAEMON = "KINETO_USE_DAEMON"
 DRIVER = "libcuda.so.1"
-#: pattern of a library that a tool puts into a process -> the tool
+#: pattern of the path of a library that a tool loads into a process -> name of the tool
 TOOLS = {
     r"/libToolsInjection\w*\.so": "Nsight Systems",
     r"/libcuda-injection\.so": "Nsight Compute",
@@ -26,9 +27,9 @@ TOOLS = {
     r"/libdcgm\w*\.so": "DCGM",
     r"/libcudadebugger\.so": "cuda-gdb",
 }
-#: environment variable with the path of a tool's library; the driver loads this library
+#: environment variable that holds the path of a tool's library; NVIDIA's driver loads this library
 INJECTION = "CUDA_INJECTION64_PATH"
-#: `packages`: the folder of CUDA 13, then the folder of older versions
+#: Where to look for CUPTI. `packages` has the folder of CUDA 13's package, then the folder of older versions.
 PLACES = search.Places(
     variable="MS_PROFILER_LIBCUPTI",
     mapped=re.compile(r"/libcupti\.so(\.\d+)*$"),
@@ -43,7 +44,7 @@ PLACES = search.Places(
 
 
 class Cupti(Interface):
-    """Trace GPUs of NVIDIA."""
+    """Trace GPUs of NVIDIA by CUPTI."""
 
     name: ClassVar[str] = "CUPTI"
     source: ClassVar[Source] = Source.CUPTI
@@ -54,15 +55,15 @@ class Cupti(Interface):
     clock: ClassVar[str] = "CUPTI refused our clock; the uncertainty of CUPTI's clock is"
 
     def libraries(self) -> list[str]:
-        """See `Interface.libraries`."""
+        """Return the possible paths of CUPTI's library, in the order in which to try them."""
         return PLACES.libraries()
 
     def missing(self) -> str:
-        """See `Interface.missing`."""
+        """Return why NVIDIA's driver cannot be loaded, and the remedy; empty if it can."""
         return driver.missing([DRIVER], "install NVIDIA's driver")
 
     def devices(self) -> tuple[int, str]:
-        """See `Interface.devices`."""
+        """Return the number of GPUs, and the reason if there is none; this method initialises NVIDIA's driver."""
         import ctypes
 
         library = driver.load([DRIVER])
@@ -73,14 +74,17 @@ class Cupti(Interface):
         return count.value, "" if count.value else "the driver has no device; see CUDA_VISIBLE_DEVICES"
 
     def owner(self, profiled: bool) -> str:
-        """See `Interface.owner`; PyTorch's profiler keeps CUPTI attached after the first use of the profiler."""
+        """Return the name of the other profiler that uses CUPTI.
+
+        PyTorch's profiler keeps CUPTI attached after its first use, so it is named if the script has used it.
+        """
         found = owner.name(TOOLS, INJECTION)
         if not found and profiled and "torch" in sys.modules:
             return "PyTorch's own profiler, which keeps it after its first use"
         return found or owner.UNKNOWN
 
     def kinds(self, recordings: "Sequence[Recording]") -> Kinds:
-        """See `Interface.kinds`."""
+        """Return the kinds of GPU records that at least one of these recordings needs."""
         kinds = Kinds.BASIC
         for recording in recordings:
             if recording.options.profiler_level in ("Level1", "Level2"):
@@ -90,7 +94,7 @@ class Cupti(Interface):
         return kinds
 
     def left_to(self, host: "Host") -> str:
-        """See `Interface.left_to`."""
+        """Return why CUPTI is left to Kineto, PyTorch's profiler; empty if ms-profiler may use it."""
         if os.environ.get(DAEMON):
             return f"{DAEMON} is set: Kineto records them on demand"
         return ""

@@ -1,8 +1,8 @@
-"""All tracing interfaces behind one object, which passes each call to all of them.
+"""All interfaces that trace devices behind one object, which passes each call to all of them.
 
 Several interfaces may serve one device: msPTI and aclprof both serve an NPU. Both use the same callbacks of the driver,
-so only one of them may record the device: the first interface that serves the options and whose library was found. That
-interface keeps the device until it is detached.
+so only one of them may record the device. ms-profiler takes the first interface that serves the options and whose
+library was found. That interface keeps the device until it is detached.
 """
 
 from typing import TYPE_CHECKING
@@ -33,7 +33,7 @@ class Devices:
         self.sources = [DeviceSource(host, interface(), self._turn) for interface in INTERFACES]
 
     def targets(self, host: "Host") -> list["Target"]:
-        """Register the tracing of devices with the session; return no targets, because nothing is wrapped."""
+        """Register the tracing of devices with the session; return an empty list, as no function is to be wrapped."""
         host.at_start(self._rivals)
         for source in self.sources:
             host.at_start(source.start)
@@ -42,7 +42,7 @@ class Devices:
         return []
 
     def waits(self, activity: str) -> bool:
-        """Return whether an interface for this kind of device may still be attached later.
+        """Return whether the tracing interface for this kind of device may still be attached later.
 
         Args:
             activity: the kind of device, "GPU" or "NPU".
@@ -50,7 +50,7 @@ class Devices:
         return any(source.waits for source in self.sources if source.interface.activity == activity)
 
     def look(self, activity: str) -> None:
-        """Attach the interface for a kind of device if the job already uses such a device.
+        """Attach the tracing interface for a kind of device if the job already uses such a device.
 
         Args:
             activity: the kind of device, "GPU" or "NPU".
@@ -60,29 +60,29 @@ class Devices:
                 source.look()
 
     def release(self) -> None:
-        """Detach all interfaces, because a profiler of the script starts."""
+        """Detach all tracing interfaces, because the script starts a profiler of its own, which needs them."""
         for source in self.sources:
             source.release()
 
     def resume(self) -> None:
-        """Attach the interfaces again where possible, after the script's profiler has stopped."""
+        """Attach the tracing interfaces again where possible, after the script's own profiler has stopped."""
         for source in self.sources:
             source.resume()
 
     def _turn(self, source: DeviceSource) -> bool:
-        """Return whether this source, and no other source of the same device, records the device."""
+        """Return whether this source's interface, and no other interface to the same device, may record the device."""
         beside = [other for other in self.sources if other.interface.activity == source.interface.activity]
         if any(other.attached for other in beside):
             return source.attached
         return source is self._first(beside)
 
     def _first(self, beside: list[DeviceSource]) -> DeviceSource | None:
-        """Return the first of these sources that has its library and serves the options of all recordings."""
+        """Return the first of these sources whose interface serves the options and whose library is not missing."""
         settings = [recording.options for recording in self._host.recordings]
         return next((other for other in beside if not other.absent and other.interface.serves(settings)), None)
 
     def _rivals(self) -> None:
-        """Note which data a recording lacks because a less suitable interface already records the device."""
+        """Note which data a recording lacks because an interface that has no such data already records the device."""
         for source in self.sources:
             beside = [other for other in self.sources if other.interface.activity == source.interface.activity]
             first = self._first(beside) if source.attached else None

@@ -1,4 +1,7 @@
-"""Find out whether the driver of a device is installed, by loading it; done only if an option names the device."""
+"""Find out whether the driver of a device is installed, by loading it.
+
+ms-profiler does so only if an option names the device.
+"""
 
 import os
 from collections.abc import Sequence
@@ -32,7 +35,7 @@ def missing(libraries: Sequence[str], remedy: str) -> str:
     """Return a line that says why the driver cannot be loaded; empty if it can.
 
     Args:
-        libraries: as for `load`.
+        libraries: paths of the driver's library, or names that the system's loader finds.
         remedy: advice for the user if there is no driver.
     """
     try:

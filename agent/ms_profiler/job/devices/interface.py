@@ -19,13 +19,14 @@ class Interface(ABC):
 
     Attributes:
         name: the name of the interface.
-        source: number of the interface in the extension and the store.
+        source: number of the interface in the C extension and in the records.
         activity: the value of the option `activities` that selects the devices of the interface.
         platform: the vendor's software that a job needs to use the device.
-        traces: the devices that the interface traces.
-        package: where to get the library of the interface.
-        clock: first words of the line about the uncertainty of times; needed if the times do not come from our clock.
-        covers: options that have no effect unless this interface records.
+        traces: the devices that the interface traces, in words for a message.
+        package: where to get the library of the interface, in words for a message.
+        clock: first words of the line about the uncertainty of times; needed if the times come from another clock than
+            ms-profiler's.
+        covers: options that have an effect only if this interface records.
         files: whether the interface writes its own files into the result directory.
     """
 
@@ -41,22 +42,22 @@ class Interface(ABC):
 
     @property
     def what(self) -> str:
-        """Return the words for this interface's records in messages, for example "kernels of the GPU"."""
+        """Return what this interface records, in words for messages, for example "kernels of the GPU"."""
         return f"kernels of the {self.activity}"
 
     def tracing(self, recorder: Recorder, host: "Host | None" = None) -> Tracing | None:
-        """Return the object that records; None if recording is impossible.
+        """Return the object that records the device; None if recording is impossible.
 
         Args:
             recorder: the recorder that receives the records.
-            host: the session; None for a test of the interface.
+            host: the session; None if this process only tests the interface.
         """
         return recorder.tracing(self.source)
 
     def serves(self, recordings: Sequence[Options]) -> bool:
-        """Return whether this interface is suitable for these recordings.
+        """Return whether this interface has the data that the options of these recordings request.
 
-        If a device has several interfaces, the first suitable one is used.
+        If a device has several interfaces, ms-profiler uses the first one for which this is true.
 
         Args:
             recordings: the options of each recording.
@@ -64,7 +65,7 @@ class Interface(ABC):
         return True
 
     def reason(self, recordings: Sequence[Options]) -> str:
-        """Return why this interface records its device; empty if the device has no other interface.
+        """Return why ms-profiler chose this interface for its device; empty if the device has no other interface.
 
         Args:
             recordings: the options of each recording.
@@ -77,11 +78,11 @@ class Interface(ABC):
 
     @abstractmethod
     def missing(self) -> str:
-        """Return why the device's driver is missing, and the remedy; empty if there is a driver. This may load it."""
+        """Return why there is no driver for the device, and the remedy; empty if there is one. May load the driver."""
 
     @abstractmethod
     def devices(self) -> tuple[int, str]:
-        """Return the number of devices, and the reason if there is no device; this initialises the driver."""
+        """Return the number of devices, and the reason if there is no device; this method initialises the driver."""
 
     @abstractmethod
     def owner(self, profiled: bool) -> str:
@@ -99,7 +100,7 @@ class Interface(ABC):
         """Return why some kinds of records are missing although the interface records, and the remedy.
 
         Args:
-            kinds: the kinds, as `Tracing.record` names them.
+            kinds: the missing kinds, in the words that `Tracing.record` returns.
         """
         return f"{self.name} refuses {kinds}"
 
@@ -112,6 +113,6 @@ class Interface(ABC):
 
         Args:
             library: path of the library.
-            number: the version that the library itself reports; 0 if it reports none.
+            number: the version number that the library itself reports; 0 if it reports none.
         """
         return str(number) if number else ""

@@ -1,7 +1,7 @@
-"""Release the tracing interfaces of devices while the script's own profiler runs: an NPU serves one collector only.
+"""Release the tracing interfaces of devices while the script's own profiler runs: an NPU serves only one profiler.
 
-A second collector is refused, or both lose records. So ms-profiler detaches its interface before the script's profiler
-is prepared, and attaches it again after that profiler has ended.
+If two profilers use an NPU, it refuses the second one, or both lose records. So ms-profiler detaches its interface
+before the script's profiler is prepared, and attaches the interface again after that profiler has ended.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def targets(host: "Host", module: str, begins: str, ends: str) -> list[Target]:
-    """Declare the two functions of a framework's NPU profiler between which our interfaces are released.
+    """Declare two functions of a framework's NPU profiler to wrap: ms-profiler releases its interfaces between them.
 
     Args:
         host: the session, which has the interfaces.

@@ -32,7 +32,7 @@ SET_UP = "source CANN's set_env.sh"
 
 
 class Mspti(Interface):
-    """Trace NPUs of Ascend."""
+    """Trace NPUs of Ascend by msPTI."""
 
     name: ClassVar[str] = "msPTI"
     source: ClassVar[Source] = Source.MSPTI
@@ -43,15 +43,18 @@ class Mspti(Interface):
     clock: ClassVar[str] = "msPTI takes times from the wall clock, with an uncertainty of"
 
     def libraries(self) -> list[str]:
-        """See `Interface.libraries`."""
+        """Return the possible paths of msPTI's library, in the order in which to try them."""
         return PLACES.libraries()
 
     def missing(self) -> str:
-        """See `Interface.missing`."""
+        """Return why Ascend's driver cannot be loaded, and the remedy; empty if it can."""
         return driver.missing(_candidates(DRIVER), f"install Ascend's driver and {SET_UP}")
 
     def devices(self) -> tuple[int, str]:
-        """See `Interface.devices`; this loads CANN's runtime, as a job on an NPU does, but does not initialise it."""
+        """Return the number of NPUs, and the reason if there is none.
+
+        This method loads CANN's runtime, as a job on an NPU does, but does not initialise it.
+        """
         import ctypes
 
         if without := driver.missing(_candidates(RUNTIME), SET_UP):
@@ -64,28 +67,28 @@ class Mspti(Interface):
         return count.value, "" if count.value else "the driver has no device; see ASCEND_RT_VISIBLE_DEVICES"
 
     def owner(self, profiled: bool) -> str:
-        """See `Interface.owner`; torch_npu has a bridge from PyTorch's profiler to msPTI."""
+        """Return the name of the other profiler that uses msPTI; with torch_npu, PyTorch's profiler uses msPTI."""
         if profiled and "torch_npu" in sys.modules:
             return "PyTorch's own profiler"
         return owner.UNKNOWN
 
     def kinds(self, recordings: "Sequence[Recording]") -> Kinds:
-        """See `Interface.kinds`; memory is recorded if the library is preloaded, even where no option requests it."""
+        """Return the kinds of NPU records to make: with memory if msPTI was preloaded or an option requests memory."""
         if preload.present(os.environ) or any(recording.options.profile_memory for recording in recordings):
             return Kinds.BASIC | Kinds.MEMORY
         return Kinds.BASIC
 
     def left_out(self, kinds: str) -> str:
-        """See `Interface.left_out`."""
+        """Return why msPTI does not make some kinds of records, and the remedy."""
         remedy = "; start the job with `ms-profiler run`, which preloads it" if preload.MISSING in kinds else ""
         return f"msPTI refuses {kinds}{remedy}"
 
     def left_to(self, host: "Host") -> str:
-        """See `Interface.left_to`; if two collectors run on an NPU, one of them loses its records."""
+        """Return why another profiler keeps running; empty if none does. Two profilers on an NPU would lose records."""
         return host.left_running
 
     def version(self, library: str, number: int) -> str:
-        """See `Interface.version`; msPTI reports no version, so this reads a file in a folder above the library."""
+        """Return the version of CANN from a file in a folder above the library, because msPTI reports no version."""
         return cann.version(library)
 
 

@@ -1,4 +1,4 @@
-"""Find out from the files of the driver whether there is an NPU, without loading a vendor's library."""
+"""Find out from the device files of Ascend's driver whether there is an NPU, without loading a vendor's library."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Find the name of another profiler that uses a device's tracing interface; the interface does not report the name."""
+"""Find the name of another profiler that uses a device's tracing interface; the interface itself does not tell it."""
 
 import os
 import re
@@ -15,7 +15,8 @@ def name(tools: Mapping[str, str], injection: str = "") -> str:
 
     Args:
         tools: pattern -> name of a tool; the pattern matches the path of a library that the tool loads into a process.
-        injection: environment variable with the path of a tool's library; the driver loads this library.
+        injection: name of an environment variable that holds the path of a tool's library. The device's driver loads
+            this library.
     """
     for pattern, tool in tools.items():
         if search.mapped(re.compile(pattern)):

@@ -1,8 +1,8 @@
-"""Preload msPTI's library into a job: msPTI reports some kinds of records only if LD_PRELOAD names the library.
+"""Preload the library of msPTI, Ascend's tracing interface, into a job.
 
-A job cannot preload a library for itself. `ms-profiler run` sets LD_PRELOAD if an option needs these records, and then
-every process of the job preloads msPTI. If msPTI needs a library that is missing, each process would end at once. So a
-trial process preloads msPTI before the job starts.
+msPTI reports some kinds of records only if LD_PRELOAD names its library. A running job cannot preload a library. So
+`ms-profiler run` sets LD_PRELOAD if an option needs these records, and every process of the job preloads msPTI. If
+msPTI needs a library that is missing, each process would end at once. So a trial process preloads msPTI first.
 """
 
 import os
@@ -15,9 +15,9 @@ from ms_profiler import options
 
 VARIABLE = "LD_PRELOAD"
 LIBRARY = "libmspti.so"
-#: words in the extension's message about kinds of records that need the preloaded library
+#: The C extension's message contains these words if kinds of records are missing because msPTI was not preloaded.
 MISSING = "not preloaded"
-#: If LD_PRELOAD has this library, msPTI must not be preloaded: torch_npu would then record no markers.
+#: If LD_PRELOAD names this library, msPTI must not be preloaded as well: torch_npu would then record no markers.
 RIVAL = "libascend_kernel_hook.so"
 #: longest time of the trial process, in seconds
 PATIENCE = 60
@@ -25,15 +25,15 @@ WHAT = "memory and copies of the NPU"
 
 
 def present(environ: "MutableMapping[str, str] | os._Environ[str]") -> bool:
-    """Return whether LD_PRELOAD contains the name of msPTI's library, the same check as msPTI's own."""
+    """Return whether LD_PRELOAD contains the name of msPTI's library; msPTI makes the same check."""
     return LIBRARY in environ.get(VARIABLE, "")
 
 
 def add(environ: MutableMapping[str, str], chosen: options.Options, libraries: list[str]) -> str:
-    """Preload msPTI's library, for records of memory; return the reason if that fails, else an empty text.
+    """Let a job preload msPTI's library, for records of memory; return the reason if that fails, else an empty text.
 
     Args:
-        environ: the environment variables of the job; this function changes `LD_PRELOAD`.
+        environ: the environment variables with which the job will start; this function changes `LD_PRELOAD` in them.
         chosen: the job's options, which request records of memory.
         libraries: possible paths of the library.
     """
@@ -54,7 +54,7 @@ def add(environ: MutableMapping[str, str], chosen: options.Options, libraries: l
 
 
 def _try(library: str, environ: MutableMapping[str, str]) -> str:
-    """Start a process that preloads the library; return the reason of a failure, empty on success."""
+    """Start a trial process that preloads the library; return the reason if it fails, empty on success."""
     variables = {name: value for name, value in environ.items() if name != "MS_PROFILER_OPTIONS"}
     try:
         done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Try a tracing interface on this machine; this module runs as a separate process, because a library may crash.
+"""Try a tracing interface on this machine, in a separate process, because the vendor's library may crash.
 
 usage: python -m ms_profiler.job.devices.probe NAME; it prints the result as JSON.
 """
@@ -14,11 +14,13 @@ from ms_profiler.job.recorder.tracing import Kinds, Outcome
 
 
 def probe(interface: Interface) -> dict[str, object]:
-    """Attach and test an interface; return its `where`, `version`, `devices`, `why` and `limits`.
+    """Attach and test a tracing interface; return what was found.
 
-    `survey.Finding` describes these values; `devices` is the number of devices.
+    Returns:
+        `where` and `version` of the library; `devices`, the number of devices; `why` the interface cannot be used; and
+        `limits`, the kinds of records that it cannot make.
     """
-    # without a driver, no function of the library may be called, but the path of the library can be reported
+    # Without a driver, no function of the library may be called. But the path of the library can be reported.
     where = next((library for library in interface.libraries() if os.path.isabs(library)), "")
     found: dict[str, object] = {"where": where, "version": "", "devices": 0, "why": "", "limits": ""}
     recorder, reason = create()
@@ -47,7 +49,7 @@ def probe(interface: Interface) -> dict[str, object]:
 
 
 def _path(interface: Interface, library: str) -> str:
-    """Return the file that a library was loaded from."""
+    """Return the path of the file from which a library was loaded; `library` may be a bare name."""
     return next((path for path in interface.libraries() if os.path.isabs(path)), library)
 
 

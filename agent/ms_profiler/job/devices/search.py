@@ -21,15 +21,15 @@ class Places:
 
     Attributes:
         variable: environment variable with the path of the library to use.
-        mapped: pattern of the path of a copy that this process has loaded.
+        mapped: pattern that the path of a copy in this process matches.
         files: glob pattern of the library's file name.
         names: names for the system's loader, in the order in which to try them.
         packages: folders that have the library if it comes from PyPI, relative to a folder of `sys.path`.
-        homes: environment variables with the folder of the vendor's installation.
+        homes: environment variables that hold the folder of the vendor's installation.
         usual: glob patterns of the folder of the vendor's installation, tried after the variables.
-        installed: folders of the library, relative to the vendor's installation.
-        runtime: pattern of the path of the vendor's runtime, if the process has loaded it; group 1 is the major version
-            that the library should have.
+        installed: folders of the library, relative to the folder of the vendor's installation.
+        runtime: pattern that the path of the vendor's runtime in this process matches. Group 1 of the pattern is the
+            major version that the library should have.
     """
 
     variable: str
@@ -45,8 +45,8 @@ class Places:
     def libraries(self) -> list[str]:
         """Return the paths from which the library can be loaded, the preferred one first.
 
-        The last paths may be bare names. If several versions are installed, the one for the loaded runtime comes first,
-        because a library that is newer than the driver cannot be used.
+        The last paths may be bare names. If several versions are installed, the version of the loaded runtime comes
+        first: a library that is newer than the driver cannot be used.
         """
         chosen = os.environ.get(self.variable)
         if chosen:
@@ -72,8 +72,8 @@ class Places:
     def _below(self, folder: str, places: Iterable[str]) -> Iterator[str]:
         """Search subfolders of a folder for a library; yield the file with the shortest name in each subfolder.
 
-        The shortest name has only the major version. A relative folder, which `sys.path` may have, yields nothing,
-        because the library must not depend on the current directory.
+        The shortest name has only the major version. `sys.path` may contain a relative folder. Such a folder yields
+        nothing, because the choice of the library must not depend on the current directory.
         """
         for place in places if os.path.isabs(folder) else ():
             for directory in sorted(glob.glob(os.path.join(glob.escape(folder), place)), reverse=True):
@@ -84,8 +84,8 @@ def mapped(pattern: "re.Pattern[str]", maps: str = MAPS) -> list[str]:
     """Return the files that this process has mapped, if their paths match a pattern.
 
     Args:
-        pattern: searched for in the path.
-        maps: file with the kernel's list of mappings.
+        pattern: the regular expression to search for in each path.
+        maps: path of the file in which the kernel lists the mappings.
     """
     try:
         with open(maps, encoding="utf-8", errors="surrogateescape") as stream:

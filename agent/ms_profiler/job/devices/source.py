@@ -1,11 +1,11 @@
-"""Record the work of a device while the session records.
+"""Record the work of a device by a vendor's tracing interface, while the session records.
 
 The interface is attached only after this process has used the device. If it were attached earlier, a fork child would
 inherit the attached interface, and that child may be the only process that uses the device. PyTorch reports the first
 use. With other frameworks, checks between steps at growing intervals find the first use.
 
-Under a schedule, recording begins one step before the first step of a window and ends one step after the last step. The
-analysis then selects kernels by the time of their launch. So each step has all of its kernels, also those that run long
+Under a schedule, recording begins one step before the first step to record, and ends one step after the last one. The
+analysis then selects kernels by the time of their launch. So each step has all of its kernels, even those that run long
 after the step has ended on the host.
 """
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 
 class DeviceSource:
-    """Trace devices by one interface.
+    """Trace devices by one vendor's interface.
 
     Args:
         host: the part of the session that records.
         interface: the vendor's interface.
-        turn: returns whether this source may record its device. Of several sources for one device, only one may.
+        turn: returns whether this object may record its device. If several interfaces serve a device, only one may.
 
     Attributes:
         interface: the vendor's interface.
@@ -62,11 +62,11 @@ class DeviceSource:
 
     @property
     def _inherited(self) -> bool:
-        """Return whether this is a fork child: its copy of the interface belongs to the parent."""
+        """Return whether this is a fork child. Its copy of the interface belongs to the parent and must not be used."""
         return self._pid != os.getpid()
 
     def start(self) -> None:
-        """Begin to record if the job uses the device already."""
+        """Begin to record the device if the job uses it already, and write into the results which interface does so."""
         self._waits = 1
         if self._wanted():
             self.look()
@@ -75,7 +75,7 @@ class DeviceSource:
             self._note()
 
     def look(self) -> None:
-        """Attach the interface if the job already uses the device, and record if the schedule says so."""
+        """Attach the interface if the job already uses the device, and record if the schedule records this step."""
         if self._inherited:
             self._say_of_child()
             return
@@ -93,7 +93,7 @@ class DeviceSource:
             self._follow()
 
     def stepped(self, count: int) -> tuple[int, bool]:
-        """Follow the schedule between two steps; check after steps 1, 2, 4, 8 and so on whether the device is in use.
+        """Start or stop recording between two steps; check after steps 1, 2, 4, 8, ... whether the job uses the device.
 
         Args:
             count: the number of steps so far.
@@ -119,7 +119,7 @@ class DeviceSource:
         return count + 1, True
 
     def stop(self) -> None:
-        """Write all finished records; detach the interface if this is the last open recording."""
+        """Write all finished device records when a recording ends; detach the interface when the last one ends."""
         if self._inherited:
             return
         if not self.attached:
@@ -132,7 +132,7 @@ class DeviceSource:
         self._note_missing()
 
     def release(self) -> None:
-        """Detach the interface, because a profiler of the script starts."""
+        """Detach the interface, because the script starts a profiler of its own, which needs it."""
         if self._inherited:
             return
         self._away = self._profiled = True
@@ -144,7 +144,7 @@ class DeviceSource:
             )
 
     def resume(self) -> None:
-        """Attach the interface again where possible, after the script's profiler has stopped."""
+        """Attach the interface again where possible, after the script's own profiler has stopped."""
         self._away = False
         if self._host.recordings and not self._inherited:
             self.look()
@@ -163,12 +163,15 @@ class DeviceSource:
         if used and self._wanted():
             self._given_up = True
             if self._host.process.pid != os.getpid():
-                self._host.reopen()  # a child that has recorded nothing would write notes into its parent's record
+                self._host.reopen()  # the note below must not go into the files of the parent
             why = f"a fork child does not record its {self.interface.activity}; a child that is spawned does"
             self._host.not_collected(self.interface.what, why)
 
     def _wanted(self) -> bool:
-        """Return whether any recording requests the device; a recording without `activities` requests all devices."""
+        """Return whether this object may record the device, and any recording requests it.
+
+        A recording whose option `activities` is not set requests all devices.
+        """
         return self._turn(self) and any(
             self.interface.activity in recording.options.activities or "activities" not in recording.options.given
             for recording in self._host.recordings
@@ -192,19 +195,22 @@ class DeviceSource:
             elif outcome is Outcome.HANGS:
                 self._hangs()
             elif outcome is Outcome.MISSING:
-                continue  # if no library can be loaded, another interface may record the device
+                continue  # try the next library; if none can be loaded, another interface may record the device
             return
         self.absent = True
         self._give_up(f"there is no {name}; {self.interface.package}")
 
     def _explain(self) -> None:
-        """Print which interface records the device, and why, if there was a choice: the interfaces differ in cost."""
+        """Print which interface records the device, and why, if there was a choice.
+
+        The choice matters to the user, because the interfaces differ in cost.
+        """
         home = self._host.home
         if home is not None and (why := home.info.device_sources[self.interface.activity]["why"]):
             home.say(f"the {self.interface.activity} is recorded by {self.interface.name}: {why}")
 
     def _note(self) -> None:
-        """Write into the run's record which interface records the device, and why."""
+        """Write into `run_info.json` of each open recording which interface records the device, and why."""
         settings = [recording.options for recording in self._host.recordings]
         taken = {"interface": self.interface.name, "why": self.interface.reason(settings)}
         home = self._host.home
@@ -215,7 +221,7 @@ class DeviceSource:
                 recording.not_collected(self.interface.what, f"{self.interface.name} writes them into {home.result}")
 
     def _follow(self) -> None:
-        """Start or stop recording, as the schedule requires for the current step."""
+        """Start or stop recording the device, as the schedule requires for the current step."""
         wanted = self._wanted() and self._near()
         if not self.attached or wanted is self._recording:
             return
@@ -262,7 +268,7 @@ class DeviceSource:
         self._give_up(f"{self.interface.name} did not answer for ten seconds; ms-profiler does not call it again")
 
     def _give_up(self, why: str) -> None:
-        """Record nothing of this device from now on; print the reason, and write it into the run's record."""
+        """Record nothing by this interface from now on; print the reason, and write it into `run_info.json`."""
         self._given_up = True
         self._host.not_collected(self.interface.what, why)
         self._say(f"{self.interface.what} are not recorded: {why}")
@@ -273,14 +279,14 @@ class DeviceSource:
             self._host.not_collected(self.interface.what, why)
 
     def _asked(self) -> bool:
-        """Return whether `activities` names the device."""
+        """Return whether this object may record the device, and the option `activities` names the device."""
         return self._turn(self) and any(
             self.interface.activity in recording.options.activities and "activities" in recording.options.given
             for recording in self._host.recordings
         )
 
     def _ask(self) -> None:
-        """If `activities` names the device and the device cannot be recorded, print and note the reason."""
+        """Print and note why the device cannot be recorded, if the option `activities` names it."""
         if not self._asked() or self.attached or self._given_up:
             return
         if self._tracing is None:

@@ -16,7 +16,7 @@ PATIENCE = 120
 
 @dataclass(frozen=True)
 class Finding:
-    """The result for one interface.
+    """Whether one tracing interface, for example CUPTI, can be used on this machine.
 
     Attributes:
         source: name of the interface.
@@ -38,16 +38,16 @@ class Finding:
 
 
 def survey() -> list[Finding]:
-    """Try every interface, each in a separate process, and return a finding for each."""
+    """Try every tracing interface, each in a separate process, and return a finding for each."""
     return [find(interface()) for interface in INTERFACES]
 
 
 def find(interface: Interface, patience: float = PATIENCE) -> Finding:
-    """Try one interface in a separate process, and return the finding.
+    """Try one tracing interface in a separate process, and return the finding.
 
     Args:
         interface: the interface.
-        patience: longest time of that process, in seconds.
+        patience: longest time that the process may take, in seconds.
     """
 
     def not_usable(why: str) -> Finding:
@@ -66,7 +66,7 @@ def find(interface: Interface, patience: float = PATIENCE) -> Finding:
         return not_usable(f"it could not be tried: {lines[-1] if lines else 'no reason given'}")
     try:
         row = json.loads(done.stdout)
-    except ValueError:  # if the caller ignores SIGCHLD or waits for any child, a crash has the exit status 0 here
+    except ValueError:  # it crashed. Its exit status reads 0 here if the caller ignores SIGCHLD or waits for children.
         return not_usable("its library crashes; use another version of it")
     return Finding(
         interface.name,

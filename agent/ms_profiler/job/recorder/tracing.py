@@ -6,24 +6,24 @@ from typing import Protocol
 
 
 class Outcome(IntEnum):
-    """Result of a call of a tracing interface; `native/devices/tracing.h` describes each value."""
+    """Result of a call of a vendor's tracing interface, for example CUPTI."""
 
     DONE = 0
-    IDLE = 1
-    OWNED = 2
-    FAILED = 3
-    HANGS = 4
-    MISSING = 5
+    IDLE = 1  # the job does not use the device's driver in this process
+    OWNED = 2  # another tool uses the interface
+    FAILED = 3  # the interface cannot be used
+    HANGS = 4  # the interface did not answer; it is never called again
+    MISSING = 5  # the library cannot be loaded; the caller may try another one
 
 
 class Kinds(IntFlag):
-    """Kinds of device records that can be requested; `native/devices/tracing.h` describes each value."""
+    """Kinds of device records that can be requested."""
 
     NOTHING = 0
-    BASIC = 1
-    DRIVER = 2
-    GRAPHS = 4
-    MEMORY = 8
+    BASIC = 1  # kernels, copies, and the calls of the runtime that launch them
+    DRIVER = 2  # calls of the driver: compilers launch kernels without the runtime
+    GRAPHS = 4  # launches of graphs, in place of the kernels in them
+    MEMORY = 8  # memory, copies and sets, where the interface reports them only on demand
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
-"""Sample the process itself, in the same way for every framework.
+"""Record data of the process itself, such as its memory and stacks, in the same way for every framework.
 
-The samplers begin and end with the hooks of the first framework.
+They begin and end together with the hooks of the first framework that the job imports.
 """
 
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def targets(host: "Host") -> list["Target"]:
-    """Register the samplers as sources of the session; return no targets, because nothing is wrapped."""
+    """Register the samplers with the session; return an empty list, because no function of a framework is wrapped."""
     garbage.watch(host)
     resident.watch(host)
     stacks.watch(host)

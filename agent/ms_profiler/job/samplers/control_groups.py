@@ -1,5 +1,4 @@
-"""Read the limits of this process's control group, and of its parent groups, whose limits also apply; see
-cgroups(7)."""
+"""Read the limits of this process's Linux control group and of its parent groups, which also apply (cgroups(7))."""
 
 import os
 from collections.abc import Iterator
@@ -48,11 +47,11 @@ def memory_limit(group: Group) -> int:
 
 
 def groups(controller: str, root: str) -> Iterator[Group]:
-    """Yield the group of this process, then its parent groups; nothing if the system has no groups.
+    """Yield the control group of this process, then its parent groups; nothing if the system has no groups.
 
     Args:
         controller: "cpu" or "memory".
-        root: the directory that contains `proc` and `sys`.
+        root: the directory that contains `proc` and `sys`, with a final slash; "/" except in tests.
     """
     try:
         with open(f"{root}proc/self/cgroup", encoding="utf-8", errors="replace") as stream:

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
 OPTION: Final = "profile_memory"
-#: smallest time between two readings, ns, and largest number of steps between them; a reading takes 20 us a device
+#: Smallest time between two readings of the memory, ns, and largest number of steps between them. A reading takes 20 us
+#: for each device.
 PAUSE: Final = 5_000_000
 MOST: Final = 1024
 
@@ -33,11 +34,11 @@ class Held(NamedTuple):
 
 
 class DeviceTensors:
-    """Record the memory as counters.
+    """Record the memory that a framework's allocator holds on each device, as counters.
 
     Args:
         host: the session that records.
-        read: returns the memory of each device that the process uses, and does not reset the framework's peaks.
+        read: returns this memory for each device that the process uses. It must not reset the framework's peaks.
     """
 
     def __init__(self, host: "Host", read: Callable[[], list[Held]]) -> None:
@@ -45,7 +46,11 @@ class DeviceTensors:
         self._pace = Pace(PAUSE, most=MOST)
 
     def stepped(self, count: int) -> tuple[int, bool]:
-        """Record the memory between two steps; see `host.Host.at_step` for argument and result."""
+        """Record the memory between two steps, after `count` steps.
+
+        Returns:
+            The number of steps after which to call this method next, and False: the call takes no noticeable time.
+        """
         host = self._host
         if not host.asks(OPTION):
             return NEVER, False
@@ -62,7 +67,7 @@ def watch(host: "Host", read: Callable[[], list[Held]]) -> None:
     """Record the memory of tensors on devices while the session records.
 
     Args:
-        host: the session.
-        read: as for `DeviceTensors`.
+        host: the session that records.
+        read: returns the memory of each device that the process uses.
     """
     host.at_step(DeviceTensors(host, read).stepped)

@@ -1,8 +1,8 @@
 """Record Python's garbage collections, during which no other thread of the interpreter runs Python code.
 
 The interpreter reports each collection through `gc.callbacks`. A job has thousands of collections of young generations,
-which take microseconds each, so only the long ones are recorded. The spans have no phase of their own: their time
-counts as time of the interrupted work.
+which take microseconds each. So of these, only the long ones are recorded. A collection is no phase of a step: its time
+belongs to the phase that it interrupts, for example the forward pass.
 """
 
 import gc
@@ -15,14 +15,14 @@ from ms_profiler.store.names import COLLECTION
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
-#: number of the oldest generation; all of its collections are recorded
+#: Number of the oldest generation of objects. All collections of this generation are recorded.
 OLDEST: Final = 2
-#: smallest duration of a recorded collection of another generation, ns
+#: A collection of a younger generation is recorded only if it takes this time or longer, ns.
 LONG: Final = 1_000_000
 
 
 class Collections:
-    """Record garbage collections; the argument of a span is the number of freed objects.
+    """Record each garbage collection as a span, whose argument is the number of freed objects.
 
     Args:
         host: the session that records.

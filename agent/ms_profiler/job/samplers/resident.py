@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 #: smallest time between two samples, in ns
 PAUSE: Final = 10_000_000
-#: largest number of steps between two samples; if a step takes 10 us, 1,024 steps take `PAUSE`
+#: largest number of steps between two samples; if a step takes 10 us, 1,024 steps take about `PAUSE`
 MOST: Final = 1024
 
 
@@ -38,7 +38,10 @@ class Resident:
         self._on = False
 
     def stepped(self, count: int) -> tuple[int, bool]:
-        """Record one sample; return the step of the next sample, and False: a sample takes no noticeable time."""
+        """Record one sample between two steps; return the number of steps until which to wait, and False.
+
+        False means that the call takes no noticeable time.
+        """
         if not self._samples():
             return count + 1, False
         self._sample()
@@ -46,7 +49,10 @@ class Resident:
         return count + self._pace.steps, False
 
     def _sample_early(self) -> None:
-        """Sample at a step boundary while no source of steps is chosen, because `stepped` is not called then."""
+        """Record a sample when a step may have ended, while it is not known yet where steps end.
+
+        The session does not call `stepped` during this time.
+        """
         if self._samples():
             with self._host.guard("reading the memory of the process"):
                 self._sample()
@@ -67,7 +73,7 @@ def watch(host: "Host") -> None:
     """Sample the memory of the process while the session records.
 
     Args:
-        host: the session.
+        host: the session that records.
     """
     resident = Resident(host)
     host.at_start(resident.start)

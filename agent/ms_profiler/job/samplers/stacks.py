@@ -1,7 +1,7 @@
 """Record Python stacks as the option `with_stack` requests: `true` traces all calls, `"sample"` samples stacks.
 
-With the option `data_process`, the stacks of the job's child processes are sampled, too. These stacks show which
-function makes a batch late.
+With the option `data_process`, the stacks of the job's child processes are sampled, too. In workers of a data loader,
+these stacks show which function makes a batch late.
 """
 
 import os
@@ -28,13 +28,13 @@ class Stacks:
         self._host = host
         self._samples = False
         self._traces = False
-        self._taken, self._count = 0.0, 0  # time that tracing had taken, ns, and number of steps, at the last check
+        self._taken, self._count = 0.0, 0  # at the last check: time that tracing had taken, ns, and number of steps
         if sys.version_info >= (3, 12):  # Python 3.12 and later warn of a fork beside other threads
             guard = host.guard("a fork")
             os.register_at_fork(before=shield(self._pause, guard), after_in_parent=shield(self._resume, guard))
 
     def start(self) -> None:
-        """Begin to trace or to sample."""
+        """Begin to trace calls or to sample stacks, as the recordings request."""
         if self._host.forked:
             return
         traced = [item.options for item in self._host.recordings if item.options.with_stack is True]
@@ -47,13 +47,13 @@ class Stacks:
             self._sample()
 
     def start_child(self) -> None:
-        """Begin to sample in a fork child, which has none of its parent's threads."""
+        """Begin to sample stacks in a fork child, in which the parent's sampling thread does not exist."""
         self._samples = False
         if not self._traces:
             self._sample()
 
     def _sample(self) -> None:
-        """Start to sample if any recording requests stacks of this process."""
+        """Start to sample stacks if any recording requests stacks of this process."""
         child = self._host.forked or not self._host.owner
         asked = (item.options for item in self._host.recordings)
         rates = [options.stack_rate for options in asked if options.with_stack or (child and options.data_process)]
@@ -65,7 +65,7 @@ class Stacks:
         self._samples = True
 
     def stop(self) -> None:
-        """Stop tracing or sampling."""
+        """Stop tracing calls or sampling stacks."""
         if self._traces:
             self._traces = False
             self._host.recorder.trace_no_calls()
@@ -74,9 +74,12 @@ class Stacks:
             self._host.recorder.sample_no_stacks()
 
     def stepped(self, count: int) -> tuple[int, bool]:
-        """Report the time that tracing takes in a step; sample stacks instead if another tool traces calls."""
+        """Report to the session how much time tracing takes in a step.
+
+        If another tool has begun to trace calls, stop tracing and sample stacks instead.
+        """
         if not self._traces:
-            return NEVER, False  # the session calls each source once at the begin of a recording, even after NEVER
+            return NEVER, False  # the session still calls this method once at the begin of each recording
         recorder = self._host.recorder
         if tool := recorder.traces_beside():
             self.stop()
@@ -101,10 +104,10 @@ class Stacks:
 
 
 def watch(host: "Host") -> None:
-    """Trace or sample stacks while the session records.
+    """Trace calls or sample stacks while the session records.
 
     Args:
-        host: the session.
+        host: the session that records.
     """
     stacks = Stacks(host)
     host.at_start(stacks.start)

@@ -1,7 +1,7 @@
 """Read the memory of the process as Linux counts it, from `/proc/self/statm`, see proc_pid_statm(5).
 
 The file has the number of pages in memory, and the number of those pages that belong to files. The difference is the
-process's own memory, without libraries and without our mapped store.
+process's own memory, without libraries and without the mapped files into which ms-profiler records.
 """
 
 import os
@@ -13,8 +13,9 @@ PATH: Final = "/proc/self/statm"
 def held() -> int:
     """Return the bytes of the process's own memory; the call takes 6 us.
 
-    The file is opened each time, which takes 5 of the 6 us. A job may close all descriptors that it does not know, and
-    open another file under the same number. If the descriptor stayed open, we would read and close the job's file.
+    Each call opens the file, which takes 5 of the 6 us. To keep the descriptor open would be unsafe. A job may close
+    all descriptors that it does not know, and open a file of its own under the same number. ms-profiler would then read
+    and close the job's file.
 
     Raises:
         OSError: the file cannot be read.

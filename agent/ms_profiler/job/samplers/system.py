@@ -1,6 +1,7 @@
-"""Read the system's counters of the process and its machine, at a fixed rate, while the session records.
+"""Read Linux's counters of the process and its machine, at a fixed rate, while the session records.
 
-The extension's helper thread reads the system's files. A Python thread would have to take the GIL for each file.
+A helper thread of the C extension reads the files with the counters. A Python thread would have to take the GIL for
+each file, and so delay the job.
 """
 
 import os
@@ -17,12 +18,21 @@ if TYPE_CHECKING:
 root: str = "/"
 #: largest number of processors, disks, and network cards that are recorded one by one
 DEVICES: Final = 64
-#: value of `host_sys` that requests system calls; ms-profiler does not record them
+#: value of the option `host_sys` that requests system calls, which ms-profiler does not record
 SYSTEM_CALLS: Final = "osrt"
 
 
 class Row(NamedTuple):
-    """The place of a counter in a file of the system; `native/metrics.h` describes the fields."""
+    """The place of a counter in a file of Linux.
+
+    Attributes:
+        name: name of the counter in the records.
+        path: path of the file; or "usage" for getrusage, "threads" for the file `schedstat` of each thread.
+        key: begin of the line that has the counter.
+        number: which number of the line is the counter, from 0; -1: the last one.
+        own: whether this is a counter of the process, not of the machine; fork children read it, too.
+        seldom: whether the counter takes long to read, so that it is read every two seconds at most.
+    """
 
     name: str
     path: str
@@ -33,10 +43,10 @@ class Row(NamedTuple):
 
 
 def rows(asked: frozenset[str]) -> list[Row]:
-    """Return the rows to read, with the rows of one file next to each other.
+    """Return the places of all counters to read; those in one file follow each other.
 
     Args:
-        asked: the chosen values of `host_sys`.
+        asked: the chosen values of the option `host_sys`.
     """
     found = [*_process(), *_machine("cpu" in asked), *_groups()]
     if "cpu" in asked:
@@ -97,7 +107,10 @@ def _machine(switches: bool) -> Iterator[Row]:
 
 
 def _groups() -> Iterator[Row]:
-    """Yield rows of the control groups with the tightest limits; if no group limits processors, take the own group."""
+    """Yield the counters of the control groups with the tightest limits for processors and memory.
+
+    If no group limits the processors, the group of this process is taken in place of one with a limit.
+    """
     around = list(control_groups.groups("cpu", root))
     tight = sorted((limit, at) for at, group in enumerate(around) if (limit := control_groups.quota(group)))
     if around:
@@ -161,7 +174,7 @@ def _cards() -> Iterator[Row]:
 
 
 class System:
-    """Let the helper thread read the counters while any recording requests them.
+    """Let the C extension's helper thread read Linux's counters while any recording requests them.
 
     Args:
         host: the session that records.
@@ -172,7 +185,7 @@ class System:
         self._reads = False
 
     def start(self) -> None:
-        """Start the reading of counters."""
+        """Start reading the counters that the open recordings request; in a fork child, do nothing."""
         if self._host.forked:
             return
         options = [recording.options for recording in self._host.recordings]
@@ -190,17 +203,17 @@ class System:
         self._reads = not why
 
     def stop(self) -> None:
-        """Stop the reading of counters."""
+        """Stop reading counters."""
         if self._reads and not self._host.forked:
             self._reads = False
             self._host.recorder.read_host([], 1.0)
 
 
 def watch(host: "Host") -> None:
-    """Read the system's counters while the session records.
+    """Read Linux's counters of the process and its machine while the session records.
 
     Args:
-        host: the session.
+        host: the session that records.
     """
     system = System(host)
     host.at_start(system.start)
