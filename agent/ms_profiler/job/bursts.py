@@ -28,8 +28,8 @@ LEAST, MOST = 8, 64
 #: LONGEST: largest number of steps of a stretch, in which one burst is sampled. PROBE and PROBE_MOST: smallest and
 #: largest number of steps of a stretch with an inverted burst, that is, of which all steps but the burst are sampled.
 LONGEST, PROBE, PROBE_MOST = 1 << 16, 128, 1 << 13
-#: A stretch has at most (steps so far) / PART steps. While recording has taken more than its share of the time and its
-#: loan allow, the limit is (steps so far), because longer stretches cost less.
+#: A stretch, in which one burst is sampled, has at most (steps so far) / PART steps. If recording has spent its share
+#: of the time and its loan, the limit is (steps so far): in longer stretches, fewer of the steps are sampled.
 PART = 2
 #: Recording may take a loan: LOAN * (time of the run) beyond its share of the time. It needs this loan before its cost
 #: is known, and after the length of steps has changed.
@@ -39,7 +39,8 @@ BLOCK, BLOCKS = 128, 32
 #: The part of recording's share of the time that bursts may take: CALM usually, REPAYING after recording has taken more
 #: than its share, ALERT after the length of steps has changed.
 CALM, REPAYING, ALERT = 0.7, 0.4, 2.0
-#: After the length of steps has changed, or after a slow step, this number of stretches use the rate ALERT.
+#: After the length of steps has changed, or after a slow step, more steps are sampled (rate ALERT) in this number of
+#: stretches, that is, groups of steps.
 ALERTED = 8
 #: COMPARED: from this number of measured costs on, their median replaces the computed cost. REMEMBERED: the number of
 #: newest measured costs that are kept.
@@ -51,8 +52,9 @@ HOOK = 3.0
 SAVED = 256
 #: A step is slow if length > LONG * usual. The length of steps has changed if |length - usual| > CHANGED * usual.
 LONG, CHANGED = 1.7, 0.08
-#: A stretch has four marks: begin of the burst, end of the burst, one step later, and end of the stretch. Item i is the
-#: kind of the steps before mark i: 0 for steps outside of the burst, 1 for the burst, 2 for the step after the burst.
+#: A stretch is a group of steps of which one burst is sampled. It has four marks: begin of the burst, end of the burst,
+#: one step later, and end of the stretch. Item i is the kind of the steps before mark i: 0 for steps outside of the
+#: burst, 1 for the burst, 2 for the step after the burst.
 _PARTS = (0, 1, 2, 0)
 
 
@@ -92,13 +94,13 @@ class Bursts:
         self._balance, self._computed, self._usual = -debt_ns, cost_ns, step_ns
         self._extra: deque[float] = deque(maxlen=REMEMBERED)
         self._fixed = 0.0  # time to begin and to end a burst, ns
-        self._alert = 0  # number of further stretches that use the rate ALERT
+        self._alert = 0  # number of further stretches in which more steps are sampled (rate ALERT)
         self._deaf = False  # after a slow step, further slow steps are ignored until a whole stretch has ended
         self._probe = PROBE
         self._began = now
-        self._lent = False  # whether the next stretch uses the rate ALERT even if the share is spent
+        self._lent = False  # whether the next stretch uses the rate ALERT even if no time is left
         self._off = 0.0  # (mean length of the steps of the last block) / (usual length of a step) - 1
-        #: number of the current stretch
+        #: number of the current stretch of steps
         self.stretch = 0
         #: whether the next steps are sampled
         self.sampled = True

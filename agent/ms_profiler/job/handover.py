@@ -170,7 +170,7 @@ def _log_path(result: str) -> str:
 def _log(result: str, anonymous: bool) -> Iterator[int]:
     """Yield a descriptor of the file for the messages of the analysis."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-    path = os.devnull if anonymous else _log_path(result)  # paths in the messages would name the job
+    path = os.devnull if anonymous else _log_path(result)  # messages have paths, which name the job
     descriptor = apart.above(os.open(path, flags, layout.FILE_MODE))
     try:
         yield descriptor

@@ -73,7 +73,7 @@ class Hooks:
                 plugin.redirect(self._host)
 
     def describe(self, recording: "Recording", works: bool = False) -> None:
-        """Write the frameworks and the state of their hooks into a run's record.
+        """Write the frameworks and the state of their hooks into the description of a run (`run_info.json`).
 
         Args:
             recording: the recording of the run.

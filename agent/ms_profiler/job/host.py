@@ -41,7 +41,7 @@ class Tracers(Protocol):
 
 
 class Host(Protocol):
-    """The session of this process.
+    """The session: the object that records in this process.
 
     Attributes:
         recorder: the recorder that receives every record.
@@ -90,7 +90,7 @@ class Host(Protocol):
 
     @property
     def targets(self) -> Collection[str]:
-        """Return the devices that the frameworks report: "CPU", "GPU", "Ascend"."""
+        """Return the kinds of devices that the frameworks report: "CPU", "GPU", "Ascend"."""
 
     def guard(self, what: str) -> Guard:
         """Return a context manager that notes and suppresses errors of ms-profiler.

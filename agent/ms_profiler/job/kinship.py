@@ -27,7 +27,7 @@ class Parent(NamedTuple):
         directory: result directory of that process. Empty if the process records only on demand; then its children
             record nothing.
         rank: rank of that process.
-        job: job of that process, see `process.Identity`.
+        job: name of the launch that started that process's job; all its ranks on a host have this name.
         forks: whether a fork server made this process, which then ends without Python's exit functions.
     """
 

@@ -37,6 +37,7 @@ class Listener(ListenerBase):
 
     def turn(self, busy: bool) -> bool:
         """Choose the calling thread, which trains; but keep a chosen thread that also trains and still runs.
+
         Args:
             busy: whether the chosen thread trains.
 

@@ -22,6 +22,7 @@ class Pace:
 
     def adapt(self, now: int) -> bool:
         """Adapt `steps` to the time since the last check; return whether that time is `pause` or more.
+
         Args:
             now: time of the recorder's clock, ns.
         """

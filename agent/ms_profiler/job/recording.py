@@ -39,6 +39,7 @@ FIRST_SHARE, SLOTS_LEAST = 64, 64
 
 def new_process(role: str, name: str, recorder: str, reason: str) -> run_info.ProcessInfo:
     """Return a new description of this process, which becomes its file `process_info.json`.
+
     Args:
         role: main, fork or spawn.
         name: name of the process in the job.
@@ -205,23 +206,23 @@ class Recording:
         return self.identity.rank == 0 and not self.options.quiet
 
     def say(self, message: str) -> None:
-        """Print a line if this is rank 0; with `quiet`, write it into the run's record instead."""
+        """Print a line if this is rank 0. With the option `quiet`, write it into `run_info.json` instead."""
         if self.speaks:
             log.line(message)
         elif self.options.quiet:
             self.note(message)
 
     def not_collected(self, what: str, why: str) -> None:
-        """Note data that the result will lack, and why."""
+        """Note for `run_info.json` which data the result lacks, and why."""
         more = {"what": "more of this list", "why": f"only {run_info.NOTES} are kept"}
         run_info.note(self.info.not_collected, {"what": what, "why": why}, more)
 
     def note(self, message: str) -> bool:
-        """Add a line to the run's record, and return whether it is new there."""
+        """Note a line for `run_info.json`, and return whether the line is new there."""
         return run_info.note(self.info.messages, message, f"only {run_info.NOTES} messages are kept")
 
     def collected(self, options: Iterable[str]) -> None:
-        """Remove the note that these options have no effect.
+        """Remove the notes that these options have no effect, because they do have one.
 
         Args:
             options: the names of the options.
@@ -232,7 +233,7 @@ class Recording:
                 self.info.not_collected.remove(entry)
 
     def save(self) -> None:
-        """Write the run's record."""
+        """Write the description of the run, `run_info.json`, into the result directory."""
         run_info.write(layout.run_info_path(self.result), self.info, self.as_dict)
 
     @property

@@ -66,7 +66,7 @@ class Session:
     # -- beginning
 
     def open(self, recording: Recording, parent: "kinship.Parent | None", since_ns: int) -> bool:
-        """Begin the recording of MS_PROFILER_OPTIONS, print the line of the start, and return whether it began.
+        """Begin the recording of MS_PROFILER_OPTIONS, print where the result is, and return whether it began.
 
         Args:
             recording: the recording of MS_PROFILER_OPTIONS.
@@ -114,7 +114,7 @@ class Session:
         if self.recordings and base.forked:
             self.reopen()  # this fork child has recorded nothing yet
         if self.recordings:
-            self._end_sources()  # so that they write what they have before this recording begins
+            self._end_sources()  # the sources write the data that they have before this recording begins
         elif not self._open_store(recording):
             return False
         info = recording.info
@@ -175,7 +175,7 @@ class Session:
 
     @property
     def targets(self) -> set[str]:
-        """Return the devices that the frameworks report."""
+        """Return the kinds of devices that the frameworks report: "CPU", "GPU", "Ascend"."""
         return {plugin.describe().get("device", "") for plugin in self.hooks.plugins}
 
     def become(self, number: int, world_size: int) -> None:
@@ -216,10 +216,10 @@ class Session:
         return Guard(self.failed, what)
 
     def at_step(self, call: Callable[[int], tuple[int, bool]]) -> None:
-        """Register a source to call between steps, on the stepping thread, with the number of steps so far.
+        """Register a function to call between steps, on the thread that runs them, with the number of steps so far.
 
-        The first result is the number of steps after which the source must be called again; an earlier call does no
-        harm. The second result is whether the call took noticeable time; that time belongs to no step.
+        Its first result is the number of steps after which it must be called again; an earlier call does no harm. Its
+        second result is whether the call took noticeable time; that time belongs to no step.
         """
         self.sources.step.append(call)
 
@@ -230,7 +230,7 @@ class Session:
             call()
 
     def at_end(self, call: Callable[[], None]) -> None:
-        """Register a source to call before recording ends or moves to another result."""
+        """Register a function to call before recording ends or moves to another result."""
         self.sources.end.append(call)
 
     def at_child(self, start: Callable[[], None], end: Callable[[], None]) -> None:
@@ -238,7 +238,7 @@ class Session:
         self.sources.child.append((start, end))
 
     def _end_sources(self) -> None:
-        """End all sources that have begun in this process."""
+        """Call the functions that are registered for the end of recording in this process."""
         if self.forked:
             self.sources.child_ended()
         else:

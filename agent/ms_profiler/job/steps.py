@@ -94,7 +94,7 @@ class Steps(StepsBase):
         self._quick = self._lone = self._name = 0
         self._turns = {source: Turns() for source in (StepSource.OPTIMIZER_CYCLE, StepSource.TRAIN_CELL)}
         self._depth, self._leader = 0, Leader()  # number of calls of networks that have not returned yet
-        #: _worked: the job has computed since the last end of a step. _exhausted: then a loader ran out of batches.
+        #: _worked: the job has computed since the last end of a step. _exhausted: and then a loader had no batch left.
         self._worked = self._exhausted = False
         if schedule is not None:
             self.recorder.pause(not self.recording)
@@ -199,7 +199,7 @@ class Steps(StepsBase):
 
     def loop_ended(self) -> None:
         """Note that the framework's loop has ended."""
-        self._loops = max(self._loops - 1, 0)  # a fork child may leave a loop that its parent entered
+        self._loops = max(self._loops - 1, 0)  # not below 0 if a fork child leaves a loop that its parent entered
         self._settle()
         self._forget()
 
@@ -247,7 +247,7 @@ class Steps(StepsBase):
             return
         # no step can end before the length of a cycle is known
         length = turns.add(which, at_ns, self._tracks[source], self._optimizers.count)
-        if length and inside and self.source == StepSource.TRAIN_CELL:  # only some calls of the cell were steps
+        if length and inside and self.source == StepSource.TRAIN_CELL:  # not every call of the cell was a step
             self._guessed, self._guesses = self.count - self._since, True
         self._settle_turns(source, length)
 

@@ -143,6 +143,7 @@ class Recorder(Protocol):
         """End the record of a region of PyTorch now, if this region is the innermost operator of the calling thread.
 
         PyTorch will report the end of this region only when a future is done, on any thread or after other operators.
+
         Args:
             name: name of the region.
         """
@@ -170,7 +171,7 @@ class Recorder(Protocol):
         """
 
     def pause(self, paused: bool, /) -> None:
-        """Refuse new spans, instants and counters while `paused`; `record` and `end` still work."""
+        """Refuse new spans, events without duration and counters while `paused`; `record` and `end` still work."""
 
     def intern(self, text: str, /) -> int:
         """Return the id of `text`; 0 if the text cannot be written, or if 65536 texts or 8 MB of texts are stored.

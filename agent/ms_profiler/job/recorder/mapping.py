@@ -45,7 +45,7 @@ class Mapping:
         if writable:
             rights, kind = mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED
         else:
-            rights, kind = mmap.PROT_READ, mmap.MAP_PRIVATE  # every file system supports this
+            rights, kind = mmap.PROT_READ, mmap.MAP_PRIVATE  # every file system supports such a mapping
         address = _LIBC.mmap(None, size, rights, kind, descriptor, 0)
         if address == _FAILED:
             error = ctypes.get_errno()

@@ -231,7 +231,7 @@ class PythonRecorder:
         return writer
 
     def pause(self, paused: bool, /) -> None:
-        """Refuse new spans, instants and counters while `paused`; `record` and `end` still work."""
+        """Refuse new spans, events without duration and counters while `paused`; `record` and `end` still work."""
         self._paused = bool(paused)
 
     def fine(self, on: bool, /) -> None:

@@ -164,7 +164,7 @@ class PythonStore:
         return self._make(granted, SEGMENT_CONTROL) if granted else None
 
     def _charge(self, slots: int, least: int, worth: Worth) -> int:
-        """Halve the slots of a new segment until the disk limit has room for them; return their number, 0 if none."""
+        """Halve the number of slots of a new segment until the disk limit allows it; return the number, 0 if none."""
         while not self.account.take(size_of(slots), worth):
             if slots // 2 < least:
                 return 0
@@ -174,7 +174,7 @@ class PythonStore:
         return slots
 
     def _fit(self, slots: int, worth: Worth) -> int:
-        """Halve the slots of a new segment until they fit into free memory; return their number, 0 if no page fits."""
+        """Halve the number of slots of a new segment until free memory suffices; return it, 0 if no page fits."""
         most = self._memory - (self._memory // 4 if worth == Worth.FINE else 0)
         taken = sum(segment.size for segment in self._live)
         while taken + size_of(slots) > most:

@@ -1,6 +1,6 @@
 """Record data of the process itself, such as its memory and stacks, in the same way for every framework.
 
-They begin and end together with the hooks of the first framework that the job imports.
+A sampler records one kind of such data. All samplers begin and end together with the hooks of the first framework.
 """
 
 from typing import TYPE_CHECKING

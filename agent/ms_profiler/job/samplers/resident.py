@@ -38,9 +38,10 @@ class Resident:
         self._on = False
 
     def stepped(self, count: int) -> tuple[int, bool]:
-        """Record one sample between two steps; return the number of steps until which to wait, and False.
+        """Record one sample between two steps, after `count` steps.
 
-        False means that the call takes no noticeable time.
+        Returns:
+            The number of steps after which to record the next sample, and False: the call takes no noticeable time.
         """
         if not self._samples():
             return count + 1, False
