@@ -9,8 +9,8 @@ The tables of `ascend_{framework}_profiler_{rank}.db`:
 - PYTORCH_API and CANN_API: the calls of the host
 - STRING_IDS: all texts; other tables refer to a text by its number
 
-A task and the CANN call that launched it have the same `connectionId`. A PyTorch call may launch several tasks: its
-`connectionId` is the number of a list in CONNECTION_IDS. A missing table counts as empty.
+A task and the CANN call that launched it have the same `connectionId`. A PyTorch call may launch several tasks. So the
+`connectionId` of a PyTorch call is the number of a list in CONNECTION_IDS. A missing table counts as empty.
 """
 
 import os
@@ -68,7 +68,7 @@ def read(directory: str, path: str, ours: frozenset[str] = frozenset()) -> table
     """
     counts = ReadCounts()
     info = ascend_run.describe(directory, counts)
-    # with `immutable`, SQLite makes no files beside the database, which is only read
+    # with `immutable`, SQLite makes no further files beside the database; ms-profiler only reads the database
     connection = sqlite3.connect(f"file:{quote(os.path.abspath(path))}?mode=ro&immutable=1", uri=True)
     # cut the bytes before decoding them: a character of UTF-8 has at most four bytes
     connection.text_factory = lambda content: content[: 4 * TEXT].decode("utf-8", "replace")[:TEXT]
@@ -115,7 +115,7 @@ class _Database:
         self.texts = {number: text for number, text in self.rows("STRING_IDS", "id", "value") if isinstance(text, str)}
 
     def rows(self, table: str, *columns: str) -> list[tuple[Any, ...]]:
-        """Return columns of a table; a missing column is null. A damaged table gives the rows before the damage."""
+        """Return columns of a table. A missing column is null. If the table is damaged, return the rows before that."""
         known = self.columns.get(table)
         if known is None:
             return []
@@ -157,7 +157,7 @@ class _Database:
         )
 
     def host(self) -> pl.DataFrame:
-        """Return the host's spans as `assembly.HOST`. Python stacks are left out: they are not the framework's work."""
+        """Return the host's spans as `assembly.HOST`, without Python stacks, which are not the framework's work."""
         kinds = dict(self.rows("ENUM_API_TYPE", "id", "name"))
         frames = [self._steps()]
         for table in (_FRAMEWORK, _DRIVER):
@@ -210,7 +210,7 @@ class _Database:
         return threads[0][0] >> 32 if threads and isinstance(threads[0][0], int) else 0
 
     def _steps(self) -> pl.DataFrame:
-        """Return the steps as spans of one thread: the thread of the framework's first call."""
+        """Return the steps as spans of one thread, the thread of the framework's first call: STEP_TIME has none."""
         threads = self.rows(_FRAMEWORK, "globalTid")
         thread = self._thread(threads[0][0]) if threads else 0
         found = [

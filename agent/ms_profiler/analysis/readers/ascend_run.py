@@ -1,4 +1,4 @@
-"""Read facts about the run from a result of Ascend's tools, for example which tool wrote the result, and the rank."""
+"""Read facts about the run from a result of Ascend's tools, for example the rank and the tool that wrote the result."""
 
 import json
 import os
@@ -65,7 +65,7 @@ def describe(directory: str, counts: ReadCounts) -> RunInfo:
 
 
 def note(info: RunInfo, device: Device, directory: str, ours: frozenset[str]) -> None:
-    """Note in the run's record which files the tool did not write, and why they cannot be derived.
+    """Note in the run's record which files the tool did not write, and why ms-profiler cannot compute them.
 
     Args:
         info: the run's record.

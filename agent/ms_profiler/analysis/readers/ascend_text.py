@@ -37,7 +37,7 @@ OVERLAP: Final = "Overlap Analysis"
 PROCESSOR: Final = "CPU OP"
 _DRIVER: Final = "CANN"
 _HOST: Final = ("Python", "MindSpore", "PyTorch", _DRIVER)
-#: kinds of tasks that compute; other tasks copy memory, wait, or mark a time
+#: kinds of tasks that compute; the remaining kinds copy memory, wait, or mark a time
 _COMPUTING: Final = (HOST_CPU, "AI_CORE", "AI_VECTOR_CORE", "AI_CPU", "AIV_SQE", "MIX_AIC", "MIX_AIV", "DSA_SQE")
 #: values of the column `Accelerator Core` that mean an exchange
 _EXCHANGES: Final = ("HCCL", "COMMUNICATION")
@@ -140,7 +140,7 @@ ROWS: Final = pl.Schema(
 
 
 def _host(events: trace_events.Events) -> pl.DataFrame:
-    """Return the host's spans as `assembly.HOST`. Python stacks are left out: they are not the framework's work."""
+    """Return the host's spans as `assembly.HOST`, without Python stacks, which are not the framework's work."""
     kernels = [pid for pid, name in events.processes.items() if name == PROCESSOR]
     labelled = [pid for pid, label in events.labels.items() if label.startswith("CPU")]
     names = events.processes
@@ -152,7 +152,7 @@ def _host(events: trace_events.Events) -> pl.DataFrame:
 
 
 def calls(events: trace_events.Events) -> pl.DataFrame:
-    """Return the driver's calls as `tables.DRIVER_CALLS`. A call's name is the text after "@" in the name of the span.
+    """Return the driver's calls as `tables.DRIVER_CALLS`. The name of a call is the text after "@" in its span's name.
 
     Args:
         events: the events of the trace.
@@ -174,7 +174,7 @@ def _process(events: trace_events.Events) -> int:
 
 
 def tasks(events: trace_events.Events, rows: pl.DataFrame) -> pl.DataFrame:
-    """Return `tables.TASKS`, with the kernels from `kernel_details.csv` and the exchanges from the trace.
+    """Return `tables.TASKS`. Kernels come from `kernel_details.csv`, exchanges between ranks from the trace.
 
     If the CSV file has no kernels, they come from the trace. If the trace has no exchanges, the CSV file provides them.
 
@@ -248,7 +248,7 @@ def _placed(kernels: pl.DataFrame, hardware: pl.DataFrame) -> pl.DataFrame:
 
 
 def _exchanges(events: trace_events.Events) -> pl.DataFrame:
-    """Return the exchanges, from the threads of groups. The threads of planes have only parts of exchanges."""
+    """Return the exchanges between ranks, from the threads of groups. Threads of planes only have their parts."""
     spans = events.of_process(*COMMUNICATION)
     threads = events.thread_names(spans)
     groups = threads.str.strip_prefix("Group ").str.strip_suffix(" Communication")
@@ -270,7 +270,7 @@ def _exchanges(events: trace_events.Events) -> pl.DataFrame:
 
 
 def transfers(events: trace_events.Events, counts: ReadCounts) -> pl.DataFrame:
-    """Return the transfers inside of exchanges, from the threads of planes, as `tables.TRANSFERS`.
+    """Return the transfers that exchanges between ranks consist of, as `tables.TRANSFERS`. Threads of planes have them.
 
     In the order of thread numbers, the threads of a group's planes follow the group's own thread. A transfer belongs to
     the exchange of its group that was running when the transfer began.
@@ -316,7 +316,7 @@ def _operation(name: pl.Expr) -> pl.Expr:
 def launches(events: trace_events.Events, starts: pl.Series, category: str, what: str = "time_ns") -> pl.Series:
     """Return when the host launched each task: the begin of the first flow that ends when the task starts.
 
-    The result is null for a task without such a flow.
+    The result is null for a task at whose start no flow ends.
 
     Args:
         events: the events of the trace.

@@ -1,4 +1,4 @@
-"""Assemble a recording from lists of spans and tasks; shared by the readers of other tools' results."""
+"""Assemble a recording from lists of spans and tasks. All readers of other tools' results use this module."""
 
 import re
 from dataclasses import dataclass, field
@@ -223,7 +223,7 @@ def assemble(directory: str, info: RunInfo, counts: ReadCounts, parts: Parts) ->
 
 
 def on_threads(rows: pl.DataFrame, threads: pl.DataFrame, caller: str) -> pl.DataFrame:
-    """Add the column `thread`: the recorder's number of the row's thread; null for a thread that is not recorded.
+    """Add the column `thread`: ms-profiler's number of the thread of each row; null for a thread without records.
 
     Args:
         rows: a table with the pid as `process`.

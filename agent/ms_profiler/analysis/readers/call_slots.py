@@ -1,4 +1,4 @@
-"""Traced calls of Python functions, see `store.format.Kind.CALL`."""
+"""Read traced calls of Python functions, which have the kind `CALL` in the store."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -58,7 +58,7 @@ class Calls:
         return found
 
     def _settle(self, ended: pl.DataFrame) -> None:
-        """Remove ended calls from `open`. Otherwise a short call, whose end is dropped, would seem to run on."""
+        """Remove ended calls from `open`. If a short call stayed there, it would seem to run on: its end is dropped."""
         self.open = self.open.join(ended, on=_KEY, how="anti", maintain_order="left") if self.open.height else self.open
 
     def _long(self, ended: pl.DataFrame) -> pl.DataFrame:
@@ -86,14 +86,15 @@ class Calls:
         slots = slots.with_columns(thread=pl.when(owner > 0).then(owner).otherwise("thread"))
         running = slots.filter(pl.col("end_ns") == 0)
         ended = slots.filter(pl.col("end_ns") > 0)
-        # in an end that another thread wrote, the lowest bits of `arg` are the call's thread, so they are not compared
+        # if another thread wrote the end of a call, the lowest bits of `arg` are the call's thread. Else they are 0. So
+        # these bits are not compared
         mask = pl.col("arg") // _LINES
         running = running.with_columns(mask.alias("arg")).unique(_KEY, keep="first", maintain_order=True)
         known = ended.select("thread", "start_ns", "id", mask.alias("arg"))
         running = running.join(known, on=_KEY, how="anti").with_columns(
             (pl.col("arg") * _LINES).alias("arg"), end_ns=pl.lit(last_ns, pl.Int64)
         )
-        # calls are written when they end, so inner calls come before outer ones; reversed, the outer calls come first
+        # a call is written when it ends, so inner calls come before outer calls. Reverse the order: outer calls first
         rows = pl.concat([ended.with_columns(unfinished=False), running.with_columns(unfinished=True)]).reverse()
         first, last = window
         if first:

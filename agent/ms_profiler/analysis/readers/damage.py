@@ -1,4 +1,4 @@
-"""Leave out records with impossible times, which come from damaged or forged files."""
+"""Remove records with impossible times, which come from damaged or forged files."""
 
 from dataclasses import replace
 
@@ -42,7 +42,7 @@ def sound_tasks(traced: Traced) -> tuple[Traced, int]:
     found = 0
     for name in ("calls", "ran", "others"):
         rows = getattr(traced, name)
-        # the sum of an impossible time and the clock's offset exceeds Int64, and has wrapped to a negative number
+        # an impossible time plus the clock's offset exceeds Int64, so the sum became a negative number
         damaged = (rows["end_ns"] < rows["start_ns"]) | (rows["start_ns"] < 0)
         if damaged.any():
             found += int(damaged.sum())

@@ -14,8 +14,8 @@ _EXACT: Final = r"^\s*(-?[0-9]{1,16})(?:\.([0-9]*))?\s*$"
 def nanoseconds(microseconds: pl.Expr) -> pl.Expr:
     """Convert decimal numbers of microseconds to nanoseconds; null for text that is no number.
 
-    Microseconds since the epoch are about 1.7e15, where doubles have steps of 0.25. Numbers with an exponent are small
-    and are read as doubles.
+    Microseconds since the epoch are about 1.7e15. There, neighbouring doubles differ by 0.25 us, so the conversion does
+    not use doubles. The exception are numbers with an exponent, which are small.
 
     Args:
         microseconds: text, possibly with blanks around it.

@@ -1,7 +1,7 @@
 """Demangle the names of kernels: `gemm(float*, int)` for `_Z4gemmPfi`.
 
-The machine's C++ library demangles them. Without such a library, names stay mangled. Source: the Itanium C++ ABI,
-`abi::__cxa_demangle`.
+The C++ library of the machine demangles the names. If the machine has no C++ library, names stay mangled. Source: the
+Itanium C++ ABI, `abi::__cxa_demangle`.
 """
 
 import ctypes

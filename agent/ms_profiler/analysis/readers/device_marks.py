@@ -1,9 +1,10 @@
 """Turn the markers that a device's tracing interface (CUPTI, msPTI) reported into annotations.
 
-A marker that the host set belongs to the thread that set it. A marker of a stream is shown beside the stream's kernels.
+A marker is a name that the script gives to a moment or a range of time. A marker of the host belongs to the thread that
+set it. A marker of a stream is shown beside the stream's kernels.
 
-A hook of ms-profiler also records the calls of MindSpore's `mstx`. If the hook and the interface recorded the same
-marker, the hook's record is used, because the hook knows the script's thread.
+A hook of ms-profiler also records the calls of MindSpore's `mstx`. If the hook and the tracing interface recorded the
+same marker, the hook's record is used, because the hook knows the script's thread.
 """
 
 from typing import Final

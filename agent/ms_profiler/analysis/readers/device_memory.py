@@ -22,7 +22,7 @@ from ms_profiler.store.reader import ReadCounts
 _LANE: Final = "NPU MEM"
 _COUNTER: Final = "APP/Memory"
 _APPLICATION: Final = "APP"
-#: a counter above this value, four exabytes, is damaged
+#: a counter above this value (in kilobytes; four exabytes) is damaged
 _MOST_KB: Final = 2**52
 
 #: kinds of devices by their numbers (c10/core/DeviceType.h of PyTorch)
@@ -65,7 +65,7 @@ def of_allocators(events: Events, device: str) -> pl.DataFrame:
     known = events.held.drop_nulls(["Device Type", "Total Allocated"])
     number = pl.when(pl.col("Device Id") >= 0).then(pl.format(" {}", "Device Id")).otherwise(pl.lit(""))
     kind = pl.col("Device Type").replace_strict(_TYPES, default=None, return_dtype=pl.String)
-    # a type that is not in `_TYPES` belongs to the device's own back end, which the trace does not name
+    # the trace does not name the device of a type that is not in `_TYPES`; it is the device of a vendor's own back end
     named = pl.coalesce(kind, pl.lit(device if device != "CPU" else "DEVICE"))
     return known.select(
         (named + number).alias("component"),

@@ -1,11 +1,11 @@
-"""Turn the records of ms-profiler's own device tracing, from the store, into tables.
+"""Turn the records of a device (GPU or NPU) that ms-profiler traced, and wrote into its store, into tables.
 
-A kernel and the call that launched it have the same correlation id. Ids wrap around, so a kernel belongs to the latest
-earlier call with the same id. The time of this call, not the time of the kernel, decides whether the kernel belongs to
-the run.
+A kernel and the call that launched it have the same correlation id. Ids wrap around. So a kernel belongs to the latest
+call with its id that began before the kernel. The time of this call, not the time of the kernel, decides whether the
+kernel belongs to the run.
 
-There may be tens of millions of tasks. Metrics use only a few columns of all tasks (`tables.RUNS`). The remaining
-columns are made only for the tasks that are shown.
+A task is a kernel or another piece of work of the device. There may be tens of millions of tasks. Metrics use only a
+few columns of all tasks (`tables.RUNS`). The remaining columns are made only for the tasks that the results show.
 """
 
 from dataclasses import replace
@@ -56,7 +56,7 @@ def known(recording: tables.Recording, found: dict[int, Traced]) -> dict[int, Tr
     for process, traced in found.items():
         unknown = sum(int(part.select((~ours).sum()).item()) for part in (traced.ran, traced.others))
         others += unknown
-        # usually all of the millions of records are known; then they are not copied
+        # usually ms-profiler knows all of the millions of records; then it does not copy them
         if unknown:
             traced = replace(traced, ran=traced.ran.filter(ours), others=traced.others.filter(ours))
         by_process[process] = traced
@@ -67,7 +67,7 @@ def known(recording: tables.Recording, found: dict[int, Traced]) -> dict[int, Tr
 
 
 def mark(recording: tables.Recording, found: dict[int, Traced]) -> None:
-    """Add the markers of host threads to the spans and instants. The interface of a device reported these markers.
+    """Add the markers that host threads set, and that the interface of a device reported, to the spans and instants.
 
     Args:
         recording: the recording, before `left_out` removes records from it.
@@ -222,7 +222,7 @@ class _Records:
         says whether the interface itself calls the kernel an exchange.
         """
         names, source = self._recording.names, self.source
-        # millions of tasks share some hundred names, so each distinct name is processed only once
+        # millions of tasks share some hundred names. So process each distinct name only once
         parts = [self._ran.head(0), *self._ran.iter_slices(CHUNK)]
         different = pl.concat([_key(part).unique(maintain_order=True) for part in parts]).unique(maintain_order=True)
         details = names.gather(different["detail"] // _TYPES)
@@ -289,7 +289,7 @@ class _Records:
         return waited.with_columns(name).select(tables.WAITS.names()).cast(tables.WAITS)
 
     def _reservations(self) -> pl.DataFrame:
-        """Return the driver's allocations and releases. Records that only announce a memory pool are left out."""
+        """Return the driver's allocations and releases, without records that only announce a memory pool."""
         names = self._recording.names
         named = self._reserved.with_columns(
             names.gather(self._reserved["name"]), names.gather(self._reserved["detail"]).alias("detail")
@@ -359,8 +359,8 @@ def _in_order(columns: list[pl.Series]) -> pl.DataFrame:
     """
     starts = next(column for column in columns if column.name == "start_ns")
     starts = starts.rechunk()
-    # `order` sorts by lane first. The starts serve as lanes, too, because no time is negative; a column of zeros would
-    # take more memory
+    # `order` sorts by its first argument, the lanes, and then by start. Here only the starts matter. Passing them as
+    # lanes, too, saves the memory of a column of zeros. The starts may become unsigned: no time is negative
     order = COLUMNS.order(starts.reinterpret(signed=False), starts, starts)
     del starts
     for place, column in enumerate(columns):

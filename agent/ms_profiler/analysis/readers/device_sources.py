@@ -1,4 +1,4 @@
-"""Properties of device records by the interface that reported them."""
+"""Properties of the interfaces that report the records of a device: NVIDIA's CUPTI and Ascend's msPTI."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ class DeviceSource:
 
     Attributes:
         name: the name of the interface.
-        form: the form of the result; it selects the formulas for the times of a step.
+        form: the source of the device data; it selects the formulas for the times of a step.
         activity: the kind of device that the interface records.
         level: the `level` of the driver's calls in `tables.DRIVER_CALLS`.
         core: the core, in the tables, of a kernel whose record names no core.

@@ -1,4 +1,4 @@
-"""Read the device memory that a framework's allocator held, from counters of `job.samplers.device_tensors`."""
+"""Read how much device memory a framework's allocator held. `job.samplers.device_tensors` records it in counters."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Turn records of calls of a device's driver, and of other work on the host's side, into tables and sums."""
+"""Turn records of calls of a device's driver, and of other work of the driver on the host, into tables and sums."""
 
 import re
 from typing import Final
@@ -39,7 +39,7 @@ def summed(rows: pl.DataFrame, level: str, names: pl.Series) -> pl.DataFrame:
         names: the names of the recording.
     """
     numbered = rows.select(pl.lit(level).alias("level"), "name", "start_ns", "end_ns")
-    # sum chunk by chunk, because the squares of durations take 16 bytes each
+    # sum chunk by chunk to save memory: the squares of durations take 16 bytes each
     sums = pl.concat([operators.by_level(part) for part in (numbered.head(0), *numbered.iter_slices(CHUNK))])
     # variants of a call get the same readable name, so their sums are added
     named = sums.with_columns(_readable(names).gather(sums["name"]).alias("name"))

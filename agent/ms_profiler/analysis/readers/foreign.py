@@ -1,4 +1,4 @@
-"""Choose the reader for the result of another tool."""
+"""Choose the reader for a result that another tool wrote, for example PyTorch's profiler."""
 
 import os
 from typing import Final
@@ -40,7 +40,7 @@ def read(path: str, ours: frozenset[str]) -> tables.Recording:
 
 
 def _trace(path: str) -> tables.Recording:
-    """Read a trace file. A trace with the lane of an Ascend device comes from Ascend's tools, any other from Kineto."""
+    """Read a trace file. A trace with a process of Ascend's hardware comes from Ascend's tools, others from Kineto."""
     counts = ReadCounts()
     try:
         events = trace_cache.read(path, ARGUMENTS, counts)

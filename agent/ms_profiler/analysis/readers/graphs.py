@@ -1,4 +1,4 @@
-"""Read the descriptions of compiled graphs, see `job.frameworks.mindspore.compiled`."""
+"""Read the descriptions of graphs that MindSpore compiled. `job.frameworks.mindspore.compiled` stores them."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,9 +17,9 @@ class Node:
 
     Attributes:
         type: the name of its primitive.
-        full_name: such as `Default/blocks-SequentialCell/0-Block/MatMul-op3`. The node's kernel has this name, but its
-            number differs, because numbers of kernels continue from graph to graph.
-        inputs: names of nodes, parameters and constants.
+        full_name: such as `Default/blocks-SequentialCell/0-Block/MatMul-op3`. The node's kernel has the same name with
+            another number at the end, because numbers of kernels continue from graph to graph.
+        inputs: names of the nodes, parameters and constants that the node reads.
         output: the type of its output, a serialized `TypeProto`.
     """
 
@@ -70,7 +70,7 @@ def read(folder: str, counts: ReadCounts) -> list[Graph]:
                 found.append(parse(stream.read()))
         except side_files.DAMAGE as error:
             counts.damaged_files.append((path.rpartition("/")[2], str(error) or "cannot be read"))
-            return []  # numbers of kernels continue from graph to graph, so now they are unknown
+            return []  # numbers of kernels continue from graph to graph: without this graph, later numbers are unknown
     return found
 
 

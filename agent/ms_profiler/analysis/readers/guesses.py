@@ -1,4 +1,4 @@
-"""Remove steps that the job's process guessed before it knew what it trains."""
+"""Remove wrong steps: at first, the recorder in the job's process has to guess which calls are training steps."""
 
 import polars as pl
 
@@ -8,7 +8,8 @@ from ms_profiler.store.format import GUESSES, TRAINING, StepSource
 def settled(steps: pl.DataFrame) -> pl.DataFrame:
     """Remove the guessed steps that a later training step on the same thread proves wrong.
 
-    A call of a training cell is no step if an optimizer's step contains the call: then only some calls update weights.
+    A call of a MindSpore training cell is not a step if the time of an optimizer's step contains the call. In that
+    case, several calls share one update of the weights.
 
     Args:
         steps: rows of `columns.slots.SLOTS`, of kind STEP; the rows of a thread are in the order of recording.

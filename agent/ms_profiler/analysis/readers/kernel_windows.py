@@ -4,7 +4,7 @@ A window is an interval in which this recorder was on. Each window has a folder.
 
 `cpu_op_execute_timestamp_{rank}.txt` has one line for each kernel name, `NAME;HostCpuOps;START,DURATION,LANE
 START,...`. A space follows each execution. START is in nanoseconds of the wall clock. DURATION is in milliseconds with
-six significant digits, and is rounded to whole nanoseconds here.
+six significant digits; this module rounds it to whole nanoseconds. LANE is MindSpore's number of the thread.
 
 MindSpore writes `cpu_framework_{rank}.txt` afterwards, with one line for each execution, in the order of execution:
 `TYPE;NAME;GRAPH;input_1:SHAPE;...`. NAME is the last part of the kernel's name, or empty.
@@ -45,7 +45,8 @@ EXECUTIONS: Final = pl.Schema({name: tables.KERNELS[name] for name in ("kernel",
 def windows(recording: tables.Recording) -> list[tables.Window]:
     """Return the windows of every process, sorted by process and start.
 
-    A window whose end was not marked reaches to the start of the next window, or to the end of its process.
+    If the process did not record the end of a window, the window ends with the start of the next one. The last window
+    then ends with the process.
 
     Args:
         recording: the recording, with its instants, spans and processes.
@@ -55,7 +56,8 @@ def windows(recording: tables.Recording) -> list[tables.Window]:
     drains = _drains(recording)
     for process, first_ns, last_ns in recording.processes.select("process", "first_ns", "last_ns").iter_rows():
         folder = layout.process_dir(recording.directory, process)
-        # a shared store also has folders of other runs' windows; only this run's windows have a mark in the recording
+        # if several runs share a store, some folders belong to windows of other runs. So do not list the folders then:
+        # the recording of this run has an event for each of its own windows
         there = set() if recording.info.window else {index for index, _ in layout.windows(folder)}
         indices = sorted(there | {index for owner, index in starts if owner == process})
         for place, index in enumerate(indices):
@@ -121,7 +123,7 @@ def read(window: tables.Window, names: dict[str, int], clock: Clock, counts: Rea
 
     Args:
         window: the window.
-        names: name of a kernel -> its row, for the kernels known so far; new names are added.
+        names: name of a kernel -> its row in the table of kernels, for the kernels known so far; new names are added.
         clock: the clock of the recording.
         counts: receives the number of unreadable parts.
     """
@@ -150,14 +152,14 @@ def read(window: tables.Window, names: dict[str, int], clock: Clock, counts: Rea
 def shapes(window: tables.Window, kernels: pl.DataFrame, names: list[str], texts: dict[str, int]) -> pl.Series:
     """Return the input shapes of each execution of a window, as rows of `texts`; null if unknown.
 
-    The file of shapes has only the last part of a kernel's name. The n-th line with a last part belongs to the n-th
-    execution of a kernel with this last part. The shapes are unknown if the numbers of lines and executions differ, or
-    if two of these executions overlapped.
+    The file of shapes has only the last part of a kernel's name, so several kernels may have the same name there. The
+    n-th line with such a name belongs to the n-th execution of these kernels. The shapes are unknown if the numbers of
+    lines and executions differ, or if two of these executions overlapped.
 
     Args:
         window: the window.
-        kernels: the result of `read`.
-        names: the kernel names, by row.
+        kernels: the executions that `read` returned.
+        names: the kernel names; the column `kernel` of `kernels` has places in this list.
         texts: text of shapes -> its row, for the texts known so far; new texts are added.
     """
     noted = _noted(content(window.folder, _SHAPES, ReadCounts()))
@@ -193,7 +195,7 @@ def names(window: tables.Window) -> set[str]:
 
 
 def _marks(recording: tables.Recording, name: str) -> dict[tuple[int, int], int]:
-    """Map the process and index of each window to the time (ns) of its mark with this name."""
+    """Map the process and index of each window to the time (ns) of the window's event that has this name."""
     rows = (recording.names == name).arg_true()
     marked = recording.instants.filter(
         pl.col("category") == Category.PROFILER, pl.col("name").is_in(rows.cast(pl.UInt32).implode())

@@ -1,7 +1,7 @@
 """Read traces of PyTorch's profiler (Kineto), and other traces in the Chrome format with Kineto's event names.
 
 `kineto_kinds` derives the kind of an event from its category. `kineto_tasks` reads the work of devices and the calls
-that launched this work. If nothing ran on a device, the outermost operators of each thread count as the computing work.
+that launched this work. If nothing ran on a device, the outermost operators of each thread take the place of kernels.
 """
 
 import os
@@ -110,7 +110,7 @@ def _group(events: trace_events.Events) -> str:
 
 
 def _operators(spans: pl.DataFrame, group: str) -> pl.DataFrame:
-    """Return the outermost operators as computing tasks.
+    """Return the outermost operators of each thread as tasks, in place of the kernels of a device.
 
     Args:
         spans: the spans of the trace.

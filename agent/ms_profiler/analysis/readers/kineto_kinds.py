@@ -1,8 +1,8 @@
 """Map the categories of Kineto's events to kinds, for all versions of PyTorch and all vendors.
 
 Kineto lists its categories in `ActivityType.h` of github.com/pytorch/kineto. In 2021 their names began with capitals
-(`Kernel`, `Operator`, `Runtime`). An event of an unknown category counts as a host event, unless it ran on a device.
-Device events of an unknown category are not interpreted: they are counted and reported.
+(`Kernel`, `Operator`, `Runtime`). If an event of an unknown category ran on a device, it is only counted, and the
+result reports the count. Any other event of an unknown category counts as a host event.
 """
 
 from typing import Final
@@ -85,7 +85,7 @@ def unknown(spans: pl.DataFrame) -> list[dict[str, str]]:
     """Return remarks about device events of an unknown category, for `not_collected` of the run's record.
 
     Args:
-        spans: the result of `added`.
+        spans: the spans of a trace with their kinds, from `added`.
     """
     counts = spans.filter(pl.col("kind") == UNKNOWN).group_by("category").len().sort("category")
     return [
@@ -101,13 +101,14 @@ def device(spans: pl.DataFrame, labels: dict[str, str]) -> str:
     """Return the kind of device on which the kernels ran: GPU, XPU, MTIA, HPU, or the label of the kernels' process.
 
     Args:
-        spans: the result of `added`.
+        spans: the spans of a trace with their kinds, from `added`.
         labels: pid -> the label of the process.
     """
     categories = spans["category"].unique().str.to_lowercase().to_list()
     own = [name for category, name in _DEVICES.items() if category in categories]
     called = {RUNTIMES[category][0] for category in categories if category in RUNTIMES}
-    # a trace of another device may also contain calls of CUDA, but a trace of a GPU contains no calls of other devices
+    # a trace of another device may also contain calls of CUDA, so the other device has priority. A trace of a GPU has
+    # no calls of other devices
     other = own + sorted(called - {"GPU"})
     found = other[0] if other else "GPU"
     if found != _UNNAMED_DEVICE:

@@ -4,10 +4,10 @@ them.
 A call of the runtime and the task that it launched share a `correlation`. In a trace without correlations, an arrow
 (`ac2g`) leads from the call to the task.
 
-A kernel of NCCL exchanges data. Its argument `Collective name` is the operation. Without this argument, the operation
-is known from the call on the host that launched the kernel (`nccl:all_to_all`, `c10d::recv_`). The kernel's name is not
-enough, because NCCL uses the same kernel for receive and all-to-all. The kernel sends `In msg nelems` elements of type
-`dtype`.
+A kernel of NCCL exchanges data. Its argument `Collective name` is the operation. If the argument is missing, the name
+of the call on the host that launched the kernel tells the operation (`nccl:all_to_all`, `c10d::recv_`). The kernel's
+name is not enough, because NCCL uses the same kernel for receive and all-to-all. The kernel sends `In msg nelems`
+elements of type `dtype`.
 """
 
 from dataclasses import dataclass, field
@@ -48,8 +48,8 @@ _LANES: Final = 2**16
 _NO_STREAM: Final = 2**32 - 1
 #: pattern of the names of calls that launch one kernel each
 _LAUNCHES: Final = r"^(?:cuda|cu|hip)(?:Ext)?(?:Module)?Launch(?:Cooperative)?Kernel"
-#: missing kernels are reported if there are at least `_LEAST` launches, and more than the share `_LOST` of their
-#: kernels is missing
+#: Report missing kernels if the trace has at least `_LEAST` launches, and if the kernels of more than the share `_LOST`
+#: of these launches are missing.
 _LEAST: Final = 10
 _LOST: Final = 0.2
 #: name of a wait in a trace -> its name in ms-profiler's own tracing
@@ -88,8 +88,9 @@ def read(events: trace_events.Events, every: pl.DataFrame, name: str) -> Found:
 
     Args:
         events: the events of the trace, with `ARGUMENTS`.
-        every: the result of `kineto_kinds.added`. It includes spans without an end, whose durations are not known.
-        name: the kind of the device.
+        every: the spans of the trace with their kinds, from `kineto_kinds.added`. Some spans have no end, so their
+            durations are unknown.
+        name: the kind of the device, such as "GPU".
     """
     spans = every.filter(~pl.col("unfinished"))
     endless = every.filter(pl.col("unfinished"), pl.col("kind") == kinds.KERNEL).height
@@ -121,8 +122,8 @@ def _missing(calls: pl.DataFrame, launched: pl.DataFrame, kernels: pl.DataFrame,
     """Return a clause that says which work of the device the trace lacks; empty for a complete trace.
 
     A trace may be incomplete because other tools cut, filter and rewrite traces. The thresholds come from 49 traces of
-    GPUs. In these traces, each launch had its kernel. At most 8 % of the kernels took less than a microsecond; old
-    versions of PyTorch wrote such a duration as 0.
+    GPUs. In these traces, each launch had its kernel. At most 8 % of the kernels took less than a microsecond. Old
+    versions of PyTorch wrote these durations as 0.
     """
     brief = endless + kernels.filter(pl.col("end_ns") <= pl.col("start_ns")).height
     if brief >= _LEAST and brief > _LOST * (kernels.height + endless):
@@ -165,7 +166,7 @@ def _launched(events: trace_events.Events, ran: pl.DataFrame, calls: pl.DataFram
             pl.col("tid").alias("caller"),
         )
         .drop_nulls()
-        # some tools write correlation 0 instead of none, so 0 counts only if a single call has it
+        # some tools write correlation 0 for "no correlation". So use the number 0 only if a single call has it
         .filter((pl.col("correlation") != 0) | (pl.len().over("correlation") == 1))
         .unique("correlation", keep="first")
     )

@@ -1,4 +1,4 @@
-"""Remove records that the run did not ask for, such as those of another run in the same store."""
+"""Remove records that the options of the run exclude, such as spans in steps that the schedule leaves out."""
 
 import polars as pl
 
@@ -7,7 +7,7 @@ from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.streams.nesting import nest
 from ms_profiler.store.format import Category
 
-#: separator between the domain and the text in a marker's name; a name without it has the default domain
+#: the name of a marker is its domain, this separator and its text. A name without the separator has the default domain
 DOMAIN_ENDS = ": "
 DEFAULT_DOMAIN = "default"
 

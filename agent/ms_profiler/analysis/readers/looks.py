@@ -1,4 +1,4 @@
-"""Read samples of how long a thread has run, and has waited for a processor; see `store.format.Kind.PROCESSOR`."""
+"""Read samples of how long a thread has run, and has waited for a processor: records of the kind `PROCESSOR`."""
 
 import polars as pl
 

@@ -1,4 +1,4 @@
-"""Read the system's counters from the store, see `store.format.Kind.METRIC`."""
+"""Read the operating system's counters of a process and its machine, which have the kind `METRIC` in the store."""
 
 import struct
 from collections.abc import Callable
@@ -26,7 +26,11 @@ class Metrics:
     parts: list[pl.DataFrame] = field(default_factory=list)
 
     def take(self, slots: pl.DataFrame) -> int:
-        """Keep the system's counters among some slots, and return their number."""
+        """Keep the system's counters among the slots, and return how many were kept.
+
+        Args:
+            slots: rows of `columns.slots.SLOTS`, of any kind.
+        """
         self.parts.append(slots.filter(pl.col("kind") == Kind.METRIC))
         return self.parts[-1].height
 
@@ -60,10 +64,10 @@ class Metrics:
 
 
 def doubles(args: pl.Series) -> pl.Series:
-    """Reinterpret the arguments of counters as doubles.
+    """Return the values of counters as doubles.
 
     Args:
-        args: the arguments, UInt64; each holds the bits of a double.
+        args: the values as the store holds them: UInt64 with the bits of a double.
     """
     count = len(args)
     return pl.Series(struct.unpack(f"={count}d", struct.pack(f"={count}Q", *args)), dtype=pl.Float64)

@@ -50,8 +50,8 @@ def attach(recording: tables.Recording, exports: Sequence[Export]) -> None:
     """Add the records of aclprof to a recording, and note the records that could not be read.
 
     Args:
-        recording: ms-profiler's own recording, with its steps and threads.
-        exports: the files that msprof made from the raw data.
+        recording: ms-profiler's own recording, with its steps and threads. It is changed in place.
+        exports: the files that msprof made from the raw data of aclprof.
     """
     for export in exports:
         if export.why:
@@ -119,7 +119,7 @@ def _whole(device: tables.Device) -> tables.Whole:
 
 
 def _together(read: list[tables.Device]) -> tables.Device:
-    """Join the tables of several folders, each of which covers another time or another device."""
+    """Join the tables of several folders `PROF_*`. Each folder covers another time or another device."""
     first, *_ = read
     order = pl.concat([device.tasks for device in read]).with_row_index("row").sort("start_ns", "end_ns")["row"]
     names = dict.fromkeys(name for device in read for name in device.counters)
@@ -144,7 +144,7 @@ def _together(read: list[tables.Device]) -> tables.Device:
 def _parts(
     paths: Sequence[str], needed: Sequence[str], counts: ReadCounts, names: dict[str, str] | None = None
 ) -> pl.DataFrame:
-    """Return a table that is split into several files, with all cells as text; an empty table if no file has rows."""
+    """Return a table that msprof split into several files, with all cells as text; empty if no file has rows."""
     found = [ascend_text.text(path, needed, counts, names) for path in paths]
     return pl.concat([part for part in found if not part.is_empty()] or [pl.DataFrame()], how="diagonal")
 
@@ -170,7 +170,7 @@ def _details(kernels: pl.DataFrame) -> pl.DataFrame:
 
 
 def _launches(ran: pl.DataFrame, details: pl.DataFrame, recording: tables.Recording) -> pl.DataFrame:
-    """Return `tables.LAUNCHES`. The thread comes from the launching call, the blocks from the table of kernels."""
+    """Return `tables.LAUNCHES`: the thread of the call that launched each kernel, and the kernel's number of blocks."""
     blocks = pl.DataFrame(schema={"stream": pl.UInt32, "start_ns": pl.Int64, "amount": pl.UInt64})
     if "Block Num" in details.columns:
         amount = pl.col("Block Num").cast(pl.UInt64, strict=False).alias("amount")

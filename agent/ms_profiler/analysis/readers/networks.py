@@ -1,4 +1,7 @@
-"""Read the structures of networks from the store: modules, and sizes of parameters. See `job.frameworks.networks`."""
+"""Read the structures of networks from the store: their modules and the sizes of their parameters.
+
+`job.frameworks.networks` writes them while the job runs.
+"""
 
 from dataclasses import dataclass
 
@@ -14,8 +17,9 @@ class Network:
     Attributes:
         title: the first part of the paths of its modules; empty if the paths begin below the outermost module.
         sizes: elements and bytes of each parameter; None if unknown.
-        modules: a pair for each module, the outermost module first. The pair holds the numbers of the module's own
-            parameters, and a dictionary: name of a module directly inside -> its number.
+        modules: a pair for each module, the outermost module first. A module's number is its place in this tuple. The
+            pair has the numbers of the module's own parameters (places in `sizes`), and a dictionary: name of a module
+            directly inside -> number of that module.
     """
 
     title: str

@@ -24,20 +24,21 @@ RECORD: Final = ("name", "category", "time_ns", "arg")
 FOUND: Final = pl.Schema({"thread": pl.UInt32, "start_ns": pl.Int64, "name": pl.UInt32, "known": pl.UInt64})
 #: largest difference between the recorders' clocks, ns
 SLACK_NS: Final = 1_000_000
-#: the first record is paired on trial with the span nearest in time, and with this many spans before and after it
+#: Which span belongs to the first record is not known. So the span nearest in time is tried, and this many spans before
+#: and after that span.
 _AROUND: Final = 8
-#: to rate an alignment, the times of about this many of its pairs are compared
+#: a possible match is rated by the time differences of about this many of its pairs
 _COMPARED: Final = 200
 
 Record = tuple[int, int, int, int]
 
 
 def match(described: pl.DataFrame, spans: pl.DataFrame, threads: pl.DataFrame) -> pl.DataFrame:
-    """Return, for each span with a matching record, the argument of that record, as `FOUND`.
+    """Find the Kineto record that describes the same operator as a span, and return the records' arguments as `FOUND`.
 
     Args:
         described: the records from Kineto: `window`, `native_tid` and the columns of `RECORD`, sorted by time in each
-            window. No record within a window is missing.
+            window. A window is a period in which Kineto recorded. No record within a window is missing.
         spans: the spans during these windows, with `thread`, `name`, `category` and `start_ns`.
         threads: `thread` and `native_tid` of each thread.
     """
@@ -76,7 +77,7 @@ def _pairs(records: Sequence[Record], begun: Sequence[Record]) -> list[tuple[Rec
 def _along(records: Sequence[Record], begun: Sequence[Record], at: int, to: int) -> list[tuple[Record, Record]]:
     """Pair records and spans in their order. If the names of a pair differ, return no pairs at all.
 
-    A region's record that does not fit the next span is skipped, because the callbacks may not report the region.
+    The record of a region is skipped if its name differs from that of the next span: callbacks may not report regions.
 
     Args:
         records: the records.

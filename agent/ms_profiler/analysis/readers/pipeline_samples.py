@@ -6,8 +6,8 @@ A window is an interval in which the profiler sampled one pipeline. Each window 
 - `minddata_cpu_utilization_{rank}.json`: the processor time of each operator, in percent of one processor.
 - `dataset_iterator_profiling_{rank}.txt`, or `device_queue_profiling_{rank}.txt` for a pipeline that feeds a device:
   four lines for each batch, `TYPE DETAIL BATCH VALUE TIME`, with times in milliseconds. In a line of type 0, VALUE is a
-  duration: the wait for the pipeline (DETAIL 0), the push into the queue of the device (1), or both (2). In a line of
-  type 1, VALUE is the size of a queue.
+  duration: the wait for the pipeline (DETAIL 0), the push into the queue of the device (1), or the sum of both (2). In
+  a line of type 1, VALUE is the size of a queue.
 """
 
 import json
@@ -67,7 +67,7 @@ class Window:
         operators: the operators, by number; empty if the file cannot be read.
         waits_ms: wait for each batch, without the first batch of an iterator.
         pushes_ms: time to push each batch into the queue of a device; 0 without such a queue.
-        periods_ms: time from each batch to the next one; with a device's queue, wait + push of each batch.
+        periods_ms: time from each batch to the next one. If the pipeline feeds a device: wait + push of each batch.
     """
 
     process: int
@@ -101,7 +101,7 @@ def read(recording: tables.Recording) -> list[Window]:
 
 
 def _marks(recording: tables.Recording, name: str) -> Iterator[tuple[int, int, int, int]]:
-    """Yield process, pipeline, number of the window and time (ns) of each mark that has this name."""
+    """Yield process, pipeline, number of the window and time (ns) of each instant that has this name."""
     rows = (recording.names == name).arg_true()
     marked = recording.instants.filter(
         pl.col("category") == Category.PROFILER, pl.col("name").is_in(rows.cast(pl.UInt32).implode())
@@ -121,7 +121,7 @@ class _Reader:
             self.names = []
 
     def fill(self) -> None:
-        """Read the files of the folder. Note unreadable files; the attributes that they would fill stay empty."""
+        """Read the files of the folder. If a file is unreadable, note its name, and leave its attributes empty."""
         self._parse(_OPERATORS, self._fill_operators)
         if self.window.operators:
             self._parse(_PROCESSORS, self._fill_processors)

@@ -1,4 +1,4 @@
-"""Add up the memory that the driver of a device has allocated, from the records of its allocations and releases."""
+"""Compute how much memory the driver of a device has allocated, from the records of allocations and releases."""
 
 from typing import Final
 
@@ -16,9 +16,9 @@ _ON_DEVICE: Final = ("device memory", "array memory", "managed memory")
 def held(reservations: pl.DataFrame) -> pl.DataFrame:
     """Return the memory that the driver has allocated, after each allocation and release, as `DEVICE_MEMORY`.
 
-    reserved(t) = (bytes allocated until t) - (bytes released until t). If this is negative at some time, memory was
-    allocated before the recording began. Then the smallest constant that makes all values >= 0 is added. So reserved(t)
-    is a lower bound.
+    reserved(t) = (bytes allocated until t) - (bytes released until t). A negative value means that memory was allocated
+    before the recording began. Then the smallest constant that makes all values >= 0 is added. So reserved(t) is a
+    lower bound.
 
     Args:
         reservations: `tables.RESERVATIONS`.
@@ -44,7 +44,7 @@ def count(recording: tables.Recording, memory: pl.DataFrame, process: int) -> No
 
     Args:
         recording: the recording, which is changed in place.
-        memory: the result of `held`.
+        memory: the driver's memory over time, from `held`.
         process: pid of the process with the steps.
     """
     if memory.is_empty():

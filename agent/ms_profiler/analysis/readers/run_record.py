@@ -1,6 +1,6 @@
-"""Read the run's record of a result directory, and a process's description of how the job is divided among ranks.
+"""Read two files of a result directory: the run's record, and how the job is divided among its ranks.
 
-A record or description that cannot be read is empty.
+If a file cannot be read, its content counts as empty.
 """
 
 from typing import Any
@@ -28,7 +28,7 @@ def read(directory: str, counts: ReadCounts) -> tuple[run_info.RunInfo, bool]:
 
 
 def strategy(path: str, counts: ReadCounts) -> dict[str, Any]:
-    """Return how the job is divided among its ranks, see `job.frameworks.strategy`.
+    """Return how the job is divided among its ranks. The process wrote this file, see `job.frameworks.strategy`.
 
     Args:
         path: the path of the file.

@@ -1,4 +1,4 @@
-"""Parse JSON from small files beside the segments of a process, such as structures of networks, and tapes."""
+"""Parse the small JSON files of a process, such as structures of networks, and lists of autograd's nodes."""
 
 import json
 from typing import Any, Final
@@ -12,7 +12,7 @@ DAMAGE: Final = (OSError, ValueError, LookupError, TypeError, ArithmeticError, A
 
 
 def parsed(content: bytes) -> Any:
-    """Parse JSON. A lone half of a surrogate pair becomes "?"; names that are not UTF-8 contain such halves.
+    """Parse JSON. Half of a surrogate pair becomes "?": a name that is not valid UTF-8 may contain such a half.
 
     Args:
         content: the JSON.

@@ -1,4 +1,7 @@
-"""Read the segments of a process as batches of slots, a few megabytes at a time."""
+"""Read the segments of a process in batches of a few megabytes.
+
+A segment is a file of slots. A slot is a record of 32 bytes, see `store.format`.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,7 +17,8 @@ BATCH: Final = 8 << 20
 
 #: offset, in bytes, of the kind inside a slot
 _KIND: Final = 28
-#: THREAD slot to put before a segment that begins with another slot
+#: A segment should begin with a THREAD slot, which names the thread that wrote the following slots. If a segment lacks
+#: that slot, this one is put before the segment.
 _NO_THREAD: Final = fmt.SLOT.pack(0, 0, NO_THREAD, 0, Kind.THREAD, 0, 0, 0)
 
 

@@ -25,7 +25,8 @@ def settled(spans: pl.DataFrame, regions: pl.Series, compilations: pl.DataFrame)
 
     Args:
         spans: `thread`, `category`, `name`, `start_ns`.
-        regions: rows of `Recording.names` with the names of regions. Their spans get the category `MARKER`.
+        regions: rows of `Recording.names` that are names of a compiler's regions. Spans with these names get the
+            category `MARKER`.
         compilations: `thread`, `start_ns`, `end_ns` of each compilation.
     """
     if len(regions):

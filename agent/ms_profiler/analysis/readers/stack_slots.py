@@ -1,4 +1,4 @@
-"""Samples of the Python stacks of threads, see `Kind.FRAME` and `Kind.SAMPLED` of `store.format`."""
+"""Read samples of the Python stacks of threads, which have the kinds `FRAME` and `SAMPLED` in the store."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -21,14 +21,18 @@ class Stacks:
 
     Attributes:
         parts: rows of `columns.slots.SLOTS`, of the kinds `Kind.FRAME` and `Kind.SAMPLED`.
-        calls: the traced calls.
+        calls: the traced calls of Python functions.
     """
 
     parts: list[pl.DataFrame] = field(default_factory=list)
     calls: Calls = field(default_factory=Calls)
 
     def take(self, slots: pl.DataFrame) -> int:
-        """Keep the samples, their frames and the traced calls among some slots, and return their number."""
+        """Keep the samples, their frames and the traced calls among the slots, and return how many were kept.
+
+        Args:
+            slots: rows of `columns.slots.SLOTS`, of any kind.
+        """
         found = slots.filter(pl.col("kind").is_between(Kind.FRAME, Kind.SAMPLED))
         self.parts.append(found)
         return found.height + self.calls.take(slots).height
@@ -68,7 +72,7 @@ class Stacks:
         Args:
             process: pid.
             clock: the clock of the run.
-            cut: a function that keeps the slots of the run, and drops all others.
+            cut: a function that drops the slots of other runs, which may share the store.
         """
         slots = cut(self._of(Kind.SAMPLED))
         return slots.select(

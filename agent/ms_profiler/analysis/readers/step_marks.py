@@ -1,4 +1,4 @@
-"""Read the steps of a process from the marks that this process wrote."""
+"""Read the training steps of a process from the records in which the process noted begin and end of each step."""
 
 import polars as pl
 
@@ -11,9 +11,9 @@ def read(marks: pl.DataFrame, process: int, clock: Clock) -> pl.DataFrame:
     """Return `tables.STEPS` of one process, sorted by start.
 
     Args:
-        marks: rows of `columns.slots.SLOTS`, of kind STEP.
+        marks: the records of the steps: rows of `columns.slots.SLOTS`, of kind STEP.
         process: pid.
-        clock: the clock of the run, which converts the times of the marks.
+        clock: the clock of the run, which converts the times of the records.
     """
     unrecorded, coarse = (pl.col("flags") & int(flag) > 0 for flag in (Flag.UNRECORDED, Flag.COARSE))
     content = pl.when(unrecorded).then(pl.lit(tables.TIMES_ALONE)).when(coarse).then(pl.lit(tables.COARSE))

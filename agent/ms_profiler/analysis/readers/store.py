@@ -1,8 +1,8 @@
 """Read ms-profiler's own store: the segments of every process of a result directory, as tables.
 
-A recording of more than `MOST_SLOTS` slots is not held in memory. Its tables lack the fine-grained spans
-(modules and operators). `Recording.again` reads the spans of an interval a second time, batch by batch. See
-`driver.thinning` and `driver.sections`.
+A segment is a file of slots, and a slot is a record of 32 bytes. A recording of more than `MOST_SLOTS` slots is too
+large for memory, so its tables lack the fine-grained spans (modules and operators). `driver.thinning` and
+`driver.sections` then use `Recording.again`, which reads the spans of an interval a second time, batch by batch.
 """
 
 import os
@@ -172,7 +172,7 @@ class _Process:
     _traced: list[Traced] = field(default_factory=list)
 
     def read(self, info: run_info.RunInfo, progress: Progress) -> "_Process":
-        """Fill the tables from the segments."""
+        """Fill the tables from the segments, which are the files with the records of this process."""
         kinds = ("spans", "moments", "steps", "threads", "operands", "looks")
         by_kind: dict[str, list[pl.DataFrame]] = {kind: [] for kind in kinds}
         seen: list[Any] = [self.store.last_ns, self.store.info.ended_ns]
@@ -181,7 +181,7 @@ class _Process:
         stacks, counted, blocks = stack_slots.Stacks(), metric_slots.Metrics(), tensor_blocks.Blocks()
         self._ids = self._global_ids()
         wanted = self._wanted(_ALWAYS, fine=True)
-        # a step that the window cuts is kept if it has enough spans: to count them, the start of every span is needed
+        # the begin or end of the run may cut a step. Such a step is kept if it has enough spans, so read every start
         every = 1 if self.window.start_ns else tables.SAMPLED
         for batch in ahead(slot_table.batches(self.store, self.counts)):
             part = COLUMNS.coarse([segment.piece for segment in batch], wanted, every)
@@ -258,7 +258,7 @@ class _Process:
             first, last = self.clock.epoch(held["first_ns"]), self.clock.epoch(held["last_start_ns"])
             paths = held.filter((first < between[1]) & (last >= between[0]))["path"]
             files, most = [os.fsdecode(path) for path in paths], sys.maxsize
-        # a running job may have added spans since the first reading: they begin after `_last`, and are left out
+        # leave out spans that begin after `_last`: the job still runs, and wrote them after the first reading
         wanted = self._wanted((between[0], min(between[1], self.clock.epoch_ns(self._last) + 1)), fine=fine)
         for batch in slot_table.batches(self.store, ReadCounts(), files, most):
             yield self._own(COLUMNS.spans([segment.piece for segment in batch], wanted))
@@ -285,7 +285,7 @@ class _Process:
         return renamed(args, names_of(texts(args), self._ids, _LOST_NAME_ROW))
 
     def _usable(self, batch: pl.DataFrame, heads: int) -> pl.DataFrame:
-        """Return the events of a batch, and count its unusable slots. `heads`: number of other usable slots."""
+        """Return the events of a batch, and count unusable slots. `heads`: number of usable slots without an event."""
         torn = int((batch["kind"] == 0).sum())
         events = int(batch["kind"].is_between(Kind.OPEN, Kind.STEP).sum())
         forwards = batch.filter(pl.col("kind").is_between(Kind.OPEN, Kind.STEP), FORWARDS)
@@ -338,7 +338,7 @@ class _Process:
         return liveness.state_of(self.store.info, info, self.store.folder)
 
     def settled(self, daemons: set[int]) -> dict[str, object]:
-        """Return the row of `tables.PROCESSES` with its final state. `daemons`: pids of children that parents ended."""
+        """Return this process's row of `tables.PROCESSES`. `daemons`: pids of children that their parent ends."""
         return self.row | {"state": liveness.settled(str(self.row["state"]), self.store.pid in daemons)}
 
     def _fill_moments(self, chosen: pl.DataFrame) -> None:
@@ -360,7 +360,7 @@ class _Process:
         self._traced.append(part.narrowed())
 
     def traced(self) -> Traced:
-        """Return the device records, and drop the references to them, so that the caller can free the memory."""
+        """Return the device records, and keep no reference to them, so that the caller can free their memory."""
         parts, self._traced = self._traced, []
         return Traced.joined(parts)
 

@@ -1,4 +1,7 @@
-"""Read tapes: the autograd nodes stored before some backward passes, see `job.frameworks.mindspore.tape`."""
+"""Read tapes. A tape is the list of autograd nodes of one backward pass, which the job stored before some passes.
+
+`job.frameworks.autograd` stores them.
+"""
 
 from dataclasses import dataclass, replace
 
@@ -64,7 +67,8 @@ def parse(content: bytes) -> Tape:
         ValueError: the tape is damaged.
     """
     known = side_files.parsed(content)
-    # `begin` and `end` are node numbers. Of two calls with the same begin, the outer call comes first: it ends later
+    # a call of a module made the nodes with numbers from `begin` to `end`. Of two calls with the same begin, the outer
+    # call ends later, and is put first
     calls = sorted(((int(begin), int(end), str(name)) for begin, end, name in known["calls"]), key=_outer_first)
     nodes, around, place = [], list[tuple[int, str]](), 0
     for number, name, wanted, summed in known["nodes"]:

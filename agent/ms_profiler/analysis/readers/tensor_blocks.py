@@ -1,6 +1,6 @@
 """Read the blocks of host memory that a framework's allocator held, and counters of this memory.
 
-See `store.format.Kind.BLOCK`.
+Blocks have the kind `BLOCK` in the store.
 """
 
 from collections.abc import Callable
@@ -17,9 +17,11 @@ from ms_profiler.store.names import TENSORS, TENSORS_PEAK
 
 #: largest number of a process's records in memory (0.2 GB); beyond it, only the records of the largest blocks are kept
 MOST: Final = 3_000_000
-#: a peak gets the time of a block's record if: memory in use at this record >= NEAR * peak
+#: The store has the size of a peak, but not its time. If a block's record shows memory in use >= NEAR * peak, the peak
+#: gets the time of that record.
 NEAR: Final = 0.9
-#: approximate number of points of a process's curve in timelines: the largest and the last point of each slice of time
+#: approximate number of points of a process's curve in timelines. Time is cut into slices; the largest and the last
+#: point of each slice are shown
 POINTS: Final = 10_000
 _HIGH: Final = 2**BLOCK_BITS
 _LOW: Final = 2**32
@@ -44,7 +46,11 @@ class Blocks:
     least: int = 0
 
     def take(self, slots: pl.DataFrame) -> int:
-        """Keep the records of blocks, and of the code that allocated them, among some slots; return their number."""
+        """Keep the records of blocks, and of the code that allocated them, and return their number.
+
+        Args:
+            slots: rows of `columns.slots.SLOTS`, of any kind.
+        """
         places = slots.filter(pl.col("kind") == Kind.BLOCK_PLACE)
         if places.height:
             self.places.append(places)
@@ -84,7 +90,7 @@ class Blocks:
     def _blocks(self, process: int, clock: Clock, between: tuple[int, int]) -> pl.DataFrame:
         """Return the blocks as `tables.BLOCKS`.
 
-        A block whose release was not recorded ends when a block at its address is allocated again.
+        If the release of a block was not recorded, the block ends when another block at its address is allocated.
         """
         slots = within(pl.concat([pl.DataFrame(schema=SLOTS), *self.parts]), between)
         events = slots.select(
@@ -131,7 +137,9 @@ def _size() -> pl.Expr:
 
 
 def attach(recording: tables.Recording) -> None:
-    """Fill `tensors` of a recording from its blocks and memory counters, and replace these counters by one curve.
+    """Compute the curve of a recording's memory for tensors, from its blocks and memory counters.
+
+    The curve becomes `recording.tensors`, and replaces the memory counters.
 
     A value of the counter `TENSORS_PEAK` is the peak of the memory in use since the previous value. If the record of a
     block shows nearly as much memory in use (`NEAR`), the peak gets the time of this record. Otherwise the time of the
@@ -178,7 +186,7 @@ def _timed(peaks: pl.DataFrame, at_blocks: pl.DataFrame) -> pl.DataFrame:
     """Return the peaks with their times; a peak of unknown time gets the time at which the counter was read.
 
     Args:
-        peaks: the values of `TENSORS_PEAK`: the peak since the previous value, and the time of reading.
+        peaks: the values of the counter `TENSORS_PEAK`: the peak since the previous value, and the time of reading.
         at_blocks: the memory in use at each record of a block, sorted by time.
     """
     if at_blocks.is_empty():

@@ -1,4 +1,4 @@
-"""Read the addresses that tensors had after some steps, see `job.frameworks.torch.tensor_places`."""
+"""Read the memory addresses that tensors had after some steps. `job.frameworks.torch.tensor_places` notes them."""
 
 from typing import Final
 

@@ -1,10 +1,10 @@
 """Cache the parsed columns of a large trace, so that ms-profiler does not parse its text again for the next query.
 
-The cache lies in the result directory of the trace, or in the user's cache directory if the result directory is missing
-or read-only. An entry is valid for one file, identified by device, inode, size and times of change, and for one version
-of the reading code. Without a valid entry, the trace is parsed again. An entry is a folder that gets its final name
-when it is complete, so every folder with such a name is usable. A failure of the cache is never an error, because the
-trace itself is there.
+The cache lies in the result directory of the trace. If this directory is missing or read-only, the cache lies in the
+user's cache directory. An entry is valid for one file, identified by device, inode, size and times of change, and for
+one version of the reading code. Without a valid entry, the trace is parsed again. An entry is a folder. The folder gets
+its final name when it is complete, so every folder with a final name is usable. A failure of the cache is never an
+error, because ms-profiler can parse the trace instead.
 """
 
 import hashlib
@@ -27,7 +27,8 @@ from ms_profiler.store.reader import ReadCounts
 LEAST: Final = 1 << 22
 #: largest number of traces cached in the user's cache directory
 _MOST: Final = 4
-#: a file that changed less than this long ago (ns) may change again without a new modification time
+#: If a file changed less than this long ago (ns), it may change again and keep its modification time. Then a change of
+#: the file would not be noticed, so the file is not cached.
 _SETTLED: Final = 2_000_000_000
 _FOLDER: Final = ".ms_profiler_cache"
 _TABLES: Final = ("spans", "flows", "counters", "held", "found")
@@ -54,7 +55,8 @@ def read(path: str, arguments: tuple[str, ...], counts: ReadCounts) -> trace_eve
             return found
     damage = _damage(counts)
     events = trace_events.read(path, arguments, counts)
-    # do not cache a trace that is still being written, nor a damaged one, whose damage has to be reported each time
+    # Do not cache a trace that is still being written. Do not cache a damaged trace either: each reading has to report
+    # the damage, and the cache does not store it
     settled = time.time_ns() - before.st_mtime_ns > _SETTLED and _key(os.stat(path), arguments) == key
     if settled and _damage(counts) == damage:
         for folder in _folders(path):
@@ -91,7 +93,7 @@ def _code() -> str:
 
 
 def _folders(path: str) -> list[str]:
-    """Return the folders for cache entries, the best one first. A missing result directory is left out."""
+    """Return the folders for cache entries, the preferred one first. A missing result directory is left out."""
     user = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     result, own = inputs.result(path), os.path.join(user, "ms-profiler", "traces")
     return [*([os.path.join(result, _FOLDER)] if os.path.isdir(result) else []), own]
@@ -127,7 +129,7 @@ def _own(folder: str) -> bool:
 
 
 def _write(events: trace_events.Events, parent: str, key: str) -> bool:
-    """Write a cache entry, and return whether the cache has the entry now."""
+    """Write a cache entry, and return whether the cache has the entry now. Another process may have written it."""
     made = ""
     try:
         os.makedirs(parent, mode=0o750, exist_ok=True)
@@ -152,7 +154,7 @@ def _write(events: trace_events.Events, parent: str, key: str) -> bool:
 
 
 def _tidy(parent: str, key: str) -> None:
-    """Remove old entries: in a result directory all but `key`, in the user's cache all but the `_MOST` latest."""
+    """Remove old entries. A result directory keeps only `key`, the user's cache keeps the `_MOST` latest entries."""
     others = [os.path.join(parent, name) for name in os.listdir(parent) if name != key and not name.startswith(".")]
     most = 0 if os.path.basename(parent) == _FOLDER else _MOST - 1
     for folder in sorted(others, key=_age, reverse=True)[most:]:

@@ -139,7 +139,7 @@ def read_parts(paths: Sequence[str], arguments: tuple[str, ...], counts: ReadCou
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """Pause garbage collection: JSON has no cycles, and the search for cycles took a fifth of the reading time."""
+    """Pause garbage collection. JSON has no cycles, and the search for cycles took a fifth of the reading time."""
     collecting = gc.isenabled()
     gc.disable()
     try:
@@ -150,7 +150,7 @@ def _uncollected() -> Iterator[None]:
 
 
 class _Rows:
-    """Collects rows and converts them to columns in batches, so that only few rows are Python objects at a time.
+    """Collects rows, and converts them to columns in batches: rows as Python objects would take too much memory.
 
     Args:
         schema: the schema of the rows; a column of text accepts any value of JSON.
@@ -271,7 +271,7 @@ class _Taken:
             kinds = [event["ph"] for event in events]
         except (TypeError, KeyError):
             kinds = []
-        # a span gets its number when it ends, so events with separate begins and ends are taken one by one
+        # A span gets its row number when it ends. So a list with separate events for begin and end is read one by one
         if not kinds or set(map(type, kinds)) != {str} or "B" in kinds or "E" in kinds:
             for event in events:
                 self._take(event)

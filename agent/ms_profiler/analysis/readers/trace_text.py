@@ -21,7 +21,7 @@ EVENTS: Final = "traceEvents"
 _PIECE: Final = 1 << 20
 #: largest number of characters of an event; a longer one counts as damage
 _LONGEST: Final = 1 << 26
-#: number of characters that are kept of a text; names of C++ may have some ten thousand characters
+#: texts are cut after this many characters; names of C++ functions may have some ten thousand characters
 TEXT: Final = 1 << 16
 #: number of damaged places in a file after which reading ends
 _MOST_DAMAGE: Final = 1000
@@ -32,11 +32,12 @@ _COMMA: Final = re.compile(r"[ \t\r\n]*,[ \t\r\n]*")
 _NEXT: Final = re.compile(r"[\[,]\s*(?=\{)")
 #: separator of two events
 _BETWEEN: Final = re.compile(r"\}([ \t\r\n]*,[ \t\r\n]*)\Z")
-#: largest number of attempts to find the last event of a block: from the end backwards, each "{" may begin it
+#: largest number of attempts to find the begin of a block's last event: any "{" near the end of the block may be it
 _TRIED: Final = 32
 #: escapes that may be half of a surrogate pair
 _HALF: Final = re.compile(r"\\u[dD][89a-fA-F]")
-#: a fault within this many characters of the end may only mean that more of the file must be read
+#: A syntax error this near to the end of the text read so far (in characters) may not be an error of the file: the text
+#: may go on in the part of the file that was not read yet.
 _CUT: Final = 64
 
 
@@ -129,10 +130,10 @@ class TraceText:
                 return
 
     def _block(self) -> list[Any]:
-        """Decode all objects of the text read so far at once, except the last one, which may be incomplete.
+        """Decode the events in the text read so far, except the last event, which may be incomplete.
 
-        If decoding fails, return an empty list. It fails, for example, if an object inside an event looks like the next
-        event.
+        All of them are decoded by one call, which is fast. If decoding fails, return an empty list. It fails, for
+        example, if an object inside an event looks like the next event.
         """
         self._peek()
         text, place = self._text, self._place
@@ -153,7 +154,7 @@ class TraceText:
         return []
 
     def _run(self) -> Iterator[Any]:
-        """Yield the complete values of a list in the text read so far, and move behind the comma after each value."""
+        """Yield the complete values of a list in the text read so far, and set the place behind each value's comma."""
         self._peek()
         text, place, until = self._text, self._place, len(self._text) - _CUT
         decode, comma = self._json.raw_decode, _COMMA.match
@@ -175,7 +176,7 @@ class TraceText:
         while damage < _MOST_DAMAGE:
             following = _NEXT.search(self._text, self._place)
             if following is None:
-                # the separator may continue after the end of the text read so far
+                # the separator of two events may be cut at the end of the text read so far
                 self._place = max(self._place, len(self._text) - _CUT)
                 if not self._more():
                     return
@@ -191,7 +192,7 @@ class TraceText:
                 yield event
 
     def _peek(self) -> str:
-        """Return the next character that is not blank, without moving behind it; empty at the end of the file."""
+        """Return the next character that is not blank, and leave the place there; empty at the end of the file."""
         while True:
             blank = _BLANK.match(self._text, self._place)
             self._place = blank.end() if blank else self._place
@@ -208,7 +209,7 @@ class TraceText:
         return sign
 
     def _value(self) -> Any:
-        """Return the next value, and move behind it; before a damaged value, stay and raise `_DamageError`."""
+        """Return the next JSON value, and set the place behind it. If it is damaged, raise `_DamageError` instead."""
         self._peek()
         while True:
             try:
@@ -224,17 +225,18 @@ class TraceText:
                 if not cut or len(self._text) - self._place > _LONGEST or not self._more():
                     raise _DamageError from error
                 continue
-            # a number near the end of the text read so far may continue, also if ".", "e" or "e+" follows
+            # a number at the end of the text read so far may be cut, also before a ".", "e" or "e+" behind the number
             if end + 2 < len(self._text) or not self._more():
                 self._place = end
                 return value
 
     def _more(self) -> bool:
-        """Drop the used text and append more of the file; return whether there was more."""
+        """Drop the text that was decoded, append more of the file, and return whether the file had more."""
         if self._ended:
             return False
         parts = [self._text[self._place :]]
-        # at least double the text: otherwise a value over many pieces would be decoded again for each piece
+        # append at least as much as is left: if the text grew piece by piece, a long value would be decoded again after
+        # each piece
         wanted = len(parts[0]) + 1
         while wanted > 0 and not self._ended:
             piece = next(self._pieces, None)
@@ -257,7 +259,7 @@ def short(value: Any) -> Any:
 
 
 def _pieces(path: str, counts: ReadCounts) -> Iterator[bytes]:
-    """Yield the content of a file in pieces; unpack a packed file. Stop at the first damage of packed data."""
+    """Yield the content of a file in pieces, unpacked if gzip has packed it. Stop where packed data are damaged."""
     with open(path, "rb") as stream:
         content = stream.read(len(_PACKED)) + stream.read(_PIECE)
         if not content.startswith(_PACKED):

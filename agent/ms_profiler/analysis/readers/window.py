@@ -1,7 +1,7 @@
-"""Cut a shared store to the part that belongs to one run.
+"""Cut a store that several runs share to the part that belongs to one run.
 
-A script may start the profiler during the main recording. Then both recordings have the same segments, and each is cut
-to its own time. Times in this module are nanoseconds of CLOCK_MONOTONIC_RAW, as in the segments.
+A script may start the profiler while ms-profiler records the whole job. Then both runs read the same files, and each
+run is cut to its own time. Times in this module are nanoseconds of CLOCK_MONOTONIC_RAW, as in the files.
 """
 
 from dataclasses import dataclass
@@ -24,9 +24,9 @@ class Window:
         start_ns: begin of the run; earlier events belong to another run. 0 if the whole store belongs to this run.
         end_ns: end of the run; events that begin at this time or later belong to another run. 0 for no end.
         shift: step number in the run = step number in the store + shift.
-        step: number, in the store, of the step that was running at the end.
-        step_ns: begin of that step; 0 if no step was running.
-        source: the source of that step, a `store.format.StepSource`.
+        step: number, in the store, of the step that was running at the end of the run.
+        step_ns: begin of the step `step`; 0 if no step was running.
+        source: what reported the step `step`, a `store.format.StepSource`.
     """
 
     start_ns: int = 0
@@ -68,14 +68,14 @@ class Window:
 
         Args:
             steps: rows of `columns.slots.SLOTS`, of kind STEP.
-            starts: the result of `work`.
+            starts: the sorted times at which the job began any work, from `work`.
         """
         if not self.start_ns:
             return steps
         end_ns = self.end_ns or 1 << 62
         if self.step_ns and steps.filter(pl.col("arg") == self.step).is_empty():
-            # this step was running when the run ended, so it has no slot yet. Without other steps, its thread is
-            # thread 1, the first thread that writes: the thread that starts the profiler
+            # The step `self.step` was running when the run ended, so it has no slot yet. Its thread is that of the
+            # other steps. Without other steps, it is thread 1: the thread that starts the profiler writes first
             thread = steps["thread"][0] if steps.height else 1
             last = (self.step_ns, end_ns + 1, self.step, 0, int(Kind.STEP), self.source, 0, thread)
             steps = pl.concat([steps, pl.DataFrame([last], schema=steps.schema, orient="row")])

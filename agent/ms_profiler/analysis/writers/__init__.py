@@ -34,7 +34,7 @@ from ms_profiler.analysis.writers import (
     vendor_table,
 )
 
-#: files that are written section by section (see `core`), before all other files
+#: Files that are written section by section, before all other files. A section is a part of the run's time.
 SECTIONS: tuple[core.SectionWriter, ...] = (trace_view, perfetto_trace, kineto_trace, kernel_details)
 
 #: all other files, in the order of writing. The summary comes last: if it exists, all other files exist

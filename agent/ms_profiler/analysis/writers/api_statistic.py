@@ -3,7 +3,7 @@
 Columns are those of MindSpore's public profiler documents. `Level` is the kind of a call, such as `dataset`. Rows are
 sorted by level, and within a level by total time, the longest first. Times are microseconds.
 `Variance` is the variance of the durations, in square microseconds: (n * sum of squares - square of the sum) / n^2.
-The table includes calls of the device's driver. In another tool's result, it includes no other calls.
+The table includes calls of the device's driver. For another tool's result, the table has only calls of the driver.
 """
 
 import os
@@ -17,7 +17,7 @@ from ms_profiler.analysis.writers import csv_lines, numbers
 from ms_profiler.store import layout
 from ms_profiler.store.format import Category
 
-#: category of a span -> value of `Level`. A category that is not listed here has its own name in lower case
+#: category of a span -> value of the column `Level`. The level of other categories is their name in lower case
 _LEVELS: Final = {
     Category.RUN: "model",
     Category.EVALUATION: "model",

@@ -1,9 +1,8 @@
 """communication_analyzer.db: exchanges with other ranks, and the steps, as tables.
 
-This file is written beside the database of the run, because msprof-analyze reads neither exchanges nor steps from that
-database. The rows are those of `communication.json`, `communication_matrix.json` and `step_trace_time.csv`, without
-the totals in these files. A group of ranks appears as the number that msprof-analyze computes from the group's name.
-torch_npu calls the file analysis.db.
+The run has another database, but msprof-analyze reads exchanges and steps only from this file. The rows are those of
+`communication.json`, `communication_matrix.json` and `step_trace_time.csv`, without the totals in these files. A group
+of ranks appears as the number that msprof-analyze computes from the group's name. torch_npu calls the file analysis.db.
 """
 
 import os

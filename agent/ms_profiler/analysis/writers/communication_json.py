@@ -1,8 +1,8 @@
 """communication.json: every exchange with other ranks that has a known size, by step.
 
 Keys are those of MindSpore's public profiler documents. ms-profiler's own recordings do not separate the wait for
-other ranks from the transfer, so the whole call counts as transit time. All bytes of such a call count for the link
-TCP. Other tools add up all links, so the links of devices are listed with 0 bytes in these recordings. For results of
+other ranks from the transfer, so the whole call counts as transit time. All bytes of a recorded call count for the link
+TCP. Tools that read the file add up all links, so it lists the links of devices, too, with 0 bytes. For results of
 other tools, `metrics.transfers` measures the links.
 """
 
@@ -27,7 +27,7 @@ P2P: Final = "p2p"
 COLLECTIVE: Final = "collective"
 
 _LINKS: Final = ("RDMA", "HCCS", "PCIE", "SDMA", "SIO")
-#: link whose numbers are sums over the links `_SUMMANDS`, which connect the chips of a host
+#: the link `_SUM` is no real link: its numbers are the sums over the links `_SUMMANDS`, which connect chips of a host
 _SUM: Final = "SDMA"
 _SUMMANDS: Final = ("HCCS", "PCIE", "SIO")
 _POINT_TO_POINT: Final = ("send", "receive", "recv")
@@ -66,7 +66,10 @@ def content(measures: Measures) -> dict[str, Any]:
 
 
 def by_call(measures: Measures) -> Iterator[dict[str, Any]]:
-    """Yield a dict for each exchange; `step` and `name` are as in the files, `ms` is the duration, `mb` the size."""
+    """Yield a dict for each exchange with other ranks.
+
+    `step` and `name` are the texts of communication.json, `ms` is the duration, `mb` the size in megabytes.
+    """
     numbers = measures.steps.table["number"]
     ours = not measures.recording.foreign
     for row in measures.calls.iter_rows(named=True):
@@ -89,7 +92,7 @@ def by_call(measures: Measures) -> Iterator[dict[str, Any]]:
 
 
 def added(numbers: Iterable[float]) -> float:
-    """Return the exact sum of megabytes or milliseconds: six decimals keep each byte and each nanosecond."""
+    """Return the exact sum of megabytes or milliseconds. Six decimals are enough for each byte or nanosecond."""
     return round(sum(numbers), 6)
 
 
@@ -107,7 +110,7 @@ def _of_calls(measures: Measures) -> Iterator[tuple[dict[str, Any], dict[str, fl
 
 
 def _of_device(measures: Measures) -> Iterator[tuple[dict[str, Any], dict[str, float], _Packets]]:
-    """Yield each exchange of a device with its times and packets, if its transfers are known."""
+    """Yield each exchange of a device whose transfers are known, with its times and packets."""
     assert measures.recording.device is not None
     parts = transfers.known(measures.recording.device.transfers)
     measured = {(row[0], row[1]): row[2:] for row in transfers.times(parts).iter_rows()}
@@ -125,7 +128,7 @@ def _of_device(measures: Measures) -> Iterator[tuple[dict[str, Any], dict[str, f
 
 
 def _times(elapse: float, transit: float, wait: float, synchronization: float) -> dict[str, float]:
-    """Return the times of an entry in milliseconds, and the ratios time / (time + transit) of its waiting times."""
+    """Return the times of an entry in milliseconds. The ratio of a waiting time is: time / (time + transit)."""
     return {
         "Elapse Time(ms)": elapse,
         "Transit Time(ms)": transit,

@@ -2,9 +2,12 @@
 
 Keys are those of MindSpore's public profiler documents. For each operation, group and link, the file has six entries.
 `top1`, `middle`, `bottom3`, `bottom2` and `bottom1` are exchanges from the highest to the lowest bandwidth; `total` is
-the sum of all exchanges. A message counts for the link from its sender to its receiver, in the sender's file alone.
-The links of other calls on a CPU are unknown, so their bytes count for the link of this rank with itself, for example
-`2-2`. On a CPU each call has such a link, because readers take the position of this rank in its group from the link.
+the sum of all exchanges.
+
+A message from one rank to another counts for the link from its sender to its receiver, and only in the sender's file.
+For all other calls on a CPU, the links are unknown, so the bytes count for the link of this rank with itself, for
+example `2-2`. On a CPU each call has a link of the rank with itself, because readers take the position of this rank in
+its group from that link.
 """
 
 import json

@@ -1,6 +1,7 @@
-"""Open files of the result, replace them atomically, and remove half-written ones; all writers use this module.
+"""Open files of the result, replace them atomically, and remove half-written ones. All writers use this module.
 
-A section is an interval of a run. A run that is too large for memory has several sections, any other run has one.
+A section is an interval of a run. A run that is too large for memory is written in several sections, any other run in
+one section.
 """
 
 import gzip
@@ -29,11 +30,11 @@ PACKED: Final = ".gz"
 _REMEDY: Final = (
     "Is there space left, and may you write there? `ms-profiler analyse DIR --output DIR` writes elsewhere."
 )
-#: text in the message of a `ComputeError` of Polars if the operating system caused the error
+#: Polars raises `ComputeError` for errors of many kinds. Its message has this text if the operating system caused it.
 _OF_SYSTEM: Final = "(os error "
 #: size of a database page in bytes
 _PAGE: Final = 4096
-#: settings while a database is written: nobody else opens the temporary file, so it needs no journal
+#: Settings while a database is written. They turn off the journal, because no other process opens the temporary file.
 _PRAGMAS: Final = (
     f"page_size = {_PAGE}",
     "journal_mode = OFF",
@@ -44,7 +45,7 @@ _PRAGMAS: Final = (
 
 
 class Artefact(Protocol):
-    """The interface of a file that an analysis writes. A module or an object implements it."""
+    """The interface of a file that an analysis writes. A module or an object may implement the interface."""
 
     def path(self, measures: Measures) -> str:
         """Return the path of the file, relative to the result directory."""
@@ -79,13 +80,13 @@ class Database(Artefact, Protocol):
 
 
 def refuse_links(target: str) -> None:
-    """Refuse a result directory that is, or contains, a symbolic link to a folder. Change nothing.
+    """Refuse a result directory that is a symbolic link, or whose folders are symbolic links. Change nothing.
 
     Args:
         target: the result directory.
 
     Raises:
-        StoreError: there is such a link.
+        StoreError: the directory, or one of its folders, is a symbolic link.
     """
     result = target.rstrip(os.sep)
     for folder in (result, layout.output_dir(result), os.path.join(result, layout.TABLES)):
@@ -99,7 +100,7 @@ def refuse_links(target: str) -> None:
 def write(writer: Writer | Database, measures: Measures) -> str | None:
     """Write one file, and return its path.
 
-    If there is no data, or no room for the file, remove the file of an earlier analysis and return None.
+    If the run has no data for the file, or if there is no room, remove the file of an earlier analysis and return None.
 
     Args:
         writer: the writer.
@@ -176,10 +177,10 @@ def write_sections(
 
 
 def tidy(writers: Sequence[SectionWriter], measures: Measures, written: Sequence[str]) -> None:
-    """Remove files of an earlier analysis that this analysis did not write.
+    """Remove files that an earlier analysis wrote for a section, and that this analysis did not write.
 
-    Such a file belongs to a section that no longer exists, or is the compressed form of a file that is now written
-    uncompressed, or the reverse.
+    There are two reasons for such a file. The earlier analysis had more sections. Or only one of the two analyses
+    compressed the file, so that its name differs.
 
     Args:
         writers: the writers of sections.
@@ -195,7 +196,7 @@ def tidy(writers: Sequence[SectionWriter], measures: Measures, written: Sequence
 
 
 def _ready(artefact: Artefact, measures: Measures, path: str) -> bool:
-    """Return whether a file applies. If so, make its folder; otherwise remove an older file."""
+    """Return whether the run has data for a file. If so, make the file's folder; otherwise remove an older file."""
     refuse_links(measures.target)
     if not artefact.applies(measures):
         if os.path.lexists(path):
@@ -213,7 +214,7 @@ def _packing(stream: BinaryIO) -> AbstractContextManager[BinaryIO]:
 
 @contextmanager
 def _naming(path: str) -> Iterator[None]:
-    """Raise errors of the operating system, SQLite and Polars as an `MsProfilerError` that names the file."""
+    """Turn errors of the operating system, SQLite and Polars into an `MsProfilerError` that names the file."""
     try:
         yield
     except FullError:
@@ -233,7 +234,7 @@ def replaced(path: str, room: Room | None = None) -> Iterator[BinaryIO]:
     """Open a temporary file. It replaces `path` at the end of the block, and is removed if the block raises.
 
     Raises:
-        FullError: the file would take more bytes than are left.
+        FullError: the file would take more bytes than `room` has left.
     """
     with _beside(path) as (_, descriptor):
         room = room or Room()
@@ -265,7 +266,8 @@ def database(path: str, room: Room) -> Iterator[sqlite3.Connection]:
             connection.execute("COMMIT")
             room.take(os.stat(temporary).st_size)
         except sqlite3.OperationalError as error:
-            # SQLite reports a reached `max_page_count` as a full disk; only the number of pages tells the two apart
+            # SQLite raises the same error for a full disk and for a reached `max_page_count`. So look at the number of
+            # pages
             if most is not None and connection.execute("PRAGMA page_count").fetchone()[0] >= most:
                 raise FullError from error
             raise

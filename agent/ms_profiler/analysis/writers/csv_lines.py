@@ -1,7 +1,7 @@
 """Write tables as CSV: `write` is for tables of many rows, `write_frame` for tables of few rows.
 
-A spreadsheet runs a cell that begins like a formula, even if a stranger chose the text. An apostrophe in front of the
-text prevents that. Spreadsheets do not show the apostrophe (OWASP, "CSV Injection").
+A spreadsheet runs a cell that begins like a formula, even if the text comes from a stranger. So this module puts an
+apostrophe in front of such a text. Spreadsheets do not show the apostrophe (OWASP, "CSV Injection").
 """
 
 import re
@@ -15,7 +15,7 @@ from ms_profiler.analysis.writers import numbers
 
 #: a cell with one of these characters needs quotes
 _SPECIAL: Final = frozenset(',"\r\n')
-#: a text that begins like `_FORMULA` is a formula for spreadsheets, unless it is a `_NUMBER` such as -1.5
+#: Spreadsheets take a text that begins like `_FORMULA` for a formula. Numbers such as -1.5 (`_NUMBER`) are exceptions.
 _FORMULA: Final = r"^[=+\-@\t\r]"
 _NUMBER: Final = r"^[-+]?[0-9.]+([eE][-+]?[0-9]+)?\s*$"
 _TEXT: Final = "'"
@@ -40,7 +40,7 @@ def write(stream: BinaryIO, count: int, columns: Mapping[str, Sequence[Part]]) -
     Args:
         stream: the stream to write to.
         count: number of rows.
-        columns: name of a column -> constant texts and values that form a cell when put together.
+        columns: name of a column -> constant texts and columns of values; put together, they form the cells.
     """
     parts = [part for cell in columns.values() for part in (*cell, ",")]
     COLUMNS.write_rows(stream, count, [*parts[:-1], "\n"])

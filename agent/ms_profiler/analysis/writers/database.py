@@ -1,9 +1,10 @@
 """ascend_{framework}_profiler_{rank}.db: the run as a database, for the recipes of msprof-analyze.
 
-The file is written if `export_type` has "db", unless the source is a database itself. Its tables are those of
-`database_schema`. Tables that readers join exist even without rows. STEP_TIME has only recorded steps. Exchanges are in
-COMMUNICATION_OP, not in COMPUTE_TASK_INFO. Kernels of a GPU are tasks of the type GPU. META_DATA has the schema's
-version, the members of each group of ranks, and the key `ms_profiler`.
+The file is written if `export_type` has "db". There is an exception: ms-profiler does not write a database for another
+tool's result that is itself a database. `database_schema` has the tables. Tables that readers join exist even without
+rows. STEP_TIME has only recorded steps. Exchanges with other ranks are in COMMUNICATION_OP, not in COMPUTE_TASK_INFO.
+Kernels of a GPU are tasks of the type GPU. META_DATA has the schema's version, the members of each group of ranks, and
+the key `ms_profiler`.
 """
 
 import json
@@ -30,13 +31,13 @@ def path(measures: Measures) -> str:
 
 
 def of_torch(measures: Measures) -> bool:
-    """Return whether the files of the result have torch_npu's names."""
+    """Return whether torch_npu wrote the result, so that its files have torch_npu's names."""
     device = measures.recording.device
     return device is not None and device.form == Form.TORCH_NPU
 
 
 def applies(measures: Measures) -> bool:
-    """Return whether a database was requested, and the source is not one itself."""
+    """Return whether a database was requested, and the run can have one."""
     return FORM in measures.forms and not refused(measures)
 
 
@@ -51,7 +52,7 @@ def refused(measures: Measures) -> str:
 
 
 def left_out(measures: Measures) -> str:
-    """Return a sentence that says which steps the database has; empty if it has all steps, or if it does not exist."""
+    """Return a sentence that says which steps the database has; empty if it has all steps, or if there is none."""
     detailed = measures.recording.detailed if measures.recording.detailed is not None else measures.stream.detailed
     if detailed is None or not applies(measures):
         return ""
@@ -103,7 +104,7 @@ def fill(measures: Measures, connection: sqlite3.Connection) -> None:
 
 
 class _Texts:
-    """Gives each text a number, in the order in which the texts come."""
+    """Gives each text a number, which the database has in place of the text. Numbers are in the order of the texts."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}

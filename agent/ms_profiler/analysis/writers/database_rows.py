@@ -1,4 +1,4 @@
-"""Rows of the database: host calls, tasks, exchanges, and connections from calls to tasks."""
+"""Make the rows of the result's database: calls of the host, tasks, exchanges between ranks, and launches of tasks."""
 
 from dataclasses import dataclass
 
@@ -43,11 +43,12 @@ _CALL = ["process", "thread", "start_ns", "end_ns", "name"]
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows of a run, with texts that are not yet replaced by numbers of STRING_IDS.
+    """The rows of a run's database. They still have texts, which `database` replaces by numbers of STRING_IDS.
 
     Attributes:
         calls: the calls of the framework, as PYTORCH_API has them.
-        driver: calls of the device's driver, as CANN_API has them. `level` is text, in place of the number `type`.
+        driver: calls of the device's driver, as CANN_API has them, but with the text `level` in place of the number
+            `type`.
         connections: the rows of CONNECTION_IDS.
         tasks: the rows of TASK.
         kernels: the rows of COMPUTE_TASK_INFO.
@@ -155,7 +156,7 @@ def _described(tasks: pl.DataFrame) -> pl.DataFrame:
 
 
 def _parts(measures: Measures, exchanges: pl.DataFrame, first: int) -> pl.DataFrame:
-    """Return the tasks that the exchanges consist of. Their `globalTaskId` begins at `first`."""
+    """Return the tasks that exchanges between ranks consist of, numbered from `first` in `globalTaskId`."""
     device = measures.recording.device
     transfers = pl.DataFrame(schema=TRANSFERS) if device is None else device.transfers
     known = exchanges.select(
@@ -189,7 +190,10 @@ def _of_exchanges(parts: pl.DataFrame) -> pl.DataFrame:
 
 
 def _calls(measures: Measures) -> pl.DataFrame:
-    """Return the spans of the host, without driver calls; `text` is the name, `row` the row in the recording."""
+    """Return the spans of the host, without calls of the driver.
+
+    The column `text` has the name of the span, and `row` its row in the recording's table of spans.
+    """
     recording = measures.recording
     chosen = recording.spans.with_row_index("row")
     if measures.chosen is not None:
@@ -208,8 +212,8 @@ def _calls(measures: Measures) -> pl.DataFrame:
 def _of_device(measures: Measures, calls: pl.DataFrame, driver: pl.DataFrame) -> pl.DataFrame:
     """Return the tasks of a device.
 
-    ms-profiler's own device tracing records which call launched a task. Other tools record only the time of the launch:
-    the innermost call that begins at this time counts as the launching call.
+    ms-profiler's own device tracing records which call launched a task. Other tools record only the time of the launch.
+    Then the innermost call that begins at this time counts as the launching call.
     """
     assert measures.recording.device is not None
     numbered = driver.with_row_index("driver").select(pl.col("start_ns").alias("driver_ns"), "driver")
@@ -232,7 +236,7 @@ def _of_device(measures: Measures, calls: pl.DataFrame, driver: pl.DataFrame) ->
 
 
 def _of_kernels(measures: Measures) -> pl.DataFrame:
-    """Return the kernels of the kernel stream."""
+    """Return the kernels that MindSpore's own recorder of CPU kernels reported, as tasks."""
     stream = measures.stream
     table = stream.table
     return table.select(
@@ -252,7 +256,7 @@ def _of_kernels(measures: Measures) -> pl.DataFrame:
 
 
 def _of_operators(measures: Measures, calls: pl.DataFrame) -> pl.DataFrame:
-    """Return the innermost operators of a CPU as tasks. Each counts as launched by its own call."""
+    """Return the innermost operators that ran on a CPU as tasks. An operator's own call counts as its launch."""
     known = calls.select(*_CALL, pl.col("row").alias("call")).unique(_CALL, keep="last")
     inner = measures.host_operators.filter("inner").join(known, on=_CALL, how="left", maintain_order="left")
     name = pl.lit(measures.recording.names).gather(pl.col("name"))
@@ -273,7 +277,7 @@ def _of_operators(measures: Measures, calls: pl.DataFrame) -> pl.DataFrame:
 
 
 def _exchanges(measures: Measures, ran: pl.DataFrame) -> pl.DataFrame:
-    """Return the exchanges. An exchange that is also in `communication.json` has the name that it has there."""
+    """Return the exchanges between ranks, with the names that they have in `communication.json`, if they are there."""
     found = ran.select("start_ns", "end_ns", "name", pl.coalesce("type", "name").alias("type"), "group", "connectionId")
     if not measures.recording.foreign:
         named = pl.DataFrame(

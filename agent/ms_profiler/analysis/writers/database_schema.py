@@ -25,7 +25,7 @@ class Table:
     Attributes:
         name: the name that readers know.
         columns: name -> SQL type. Tools that read `SELECT *` rely on the order.
-        index: columns of the table's index; readers join the table by them.
+        index: columns of the table's index, by which readers join the table.
     """
 
     name: str
@@ -37,7 +37,7 @@ class Table:
 
         Args:
             connection: a connection with an open transaction.
-            rows: some of the columns; the others are NULL.
+            rows: the rows, with some of the columns. The remaining columns are NULL.
         """
         columns = ", ".join(f"{name} {kind.partition(' /*')[0]}" for name, kind in self.columns.items())
         connection.execute(f"CREATE TABLE {self.name} ({columns})")
@@ -124,7 +124,7 @@ PYTORCH_API: Final = Table(
     },
     ("connectionId",),
 )
-#: a row for each pair: `id` belongs to a framework's call, `connectionId` to a task that the call launched
+#: a row for each task that a framework's call launched: `id` belongs to the call, `connectionId` to the task
 CONNECTION_IDS: Final = Table("CONNECTION_IDS", _integers("id", "connectionId"), ("connectionId",))
 #: a row for each call of the device's driver on the host
 CANN_API: Final = Table(

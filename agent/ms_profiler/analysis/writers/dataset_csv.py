@@ -1,4 +1,4 @@
-"""dataset.csv: number of calls of each data operation, and the mean wait for the operation.
+"""dataset.csv: number of calls of each operation that loads data, and the mean wait for the operation.
 
 Columns are those of MindSpore's public profiler documents. `Stage` is the phase in which the operation runs.
 `Custom Info` is always N/A.

@@ -21,7 +21,7 @@ _TIME = ("length", "computing", "overlapped", "not_overlapped", "copying", "idle
 
 
 def summary(measures: Measures) -> dict[str, Any] | None:
-    """Return facts about the recorded device, and the times of its work; None where no device was recorded.
+    """Return facts about the recorded device, and the times of its work; None if no device was recorded.
 
     `total` and `steps` follow the formulas of the tool that recorded the device, as `step_trace_time.csv` does. `time`
     splits the length of each step by what the device did.

@@ -1,4 +1,4 @@
-"""The parts of summary.json that explain the length of the steps: advice and the metrics behind it."""
+"""The parts of summary.json that explain the length of the steps: advice, and the metrics on which it is based."""
 
 from dataclasses import asdict
 from typing import Any
@@ -29,7 +29,9 @@ def advice(measures: Measures) -> list[dict[str, Any]]:
 
 
 def summary(measures: Measures) -> dict[str, Any]:
-    """Return the metrics behind the advice, and the utilization of the hardware if the user gave the work of a step.
+    """Return the metrics on which the advice is based, and the utilization of the hardware.
+
+    The utilization is None if the user did not say how much work a step does.
 
     Args:
         measures: the measures of the run.
@@ -73,7 +75,7 @@ def summary(measures: Measures) -> dict[str, Any]:
 
 
 def _bounds(measures: Measures) -> dict[str, Any] | None:
-    """Return the share of each kind of time in the examined steps; None if no step was examined."""
+    """Return the share of each kind of time in the steps that the diagnosis examined; None if it examined no step."""
     found = measures.diagnosis
     if found.parts.is_empty():
         return None
@@ -113,7 +115,7 @@ def _critical_path(measures: Measures) -> dict[str, Any] | None:
 
 
 def _synchronisation(measures: Measures) -> dict[str, Any] | None:
-    """Return the number of reads of tensor values, and the place with the most reads; None if no read was recorded."""
+    """Return the number of reads of tensor values, and where most of them happened; None if no read was recorded."""
     found = measures.diagnosis.reads
     if found.is_empty():
         return None

@@ -26,12 +26,14 @@ _KEYS: Final = ["process", "thread", "category", "name", "start_ns", "end_ns"]
 
 
 class Drawing:
-    """The rows of one section of a timeline. Tables that are not divided by section are drawn with the first section.
+    """The events of one section of a timeline. A section is a part of the run's time.
+
+    Most tables, such as the kernels, are not divided: all their rows are drawn with the first section.
 
     Attributes:
         measures: the measures of the run.
         section: the section of the run.
-        scopes: the scopes of kernels, from `scopes.runs`, one lane per depth.
+        scopes: the scopes of kernels (prefixes of their names), from `scopes.runs`, one lane per depth.
         owners: the intervals of passes (such as forward) and of modules, from `owner_lanes.lanes`, one lane per depth.
         stacks: the Python stacks, from `Stacks.lanes`, one lane per thread.
         lanes: all lanes of the timeline.
@@ -48,8 +50,8 @@ class Drawing:
         Args:
             measures: the measures of the run.
             section: the section of the run.
-            exchanges: exchanges with the columns of `communication`. They are drawn instead of the exchanges that the
-                run's device or graph recorded.
+            exchanges: exchanges with other ranks, with the columns of `communication`. If given, they are drawn instead
+                of the exchanges in the recording.
         """
         self.measures, self.section, self.exchanges = measures, section, exchanges
         main = measures.stream.table.filter(pl.col("process") == measures.steps.process)
@@ -93,7 +95,7 @@ class Drawing:
 
     @property
     def curves(self) -> pl.DataFrame:
-        """Return the curves beside the lanes of a device: `name`, `time_ns`, `value`, by name and time."""
+        """Return the curves beside the lanes of a device, such as its memory: `name`, `time_ns`, `value`."""
         curves = self.measures.curves
         return curves if self.lanes.device and self.section.first else curves.clear()
 
@@ -110,10 +112,10 @@ class Drawing:
 
     @cached_property
     def ties(self) -> pl.DataFrame:
-        """Return the flows from operators to their gradients: `id`, `source`, `target`.
+        """Return the flows from operators to the operators that compute their gradients: `id`, `source`, `target`.
 
-        `source` and `target` are rows in `spans`. The ids are larger than all ids of flows to kernels, and than all ids
-        of ties in earlier sections.
+        `source` and `target` are rows in `spans`. Each flow needs its own id. So the ids are larger than those of flows
+        to kernels, and than those of gradients in earlier sections.
         """
         operators = self.section.operators.filter(TIE > 0)
         pairs = host_operators.ties(operators)
@@ -125,7 +127,7 @@ class Drawing:
 
     @property
     def tie_ends(self) -> pl.DataFrame:
-        """Return both ends of `ties`: `end`, `id`, `process`, `thread`, `start_ns`.
+        """Return both ends of the flows to gradients (`ties`): `end`, `id`, `process`, `thread`, `start_ns`.
 
         `end` is "s" at the source and "f" at the target. All sources come before all targets.
         """
@@ -142,7 +144,7 @@ class Drawing:
 
     @cached_property
     def launches(self) -> pl.DataFrame:
-        """Return where the flows to `launched` begin: `id`, `source` (row of the span that launched the kernel)."""
+        """Return where the flows to kernels begin: `id` of the flow, `source` (row of the span that launched kernels)."""
         launch = self.launched["launch"]
         if self.measures.recording.again is None:
             rows = self.measures.drawn.gather(launch)
@@ -164,7 +166,7 @@ class Drawing:
 
 
 def located(wanted: pl.DataFrame, spans: pl.DataFrame) -> pl.Series:
-    """Return for each wanted span its row in `spans`, the first of equal spans; null if `spans` lacks it.
+    """Return, for each wanted span, its row in `spans`. Of equal spans, return the first; null if `spans` lacks it.
 
     Args:
         wanted: the spans to find, with the columns that identify a span.
@@ -175,8 +177,8 @@ def located(wanted: pl.DataFrame, spans: pl.DataFrame) -> pl.Series:
     known = spans.select(_KEYS)
     row = COLUMNS.find(_halves(wanted), _halves(known)).rename("row")
     same = pl.all_horizontal(wanted[key] == known[key].gather(row) for key in _KEYS)
-    # rarely, spans begin at the same time; only these spans are joined, because a join takes much more time and memory
-    # than `find`
+    # `find` compares only the starts. Rarely, another span begins at the same time. Only these spans need a join, which
+    # takes much more time and memory than `find`
     others = pl.select(same.not_().fill_null(False).alias("place")).to_series().arg_true()
     if others.is_empty():
         return row

@@ -1,7 +1,7 @@
 """host_metrics.csv and host_threads.csv: counters of the operating system for processes, the machine and threads.
 
-A row covers the time between two samples, and its numbers are means over this time. In a run with more than `ROWS`
-samples, a row covers several samples.
+A row covers the time between two samples, and its numbers are means over that time. In a run with more than `ROWS`
+samples, a row covers the time of several samples.
 """
 
 import os
@@ -15,7 +15,7 @@ from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.analysis.writers import csv_lines, numbers
 from ms_profiler.store import host_metrics, layout
 
-#: largest number of rows of a process: a quarter of an hour at the usual rate
+#: largest number of rows of a process: the samples of a quarter of an hour at the usual rate
 ROWS: Final = 10_000
 
 

@@ -1,4 +1,4 @@
-"""The memory of whole processes and of their control group, for summary.json."""
+"""The part of summary.json about the memory of whole processes, and of their control group (cgroup)."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from ms_profiler.analysis.metrics.measures import Measures
 
 
 def summary(measures: Measures) -> dict[str, Any] | None:
-    """Return the memory of the processes; None where it was not sampled.
+    """Return the memory of the job's processes; None if this memory was not sampled.
 
     Args:
         measures: the measures of the run.

@@ -14,11 +14,11 @@ _END: Final = ",\n"
 
 @dataclass(frozen=True)
 class Lines:
-    """Events as JSON, each followed by a comma and a line break.
+    """Events as JSON. A comma and a line break follow each event.
 
     Attributes:
         count: the number of events.
-        parts: the constant texts and columns from which each event is put together.
+        parts: constant texts and columns of values; put together in this order, they are the text of each event.
     """
 
     count: int
@@ -30,7 +30,7 @@ def write(events: Iterable[Lines], last: dict[str, Any] | None, stream: BinaryIO
 
     Args:
         events: the events, many in one `Lines`.
-        last: the last event of the file, written without a comma; None if other events follow.
+        last: the last event of the file, which gets no comma; None if the caller writes further events later.
         stream: the stream to write to.
         pretty: whether to format the events for people.
     """
@@ -49,7 +49,7 @@ def lines(count: int, *parts: Part) -> Lines:
 
     Args:
         count: the number of events.
-        parts: the parts of each event, without the comma at its end.
+        parts: constant texts and columns of values that form each event, without the comma at its end.
     """
     return Lines(count, [*parts, _END])
 

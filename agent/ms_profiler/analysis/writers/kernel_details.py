@@ -11,13 +11,13 @@ Some columns exist only in some runs:
 
 - `Input Shapes`, if any shape is known.
 - `Module Binding` says how ms-profiler found the kernel's module: `exact`, `by parameter` or `by order`.
-- `Module` is the module of the kernel. In ms-profiler's own device tracing, it is the module around the launching call,
-  or the module whose gradient the kernel computes.
+- `Module` is the module of the kernel. In ms-profiler's own device tracing, it is the module that contains the call
+  that launched the kernel, or the module whose gradient the kernel computes.
 - Further columns of CANN's `op_summary`, such as counters, are added unchanged for kernels that aclprof recorded.
 
-PyTorch's operators on a CPU compute during their call. In such a run, the rows are the innermost operators, because
-outer operators do little more than call inner ones. `Stream ID` is the thread of the operator, `Module` the module
-around the operator.
+PyTorch's operators on a CPU compute during their call, without kernels. In such a run, the rows are the innermost
+operators, because outer operators do little more than call inner ones. `Stream ID` is the thread of the operator, and
+`Module` is the module around the operator.
 """
 
 import os
@@ -36,7 +36,7 @@ from ms_profiler.analysis.writers import csv_lines, numbers
 from ms_profiler.analysis.writers.csv_lines import Cells
 from ms_profiler.store import layout
 
-#: values of the column `Module Binding`, in the order of `Bound`
+#: Texts of the column `Module Binding`, in the order of `Bound`: how ms-profiler found the module of a kernel.
 _HOW: Final = Texts({Bound.MODULE: "exact", **INFERRED}.get(bound, numbers.NOTHING) for bound in sorted(Bound))
 _NOTHING: Final = (numbers.NOTHING,)
 #: columns that identify a kernel in CANN's table

@@ -1,4 +1,4 @@
-"""A device's work in Kineto's format: kernels by device and stream, the calls that launched them, and flows.
+"""A device's work in Kineto's format: kernels by device and stream, their launching calls, and flows between the two.
 
 A kernel and the call that launched it share a `correlation`. Both have the `External id` of the operator around the
 call. Source of the form: `output_json.cpp` of github.com/pytorch/kineto.
@@ -132,7 +132,7 @@ class Events:
         )
 
     def _flows(self, rows: pl.DataFrame) -> Iterator[Lines]:
-        """Yield the begins of the flows, at the calls, and their ends, at the kernels."""
+        """Yield the flows from calls to kernels: first all begins, at the calls, then all ends, at the kernels."""
         # in the row of a call, `thread` is the native id; in the row of a task, it is the recorder's number
         calls = self.calls.select(pl.col("start_ns").alias("launch_ns"), "thread").unique("launch_ns")
         called = rows.drop("thread").join(calls, on="launch_ns", how="inner", maintain_order="left")
@@ -172,14 +172,15 @@ _LAUNCHED = pl.coalesce("launch_ns", "start_ns")
 _STREAM = (
     pl.when(pl.col("stream") == 2**32 - 1).then(-1).otherwise((pl.col("stream") % 2**16).cast(pl.Int64)).alias("stream")
 )
-#: name of a wait -> Kineto's name. A stream's wait for an event is left out: without the event, tools cannot use it
+#: name of a wait -> Kineto's name. Waits of a stream for an event are left out. The event is unknown, and tools cannot
+#: use such a wait without it
 _WAITS = {"event synchronize": "Event Sync", "stream synchronize": "Stream Sync", "context synchronize": "Context Sync"}
 
 
 def _numbers(measures: Measures, rows: pl.Series) -> pl.Series:
-    """Return the `External id` of each span: 1 for the span that starts first, 2 for the next. A null has the id 0.
+    """Return the `External id` of each span: 1 for the span that starts first, 2 for the next, 0 for no span.
 
-    If not all spans are in memory, every id is 0.
+    If the spans do not fit into memory, every id is 0.
 
     Args:
         measures: the measures of the run.

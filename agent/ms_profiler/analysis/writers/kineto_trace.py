@@ -1,11 +1,13 @@
 """kineto_trace_{rank}.json: the timeline as a JSON object of PyTorch's Kineto, which Holistic Trace Analysis reads.
 
 The file is written with `export_type` "kineto". It has a folder of its own, because tools like Holistic Trace Analysis
-take every JSON file of a folder for the trace of a rank. Times are microseconds since `baseTimeNanoseconds`, the start
-of the run rounded down to a second. A double can therefore hold every nanosecond of 52 days. `External id` numbers the
-spans of the host by their start. Operators, calls of compiled graphs, and MindSpore's kernels on a CPU have the
-category `cpu_op`. Steps, modules and everything else on the host are `user_annotation`. `kineto_device` writes the work
-of devices. Source of the form: `output_json.cpp` of github.com/pytorch/kineto.
+take every JSON file of a folder for the trace of a rank.
+
+Times are microseconds since `baseTimeNanoseconds`, which is the start of the run, rounded down to a second. Such times
+are small, so a double holds every nanosecond of a run of up to 52 days. `External id` numbers the spans of the host by
+their start. Operators, calls of compiled graphs, and MindSpore's kernels on a CPU have the category `cpu_op`. Steps,
+modules and everything else on the host are `user_annotation`. `kineto_device` writes the work of devices. Source of the
+form: `output_json.cpp` of github.com/pytorch/kineto.
 """
 
 import json
@@ -28,7 +30,7 @@ from ms_profiler.store import layout
 
 FORM: Final = "kineto"
 _SECOND: Final = 10**9
-#: tid of the lane of the steps. No span shares it: a step may begin inside a span, and events of a lane must not cross
+#: tid of the steps. No other span has this tid: a step may begin inside a span, and spans of one tid must not cross
 _STEPS: Final = 0
 
 
@@ -70,7 +72,7 @@ def write(measures: Measures, section: Section, stream: BinaryIO) -> None:
 
 
 class _Rows:
-    """The events of a section as lines of JSON."""
+    """The events of a section, which is a part of the run's time, as lines of JSON."""
 
     def __init__(self, measures: Measures, section: Section) -> None:
         self.measures, self.section = measures, section
@@ -145,11 +147,11 @@ class _Rows:
         """Return complete events (`X`), one for each row.
 
         Args:
-            table: `process`, the column `tid`, `start_ns`, `duration_ns`, and `id`.
-            kinds: the values of `cat`.
-            names: the constant texts and values that form the name, with its quotes.
-            tid: the column of the lane.
-            more: further arguments of the events.
+            table: the spans: `process`, `start_ns`, `duration_ns`, `id`, and the column that `tid` names.
+            kinds: the category of each span.
+            names: constant texts and values; put together, they are the name of a span with its quotes.
+            tid: the column of `table` with the tid of each event.
+            more: further arguments of the events, as constant texts and values.
         """
         return lines(
             table.height,
@@ -190,7 +192,7 @@ class _Rows:
         )
 
     def _ties(self) -> Lines:
-        """Return the begins and ends of the flows from operators to their gradients, where autograd numbered both."""
+        """Return begins and ends of the flows that lead from an operator to the operator that computes its gradient."""
         flows = self._placed(Drawing(self.measures, self.section).tie_ends)
         return lines(
             flows.height,

@@ -1,4 +1,4 @@
-"""The lanes of a timeline: which pid and tid each thread of the run has in the timeline."""
+"""The lanes of a timeline, which are its rows: each thread of the run gets a pid and a tid in the timeline."""
 
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -21,8 +21,8 @@ WHOLE_RUN: Final = 100_001
 MODULES: Final = 100_002
 #: pid of the Python stacks of all processes
 STACKS: Final = 100_003
-#: tid of the lane of the steps, in the process `HOST`; no thread has this id. The steps need their own lane: a step may
-#: begin or end inside a thread's span, and viewers do not draw crossing events of one lane
+#: tid of the lane of the steps, in the process `HOST`; no thread has this id. The steps need their own lane, because a
+#: step may begin or end inside a thread's span, and viewers cannot draw events of one lane that cross
 STEPS: Final = 0
 #: sort index of the whole run, the modules and the scopes; the sort index of other processes is their pid
 WHOLE_RUN_ORDER: Final = 0
@@ -52,7 +52,7 @@ _FRAMEWORKS: Final = {"mindspore": "MindSpore", "torch": "PyTorch"}
 
 @dataclass(frozen=True)
 class Lanes:
-    """The lanes in use.
+    """The lanes that the timeline of a run has. A lane is a row of the timeline.
 
     Attributes:
         threads: `process`, `thread` -> `pid`, `tid`, `lane` (name of the process in the timeline), `thread_name`.
@@ -171,7 +171,7 @@ class Lanes:
 
 
 def copies(measures: Measures) -> pl.DataFrame:
-    """Return the copies and sets of a device's memory in the steps: `process`, `lane`, `name`, `bytes` and times.
+    """Return the copies and memory sets of a device in the steps: `process`, `lane`, `name`, `bytes` and times.
 
     Args:
         measures: the measures of the run.
@@ -217,7 +217,7 @@ def _title(recording: tables.Recording) -> str:
 
 
 def _label(title: str) -> str:
-    """Return the label of a process that shows a device, such as "GPU"; empty for other processes.
+    """Return the label of a process of the timeline that shows a device, such as "GPU"; empty for other processes.
 
     Args:
         title: title of the process: "GPU" for the main process, "GPU worker 4711" for another one.

@@ -1,6 +1,6 @@
 """profiler_metadata.json: facts about the run, without measurements.
 
-The file has the metadata that the script added. Groups of ranks and parallel dimensions have the keys that
+The file has the metadata that the script of the job added. Groups of ranks and parallel dimensions have the keys that
 msprof-analyze reads. Further facts are texts under the key `ms_profiler`.
 """
 

@@ -1,4 +1,4 @@
-"""Format numbers of tables: microseconds with three decimals, which are exact because they are whole nanoseconds."""
+"""Format numbers of tables. Times are microseconds with three decimals: they are exact, down to a nanosecond."""
 
 from typing import Final
 
@@ -16,7 +16,7 @@ NOTHING: Final = "N/A"
 
 
 def microseconds(nanoseconds: pl.Expr) -> pl.Expr:
-    """Return nanoseconds as text in microseconds with three decimals. This is exact, because no double is involved."""
+    """Return nanoseconds as text: microseconds with three decimals. The text is exact, because no double is used."""
     size = nanoseconds.abs()
     return pl.concat_str(
         pl.when(nanoseconds < 0).then(pl.lit("-")).otherwise(pl.lit("")),
@@ -27,7 +27,7 @@ def microseconds(nanoseconds: pl.Expr) -> pl.Expr:
 
 
 def moment(column: str) -> pl.Expr:
-    """Return a column of ns since the epoch as text in microseconds; a tab keeps spreadsheets from rounding it."""
+    """Return a column of ns since the epoch as text in microseconds. A tab keeps spreadsheets from rounding the text."""
     return pl.concat_str(microseconds(pl.col(column)), pl.lit("\t"))
 
 
@@ -50,7 +50,7 @@ def mean(total: str, count: str) -> pl.Expr:
 
 
 def device_id(measures: Measures) -> list[pl.Expr]:
-    """Return the column `Device_id`; no column for torch_npu's tables, which do not have it."""
+    """Return the column `Device_id`; an empty list for torch_npu's tables, which do not have this column."""
     device = measures.recording.device
     if device is None or device.form == Form.MS_PROFILER:
         return [pl.lit(HOST).alias("Device_id")]

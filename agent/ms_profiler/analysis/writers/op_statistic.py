@@ -1,9 +1,10 @@
 """op_statistic.csv: number and time of the kernels of each type, most time first.
 
-Columns are those of MindSpore's public profiler documents. Times are microseconds with three decimals. PyTorch's
-operators on a CPU compute during their call, so in such a run the file lists operators instead of kernels. The column
-`Self Time(us)`, which only such a run has, is the time without inner operators. `Ratio(%)` and the order of the rows
-come from the self times, because total times overlap.
+Columns are those of MindSpore's public profiler documents. Times are microseconds with three decimals.
+
+PyTorch's operators on a CPU compute during their call. In such a run, the file lists operators instead of kernels, and
+has the further column `Self Time(us)`: the time without inner operators. `Ratio(%)` and the order of the rows come
+from the self times, because total times overlap.
 """
 
 import os
@@ -54,7 +55,7 @@ def write(measures: Measures, stream: BinaryIO) -> None:
 
 
 def _untyped(measures: Measures) -> bool:
-    """Return whether the types of a device's kernels are unknown: below profiler level 1 only names are recorded."""
+    """Return whether the types of kernels are unknown, because below profiler level 1 only their names are recorded."""
     device = measures.recording.device
     return (
         device is not None

@@ -1,17 +1,17 @@
 """operator_details.csv: every call of an operator with its input shapes, by time.
 
 The file exists if one of these was recorded: shapes (`record_shapes`), the device work of operators, calls of Python.
-Columns are those of MindSpore's public profiler documents. Commas separate dimensions, semicolons separate inputs. An
-input without dimensions is empty: "4,8;8;;".
+Columns are those of MindSpore's public profiler documents. In shapes, commas separate dimensions, and semicolons
+separate inputs. An input without dimensions is empty: "4,8;8;;".
 
 Some columns exist only in some runs:
 
-- Where the rows are operators and not kernels, the file has the module around the operator, and the operator's self
-  time and total time. The columns of these times are named as in the file of Ascend's PyTorch adapter.
-- Where calls of Python were traced, the file has the stack from which the operator was called. If this column would
-  take more than 256 MB, each stack is shown in its first rows alone, and its later rows have N/A.
-- Where any shape of PyTorch's operators is known, the file has the shapes.
-- Where ms-profiler recorded the work that operators launched on a device, the last columns have the time of this work.
+- If the rows are operators and not kernels, the file has the module around the operator, and the operator's self time
+  and total time. The columns of these times are named as in the file of Ascend's PyTorch adapter.
+- If calls of Python were traced, the file has the stack from which the operator was called. A stack may occur in many
+  rows. If this column would take more than 256 MB, only the first rows of a stack have it, and later rows have N/A.
+- If any shape of PyTorch's operators is known, the file has the shapes.
+- If ms-profiler recorded the work that operators launched on a device, the last columns have the time of this work.
 """
 
 import os
@@ -35,7 +35,7 @@ def path(measures: Measures) -> str:
 
 
 def applies(measures: Measures) -> bool:
-    """Return whether there are operators with launches or stacks, or work whose shapes were requested and recorded."""
+    """Return whether the run has operators with launches or stacks, or shapes that were requested and recorded."""
     if _launches(measures) or measures.stacks.calls.known:
         return not measures.operators.is_empty()
     if not measures.recording.info.options.get(_OPTION):
@@ -74,7 +74,7 @@ def _on_device(measures: Measures) -> pl.DataFrame:
 
 
 def _stacks(measures: Measures, rows: pl.DataFrame) -> list[pl.Series]:
-    """Return the Python stack from which each operator was called, as one column; no column if no call was traced."""
+    """Return the column with the Python stack from which each operator was called; no column if no call was traced."""
     calls = measures.stacks.calls
     if not calls.known:
         return []

@@ -1,7 +1,8 @@
-"""overlap_analysis.json: the lanes of the overlap analysis, if another tool's timeline does not have these lanes.
+"""overlap_analysis.json: lanes that show when a device computed, communicated or was free.
 
-The events have the form of `trace_view.json`. ms-profiler does not change another tool's `trace_view.json`. Perfetto
-and chrome://tracing show both files in one picture if they are opened together.
+ms-profiler writes the file if another tool's timeline does not have these lanes. The events have the form of
+`trace_view.json`. ms-profiler does not change another tool's `trace_view.json`. Perfetto and chrome://tracing show both
+files in one picture if they are opened together.
 """
 
 import json
@@ -23,13 +24,13 @@ def path(measures: Measures) -> str:
 
 
 def applies(measures: Measures) -> bool:
-    """Return whether another tool's timeline lacks these lanes, and their content is known."""
+    """Return whether another tool's timeline lacks the lanes of the overlap analysis, and their content is known."""
     device = measures.recording.device
     return device is not None and device.unmarked and not measures.states.is_empty()
 
 
 def write(measures: Measures, stream: BinaryIO) -> None:
-    """Write the lanes."""
+    """Write the lanes of the overlap analysis."""
     table = overlap.lanes(measures.states)
     rows = table.select(
         pl.col("lane").alias("name"),

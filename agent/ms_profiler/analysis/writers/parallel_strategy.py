@@ -1,7 +1,7 @@
 """parallel_strategy.json: how the job is divided among its ranks; written with the option `parallel_strategy`.
 
-It contains the groups of ranks and the parallel dimensions, as in profiler_metadata.json. Facts of the framework are
-added: process groups with their back ends, device meshes, and MindSpore's parallel context.
+The file contains the groups of ranks and the parallel dimensions, as in profiler_metadata.json. It also has facts that
+the framework reports: process groups with their back ends, device meshes, and MindSpore's parallel context.
 """
 
 import json

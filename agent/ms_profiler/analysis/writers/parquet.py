@@ -1,4 +1,4 @@
-"""TABLES/{name}.parquet: the tables of a run for other programs; docs/tables.md has their columns.
+"""TABLES/{name}.parquet: the tables of a run for other programs. docs/tables.md describes their columns.
 
 `ms-profiler analyse --export parquet` writes these files. Later analyses renew the files that exist. A table without
 rows has no file. The format: https://parquet.apache.org/docs/file-format/.
@@ -19,7 +19,7 @@ FORM: Final = "parquet"
 
 @dataclass
 class ParquetTable:
-    """The writer of one table. `applies` makes the table, because only a table with rows is written.
+    """The writer of one table. `applies` already makes the table, to know whether it has rows.
 
     Attributes:
         table: the table.

@@ -1,11 +1,11 @@
-"""Which kinds of tensors and which modules held the memory of tensors at its peak, for summary.json."""
+"""The part of summary.json that says which kinds of tensors, and which modules, held memory at the peak."""
 
 from typing import Any, Final
 
 from ms_profiler.analysis.metrics import tensor_owners
 from ms_profiler.analysis.metrics.measures import Measures
 
-#: largest number of listed owners; an owner is a kind of tensors together with a module
+#: largest number of listed owners of memory; an owner is a kind of tensors (such as gradients) of one module
 MOST: Final = 40
 
 

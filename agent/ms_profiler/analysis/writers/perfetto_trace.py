@@ -1,14 +1,15 @@
 """trace.pftrace: the timeline as Perfetto's own protobuf trace, for https://ui.perfetto.dev and trace_processor.
 
-It has the same events as `trace_view.json`. The times in `trace_view.json` are text, because MindStudio Insight needs
-text. Perfetto reads such times as doubles, which have a resolution of 256 ns at today's date, so consecutive kernels
-would overlap. The times in `trace.pftrace` are whole nanoseconds since the epoch.
+The file has the same events as `trace_view.json`. The times in `trace_view.json` are text, because MindStudio Insight
+needs text. Perfetto reads these texts as doubles, which have a resolution of 256 ns at today's date, so consecutive
+kernels would overlap. The times in `trace.pftrace` are whole nanoseconds since the epoch.
 
-Slices of a track always nest: a slice that would cross another one goes to a further track of the same name. The
+Slices of a track always nest. A slice that would cross another one goes to a further track of the same name. The
 category of a slice is that of its span (`op`, `module`, `data`, ...). Arguments are debug annotations. A flow has the
 same number as in `trace_view.json`. A step ends where the next one begins. The whole run is in one file, however long
-it is. Modules and operators of later sections are on further tracks. The format: protos/perfetto/trace in
-github.com/google/perfetto, and https://perfetto.dev/docs/reference/synthetic-track-event.
+it is. If the run is too large for memory, it is written in sections of time, and modules and operators of later
+sections are on further tracks. The format: protos/perfetto/trace in github.com/google/perfetto, and
+https://perfetto.dev/docs/reference/synthetic-track-event.
 """
 
 import os
@@ -77,8 +78,8 @@ def write_rank(
         exchanges: the exchanges with other ranks, with the columns `name`, `group`, `start_ns`, `end_ns`, `bytes`,
             `step`, `number`, `flow` and `last`. `number` is the index among the exchanges of the same group and name.
             `flow` is the id of the exchange's flow, or null. `last` says whether the flow ends at this exchange.
-        stream: the stream that receives the packets.
-        sequence: id of the first unused packet sequence; None if nothing has been written to the trace.
+        stream: the stream that receives the packets of the trace.
+        sequence: id of the first packet sequence that is still free; None if the trace is still empty.
     """
     free = SEQUENCE + 1 if sequence is None else sequence
     for section in measures.sections():
@@ -87,7 +88,7 @@ def write_rank(
 
 
 def _draw(events: "_Events", stream: BinaryIO, sequence: int, stride: int) -> int:
-    """Write events, and return the number of the next free sequence."""
+    """Write events, and return the number of the first packet sequence that is still free."""
     first = events.drawing.section.first
     place = Place(
         events.tracks.all,
@@ -107,7 +108,7 @@ def _draw(events: "_Events", stream: BinaryIO, sequence: int, stride: int) -> in
 
 
 class _Events:
-    """The events of a section, arranged on tracks."""
+    """The events of a section, which is a part of the run's time, arranged on Perfetto's tracks."""
 
     def __init__(self, drawing: Drawing, rank: RankTrack | None = None) -> None:
         self.drawing = drawing
@@ -258,7 +259,7 @@ class _Events:
 
     def _scopes(self) -> TrackEvents:
         table = self.drawing.scopes
-        # the places of these lanes are consecutive: place of a lane = place of the first lane + depth
+        # each depth of scopes has a lane, and their places are consecutive: place = place of the first lane + depth
         first = self.tracks.place(SCOPES, 0) if table.height else 0
         return _slices(table["depth"] + first, table, distinct(table["scope"]), _named("scope", table))
 
@@ -302,15 +303,15 @@ def _sorted(
     arguments: Mapping[str, Argument],
     flows: pl.DataFrame = _NO_FLOWS,
 ) -> TrackEvents:
-    """Return events in the order in which they have to be written.
+    """Return events in the order in which they have to be written: by track and time.
 
     Args:
-        kind: the kind of all rows.
-        track: the track of each row.
-        table: `start_ns` and `end_ns` of each row.
-        name: the name of each row.
-        category: the category of each row.
-        arguments: name of an argument -> its value in each row.
+        kind: the kind of all events: slices or instants.
+        track: the track of each event.
+        table: `start_ns` and `end_ns` of each event.
+        name: the name of each event.
+        category: the category of each event.
+        arguments: name of an argument -> its value in each event.
         flows: `row` (the event), `id` (of the flow), `ends` (True if the flow ends at the event, False if it begins).
     """
     order = COLUMNS.order(track.cast(pl.UInt64), table["start_ns"], table["end_ns"])
@@ -328,7 +329,7 @@ def _sorted(
 
 
 def _ends(flows: pl.DataFrame, side: str, *, ends: bool) -> pl.DataFrame:
-    """Return one end of each flow, in the columns of `flows` of `_sorted`.
+    """Return one end of each flow, with the columns of the argument `flows` of `_sorted`.
 
     Args:
         flows: the flows, each with its `id`.

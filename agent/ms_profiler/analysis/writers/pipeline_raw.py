@@ -1,8 +1,8 @@
 """minddata_pipeline_raw_{rank}.csv: the samples of the output queue of each operator of the dataset pipeline.
 
 Columns are those of MindSpore's analyser. If the run has several pipelines, the file has the pipeline with the most
-samples. The file leaves out operators without a queue, except for the root. Children of an operator that is left out
-become children of its parent.
+samples. The file leaves out operators without a queue, except for the root, which yields the batches. If an operator is
+left out, its parent gets its children.
 """
 
 import csv

@@ -7,7 +7,7 @@ pipeline with the most samples. Three values differ from MindSpore's:
   measured anything.
 - If no queue leads to a device, `per_batch_time` is the time from one batch to the next. MindSpore's value mixes these
   times with waits.
-- The bottleneck is found from the queues alone, see `metrics.pipelines`.
+- ms-profiler finds the bottleneck from the queues alone. `metrics.pipelines` has the rules.
 """
 
 import csv
@@ -61,7 +61,7 @@ JSON = Form("json")
 
 
 def summarise(pipeline: Pipeline) -> dict[str, list[Any]]:
-    """Return the content of the file: key -> a list of one value per operator, of one value, or of remarks.
+    """Return the content of the file: key -> a list. It has a value for each operator, one value, or remarks.
 
     Args:
         pipeline: the pipeline.

@@ -27,7 +27,7 @@ def applies(measures: Measures) -> bool:
 def write(measures: Measures, stream: BinaryIO) -> None:
     """Write the file, and remove a file that an earlier analysis wrote for another rank.
 
-    There is such a file if the framework assigned the rank after the earlier analysis.
+    The rank may have changed, because the framework may assign it after the earlier analysis.
     """
     directory, info = measures.target, measures.recording.info
     for name in os.listdir(directory):

@@ -1,4 +1,7 @@
-"""rank.json: what a rank did in each step, and its exchanges with other ranks, for the comparison of all ranks."""
+"""rank.json: what one rank did in each step, and its exchanges with other ranks.
+
+ms-profiler reads the files of all ranks to compare the ranks.
+"""
 
 from typing import BinaryIO
 

@@ -1,6 +1,6 @@
-"""report.html: the run as a page to look at. `analysis/page/` makes its content.
+"""report.html: the run as a page for a browser. `analysis/page/` makes the content.
 
-`ms-profiler report` and `--export html` write it. Later analyses renew an existing page.
+`ms-profiler report` and `--export html` write the page. Later analyses renew an existing page.
 """
 
 import os
@@ -55,10 +55,10 @@ class Begun:
 
 
 def begin(measures: Measures) -> Begun | None:
-    """Begin to make the page in another thread, and return it; None if the module's `write` has to make the whole page.
+    """Begin to make the page in another thread, and return it. If that is not possible, return None.
 
     The page takes a quarter of the time of an analysis. For a run that does not fit into memory, the result is None,
-    because two threads would read two sections at the same time.
+    because two threads would read two parts of the run at the same time. Then `write` makes the whole page.
 
     Args:
         measures: the measures of the run.

@@ -12,7 +12,7 @@ from ms_profiler.store.format import Category
 
 
 def summary(measures: Measures) -> dict[str, Any] | None:
-    """Return how many steps were sampled, and why not all; None if no step was left out because of `overhead_budget`.
+    """Return how many steps were sampled, and why not all; None if `overhead_budget` did not leave out any step.
 
     Args:
         measures: the measures of the run.
@@ -35,15 +35,15 @@ def spans(measures: Measures, sums: pl.DataFrame, category: Category) -> pl.Data
 
     Args:
         measures: the measures of the run.
-        sums: the result of `operators.by_name` for the recorded spans.
-        category: the category of these rows.
+        sums: the sums of the recorded spans by name, from `operators.by_name`.
+        category: the category of the spans, such as operators or modules.
     """
     found = measures.totals
     return sums if found is None else operators.scaled(sums, found.of(category), measures.recording.names)
 
 
 def kernels(measures: Measures, by: str) -> pl.DataFrame | None:
-    """Return the estimated totals of kernels, see `Totals.kernels`; None if no step was left out."""
+    """Return estimated totals of kernels over all steps, by a property such as "type"; None if no step was left out."""
     return None if measures.totals is None else measures.totals.kernels(by)
 
 

@@ -8,12 +8,12 @@ from ms_profiler.analysis.metrics import intervals, operands
 from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.store.format import Category
 
-#: begin of `what` in the entries about shapes in `not_collected` of the run's record
+#: The run's record lists under `not_collected` what is missing. In entries about shapes, the key `what` begins so.
 _WHAT: Final = "shapes of operators"
 
 
 def summary(measures: Measures) -> dict[str, Any] | None:
-    """Return the steps with shapes; None where no operator has shapes.
+    """Return which steps have shapes of operators; None if no operator of the run has shapes.
 
     Args:
         measures: the measures of the run.

@@ -14,7 +14,7 @@ from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.analysis.metrics.traced_calls import Calls
 from ms_profiler.store import layout
 
-#: smallest share of its thread's time with which a traced stack has a line of its own
+#: a traced stack has a line of its own if it took at least this share of the time of its thread
 _SMALL: Final = 1e-4
 
 
@@ -57,8 +57,8 @@ def _write_calls(calls: Calls, stream: BinaryIO) -> None:
         each = dict(sums.iter_rows())
         least = max(sum(each.values()) * _SMALL, 500)
         taken = dict(each)
-        # the numbers of paths fall in this loop. A caller's path has a smaller number than the paths of the functions
-        # that the caller called, so the caller comes later
+        # This loop goes from the largest number of a path to the smallest. A caller's path has a smaller number than
+        # the paths of the functions that it called. So the caller comes after these functions.
         for path in each:
             caller = paths[path][0]
             if caller >= 0:

@@ -71,7 +71,7 @@ def write(measures: Measures, stream: BinaryIO) -> None:
 
 
 def _write_calls(calls: Calls, stream: BinaryIO) -> None:
-    """Write the begins and ends of traced calls. For a thread with more than `DRAWN` calls, write only the longest."""
+    """Write the begins and ends of traced calls. If a thread has more than `DRAWN` calls, write its longest calls."""
     stream.write(f'{{"$schema":"{_SCHEMA}","exporter":"ms-profiler","profiles":['.encode())
     for number, ((process, thread), label) in enumerate(calls.threads.items()):
         own = calls.of_thread(process, thread)

@@ -327,7 +327,7 @@ def _hooks(hooks: dict[str, str]) -> dict[str, Any]:
 
 
 def _sources(measures: Measures) -> dict[str, str]:
-    """Return name of a table -> source of its data. A table without an entry was not collected."""
+    """Return name of a table -> source of its data. A table that is not listed was not collected."""
     sources = {"steps": f"step marks of the {measures.steps.source.name.lower()}", "phases": "host spans"}
     if measures.recording.device is not None:
         files = ", ".join(measures.recording.device.files)
@@ -365,7 +365,7 @@ def _sources(measures: Measures) -> dict[str, str]:
 
 
 def _source_of_states(measures: Measures) -> str:
-    """Return the source of the computing times. If only some steps have kernels, the text names two sources."""
+    """Return from which records the computing times come. If only some steps have kernels, name both sources."""
     if measures.computes_by_operators:
         return OPERATORS
     by_phases = measures.steps.recorded.height - (_steps_with_kernels(measures) if measures.stream.decides else 0)

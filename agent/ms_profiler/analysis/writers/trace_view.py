@@ -6,10 +6,11 @@ decimals, which are exact. An instant is an `X` of duration 0, because MindStudi
 the format has for instants.
 
 Steps, and calls of operators and compiled graphs on the host, have the category `cpu_op`, because msprof-analyze looks
-for them in this category. No other event has this category. Kernels that ran on the CPU are in the process `CPU OP`,
-with a flow from their launch if the launch is known. A run that is too large for memory continues in further files;
-viewers can open each file by itself. The first file has everything except the operators and modules that begin in later
-sections.
+for them in this category. No other event has this category. Kernels that ran on the CPU are in the process `CPU OP`. A
+flow leads to a kernel from its launch, if the launch is known.
+
+A run that is too large for memory is divided into sections of time, with a file for each. Viewers can open each file by
+itself. The first file has everything except the operators and modules that begin in later sections.
 """
 
 import os
@@ -77,7 +78,7 @@ def write(measures: Measures, section: Section, stream: BinaryIO) -> None:
 
 
 class _Rows:
-    """The events of a section as lines of JSON."""
+    """The events of a section, which is a part of the run's time, as lines of JSON."""
 
     def __init__(self, measures: Measures, section: Section) -> None:
         self.measures = measures
@@ -103,7 +104,7 @@ class _Rows:
             yield from self._whole()
 
     def _whole(self) -> Iterator[Lines]:
-        """Yield the events of the tables that are not divided by section."""
+        """Yield the events of tables that are not divided into sections. The first file of the timeline has them."""
         yield self._spans(
             self.drawing.instants.with_columns(
                 start_ns="time_ns", end_ns="time_ns", flags=pl.lit(0, pl.UInt8), unfinished=pl.lit(False)
@@ -117,7 +118,7 @@ class _Rows:
         yield self._communication()
 
     def _spans(self, spans: pl.DataFrame) -> Lines:
-        # index into `_MARKS`: the flags below UNRECORDED; the bit of UNRECORDED stands for unfinished spans here
+        # index into `_MARKS`: the flags RAISED and ABANDONED, and, in the place of the bit UNRECORDED, "unfinished"
         marks = spans["flags"] % Flag.UNRECORDED + spans["unfinished"].cast(pl.UInt8) * Flag.UNRECORDED
         return lines(
             spans.height,
@@ -140,7 +141,7 @@ class _Rows:
         return [self.dimensions.at(operands.shapes(spans))]
 
     def _ties(self) -> Lines:
-        """Return the begins and ends of the flows from operators to their gradients, where autograd numbered both."""
+        """Return begins and ends of the flows that lead from an operator to the operator that computes its gradient."""
         flows = self.drawing.tie_ends
         return lines(
             flows.height,
@@ -158,8 +159,8 @@ class _Rows:
 
     def _steps(self) -> Lines:
         table = self.drawing.steps
-        # if a step begins exactly when the step before it ends, msprof-analyze takes the later step for a part of the
-        # earlier one; so the earlier step ends a nanosecond earlier here
+        # If a step begins exactly when the previous step ends, msprof-analyze takes it for a part of the previous step.
+        # So the previous step gets an end that is a nanosecond earlier.
         touches = table["end_ns"] == table["start_ns"].shift(-1)
         lengths = table["duration_ns"] - touches.fill_null(False).cast(pl.Int64)
         return lines(
@@ -232,7 +233,7 @@ class _Rows:
         )
 
     def _kernels(self) -> Iterator[Lines]:
-        """Yield the kernels, the flows to them, and their scopes."""
+        """Yield the kernels, the flows to the kernels, and the scopes, which are the first parts of kernels' names."""
         stream = self.measures.stream
         if stream.table.is_empty():
             return
@@ -296,7 +297,7 @@ class _Rows:
         )
 
     def _flows(self, kernels: pl.DataFrame) -> Iterator[Lines]:
-        """Yield the begins of the flows, at the start of the launching span, then the ends, at the kernel's start."""
+        """Yield the flows from launches to kernels: first all begins, at launching spans, then all ends, at kernels."""
         spans = self.measures.recording.spans.select("process", "thread", "start_ns")
         launches = spans.select(pl.all().gather(kernels["launch"]))
         ends = [("s", launches, self.places.of(launches)), ("f", kernels, self.kernel_places.of(kernels))]
@@ -340,9 +341,9 @@ def _plain(table: pl.DataFrame, name: str, process: int, lane: str, category: st
     Args:
         table: the spans, with `start_ns` and `end_ns`.
         name: the column of names.
-        process: the timeline's pid.
-        lane: the column of lanes.
-        category: the category of all rows.
+        process: the pid of the spans in the timeline.
+        lane: the column with the tid of each span in the timeline.
+        category: the category of all spans.
     """
     return lines(
         table.height,
@@ -362,13 +363,13 @@ class _Places:
     """The pid and tid of events, as the text between the name and the time of an event."""
 
     def __init__(self, lanes: pl.DataFrame, by: list[str]) -> None:
-        """Take the lanes: a table with `pid`, `tid` and the columns `by`, which identify a lane."""
+        """Prepare the texts. `lanes` is a table with `pid`, `tid` and the columns `by`, which identify a lane."""
         self._texts = Texts(f',"pid":{pid},"tid":{tid},"ts":"' for pid, tid in lanes.select("pid", "tid").iter_rows())
         self._known = lanes.select(by)
         self._by = by
 
     def of(self, table: pl.DataFrame) -> Choice:
-        """Return this text for each row of a table."""
+        """Return the text with pid and tid for each row of a table."""
         return self._texts.at(COLUMNS.find(table.select(self._by), self._known))
 
 

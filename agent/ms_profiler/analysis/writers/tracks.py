@@ -1,9 +1,9 @@
 """The lanes of a timeline as tracks of Perfetto's trace.
 
-A thread of the run is a thread of the trace. Every other lane is a named track. The steps are beside the threads of
-their process. Kernels, scopes, communication and the overlap analysis form separate groups. Field numbers are those of
-TrackDescriptor in protos/perfetto/trace/track_event/track_descriptor.proto of github.com/google/perfetto; for example,
-field 1 is `uuid`.
+A lane is a row of the timeline. A thread of the run is a thread of the trace. Every other lane is a named track. The
+steps are beside the threads of their process. Kernels, scopes (prefixes of kernels' names), communication and the
+overlap analysis form separate groups. Field numbers are those of TrackDescriptor in
+protos/perfetto/trace/track_event/track_descriptor.proto of github.com/google/perfetto; for example, field 1 is `uuid`.
 """
 
 from dataclasses import dataclass
@@ -16,9 +16,9 @@ from ms_profiler.analysis.columns.track_events import Track
 from ms_profiler.analysis.columns.wire import integer, message, text
 from ms_profiler.analysis.writers.lanes import HOST, STEPS, Lanes
 
-#: smallest uuid of a lane; the uuid of a process or of a group is its pid
+#: smallest uuid of a track for a lane. The uuid of a process, or of a group of lanes, is its pid in the timeline
 _LANES: Final = 2**24
-#: smallest uuid of the second tracks of lanes, which have the slices that cross other slices of the lane
+#: If slices of a lane cross, some of them go to further tracks. This is the smallest uuid of such a track.
 CROSSING: Final = 2**32
 #: id of the packet sequence that describes the tracks
 SEQUENCE: Final = 1
@@ -50,7 +50,7 @@ class RankTrack:
 
     @property
     def first(self) -> bool:
-        """Return whether it is the first process of the timeline."""
+        """Return whether the rank is the first process of the timeline."""
         return self.order == 0
 
 
@@ -58,7 +58,7 @@ class Tracks:
     """The tracks of a timeline.
 
     Attributes:
-        all: the tracks; events refer to a track by its index in this list, its place.
+        all: the tracks. The index of a track in this list is called its place; events refer to a track by its place.
         descriptors: the packets that describe the tracks.
     """
 
@@ -110,11 +110,11 @@ class Tracks:
         return self._located(table, self._lanes.kernels.select("process", "lane", "pid", "tid"), ["process", "lane"])
 
     def add_counters(self, counters: pl.DataFrame, names: pl.Series) -> pl.Series:
-        """Make a track for each counter of each thread. Return the place in `all` of each row's track.
+        """Make a track for each counter of each thread. Return, for each value, the place of its track in `all`.
 
         Args:
-            counters: `tables.COUNTERS`.
-            names: `Recording.names`; the column `name` holds indices into it.
+            counters: the values of all counters, as `tables.COUNTERS`.
+            names: `Recording.names`; the column `name` of `counters` has indices into it.
         """
         threads = counters.select(self.of_threads(counters).alias("place"), "name")
         different = threads.unique(maintain_order=True)
@@ -128,11 +128,11 @@ class Tracks:
         return threads.join(numbered, on=["place", "name"], how="left", maintain_order="left")["track"]
 
     def add_curves(self, names: pl.Series, process: int) -> pl.Series:
-        """Make a track for each curve, beside the lanes of a process. Return the place in `all` of each point's track.
+        """Make a track for each curve, beside the lanes of a process. Return, for each point, the place of its track.
 
         Args:
-            names: the name of the curve, for each point of all curves.
-            process: the timeline's pid of the process.
+            names: the points of all curves; for each point, the name of its curve.
+            process: the pid, in the timeline, of the process beside which the curves are shown.
         """
         different = names.unique(maintain_order=True)
         first = len(self.all)
@@ -163,20 +163,20 @@ class Tracks:
             self.descriptors += _packet(uuid, under, text(2, name), integer(11, _EXPLICIT_CHILDREN), order)
 
     def _describe_rank_lane(self, pid: int, tid: int, words: dict[str, Any], host: str) -> None:
-        """Describe a lane of a rank. The threads of all processes of the rank are threads of one process.
+        """Describe a lane of a rank. In the timeline, the threads of all processes of a rank belong to one process.
 
         Args:
-            pid: the timeline's pid of the lane.
-            tid: the timeline's tid of the lane.
+            pid: the pid of the lane in the timeline.
+            tid: the tid of the lane in the timeline.
             words: the names and the order of the lane, as `Lanes.metadata` has them.
-            host: the name of the process to which the thread belongs; empty if the lane is no thread.
+            host: the name of the process to which the thread belongs; empty if the lane is not a thread.
         """
         assert self._rank is not None
         if not host:
             self._describe_lane(pid, tid, words, integer(5, self._base + pid), None)
             return
-        # if native ids are unknown, threads of two processes may have the same tid; only the first of them becomes a
-        # thread of the trace
+        # if native ids are unknown, threads of two processes may have the same tid. Then only the first of these
+        # threads becomes a thread of the trace
         thread = tid != STEPS and tid not in self._threads
         self._threads.add(tid)
         if pid != HOST:

@@ -1,4 +1,4 @@
-"""Make the parts of summary.json that describe the whole run."""
+"""Make the part of summary.json that divides the time of the whole run, for example into set-up and steps."""
 
 from typing import Any
 
@@ -11,9 +11,9 @@ from ms_profiler.store.format import StepSource
 
 
 def summary(measures: Measures) -> list[dict[str, Any]] | None:
-    """Return the parts of the run, such as the steps, for each process that has steps.
+    """Return how long each part of the run took, such as the steps, for each process that has steps.
 
-    The parts of the first process add up to the run's time.
+    The times of the first process add up to the time of the run.
 
     Args:
         measures: the measures of the run.
