@@ -1,7 +1,7 @@
 """The tables of `ms-profiler sql` and `ms-profiler analyse --export parquet`, with the meaning of each column.
 
-Times are whole nanoseconds since the epoch, durations are whole nanoseconds, sizes are bytes. No name of a column needs
-quotes in SQL; therefore the end of a span is `stop` and not `end`.
+Times are whole nanoseconds since the epoch, durations are whole nanoseconds, sizes are bytes. Names of columns avoid
+keywords of SQL, which would need quotes. For example, the end of a span is `stop`, not `end`.
 """
 
 from typing import Final

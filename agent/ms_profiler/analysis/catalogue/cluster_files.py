@@ -1,4 +1,4 @@
-"""The files of `ms-profiler cluster` in cluster_analysis_output, and the meaning of their columns."""
+"""Describe the files that `ms-profiler cluster` writes into cluster_analysis_output, and their columns."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""The CSV files in ASCEND_PROFILER_OUTPUT, and the files of stacks beside them, with the meaning of their columns."""
+"""Describe the columns of the CSV files, and of the files of Python stacks, in ASCEND_PROFILER_OUTPUT."""
 
 from typing import Final
 
@@ -11,7 +11,7 @@ _MOMENT: Final = "us since the epoch, followed by a tab, which keeps spreadsheet
 
 
 def _of_host(threads: bool) -> dict[str, str]:
-    """Return the columns of the host's counters: of the counters of threads if `threads`, else of all others."""
+    """Return the columns of the host's counters. `threads`: whether to return the counters of threads, or all others."""
     found = (kind for kind in host_metrics.METRICS.values() if kind.name.startswith("thread:") is threads)
     return {f"{kind.name}{'*' if kind.name.endswith(' ') else ''} ({kind.unit})": kind.source for kind in found}
 

@@ -1,4 +1,4 @@
-"""The databases of a result (`export_type` `db`): the meaning of their tables and columns."""
+"""Describe the tables and columns of the databases that a result may have (`export_type` `db`)."""
 
 from typing import Final
 

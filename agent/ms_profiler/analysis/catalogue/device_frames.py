@@ -1,4 +1,4 @@
-"""The tables with the figures of Holistic Trace Analysis about a device."""
+"""Build the tables of the catalogue that have the same figures about a device as Holistic Trace Analysis."""
 
 import polars as pl
 
@@ -31,12 +31,12 @@ def idle(measures: Measures) -> pl.DataFrame:
 
 
 def queue(measures: Measures) -> pl.DataFrame:
-    """Return the queue of each stream."""
+    """Return the length of each stream's queue over time: work that was launched and has not begun."""
     return device_statistics.queue(_device(measures)).with_columns(pl.col("time_ns").alias("time"))
 
 
 def kinds(measures: Measures) -> pl.DataFrame:
-    """Return the combinations of kinds of work that a device did at the same time."""
+    """Return the time for which a device did each combination of kinds of work, such as computing and copying."""
     return device_statistics.kinds(_device(measures)).with_columns(pl.col("total_ns").alias("total"))
 
 
@@ -59,7 +59,7 @@ def copy_sums(measures: Measures) -> pl.DataFrame:
 
 
 def sequences(measures: Measures) -> pl.DataFrame:
-    """Return the sequences of kernels that operators launch."""
+    """Return, for each operator, the sequences of kernels that its calls launched."""
     kernels, stream, recording = measures.stream.table, measures.stream, measures.recording
     known = kernels.select(
         pl.col("launch").alias("span"),

@@ -1,4 +1,4 @@
-"""Build the rows of the tables: columns of the analysis under the names of the catalogue."""
+"""Build the tables for `ms-profiler sql`, from the tables of the analysis, whose columns have other names."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -34,7 +34,7 @@ def spans(measures: Measures) -> pl.DataFrame:
 
 
 def span_parts(measures: Measures) -> Iterator[pl.DataFrame]:
-    """Yield all spans of a run that is too large for memory; each frame has the spans that end in one section."""
+    """Yield all spans of a run that is too large for memory. Each table has the spans that end in one part of the run."""
     return (_spans(measures, part) for part in parts.spans(measures))
 
 
@@ -113,7 +113,7 @@ def states(measures: Measures) -> pl.DataFrame:
 def _wait(measures: Measures) -> pl.Expr:
     """Return the gap before each kernel in its stream, ns.
 
-    If `wait_ns` comes from Ascend's tools, the gap is computed here, because the gaps of these tools ignore streams.
+    Ascend's tools ignore streams in their column `wait_ns`. So this function computes the gaps in their results.
     """
     device = measures.recording.device
     if device is None or device.form in LAUNCHED:
@@ -124,7 +124,7 @@ def _wait(measures: Measures) -> pl.Expr:
 
 
 def communication(measures: Measures) -> pl.DataFrame:
-    """Return the exchanges with other ranks."""
+    """Return the exchanges of data with other ranks, such as all-reduces."""
     optional = {"ranks": pl.String, "size": pl.Int64, "dtype": pl.String}
     calls = measures.calls
     calls = calls.with_columns(pl.lit(None, kind).alias(name) for name, kind in optional.items() if name not in calls)
@@ -221,12 +221,12 @@ def reservations(measures: Measures) -> pl.DataFrame:
 
 
 def _own(measures: Measures, table: pl.DataFrame) -> pl.DataFrame:
-    """Add to a table the column `process`, the process id of the process that made the steps."""
+    """Add the column `process` to a table: the pid of the process that ran the steps."""
     return table.with_columns(pl.lit(measures.steps.process, pl.UInt32).alias("process"))
 
 
 def span_sums(measures: Measures) -> pl.DataFrame:
-    """Return the sums of all spans, the largest first."""
+    """Return sums over all spans by name and category, the largest first."""
     sums = measures.sums
     summed = sums.with_columns(
         *_texts(name=(measures.recording.names, sums["name"])),
@@ -237,7 +237,7 @@ def span_sums(measures: Measures) -> pl.DataFrame:
 
 
 def kernel_sums(measures: Measures) -> pl.DataFrame:
-    """Return the sums of all kernels, the largest first."""
+    """Return sums over all kernels by name, module and part of the step, the largest first."""
     sums, stream = measures.stream.sums, measures.stream
     summed = sums.with_columns(
         *_texts(
@@ -254,13 +254,13 @@ def kernel_sums(measures: Measures) -> pl.DataFrame:
 
 
 def _span_of(measures: Measures, rows: pl.Series) -> pl.Series:
-    """Return the `id` of the spans at `rows`; null unless all spans of the run are in memory."""
+    """Return the `id` of the spans at `rows`. If not all spans of the run are in memory, all values are null."""
     known = rows if measures.recording.again is None else rows.clear(len(rows))
     return measures.drawn.gather(known).alias("span")
 
 
 def _texts(**columns: tuple[pl.Series, pl.Series]) -> list[pl.Series]:
-    """Return a column for each argument `name=(texts, index of each value in these texts)`."""
+    """Return columns of texts. An argument is `name=(texts, rows)`, and gives a column `name` with the texts at `rows`."""
     return [texts.gather(row).alias(name) for name, (texts, row) in columns.items()]
 
 

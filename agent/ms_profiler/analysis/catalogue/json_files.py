@@ -1,4 +1,4 @@
-"""The JSON files of a result and the meaning of their keys. `summary.json` has a schema of its own."""
+"""Describe the JSON files of a result and their keys, except for `summary.json`, which has a schema of its own."""
 
 from typing import Final
 
@@ -14,8 +14,8 @@ _MOVED: Final = {
 }
 _PLACE: Final = "step, kind (`p2p` or `collective`) and name of the exchange"
 
-#: The keys of an entry of `communication.json`: those of its times (`TIME_KEYS`), and those of its links (`LINK_KEYS`).
-#: The entry `Total Op Info` has the sums of the other entries of a group.
+#: The keys of an entry of `communication.json`: `TIME_KEYS` for its times, `LINK_KEYS` for its links. The entry
+#: `Total Op Info` has sums over all other entries of the same kind.
 TIME_KEYS: Final = {
     "Start Timestamp(us)": "begin of the exchange, us since the epoch; sums have none",
     "Elapse Time(ms)": "duration of the exchange, milliseconds",

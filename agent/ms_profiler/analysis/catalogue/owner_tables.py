@@ -17,7 +17,7 @@ def modules(measures: Measures) -> pl.DataFrame:
 
 
 def module_steps(measures: Measures) -> pl.DataFrame:
-    """Return the modules with their times in each step whose content is known."""
+    """Return the modules with their times in each step; steps whose modules were not recorded have no rows."""
     found = measures.ownership
     sums = pl.DataFrame(schema=module_tree.SUMS) if found is None else found.sums
     within = module_tree.within(sums)

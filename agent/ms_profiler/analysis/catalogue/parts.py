@@ -1,7 +1,8 @@
-"""Yield all spans of a run that is too large for memory, in parts: each part has the spans that end in one section.
+"""Yield all spans of a run that is too large for memory, in parts.
 
-A span belongs to the section in which it ends, because the time of the spans inside it is not known earlier. A span
-that is still open at the end of a section is carried over to the next section.
+The time of the run is divided into sections, and each part has the spans that end in one section. Only when a span
+ends, the time of the spans inside it is known. If a span is still open at the end of a section, it is carried over to
+the next section.
 """
 
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ from ms_profiler.analysis.streams.nesting import in_order, nest
 from ms_profiler.store.format import CATEGORY_FINE
 
 _COLUMNS: Final = tables.UNNESTED.names()
-#: further columns of an open span: its `id`, depth and parent, and the time of the spans inside it that are known, ns
+#: further columns of an open span: its `id`, depth and parent, and the time (ns) of those spans inside it that were read
 _PLACE: Final = {"id": pl.UInt32(), "own_depth": pl.UInt16(), "own_parent": pl.UInt32(), "inside_ns": pl.Int64()}
 _OPEN: Final = pl.Schema({**tables.UNNESTED, **_PLACE})
 
@@ -53,7 +54,7 @@ def _described(new: pl.DataFrame) -> list[pl.Expr]:
 
 
 def _placed(table: pl.DataFrame) -> pl.DataFrame:
-    """Find the span around each new span, and add the time of the new span to the `inside_ns` of that span."""
+    """Find the parent of each new span, which is the span around it. Add the new span's time to the parent's time."""
     nested = nest(table)
     new = nested["own_depth"].is_null()
     inside, _ = operators.inside(nested, new)

@@ -1,7 +1,7 @@
 """Answer SQL queries over the tables of runs (https://docs.pola.rs/api/python/stable/reference/sql/).
 
-With several runs, a table holds the rows of all runs; its first two columns, `directory` and `rank`, distinguish them.
-Only the tables that a query names are built.
+With several runs, a table has the rows of all runs. Its first two columns, `directory` and `rank`, tell the run of each
+row. Only the tables that a query names are built.
 """
 
 import os
@@ -79,11 +79,11 @@ def ask(directories: Sequence[str], query: str) -> Answer:
                 notes += remarks
             frames[table.name].append(_of_run(lazy, name, rank))
     made = {name: pl.concat(parts) for name, parts in frames.items()}
-    # the other tables are registered without rows, so that SHOW TABLES lists them
+    # register the tables that the query does not name, too, but without rows: SHOW TABLES lists them
     others = {table.name: pl.LazyFrame(schema=table.schema) for table in catalogue.TABLES}
     context = pl.SQLContext(others | made, eager=False)
     try:
-        # queries are streamed only if a table is too large for memory: streaming changes the order of rows more often
+        # stream a query only if a table is too large for memory, because streaming often changes the order of rows
         return Answer(context.execute(query).collect(engine="streaming" if large else "auto"), notes)
     except pl.exceptions.PolarsError as error:
         raise _explained(str(error), named) from None

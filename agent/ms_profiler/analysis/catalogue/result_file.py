@@ -1,4 +1,4 @@
-"""A file of a result with its columns, as `ms-profiler tables --files` and docs/files.md describe it."""
+"""The description of a file of a result. `ms-profiler tables --files` and docs/files.md show these descriptions."""
 
 from dataclasses import dataclass
 
@@ -10,8 +10,8 @@ class ResultFile:
     Attributes:
         name: the name of the file; `{rank}` stands for the rank.
         meaning: the meaning of a row, and the condition under which the file is written.
-        columns: column of a table, or key of JSON -> its meaning, in the order of the file. The file of a run lacks
-            columns for which the run has no data.
+        columns: column of a table, or key of JSON -> its meaning, in the order of the file. If a run has no data for a
+            column, its file lacks the column.
     """
 
     name: str

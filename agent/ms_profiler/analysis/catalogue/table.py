@@ -1,4 +1,4 @@
-"""The declaration of a table of the catalogue."""
+"""The classes that describe a table for `ms-profiler sql`, and its columns."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -21,15 +21,15 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """A table of the catalogue.
+    """A table that queries can use.
 
     Attributes:
         name: the name of the table in SQL; its Parquet file has the same name.
         meaning: the meaning of a row.
         columns: the columns, in the order of the table.
-        build: a function that builds the table; the result may have further columns.
-        parts: a function that yields the table part by part, for a run that is too large for memory; None if the table
-            of such a run fits into memory.
+        build: a function that builds the table. Its result may have further columns, which `of` removes.
+        parts: a function that yields the table part by part, for a run that is too large for memory. None if the table
+            fits into memory even for the largest run.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Table:
         return pl.Schema({column.name: column.kind for column in self.columns})
 
     def of(self, measures: Measures) -> pl.DataFrame:
-        """Return the table of a run; without rows if nothing was recorded for it.
+        """Return the table of a run. It has no rows if nothing was recorded for the table.
 
         Args:
             measures: the measures of the run.

@@ -1,6 +1,6 @@
-"""Cache the tables that queries read from a large trace, so that the next query need not measure the trace again.
+"""Cache the tables that queries read from a large trace, so that the next query does not analyse the trace again.
 
-The tables are stored in the trace's folder of `readers.trace_cache`. They are valid while neither the trace nor
+The tables are stored in the folder that `readers.trace_cache` has for the trace. They are valid until the trace or
 ms-profiler's code changes. A query reads only the columns that it uses.
 """
 
@@ -106,7 +106,7 @@ def _place(folder: str, table: Table) -> str:
 
 @cache
 def _code() -> str:
-    """Return a digest of ms-profiler's files, because the code also changes between released versions."""
+    """Return a digest of ms-profiler's files. The version number is not enough: code changes between versions."""
     files, root = [], os.path.dirname(str(ms_profiler.__file__))
     for folder, _, names in sorted(os.walk(root)):
         for name in sorted(names):

@@ -27,8 +27,9 @@ def limit_polars(most: int | None = None) -> None:
     """
     count = usable() if most is None else max(1, min(most, usable()))
     os.environ.setdefault("POLARS_MAX_THREADS", str(count))
-    # An arena of jemalloc returns memory only while threads use this arena, and by default each thread gets its own.
-    # With fewer arenas, none is idle. Without `muzzy_decay_ms`, returned memory still counts as this process's.
+    # An arena of jemalloc returns free memory only while some thread uses the arena. By default, each thread has its
+    # own arena, which may be idle. With fewer arenas, none is idle. With `muzzy_decay_ms` 0, returned memory no longer
+    # counts as memory of this process.
     arenas = max(count // 2, 1)
     os.environ.setdefault("_RJEM_MALLOC_CONF", f"narenas:{arenas},dirty_decay_ms:{_KEPT_MS},muzzy_decay_ms:0")
 

@@ -32,8 +32,8 @@ class Result:
         warning: the parts that could not be read; empty if all could be read.
         notes: sentences about requested data that is missing or incomplete.
         error: the reason why this directory could not be analysed; empty if it could. If no directory can be analysed,
-            `analyse` raises.
-        slots: the number of slots that were read.
+            `analyse` raises an error instead.
+        slots: the number of records that were read.
     """
 
     directory: str
@@ -72,9 +72,9 @@ def analyse(
         progress: called with the progress.
         output: a directory that receives a directory for each result.
         packed: compress the timelines of ms-profiler's own recordings with gzip.
-        forms: forms of the result in addition to the forms in the run's options, see `Request`; existing Parquet tables
-            are always renewed.
-        workload: facts about a step that the user stated.
+        forms: forms of the result in addition to those in the run's options: values of `export_type`, and "parquet".
+            Existing Parquet tables are always renewed.
+        workload: the work of a step, as the user stated it, such as its floating-point operations.
         patience: seconds that CANN's msprof may take for each folder of aclprof.
 
     Raises:
@@ -106,10 +106,10 @@ def analyse(
 
 
 def find(directories: Sequence[str | os.PathLike[str]]) -> list[str]:
-    """Return the paths of results and traces among `directories` and one level below them.
+    """Return the paths of results and traces: among `directories`, and directly inside of them.
 
     Raises:
-        StoreError: `directories` hold no result and no trace.
+        StoreError: one of the directories holds no result and no trace.
     """
     return inputs.find([os.fspath(item) for item in directories])
 
@@ -132,7 +132,7 @@ def measured(
         StoreError: nothing at the path can be read.
         UsageError: the run has none of these steps.
     """
-    # imported here, because Polars takes 0.2 s, and a missing directory is reported without it
+    # imported here, because importing Polars takes 0.2 s, and an error such as a missing directory needs no Polars
     from ms_profiler.analysis.columns import COLUMNS
     from ms_profiler.analysis.driver.ledger import Ledger
     from ms_profiler.analysis.driver.thinning import thin
@@ -191,7 +191,7 @@ def _analyse(path: str, request: Request, callback: Callback | None) -> Result:
 
 
 def _add_exit_codes(recording: "Recording") -> None:
-    """Add the exit codes of processes that had not ended when the store was read."""
+    """Add the exit codes of processes that ended only after ms-profiler had read the store."""
     import polars as pl
 
     states = {process: liveness.with_code(code) for process, code in liveness.exit_codes(recording.directory).items()}
@@ -215,7 +215,7 @@ def _notes(measures: "Measures") -> Iterator[str]:
 
 
 def _write_sections(path: str, measures: "Measures", progress: Progress) -> list[str]:
-    """Write the files that are divided into sections, with as many steps as the disk space allows; return the paths."""
+    """Write timelines and single kernels for as many steps as the disk space allows. Return the paths of the files."""
     from ms_profiler.analysis.columns import COLUMNS
     from ms_profiler.analysis.driver import fitting, room
     from ms_profiler.analysis.writers import SECTIONS, core

@@ -1,8 +1,8 @@
 """Export the data of aclprof: CANN's own `msprof` turns a folder `PROF_*` into tables and a trace.
 
-`msprof` runs on copies of the folders, made of hard links, so that it cannot change the result. Its output is stored
-beside the raw data, or in the output directory, and the next analysis reads it from there. Raw data is never removed.
-On a machine without `msprof`, the user can copy the result to a machine that has it.
+`msprof` runs on copies of the folders, so that it cannot change the result. The copies consist of hard links. The
+output of `msprof` is stored beside the raw data, or in the output directory, and the next analysis reads it from there.
+Raw data is never removed. On a machine without `msprof`, the user can copy the result to a machine that has it.
 """
 
 import os
@@ -25,8 +25,8 @@ NEEDED: Final = ("msprof_", "op_summary_")
 #: longest time that msprof may take, in seconds; it needs minutes for a recording of some minutes
 PATIENCE_S: Final = 3600
 _PREFIX: Final = "PROF_"
-#: Shell script that runs a command, and kills it with all its children when standard input closes. The analysis holds
-#: the other end of standard input. So msprof does not run for minutes after the analysis was killed.
+#: Shell script that runs a command, and kills the command with all its children when standard input closes. The
+#: analysis holds the other end of standard input. So if the analysis is killed, msprof does not run on for minutes.
 _TIED: Final = (
     'exec 3<&0; (cat <&3; kill -9 0) >/dev/null 2>&1 & watch=$!; "$@" </dev/null 3<&-; status=$?; '
     "kill $watch 2>/dev/null; exit $status"
@@ -98,7 +98,7 @@ def _look(folder: str, directory: str, target: str) -> Export:
 
 
 def _complete(output: str) -> bool:
-    """Return whether msprof has finished: a trace of the device or a table of its kernels exists."""
+    """Return whether msprof has finished: then a trace of the device, or a table of its kernels, exists."""
     try:
         return any(name.startswith(NEEDED) for name in os.listdir(output))
     except OSError:
@@ -130,7 +130,7 @@ def _export(folder: str, directory: str, target: str, patience: float) -> Export
 
 @contextmanager
 def _copied(folder: str, target: str) -> Iterator[str]:
-    """Yield a temporary copy of a folder. The copy is below the target, and consists of hard links if possible."""
+    """Yield a temporary copy of a folder. The copy is inside `target`, and consists of hard links if possible."""
     os.makedirs(target, layout.DIRECTORY_MODE, exist_ok=True)
     for name in os.listdir(target):
         if (match := _SCRATCH.fullmatch(name)) and not os.path.exists(f"/proc/{match[1]}"):
@@ -146,7 +146,7 @@ def _copied(folder: str, target: str) -> Iterator[str]:
 
 
 def _make_ours(folder: str) -> None:
-    """Give msprof's files and folders the usual modes of a result."""
+    """Give msprof's files and folders the permissions that files and folders of a result have."""
     for place, _, names in os.walk(folder):
         os.chmod(place, layout.DIRECTORY_MODE)
         for name in names:
@@ -162,7 +162,7 @@ def _link(source: str, target: str) -> None:
 
 
 def _run(tool: str, folder: str, patience: float) -> str:
-    """Run msprof, and return the reason of a failure in one line; empty on success.
+    """Run msprof, and return the reason of a failure in one line; an empty text on success.
 
     The children of msprof end when msprof ends, or when this process ends.
     """

@@ -1,4 +1,4 @@
-"""Choose the part of a run that fits into the disk space of an analysis, and report the rest."""
+"""Choose the steps whose timelines fit into the disk space of an analysis, and report what is left out."""
 
 from typing import Final
 
@@ -10,7 +10,7 @@ from ms_profiler.analysis.metrics.measures import Measures
 
 #: estimated bytes that the timelines take for each slot of the store: 160 in trace_view.json, 40 in trace.pftrace
 SLOT: Final = 200
-#: shown steps = CAUTION * number of steps that fit by this estimate, because steps differ in size
+#: shown steps = CAUTION * number of steps that fit by the estimate `SLOT`. CAUTION is below 1: steps differ in size
 CAUTION: Final = 0.6
 #: the reason, in messages, why a file is left out
 MORE: Final = "more than a quarter of max_disk, which is the share of the analysis"
@@ -21,8 +21,8 @@ def narrowed(measures: Measures, room: Room, attempt: int) -> list[int] | None:
     """Choose as many steps for the timelines as fit; return None for all steps, an empty list if not even one fits.
 
     Attempt 0 takes the first steps of the run. They may need more space than estimated, for example because other
-    processes recorded much during a slow step. Each further attempt takes a quarter as many consecutive steps, at least
-    one. Among the choices that are estimated to fit, the attempt takes the one with the most spans.
+    processes recorded much during a slow step. Then the caller tries again. Each further attempt takes a quarter as
+    many consecutive steps, at least one. It takes those with the most spans that are estimated to fit.
 
     Args:
         measures: the measures of the run.

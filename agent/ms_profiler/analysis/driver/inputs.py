@@ -7,7 +7,7 @@ from typing import Final
 from ms_profiler.errors import StoreError
 from ms_profiler.store import layout
 
-#: endings of traces that are searched for in a directory; a trace that the user names may have any name
+#: In a directory, only files with these endings are taken for traces. A trace that the user names may have any name.
 _TRACES: Final = (".pt.trace.json", ".pt.trace.json.gz")
 _PACKED: Final = ".gz"
 _JSON: Final = ".json"
@@ -25,9 +25,10 @@ class Kind(Enum):
 
 
 def kind(path: str) -> Kind | None:
-    """Return the kind of input at a path; None if the path is no input.
+    """Return the kind of input at a path; None if there is nothing at the path that ms-profiler can analyse.
 
-    Results of MindSpore's profiler also have a folder with the name of ms-profiler's store, but no processes in it.
+    Results of MindSpore's profiler also have a folder with the name of ms-profiler's store. But that folder has no
+    folders of processes.
 
     Args:
         path: a file or a directory.
@@ -43,7 +44,7 @@ def kind(path: str) -> Kind | None:
 
 
 def find(directories: list[str]) -> list[str]:
-    """Return the inputs that can be analysed among some paths and one level below them.
+    """Return the inputs that can be analysed: the given paths, and what is directly inside of the given directories.
 
     Args:
         directories: files or directories.
@@ -64,8 +65,9 @@ def result(path: str, output: str | None = None) -> str:
     """Return the directory for derived files: the result, a directory beside a trace, or a directory in `output`.
 
     Args:
-        path: a path that `find` returned.
-        output: a directory that receives a directory of the same name for each result.
+        path: the path of a result or trace, from `find`.
+        output: a directory that receives a directory for each result, with the name of the result; None to write into
+            the result itself.
     """
     place = path
     if kind(path) == Kind.TRACE:
@@ -81,7 +83,7 @@ def _below(directory: str) -> list[str]:
 
 
 def _raw(directory: str) -> str:
-    """Return a message about a directory that has only raw data; empty for other directories."""
+    """Return words about a directory that has only raw data of aclprof; empty for other directories."""
     names = _names(directory)
     if any(name.startswith("PROF_") for name in names):
         return ": only CANN's own tools read its raw data (PROF_*); ms-profiler reads the files that they export"

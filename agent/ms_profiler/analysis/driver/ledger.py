@@ -1,7 +1,7 @@
 """Distinguish ms-profiler's files in a directory from files of other tools, which are never replaced or removed.
 
-The `summary.json` in a directory of another tool lists the files that an analysis wrote there, each with a digest. A
-file that existed before, or has changed since, does not belong to ms-profiler.
+If ms-profiler analyses a directory of another tool, the `summary.json` there lists the files that the analysis wrote,
+each with a digest. A file that existed before the analysis, or has changed since, does not belong to ms-profiler.
 """
 
 import hashlib
@@ -33,7 +33,7 @@ class Ledger:
         self._summary = known is not None
 
     def write(self, writer: core.Writer | core.Database, measures: Measures) -> None:
-        """Write one artefact, unless a file of another tool has its name; note the result in the measures.
+        """Write one file. If a file of another tool has the same name, keep that file. Note the result in the measures.
 
         Args:
             writer: the writer.
@@ -43,7 +43,7 @@ class Ledger:
             self._note(writer.path(measures), measures)
 
     def write_sections(self, writers: Sequence[core.SectionWriter], measures: Measures) -> None:
-        """Write artefacts section by section; leave out an artefact if a file of another tool has its name.
+        """Write files section by section. If a file of another tool has the same name, keep that file.
 
         Args:
             writers: the writers.
@@ -54,7 +54,7 @@ class Ledger:
             self._note(os.path.relpath(path, self.directory), measures)
 
     def _free(self, artefact: core.Artefact, measures: Measures) -> bool:
-        """Return whether the artefact may be written; if a file of another tool has its name, note that file."""
+        """Return whether a file may be written. If a file of another tool has the same name, note that file."""
         path = artefact.path(measures)
         there = os.path.lexists(os.path.join(self.directory, path))
         free = not there or path in self.ours or (path == layout.SUMMARY and self._summary)

@@ -31,8 +31,9 @@ def state_of(process: ProcessInfo, run: RunInfo, folder: str) -> str:
     The result is "exit", "exit code N", "exit code N, without Python's exit", "exception: NAME", "stopped" (the
     profiler, not the process), "killed by SIGNAL", "killed or vanished", "running" or "unknown".
 
-    If the process never wrote its end, it may still run. A running process with its pid is the same process if it
-    started at the same clock tick of the same boot. The state is "unknown" only if the process ran on another host.
+    If the process did not write its end, it may still run. Another process may have got its pid since. So a running
+    process is the recorded one only if it started at the same clock tick of the same boot. The state is "unknown" if
+    the process ran on another host.
 
     Args:
         process: the record of the process.
@@ -59,7 +60,7 @@ def is_killed(state: str) -> bool:
     """Return whether a state means that the process ended without writing its end.
 
     Args:
-        state: the result of `state_of`.
+        state: the state of the process, from `state_of`.
     """
     return state == VANISHED or state.startswith(KILLED) or state.endswith(ABRUPT)
 
@@ -72,10 +73,10 @@ def _signal(number: int) -> str:
 
 
 def exit_codes(directory: str) -> dict[int, int]:
-    """Return process id -> exit code for codes other than 0; wait up to `PATIENCE` for processes that are ending.
+    """Return process id -> exit code for codes other than 0. Wait up to `PATIENCE` for processes that are ending.
 
     Args:
-        directory: a result.
+        directory: the directory of the result.
     """
     last, codes = time.monotonic() + PATIENCE, {}
     for folder in layout.process_dirs(directory):
@@ -90,7 +91,7 @@ def exit_codes(directory: str) -> dict[int, int]:
 
 
 def _last_status(process: ProcessInfo, folder: str, last: float) -> int | None:
-    """Wait for the exit status of a process; None if the process ends without one, or the time limit passes.
+    """Wait for the exit status of a process, and return it. Return None if there is none, or the time limit passes.
 
     Args:
         process: the record of the process.
@@ -114,7 +115,8 @@ def settled(state: str, ended: bool) -> str:
     """Change the state of a killed process if its parent ended it.
 
     Args:
-        state: the result of `state_of`.
-        ended: whether the process was alive when its parent exited: `multiprocessing` then sends SIGTERM to daemons.
+        state: the state of the process, from `state_of`.
+        ended: whether the process was a daemon that was alive when its parent exited. Then `multiprocessing` sends it
+            SIGTERM.
     """
     return BY_PARENT if ended and (state == RUNNING or is_killed(state)) else state

@@ -10,7 +10,7 @@ Callback: TypeAlias = Callable[[str, float, int], None]
 
 
 class Stage(IntEnum):
-    """The stages that every record passes; the value of a stage is its approximate share of the time, in eighths."""
+    """The stages that every record passes. The value of a stage is its approximate share of the time, in eighths."""
 
     READING = 1
     SUMMING = 2  # only if the recording is too large for memory

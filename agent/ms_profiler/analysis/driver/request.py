@@ -8,7 +8,7 @@ from ms_profiler.analysis.metrics.utilization import Workload
 
 @dataclass(frozen=True)
 class Request:
-    """The request of an analysis.
+    """What the user requested from an analysis.
 
     Attributes:
         steps: consecutive numbers of the steps to analyse; None for all.
@@ -17,7 +17,7 @@ class Request:
         packed: compress the timelines of ms-profiler's own recordings with gzip.
         forms: forms of the result in addition to the forms in the run's options: values of `export_type`, and
             "parquet".
-        workload: facts about a step that the user stated.
+        workload: the work of a step, as the user stated it, such as its floating-point operations.
         patience: seconds that CANN's msprof may take for each folder of aclprof.
     """
 

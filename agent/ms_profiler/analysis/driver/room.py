@@ -1,6 +1,6 @@
 """The disk space of an analysis: a share of `max_disk` that the recording does not use.
 
-Timelines that do not fit show only some consecutive steps; any other file that does not fit is left out.
+If a timeline does not fit, it shows only some consecutive steps. Any other file that does not fit is left out.
 """
 
 import errno
@@ -51,12 +51,12 @@ class Room:
             self.left -= size
 
     def part(self, share: float) -> "Room":
-        """Return a separate room with a part of the bytes that are left."""
+        """Return a new `Room` with a part of the bytes that are left. This room keeps its number of bytes."""
         return Room(None if self.left is None else int(self.left * share))
 
 
 class Bounded(io.FileIO):
-    """A file that may grow by the bytes that a room has left.
+    """A file that may take at most the bytes that a `Room` has left.
 
     Args:
         descriptor: the descriptor of the file; closed together with this object.
@@ -96,7 +96,7 @@ class Bounded(io.FileIO):
 
 
 def of(recording: tables.Recording) -> Room:
-    """Return the room of an analysis; results of other tools have no limit."""
+    """Return the disk space for the analysis of a run. For results of other tools, there is no limit."""
     if recording.foreign:
         return Room()
     most = recording.info.options.get("max_disk")

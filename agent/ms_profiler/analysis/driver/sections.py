@@ -27,8 +27,8 @@ class Section:
     """An interval of a run.
 
     Attributes:
-        number: number of the section, from 0. Section 0 also has the tables that are not divided: steps, phases,
-            counters, kernels.
+        number: number of the section, from 0. Section 0 also gets the tables that are not divided into sections: steps,
+            phases, counters, kernels.
         last: whether this is the last section.
         spans: the fine-grained spans that begin in the section; in section 0 also all coarse spans of the run. The
             columns are at least those of `tables.UNNESTED`. Sorted by process, thread, start and falling duration.
@@ -36,7 +36,7 @@ class Section:
         carried: some spans of earlier sections, as `tables.UNNESTED`: those that may contain fine-grained spans of this
             section, and the last operators of each thread.
         operators: the operators of the section, from `metrics.host_operators.calls`. If the run has several sections,
-            only the operators that are innermost or have a number from autograd.
+            the table only has operators that are innermost, or have a number from autograd.
     """
 
     number: int
@@ -59,7 +59,7 @@ def sections(recording: tables.Recording, spans: pl.DataFrame, steps: pl.DataFra
         recording: the run.
         spans: `tables.SPANS`, as `Recording.spans`.
         steps: the steps in use.
-        cut: whether to leave out all spans outside of the steps.
+        cut: whether to leave out the spans before the first step and after the last step.
     """
     carried = pl.DataFrame(schema=tables.UNNESTED)
     if recording.again is None:
@@ -89,7 +89,7 @@ def _carried(known: pl.DataFrame, until_ns: int) -> pl.DataFrame:
 
 
 def bounds(recording: tables.Recording, steps: pl.DataFrame, most: int | None = None) -> list[int]:
-    """Return the ends of all sections except the last; a section ends where a step begins, if the run has steps.
+    """Return the ends of all sections except the last. If the run has steps, a section ends where a step begins.
 
     Args:
         recording: the run.

@@ -1,8 +1,8 @@
 """Reduce a recording that is too large for memory to the spans that metrics need.
 
-Steps, phases and all coarse records stay for the whole run. Fine-grained spans (modules, operators) stay in the first,
-the slowest and the last steps. The outermost modules stay in all steps, because the forward phase is computed from
-them. The sums by name cover all fine-grained spans.
+Spans of modules and operators are called fine-grained, all other spans are coarse. Steps, phases and all coarse records
+stay for the whole run. Fine-grained spans stay in the first, the slowest and the last steps. The outermost modules stay
+in all steps, because the forward phase is computed from them. The sums by name cover all fine-grained spans.
 """
 
 from dataclasses import dataclass, field, replace
@@ -67,7 +67,7 @@ def thin(
 
 
 def _thin_device(recording: tables.Recording, chosen: list[int] | None) -> None:
-    """Load the details of the tasks that stay into the recording."""
+    """Choose which tasks of the device stay, and load the details of these tasks into the recording."""
     device = recording.device
     if device is None or device.whole is None or device.whole.details is None:
         return
@@ -108,8 +108,7 @@ class _Thinner:
     """Sums up the spans of a recording batch by batch, and keeps some of them.
 
     A batch may end while spans are open. These spans are carried over to the next batch, so that later spans are found
-    inside of them. A carried span is not counted again. Later spans inside of a carried span only reduce the self time
-    of the carried span.
+    inside of them. A carried span is not counted again. But spans inside of it reduce its self time.
     """
 
     windows: pl.DataFrame

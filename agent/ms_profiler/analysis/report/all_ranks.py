@@ -1,4 +1,4 @@
-"""Print the finding over all ranks of a job on a terminal, from the result of `cluster.job_summary`."""
+"""Print the finding over all ranks of a job on a terminal. `cluster.job_summary` computes it."""
 
 from typing import Any, Final
 
@@ -16,10 +16,10 @@ _ROLES: Final = {"late": "late", "waits": "waits for others", "even": "-", "alon
 
 
 def show(summary: dict[str, Any], out: Console, ranks: bool = True) -> None:
-    """Print the finding, the causes of the late ranks, and the ranks.
+    """Print the finding over all ranks, the causes for which ranks were late, and a table of the ranks.
 
     Args:
-        summary: the result of `job_summary.summary`.
+        summary: the summary of the job, from `job_summary.summary`.
         out: the console to print to.
         ranks: whether to list the ranks.
     """
@@ -57,7 +57,7 @@ def _reason(late: dict[str, Any]) -> str:
 
 
 def _pipeline(found: dict[str, Any] | None) -> list[str]:
-    """Return sentences about the pipeline stage that holds up the others, and about the bubbles of each stage."""
+    """Return sentences about the pipeline stages that hold up the others, and about the bubbles (waits) of stages."""
     if found is None:
         return []
     slow = {each["stage"] for each in found["slow_stages"]}
@@ -78,7 +78,7 @@ def _pipeline(found: dict[str, Any] | None) -> list[str]:
 
 
 def _experts(found: list[dict[str, Any]]) -> list[str]:
-    """Return a sentence about the ranks with the busiest experts."""
+    """Return sentences about the ranks with the busiest experts (of a mixture-of-experts model)."""
     busy = [each for each in found if each["busy_ranks"]]
     sentences = [
         f"The experts of rank {' and '.join(map(str, each['busy_ranks']))} hold up the {len(each['ranks'])} ranks that "
@@ -96,7 +96,7 @@ def _experts(found: list[dict[str, Any]]) -> list[str]:
 
 
 def _goodput(found: dict[str, Any] | None) -> list[str]:
-    """Return the goodput of a job that was started several times, in words."""
+    """Return sentences about a job that was started several times: in which share of the time it trained (goodput)."""
     if found is None or len(found["starts"]) < 2:
         return []
     parts = [f"{part} {milliseconds(value)}" for part, value in _by_size(found["parts_ms"]) if value > 0]

@@ -1,4 +1,4 @@
-"""The titles of the parts of a step in reports."""
+"""The titles that reports use for the parts of a step, such as "computing" and "launching operators"."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""A console that makes control characters in names visible, so that the terminal does not obey them."""
+"""A console that makes control characters in names visible, so that the terminal does not execute them."""
 
 from collections.abc import Iterable
 
@@ -9,7 +9,7 @@ from ms_profiler.log import visible
 
 
 class Terminal(Console):
-    """Rich's console with visible control characters; Rich itself passes them to the terminal."""
+    """Rich's console with visible control characters. Rich itself would pass control characters to the terminal."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """Yield the segments of text that an object consists of, with visible control characters."""

@@ -1,4 +1,4 @@
-"""Show a comparison to people: on a terminal, and as Markdown."""
+"""Show a comparison of two runs to people: on a terminal, and as Markdown."""
 
 from collections.abc import Iterator
 
@@ -17,12 +17,12 @@ _INDENT = 2
 
 
 def show(found: Comparison, top: int | None = None, console: Console | None = None) -> None:
-    """Print a comparison: first the answer, then its reasons, then every figure that differs.
+    """Print a comparison of two runs: first the answer, then its reasons, then every figure that differs.
 
     Args:
-        found: the result of `comparing.compare`.
+        found: the comparison, from `comparing.compare`.
         top: the number of rows of each table.
-        console: where to print; standard output by default, plain when that is no terminal.
+        console: where to print; standard output by default, without colours if it is not a terminal.
     """
     out = console or Terminal(highlight=False)
     if not out.is_terminal:
@@ -51,10 +51,10 @@ def _table(sheet: Sheet, out: Console) -> None:
 
 
 def markdown(found: Comparison, top: int | None = None) -> str:
-    """Return a comparison as Markdown.
+    """Return a comparison of two runs as Markdown.
 
     Args:
-        found: the result of `comparing.compare`.
+        found: the comparison, from `comparing.compare`.
         top: the number of rows of each table.
     """
     return "".join(f"{line}\n" for line in _markdown(found, top))
@@ -75,7 +75,7 @@ def _markdown(found: Comparison, top: int | None) -> Iterator[str]:
 
 
 def _escaped(text: str) -> str:
-    """Escape the signs of Markdown and HTML in a text: names of kernels contain `*`, `<` and `|`."""
+    """Escape the signs of Markdown and HTML in a text, because names of kernels contain `*`, `<` and `|`."""
     for sign in "\\`*_<>|[]":
         text = text.replace(sign, f"\\{sign}")
     return text.replace("\n", " ")

@@ -2,10 +2,10 @@
 
 
 def milliseconds(value: float | None) -> str:
-    """Return a duration with its unit as text, "-" if it is not known.
+    """Return a duration with its unit as text, such as "3.142 ms"; "-" if the duration is unknown.
 
     Args:
-        value: milliseconds.
+        value: the duration in milliseconds; None if unknown.
     """
     if value is None:
         return "-"

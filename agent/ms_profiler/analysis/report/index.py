@@ -1,4 +1,4 @@
-"""The list of results above several summaries, and the line above each summary."""
+"""Print, for several results, a list of the results, and a line above the summary of each result."""
 
 from typing import Any, Final
 

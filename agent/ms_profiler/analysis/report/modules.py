@@ -39,7 +39,7 @@ def title(tree: dict[str, Any], processes: int) -> str:
 
 
 def table(tree: dict[str, Any], top: int = ROWS) -> Table:
-    """Return the modules with most time, each below the module that contains it.
+    """Return a table of the modules with most time. Each module is below the module that contains it.
 
     Args:
         tree: `module_tree` of the summary.
@@ -75,7 +75,9 @@ def table(tree: dict[str, Any], top: int = ROWS) -> Table:
 
 
 def slow(tree: dict[str, Any] | None, steps: dict[str, Any]) -> list[str]:
-    """Return a line about the cause of the slowest step, and a line if slower steps were left out; may be empty.
+    """Return a line about the cause of the slowest step; no line if no cause was looked for.
+
+    If steps that took longer were left out, a second line says so.
 
     Args:
         tree: `module_tree` of the summary; None where no module is known.
@@ -97,10 +99,10 @@ def slow(tree: dict[str, Any] | None, steps: dict[str, Any]) -> list[str]:
 
 
 def _slow(found: dict[str, Any]) -> str:
-    """Return a sentence that says why a step took longer.
+    """Return a sentence that says why a step took longer than the median step.
 
     Args:
-        found: `slow_step` of the tree.
+        found: `module_tree.slow_step` of the summary.
     """
     longer = milliseconds(found["longer_ms"])
     what = f"step {found['step']} took {longer} longer than the median step"

@@ -1,4 +1,4 @@
-"""Colours by meaning, the same on the terminal and on the page.
+"""The colour of each part, phase and category. The terminal and the page (report.html) use the same colours.
 
 The colours are those of Okabe and Ito (https://jfly.uni-koeln.de/color/), and darker and lighter shades of them. People
 with any colour blindness can distinguish the colours of Okabe and Ito.

@@ -7,7 +7,7 @@ from ms_profiler.store import layout
 
 #: number of processes whose memory is shown
 SHOWN: Final = 5
-#: the mean is shown if mean / median or median / mean is at least this
+#: the mean step time is shown beside the median if mean / median or median / mean is at least this
 _FAR: Final = 1.5
 
 
@@ -32,7 +32,7 @@ def typical(summary: dict[str, Any]) -> str:
 
 
 def gaps(summary: dict[str, Any]) -> list[str]:
-    """Return lines about incomplete data."""
+    """Return lines about data of the run that are incomplete, for example records that were lost."""
     counts = summary["completeness"]
     words = {
         "dropped": "records were refused (no space, or max_disk or max_memory was reached)",
@@ -135,7 +135,7 @@ def _paid(pairs: dict[str, Any] | None) -> str:
 
 
 def files(directory: str) -> list[str]:
-    """Return the files to look at next."""
+    """Return the files of the result that the user may open next, and the tools that open them."""
     return [
         directory,
         f"{layout.OUTPUT}/{layout.TRACE_VIEW}: MindStudio Insight; {layout.PERFETTO_TRACE} beside it: https://ui.perfetto.dev",
@@ -144,7 +144,7 @@ def files(directory: str) -> list[str]:
 
 
 def derived(summary: dict[str, Any], directory: str) -> list[str]:
-    """Return lines about files that the analysis added to another tool's result, and about files that it kept."""
+    """Return lines about files that the analysis added to another tool's result, and about files left unchanged."""
     lines = [directory]
     if written := summary["derived"]["written"]:
         lines.append(f"derived: {', '.join(sorted(written))}")

@@ -20,11 +20,11 @@ _EDGES: Final = 2
 def show(rows: pl.DataFrame, to: TextIO) -> None:
     """Print all rows.
 
-    On a terminal, long texts are broken into lines; numbers are never broken. Elsewhere, each row is one line.
+    On a terminal, long texts are broken into lines; numbers are never broken. In a file or pipe, each row is one line.
 
     Args:
         rows: the rows to print.
-        to: the console to print to.
+        to: the stream to print to.
     """
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     cells = [["" if value is None else str(value) for value in row] for row in rows.iter_rows()]
@@ -36,11 +36,11 @@ def show(rows: pl.DataFrame, to: TextIO) -> None:
     console = Terminal(file=to, highlight=False)
     if console.is_terminal:
         _narrow(table, console.width)
-    # the terminal itself breaks longer lines, so that a user can copy them whole
+    # Rich breaks no line itself. The terminal breaks lines that are too long, so that a user can copy them whole
     console.width = _needs(table)
     with console.capture() as captured:
         console.print(table)
-    # tables are padded to the width of the terminal; a file needs no padding
+    # Rich pads tables with blanks to the width of the terminal; a file needs no blanks at the ends of lines
     to.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines() if line.strip()))
 
 
@@ -49,7 +49,7 @@ def _needs(table: Table) -> int:
 
 
 def _narrow(table: Table, width: int) -> None:
-    """Make the widest columns of texts narrower until the table fits or these columns have their smallest width."""
+    """Make the widest columns of texts narrower, until the table fits, or until they have their smallest width."""
     texts = [column for column in table.columns if column.justify == "left"]
     while (over := _needs(table) - width) > 0:
         widest = max(texts, key=lambda column: column.width or 0, default=None)

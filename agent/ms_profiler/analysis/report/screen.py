@@ -21,11 +21,12 @@ _BAR: Final = 60
 _SHADES: Final = "█▓▒░"
 #: smallest share of the step that a part needs to be shown
 _LEAST: Final = 0.005
-#: the wait for a processor is shown if it takes at least this share of the steps; other parts contain this wait
+#: the wait for a processor is shown if it takes at least this share of the steps. It is no part of its own: other parts
+#: contain the wait
 _CROWDED: Final = 0.2
-#: smallest relative difference of the times on device and host for which the time on the device is shown
+#: the time of a step on the device is shown if it differs from the time on the host by at least this share
 _DIFFERS: Final = 0.1
-#: key of `completeness` -> warning; only the warnings that matter most for the figures
+#: key of `completeness` in the summary -> warning. The screen has room only for the most important warnings.
 _LOST: Final = {
     "damaged_events": "events could not be read",
     "damaged_kernels": "kernels could not be read",
@@ -33,9 +34,10 @@ _LOST: Final = {
     "damaged_files": "files could not be read",
     "cut": "records were cut off",
 }
-#: ways in which a process ends that need no mention
+#: usual ways in which a process ends, which the screen does not mention
 _ENDED: Final = ("exit", "unknown")
-#: (block, number of lines that stay): blocks to shorten when the screen is full, in this order
+#: If the text has more lines than the screen, these blocks are shortened one after the other, until the text fits.
+#: An entry is (block, number of lines that stay).
 _SHORTER: Final = (("advice", 2), ("bounds", 2), ("head", 4), ("advice", 1))
 
 
@@ -49,7 +51,7 @@ def show(summary: dict[str, Any], directory: str, out: Console) -> None:
     """
     with out.capture() as captured:
         _print(summary, directory, out)
-    # Rich would end the program when a pipe has lost its reader, so the text is written without Rich
+    # Rich would end the program if the reader of a pipe has gone. So write the text without Rich
     out.file.write(captured.get())
 
 
@@ -69,7 +71,7 @@ def _print(summary: dict[str, Any], directory: str, out: Console) -> None:
             there[name] = _cut(there[name], most, width)
     room = LINES - sum(map(len, there.values()))
     for number, lines in enumerate(there.values()):
-        # if lines remain, put blank lines between the blocks, from the first block on
+        # if the screen has lines left, put blank lines between the blocks, from the first block on
         if 0 < number <= min(room, blanks):
             out.print()
         for line in lines:
@@ -129,7 +131,7 @@ def _on_device(summary: dict[str, Any], host_ms: float) -> str:
 
 
 def _bounds(summary: dict[str, Any], width: int) -> list[Text]:
-    """Return a bar and words for the bounds of a step or, if these are not known, for its phases."""
+    """Return a bar and words that show what bounds a step. If the bounds are unknown, show the phases of a step."""
     found = summary.get("bounds")
     title = "What bounds a step"
     shares = (found or {}).get("shares") or {}

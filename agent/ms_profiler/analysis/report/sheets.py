@@ -1,4 +1,4 @@
-"""A comparison as lines and tables of text, for the terminal and for Markdown."""
+"""A comparison of two runs as lines and tables of text, for the terminal and for Markdown."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,9 +22,9 @@ class Sheet:
     """A table of text.
 
     Attributes:
-        title: the title above it.
+        title: the title above the table.
         columns: the titles of the columns; the first column has the names.
-        rows: the rows, each with as many cells.
+        rows: the rows; each row has a cell for each column.
         below: lines under the table.
     """
 
@@ -35,10 +35,10 @@ class Sheet:
 
 
 def verdict(found: Comparison) -> str:
-    """Return the answer in one or two sentences.
+    """Return the answer of a comparison in one or two sentences: whether and why the steps of two runs differ.
 
     Args:
-        found: the result of `comparing.compare`.
+        found: the comparison, from `comparing.compare`.
     """
     causes = found.causes
     change, before = causes.change_ns, max(causes.before_ns, 1)
@@ -66,7 +66,7 @@ def verdict(found: Comparison) -> str:
 
 
 def lines(found: Comparison) -> Iterator[str]:
-    """Yield lines about both sides, differences of machine and workload, and the limits of the comparison."""
+    """Yield lines about the two compared runs, their machines and workloads, and the limits of the comparison."""
     for word, side in (("before", found.before), ("after", found.after)):
         runs = f"{side.runs} runs, {length(side.least_ns)} to {length(side.most_ns)}" if side.runs > 1 else ""
         ranks = f"{len(side.ranks)} of {side.expected} ranks" if side.expected > 1 else ""
@@ -78,10 +78,10 @@ def lines(found: Comparison) -> Iterator[str]:
 
 
 def sheets(found: Comparison, top: int | None = None) -> Iterator[Sheet]:
-    """Yield the tables in which something differs, the contributors first.
+    """Yield the tables in which two runs differ. The first table has the causes of the difference.
 
     Args:
-        found: the result of `comparing.compare`.
+        found: the comparison, from `comparing.compare`.
         top: number of rows of each table; `ROWS` by default.
     """
     most = ROWS if top is None else top

@@ -9,11 +9,12 @@ from rich.text import Text
 from ms_profiler.analysis.report import widths
 from ms_profiler.analysis.report.bounded import PARTS
 
-#: parts without functions in the table: their names say enough, or no Python function explains them
+#: The table has no functions for these parts of a step. The name of the part says enough, or no Python function
+#: explains the part.
 _CLEAR: Final = ("computing", "kernel gap", "copy")
 #: part of a step -> its title
 _TITLES: Final = {"host": "other code, asleep, waiting"}
-#: largest number of rows for each part, and of parts
+#: largest number of rows for each part of a step, and largest number of parts
 _ROWS: Final = 4
 _PARTS: Final = 5
 

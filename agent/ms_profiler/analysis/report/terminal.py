@@ -1,4 +1,4 @@
-"""The summary for a person at a terminal, from `summary.json` alone."""
+"""Print the whole summary of a run for a person at a terminal. `summary.json` is the only source."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -33,11 +33,11 @@ _STATES = {
     "copying": "only copies",
     "idle": "idle",
 }
-#: phases that say nothing about the content of a part of the run
+#: phases that are not listed for a part of the run, because they say nothing about what happened in it
 _UNTOLD = ("other", "not recorded")
 #: number of phases that are listed for a part of the run; the longest are listed
 _CONTAINED = 3
-#: parts of the run that are shown for each process if several processes have steps
+#: If several processes have steps, a table has a row for each process. These parts of the run are its columns.
 _OF_A_PROCESS = ("import", "set-up", "steps", "evaluation", "rollout")
 
 
@@ -47,19 +47,19 @@ def show(summary: dict[str, Any], directory: str, console: Console | None = None
     Args:
         summary: content of summary.json.
         directory: the result directory, as the user named it.
-        console: where to print; standard output by default, plain when that is no terminal.
+        console: where to print; standard output by default, without colours if it is not a terminal.
         top: number of rows of each table of operators, modules and dataset operations; by default 14 for modules, and 8
-            for the others.
+            for operators and dataset operations.
     """
     out = console or page()
     with out.capture() as captured:
         _print(summary, directory, out, top)
-    # tables are padded to the width of the terminal; a file needs no padding
+    # Rich pads tables with blanks to the width of the terminal; a file needs no blanks at the ends of lines
     out.file.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
 
 
 def page() -> Console:
-    """Return a console for standard output; if that is no terminal, its lines are wide enough for whole names."""
+    """Return a console for standard output. If it is not a terminal, lines are wide enough for whole names."""
     out = Terminal(highlight=False)
     if not out.is_terminal:
         out.width = max(out.width, _FILE_WIDTH)
@@ -171,7 +171,7 @@ def _whole_run(processes: list[dict[str, Any]] | None, seconds: float) -> Iterat
     if not processes:
         return
     table = widths.table("part", "time", "of the run", "", "contains")
-    # only this column may wrap, so that the figures keep their width
+    # only the last column may be broken into lines, so that the figures keep their width
     table.columns[-1].justify, table.columns[-1].no_wrap = "left", False
     for part in processes[0]["parts"]:
         inside = [f"{name} {_ms(time)}" for name, time in part["contains_ms"].items() if name not in _UNTOLD]
@@ -213,7 +213,7 @@ def _operators_title(summary: dict[str, Any]) -> str:
 
 
 def device_time(summary: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the time of the steps on the device: `total`, and `steps` with one entry per step; None without a device.
+    """Return how long the steps took on the device: `total`, and `steps` with an entry per step; None if unknown.
 
     Args:
         summary: content of summary.json.
@@ -258,7 +258,7 @@ def _phases_title(summary: dict[str, Any]) -> str:
 
 
 def _queued(summary: dict[str, Any]) -> dict[str, float]:
-    """Return phase -> time of its kernels, ms a step; empty unless the host queues kernels ahead."""
+    """Return phase -> time of its kernels, ms a step. It is empty if the host does not queue kernels ahead."""
     kernels = summary["kernels"]
     if not kernels or not kernels["steps"] or summary.get("device"):
         return {}
@@ -315,7 +315,7 @@ def _packets(found: dict[str, Any] | None) -> list[str]:
 
 
 def _advice(number: int, item: dict[str, Any]) -> Iterator[str]:
-    """Yield the lines of one advice: the evidence and where to see it, then the action."""
+    """Yield the lines of one advice: first its evidence and the place of the evidence, then the action to take."""
     step = "" if item.get("step") is None else f"step {item['step']}"
     where = ", ".join(part for part in (step, item.get("lane", "")) if part)
     yield f"{number}. {item['what']}: {item['evidence']}{f' (see {where})' if where else ''}"

@@ -12,14 +12,14 @@ from rich.text import Text
 GAP: Final = 2
 #: width, in cells, of a column whose words may be broken into lines
 _WORDS: Final = 20
-#: smallest width, in cells, of a column of long names; other columns are left out to make room for it
+#: smallest width, in cells, of the column of names. If the terminal is too narrow, other columns are left out
 _NAME: Final = 14
-#: titles of the columns to leave out first, in this order; after these, the rightmost column goes first
+#: If a table is too wide, columns with these titles are left out first, in this order, and then the rightmost columns.
 _FIRST: Final = ("", "average", "calls", "forward FLOPs", "parameters", "optimizer", "backward", "forward", "longest")
 #: indentation of the second and later lines of a text
 _INDENT: Final = "  "
-#: The sign in place of a name's middle. Both ends matter: a C++ name has its type at the left, a path its last part at
-#: the right.
+#: The sign that replaces the middle of a long name. Both ends of a name matter: a C++ name has its type at the left, a
+#: path has its last part at the right.
 _SIGN: Final = "…"
 
 
@@ -41,8 +41,8 @@ def fitted(made: Table, width: int) -> Table:
     """Return a table that is no wider than `width`, with a note about the columns that were left out.
 
     Args:
-        made: the result of `table`.
-        width: the width in cells.
+        made: a table that `table` made, with its rows.
+        width: the width of the terminal, in cells.
     """
     names, *others = [[_text(column.header), *map(_text, column.cells)] for column in made.columns]
     longest = max(map(_cells, names))
@@ -55,7 +55,7 @@ def fitted(made: Table, width: int) -> Table:
         )
 
     if room() < longest:
-        for cells in others:  # the words of a title stand below each other
+        for cells in others:  # make columns narrower: write each word of a title on a line of its own
             cells[0] = Text("\n".join(cells[0].plain.split()))
     order = sorted(left, key=lambda at: (_place(made.columns[at + 1].header), -at))
     while room() < least and len(left) > 1:
@@ -99,7 +99,7 @@ def lines(text: Text, out: Console, indent: str = "") -> None:
         return
     plain = text.plain
     start = indent + plain[: len(plain) - len(plain.lstrip())]
-    # a path that is longer than a line stays in one piece, so that the mouse can select it
+    # do not break a path that is longer than a line, so that the user can select it with the mouse
     for line in textwrap.wrap(
         plain.strip(),
         out.width,

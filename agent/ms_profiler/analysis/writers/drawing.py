@@ -144,7 +144,7 @@ class Drawing:
 
     @cached_property
     def launches(self) -> pl.DataFrame:
-        """Return where the flows to kernels begin: `id` of the flow, `source` (row of the span that launched kernels)."""
+        """Return where the flows to kernels begin: `id` of the flow, `source` (row of the launching span)."""
         launch = self.launched["launch"]
         if self.measures.recording.again is None:
             rows = self.measures.drawn.gather(launch)

@@ -27,7 +27,7 @@ def microseconds(nanoseconds: pl.Expr) -> pl.Expr:
 
 
 def moment(column: str) -> pl.Expr:
-    """Return a column of ns since the epoch as text in microseconds. A tab keeps spreadsheets from rounding the text."""
+    """Return a column of ns since the epoch as text in microseconds. A tab keeps spreadsheets from rounding it."""
     return pl.concat_str(microseconds(pl.col(column)), pl.lit("\t"))
 
 
