@@ -11,7 +11,7 @@ _MOMENT: Final = "us since the epoch, followed by a tab, which keeps spreadsheet
 
 
 def _of_host(threads: bool) -> dict[str, str]:
-    """Return the columns of the host's counters. `threads`: whether to return the counters of threads, or all others."""
+    """Return the columns of the host's counters: those of single threads if `threads` is true, else all others."""
     found = (kind for kind in host_metrics.METRICS.values() if kind.name.startswith("thread:") is threads)
     return {f"{kind.name}{'*' if kind.name.endswith(' ') else ''} ({kind.unit})": kind.source for kind in found}
 

@@ -34,7 +34,7 @@ def spans(measures: Measures) -> pl.DataFrame:
 
 
 def span_parts(measures: Measures) -> Iterator[pl.DataFrame]:
-    """Yield all spans of a run that is too large for memory. Each table has the spans that end in one part of the run."""
+    """Yield all spans of a run that is too large for memory. Each table has the spans that end in one time interval."""
     return (_spans(measures, part) for part in parts.spans(measures))
 
 
@@ -260,7 +260,7 @@ def _span_of(measures: Measures, rows: pl.Series) -> pl.Series:
 
 
 def _texts(**columns: tuple[pl.Series, pl.Series]) -> list[pl.Series]:
-    """Return columns of texts. An argument is `name=(texts, rows)`, and gives a column `name` with the texts at `rows`."""
+    """Return columns of texts. The argument `name=(texts, rows)` gives the column `name` with the texts at `rows`."""
     return [texts.gather(row).alias(name) for name, (texts, row) in columns.items()]
 
 

@@ -18,7 +18,7 @@ from ms_profiler.analysis.streams.nesting import in_order, nest
 from ms_profiler.store.format import CATEGORY_FINE
 
 _COLUMNS: Final = tables.UNNESTED.names()
-#: further columns of an open span: its `id`, depth and parent, and the time (ns) of those spans inside it that were read
+#: further columns of an open span: its `id`, depth and parent, and the time (ns) of the spans inside it read so far
 _PLACE: Final = {"id": pl.UInt32(), "own_depth": pl.UInt16(), "own_parent": pl.UInt32(), "inside_ns": pl.Int64()}
 _OPEN: Final = pl.Schema({**tables.UNNESTED, **_PLACE})
 

@@ -14,11 +14,11 @@ from ms_profiler.store.format import Category
 def calls(
     order: pl.Series, lane: pl.Series, start_ns: pl.Series, end_ns: pl.Series, category: pl.Series, name: pl.Series
 ) -> pl.DataFrame:
-    """Return `module`, `inner` and `wait_ns`, see `Columns.calls`.
+    """Return `module`, `inner` and `wait_ns` of each span, as `Columns.calls` describes them.
 
     Args:
-        order: the result of `Columns.order`.
-        lane: the lane of each span; the following arguments also have one value for each span.
+        order: the rows of the spans in the order of lane and start, from `Columns.order`.
+        lane: the lane of each span. The remaining arguments also have a value for each span.
     """
     rows: dict[int, list[int]] = {}
     lanes = lane.to_list()

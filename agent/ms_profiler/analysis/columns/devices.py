@@ -1,4 +1,7 @@
-"""Decode device records from the slots of a store, by Polars alone."""
+"""Decode the records of a device from the files of a recording, with Polars alone.
+
+A record has a DEVICE slot. If it belongs to a device, a DEVICE_PLACE slot follows. A slot has 32 bytes.
+"""
 
 from collections.abc import Sequence
 from typing import Final
@@ -17,7 +20,7 @@ def traced(pieces: Sequence[pl.DataFrame], wanted: Wanted) -> Traced:
 
     Args:
         pieces: tables of `SLOTS`; no record is split between two pieces.
-        wanted: its names and clock are used; its selection of spans is not.
+        wanted: the names and the clock of the run. Its selection of spans is ignored.
     """
     rows = pl.concat([_records(pl.DataFrame(schema=SLOTS)), *map(_records, pieces)])
     known = rows.with_columns(
@@ -36,7 +39,7 @@ def traced(pieces: Sequence[pl.DataFrame], wanted: Wanted) -> Traced:
 
 
 def _records(slots: pl.DataFrame) -> pl.DataFrame:
-    """Return the complete records in slots, as `CAUSED`."""
+    """Return the device records in slots, as `CAUSED`. In a record without a DEVICE_PLACE slot, its fields are 0."""
     following = slots.select(pl.col(SLOTS.names()).shift(-1).name.prefix("next_"))
     both = pl.concat([slots, following], how="horizontal").filter(pl.col("kind") == Kind.DEVICE)
     placed = (pl.col("next_kind") == Kind.DEVICE_PLACE).fill_null(False)

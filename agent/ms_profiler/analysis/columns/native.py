@@ -28,56 +28,56 @@ class _Table:
 
 
 class NativeColumns:
-    """See `Columns`."""
+    """Computations on columns in C. `protocol.Columns` describes arguments and results of the methods."""
 
     kind = "native"
 
     def coarse(self, pieces: Sequence[bytes], wanted: Wanted, every: int) -> Coarse:
-        """See `Columns.coarse`."""
+        """Return the slots without fine-grained spans, and a summary of these spans, as `Columns.coarse` describes."""
         table, fine, starts = map(_frame, _columns.coarse(list(pieces), _wanted(wanted), every))
         return Coarse(table, fine, starts.to_series())
 
     def spans(self, pieces: Sequence[bytes], wanted: Wanted) -> pl.DataFrame:
-        """See `Columns.spans`."""
+        """Return the selected spans of a store, as `Columns.spans` describes."""
         return _frame(_columns.spans(list(pieces), _wanted(wanted))).cast({"unfinished": pl.Boolean})
 
     def devices(self, pieces: Sequence[bytes], wanted: Wanted) -> Traced:
-        """See `Columns.devices`."""
-        # each column is a table, because Polars frees the memory of a table only when no column of it is in use
+        """Return the device records of a store, as `Columns.devices` describes."""
+        # take each column as a table of its own: Polars frees the memory of a table only when no column is in use
         found = _columns.devices(list(pieces), _wanted(wanted))
         return Traced(*(pl.concat(map(_frame, columns), how="horizontal") for columns in found))
 
     def trim(self) -> None:
-        """See `Columns.trim`."""
+        """Return free memory to the system."""
         _columns.trim()
 
     def order(self, lane: pl.Series, start_ns: pl.Series, end_ns: pl.Series) -> pl.Series:
-        """See `Columns.order`."""
+        """Return the row numbers that sort spans by lane and start, as `Columns.order` describes."""
         return _frame(_columns.order(*map(_column, (lane, start_ns, end_ns)))).to_series()
 
     def locate(self, times: pl.Series, start_ns: pl.Series, end_ns: pl.Series) -> pl.Series:
-        """See `Columns.locate`."""
+        """Find the interval that contains each time, as `Columns.locate` describes."""
         return _frame(_columns.locate(*map(_column, (times, start_ns, end_ns)))).to_series()
 
     def find(self, pairs: pl.DataFrame, known: pl.DataFrame) -> pl.Series:
-        """See `Columns.find`."""
+        """Find pairs of numbers in a table, as `Columns.find` describes."""
         return _frame(_columns.find(*map(_column, (*pairs, *known)))).to_series()
 
     def latest(self, queries: pl.DataFrame, known: pl.DataFrame) -> pl.Series:
-        """See `Columns.latest`."""
+        """Find the latest entry with the key of each query, as `Columns.latest` describes."""
         return _frame(_columns.latest(*map(_column, (*queries, *known)))).to_series()
 
     def calls(
         self, lane: pl.Series, start_ns: pl.Series, end_ns: pl.Series, category: pl.Series, name: pl.Series
     ) -> pl.DataFrame:
-        """See `Columns.calls`."""
+        """Return module, innermost flag and wait of each operator, as `Columns.calls` describes."""
         columns = (lane, start_ns, end_ns, category, name)
         return _frame(_columns.calls(*map(_column, columns))).cast({"inner": pl.Boolean})
 
     def sums(
         self, lane: pl.Series, start_ns: pl.Series, end_ns: pl.Series, key: pl.Series, counted: pl.Series
     ) -> tuple[pl.DataFrame, pl.Series]:
-        """See `Columns.sums`."""
+        """Sum up spans by a key, as `Columns.sums` describes."""
         sums, still = _columns.sums(*map(_column, (lane, start_ns, end_ns, key, counted.cast(pl.UInt8))))
         new = pl.col("count") > 0
         table = _frame(sums).with_columns(
@@ -88,20 +88,20 @@ class NativeColumns:
         return table.select(SUMS.names()), _frame(still).to_series().cast(pl.Boolean)
 
     def nest(self, lane: pl.Series, start_ns: pl.Series, end_ns: pl.Series) -> pl.DataFrame:
-        """See `Columns.nest`."""
+        """Return depth and parent of each span, as `Columns.nest` describes."""
         return _frame(_columns.nest(*map(_column, (lane, start_ns, end_ns))))
 
     def inside(self, parent: pl.Series, start_ns: pl.Series, end_ns: pl.Series, taken: pl.Series) -> pl.Series:
-        """See `Columns.inside`."""
+        """Return how much of each span its children cover, as `Columns.inside` describes."""
         known = parent.fill_null(_NO_PARENT)
         return _frame(_columns.inside(*map(_column, (known, start_ns, end_ns, taken.cast(pl.UInt8))))).to_series()
 
     def rows(self, count: int, parts: Sequence[Part]) -> bytes:
-        """See `Columns.rows`."""
+        """Return rows of text that are put together from parts, as `Columns.rows` describes."""
         return _columns.rows(count, [_part(part) for part in parts])
 
     def write_rows(self, stream: BinaryIO, count: int, parts: Sequence[Part]) -> None:
-        """See `Columns.write_rows`. Rows bypass the stream's buffer, which each call would fill and empty."""
+        """Write rows of text to a file, without the stream's buffer: each call would fill and empty the buffer."""
         if not isinstance(stream, BufferedWriter | FileIO):  # a stream in memory, or one that compresses
             stream.write(self.rows(count, parts))
             return
@@ -111,7 +111,7 @@ class NativeColumns:
             _columns.write_rows(stream.fileno(), count, [_part(part) for part in parts], most)
 
     def track_events(self, to: Callable[[bytes], object], place: Place, events: TrackEvents) -> int:
-        """See `Columns.track_events`."""
+        """Write events of Perfetto's trace, as `Columns.track_events` describes."""
         if events.track.is_empty():
             return place.sequence
         flows = events.flows
@@ -141,7 +141,7 @@ class NativeColumns:
 
 
 def _argument(events: TrackEvents, part: Argument) -> tuple[int | bool | None, object]:
-    """Return an argument as the extension takes it: its kind, and its column."""
+    """Return an argument of events in the form that the extension expects: its kind, and its column."""
     if isinstance(part, Choice):
         return events.table_of(part), _column(part.index)
     if isinstance(part, Integer):

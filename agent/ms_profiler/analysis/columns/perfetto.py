@@ -27,7 +27,7 @@ _TEXT: Final = 29
 
 
 def write(to: Callable[[bytes], object], place: Place, events: TrackEvents) -> int:
-    """Write events, and return the number of the next free sequence of packets.
+    """Write events, and return the number of the first free sequence of packets.
 
     Args:
         to: the file that receives the bytes.
@@ -146,7 +146,7 @@ def _values(part: Argument) -> list[Any]:
 
 
 def _first(on: _Sequence, kind: int, iid: int, text: str) -> bytes:
-    """Return the message that declares a text, empty if the sequence has declared it already."""
+    """Return the message that declares a text. If the sequence has declared the text already, return no bytes."""
     if (kind, iid) in on.known:
         return b""
     on.known.add((kind, iid))

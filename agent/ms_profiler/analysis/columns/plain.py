@@ -28,12 +28,12 @@ _DEEPEST: Final = 2**16 - 1
 
 
 class PlainColumns:
-    """See `Columns`."""
+    """Computations on columns with Polars. `protocol.Columns` describes arguments and results of the methods."""
 
     kind = "plain"
 
     def coarse(self, pieces: Sequence[bytes], wanted: Wanted, every: int) -> Coarse:
-        """See `Columns.coarse`."""
+        """Return the slots without fine-grained spans, and a summary of these spans, as `Columns.coarse` describes."""
         parts, found, starts = [_no_slots()], [], [pl.Series("start_ns", [], pl.Int64)]
         for piece in pieces:
             slots = _slots(piece)
@@ -56,23 +56,23 @@ class PlainColumns:
         )
 
     def spans(self, pieces: Sequence[bytes], wanted: Wanted) -> pl.DataFrame:
-        """See `Columns.spans`."""
+        """Return the selected spans of a store, as `Columns.spans` describes."""
         return decoded(_cut(pl.concat([_no_slots(), *map(_slots, pieces)]), wanted), wanted)
 
     def devices(self, pieces: Sequence[bytes], wanted: Wanted) -> Traced:
-        """See `Columns.devices`."""
+        """Return the device records of a store, as `Columns.devices` describes."""
         return devices.traced([_slots(piece) for piece in pieces], wanted)
 
     def trim(self) -> None:
-        """See `Columns.trim`. Polars returns free memory to the system by itself."""
+        """Do nothing, because Polars returns free memory to the system by itself."""
 
     def order(self, lane: pl.Series, start_ns: pl.Series, end_ns: pl.Series) -> pl.Series:
-        """See `Columns.order`."""
+        """Return the row numbers that sort spans by lane and start, as `Columns.order` describes."""
         spans = pl.DataFrame({"lane": lane, "start": start_ns, "end": end_ns}).with_row_index("row")
         return spans.sort("lane", "start", "end", descending=[False, False, True], maintain_order=True)["row"]
 
     def locate(self, times: pl.Series, start_ns: pl.Series, end_ns: pl.Series) -> pl.Series:
-        """See `Columns.locate`."""
+        """Find the interval that contains each time, as `Columns.locate` describes."""
         if start_ns.is_empty():
             return pl.repeat(None, len(times), dtype=pl.UInt32, eager=True).alias("row")
         row = start_ns.search_sorted(times, side="right").cast(pl.Int64) - 1
@@ -80,15 +80,15 @@ class PlainColumns:
         return row.zip_with(inside, pl.Series([None], dtype=pl.Int64)).cast(pl.UInt32).alias("row")
 
     def find(self, pairs: pl.DataFrame, known: pl.DataFrame) -> pl.Series:
-        """See `Columns.find`."""
+        """Find pairs of numbers in a table, as `Columns.find` describes."""
         rows = known.with_row_index("row").unique(known.columns, keep="first")
         return pairs.join(rows, on=known.columns, how="left", maintain_order="left")["row"]
 
     def latest(self, queries: pl.DataFrame, known: pl.DataFrame) -> pl.Series:
-        """See `Columns.latest`."""
+        """Find the latest entry with the key of each query, as `Columns.latest` describes."""
         names = ["key", "time"]
         rows = known.rename(dict(zip(known.columns, names, strict=True))).with_row_index("row")
-        # the join needs queries sorted by time; the last line restores their original order
+        # the join needs the queries sorted by time; the last line of this method restores their original order
         question = queries.rename(dict(zip(queries.columns, names, strict=True))).with_row_index("place").sort("time")
         found = question.join_asof(rows, on="time", by="key", check_sortedness=False)
         return found.sort("place")["row"]
@@ -96,13 +96,13 @@ class PlainColumns:
     def calls(
         self, lane: pl.Series, start_ns: pl.Series, end_ns: pl.Series, category: pl.Series, name: pl.Series
     ) -> pl.DataFrame:
-        """See `Columns.calls`."""
+        """Return module, innermost flag and wait of each operator, as `Columns.calls` describes."""
         return calls.calls(self.order(lane, start_ns, end_ns), lane, start_ns, end_ns, category, name)
 
     def sums(
         self, lane: pl.Series, start_ns: pl.Series, end_ns: pl.Series, key: pl.Series, counted: pl.Series
     ) -> tuple[pl.DataFrame, pl.Series]:
-        """See `Columns.sums`."""
+        """Sum up spans by a key, as `Columns.sums` describes."""
         order, _, parent = self.nest(lane, start_ns, end_ns)
         spans = pl.DataFrame({"lane": lane, "start": start_ns, "end": end_ns, "key": key, "counted": counted})
         still = spans.select(pl.col("end") > pl.col("start").max().over("lane")).to_series().alias("open")
@@ -126,7 +126,7 @@ class PlainColumns:
         return table.select(SUMS.names()), still
 
     def nest(self, lane: pl.Series, start_ns: pl.Series, end_ns: pl.Series) -> pl.DataFrame:
-        """See `Columns.nest`."""
+        """Return depth and parent of each span, as `Columns.nest` describes."""
         spans = pl.DataFrame({"lane": lane, "start": start_ns, "end": end_ns}).with_row_index("row")
         ordered = spans.sort("lane", "start", "end", descending=[False, False, True], maintain_order=True)
         depths, parents = [pl.Series("depth", [], pl.UInt16)], [pl.Series("parent", [], pl.UInt32)]
@@ -140,7 +140,7 @@ class PlainColumns:
         return pl.DataFrame([ordered["row"], pl.concat(depths), pl.concat(parents)])
 
     def inside(self, parent: pl.Series, start_ns: pl.Series, end_ns: pl.Series, taken: pl.Series) -> pl.Series:
-        """See `Columns.inside`."""
+        """Return how much of each span its children cover, as `Columns.inside` describes."""
         own = pl.DataFrame({"row": parent, "start": start_ns, "end": end_ns, "taken": taken})
         inner = own.filter(pl.col("row").is_not_null(), "taken")
         sums = (
@@ -152,18 +152,18 @@ class PlainColumns:
         return rows.join(sums, on="row", how="left", maintain_order="left")["inside_ns"].fill_null(0)
 
     def rows(self, count: int, parts: Sequence[Part]) -> bytes:
-        """See `Columns.rows`."""
+        """Return rows of text that are put together from parts, as `Columns.rows` describes."""
         texts = [text for part in parts for text in _texts(part)]
         rows = pl.select(pl.concat_str(pl.repeat("", count), *texts)).to_series()
         joined: bytes = rows.str.join("").cast(pl.Binary).item()
         return joined
 
     def write_rows(self, stream: BinaryIO, count: int, parts: Sequence[Part]) -> None:
-        """See `Columns.write_rows`."""
+        """Write rows of text to a file, as `Columns.write_rows` describes."""
         stream.write(self.rows(count, parts))
 
     def track_events(self, to: Callable[[bytes], object], place: Place, events: TrackEvents) -> int:
-        """See `Columns.track_events`."""
+        """Write events of Perfetto's trace, as `Columns.track_events` describes."""
         return perfetto.write(to, place, events)
 
 
@@ -172,8 +172,8 @@ def _no_slots() -> pl.DataFrame:
 
 
 def _slots(slots: bytes) -> pl.DataFrame:
-    """Return slots as `SLOTS`, with their numbers as the column `slot`."""
-    # `memoryview.tolist` would take three times as long
+    """Decode the bytes of slots into a table `SLOTS`, with the number of each slot as the column `slot`."""
+    # `memoryview.tolist` would take three times as long as Polars
     count = len(slots) // 8
     words = pl.Series([slots]).bin.reinterpret(dtype=pl.Array(pl.UInt64, count), endianness="little").explode()
     per = SLOT_SIZE // 8
@@ -193,7 +193,7 @@ def _slots(slots: bytes) -> pl.DataFrame:
 
 
 def _cut(slots: pl.DataFrame, wanted: Wanted) -> pl.DataFrame:
-    """Return the spans that begin in the run; a span that is open at the end of the run is cut there."""
+    """Return the spans that begin in the run. If a span is still open at the end of the run, it ends there."""
     start, end = wanted.window
     spans = slots.filter(IS_SPAN)
     if start:
@@ -204,7 +204,7 @@ def _cut(slots: pl.DataFrame, wanted: Wanted) -> pl.DataFrame:
 
 
 def _texts(part: Part) -> list[pl.Expr]:
-    """Return Polars expressions; their texts, concatenated, are a part of a row."""
+    """Return Polars expressions for a part of a row. The part is the concatenation of their texts."""
     if isinstance(part, str):
         return [pl.lit(part)]
     if isinstance(part, Choice):
@@ -220,7 +220,7 @@ def _texts(part: Part) -> list[pl.Expr]:
 
 
 def _nest_lane(starts: pl.Series, ends: pl.Series) -> tuple[pl.Series, pl.Series]:
-    """Return the depth and the parent of each span of one lane; spans are sorted by start, longest first."""
+    """Return the depth and the parent of each span of one lane. The spans are sorted by start and falling duration."""
     rows = pl.int_range(len(starts), dtype=pl.UInt32, eager=True)
     reach = pl.select(pl.max_horizontal(ends, starts + 1)).to_series().sort()
     depth = rows.cast(pl.Int64) - reach.search_sorted(starts, side="right").cast(pl.Int64)

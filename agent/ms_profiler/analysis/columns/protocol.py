@@ -10,12 +10,12 @@ from ms_profiler.analysis.columns.row_parts import Part
 from ms_profiler.analysis.columns.slots import Coarse, Traced, Wanted
 from ms_profiler.analysis.columns.track_events import Place, TrackEvents
 
-#: number of rows of text in one batch
+#: number of rows of text that are made in one batch
 CHUNK = 100_000
 
 
-#: Sums over all spans with the same key: durations, self times, squared durations. The sum of squares is an exact whole
-#: number, so that a variance does not depend on the order of the spans.
+#: A table with a row for each key: sums of durations, self times and squared durations over all spans with the key. The
+#: sum of squares is an exact whole number, so that a variance does not depend on the order of the spans.
 SUMS = pl.Schema(
     {
         "key": pl.UInt64,
@@ -34,7 +34,7 @@ class Limited(Protocol):
     """A file that may take a limited number of bytes."""
 
     def written_directly(self) -> AbstractContextManager[int]:
-        """Yield the number of bytes that the body of the `with` may write to the descriptor, see `room.Bounded`."""
+        """Yield the number of bytes that the body of the `with` statement may write to the file's descriptor."""
 
 
 class Columns(Protocol):
@@ -44,12 +44,12 @@ class Columns(Protocol):
     kind: str
 
     def coarse(self, pieces: Sequence[bytes], wanted: Wanted, every: int) -> Coarse:
-        """Return the slots of a store without the fine-grained spans, and a summary of these spans.
+        """Return the slots (records) of a store without modules and operators, and a summary of the latter.
 
         Args:
             pieces: parts of a store, each of whole slots. A slot belongs to the thread of the last THREAD slot before
                 it in the same piece.
-            wanted: its names and the window of the run are used; `between` and `fine` are not.
+            wanted: the meaning of the numbers in slots, and the window of the run. `between` and `fine` are ignored.
             every: the result has the start of every n-th fine-grained span of a piece, from the first on; n = `every`.
         """
 
@@ -66,7 +66,7 @@ class Columns(Protocol):
 
         Args:
             pieces: the slots, as for `coarse`.
-            wanted: its names and clock are used; its selection of spans is not.
+            wanted: the names and the clock of the run. Its selection of spans is ignored.
         """
 
     def trim(self) -> None:
@@ -76,7 +76,7 @@ class Columns(Protocol):
         """
 
     def order(self, lane: pl.Series, start_ns: pl.Series, end_ns: pl.Series) -> pl.Series:
-        """Return the row numbers of spans sorted by lane, start and falling duration, UInt32. Ties keep their order.
+        """Return the row numbers (UInt32) that sort spans by lane, start and falling duration. Ties keep their order.
 
         Args:
             lane: the lane of each span, UInt64.
@@ -85,7 +85,7 @@ class Columns(Protocol):
         """
 
     def locate(self, times: pl.Series, start_ns: pl.Series, end_ns: pl.Series) -> pl.Series:
-        """Return for each time the row of the interval that contains it, as UInt32; null if no interval does.
+        """Return, for each time, the row (UInt32) of the interval that contains the time; null without an interval.
 
         Args:
             times: the times to locate, Int64.
@@ -94,31 +94,31 @@ class Columns(Protocol):
         """
 
     def find(self, pairs: pl.DataFrame, known: pl.DataFrame) -> pl.Series:
-        """Return for each pair the row of the same pair in `known`, as UInt32; null if `known` lacks it.
+        """Find pairs of numbers in a table. Return the row of each pair in `known`, UInt32; null if `known` lacks it.
 
         Args:
-            pairs: two columns, UInt32.
-            known: the same two columns; of equal pairs, the first row counts.
+            pairs: the pairs to find: two columns, UInt32.
+            known: the table to search, with the same two columns. Of equal pairs, the first row counts.
         """
 
     def latest(self, queries: pl.DataFrame, known: pl.DataFrame) -> pl.Series:
-        """Return for each query the row of the latest entry with the same key that is not later than the query.
+        """Return, for each query, the row of the latest entry that has the key of the query and is not later.
 
         Args:
             queries: two columns: the key, UInt32, and the time, Int64.
-            known: the entries, with the same two columns, by time. Of entries with equal keys and times, the last
-                counts.
+            known: the entries, with the same two columns, sorted by time. Of entries with equal keys and times, the
+                last counts.
 
         Returns:
-            the rows of `known`, UInt32; null if there is no such entry.
+            Rows of `known`, UInt32; null for a query without a matching entry.
         """
 
     def calls(
         self, lane: pl.Series, start_ns: pl.Series, end_ns: pl.Series, category: pl.Series, name: pl.Series
     ) -> pl.DataFrame:
-        """Return for each operator its module, whether no operator is inside of it, and the wait before it.
+        """Return, for each operator, its module, whether no operator is inside of it, and the wait before it.
 
-        Other spans have a row in the result, too, but its values have no meaning.
+        The result has a row for each span. The values of spans that are not operators have no meaning.
 
         Args:
             lane: the lane of each span, UInt64; each thread is a lane.
@@ -157,15 +157,15 @@ class Columns(Protocol):
         """
 
     def nest(self, lane: pl.Series, start_ns: pl.Series, end_ns: pl.Series) -> pl.DataFrame:
-        """Return spans by lane and start, the longest first, with the depth and the parent of each.
+        """Return the spans sorted by lane, start and falling duration, with the depth and the parent of each span.
 
-        Let the spans of a lane have the numbers i = 0, 1, 2, ... in that order:
+        Let the spans of a lane have the numbers i = 0, 1, 2, ... in this order:
 
             depth(i) = i - (number of spans of the lane that ended at or before start(i))
             parent(i) = the largest j < i with end(j) > start(i)
 
-        So the children of a span cover no time twice, even where spans cross. A span without duration counts as one
-        nanosecond long, so that it can lie inside of others.
+        So no two children of a span cover the same time, even if spans cross. A span without duration counts as one
+        nanosecond long, so that it can lie inside of other spans.
 
         Args:
             lane: the lane of each span, UInt64; spans of a lane may contain each other.
@@ -173,18 +173,18 @@ class Columns(Protocol):
             end_ns: the end of each span, Int64; no span ends before it starts.
 
         Returns:
-            `row` (UInt32, of the arguments), `depth` (UInt16, at most 65535), `parent` (UInt32, a row of this result,
-            null at depth 0).
+            `row` (UInt32): the index of the span in the arguments. `depth` (UInt16): at most 65535. `parent` (UInt32):
+            a row of this result, null at depth 0.
         """
 
     def inside(self, parent: pl.Series, start_ns: pl.Series, end_ns: pl.Series, taken: pl.Series) -> pl.Series:
-        """Return for each span how much of its time its children cover.
+        """Return, for each span, how much of its time its children cover.
 
         Args:
-            parent: UInt32, the row of the parent; null for a span without a parent.
+            parent: the row of each span's parent, UInt32; null for a span without a parent.
             start_ns: the start of each span, Int64.
             end_ns: the end of each span, Int64.
-            taken: Boolean, whether the span counts as a child.
+            taken: whether the span counts as a child of its parent, Boolean.
 
         Returns:
             Int64 nanoseconds: the sum of min(end(j), end(i)) - start(j) over all j with parent(j) = i.
@@ -195,24 +195,24 @@ class Columns(Protocol):
 
         Args:
             count: the number of rows.
-            parts: the parts of a row.
+            parts: the parts of a row: constant texts, and columns with a value for each row.
         """
 
     def write_rows(self, stream: BinaryIO, count: int, parts: Sequence[Part]) -> None:
         """Write rows of text, which `rows` would return, to a file.
 
         Args:
-            stream: a file, or an object that receives bytes in its place.
+            stream: a file, or any other object with a method `write` for bytes.
             count: the number of rows.
             parts: the parts of a row.
         """
 
     def track_events(self, to: Callable[[bytes], object], place: Place, events: TrackEvents) -> int:
-        """Write events of Perfetto's trace, and return the number of the next free sequence of packets.
+        """Write events of Perfetto's trace, and return the number of the first free sequence of packets.
 
-        Each track has its own sequence of packets. The first packet of a sequence holds defaults for the other packets.
-        Times are written as differences. On a track, slices have to nest. A slice that would overlap an open slice
-        without nesting goes to a further track of its lane: the first one on which the slice nests.
+        Each track has its own sequence of packets. The first packet of a sequence has defaults for the other packets.
+        Times are written as differences. On a track, slices have to nest. If a slice overlaps an open slice without
+        nesting, it goes to the first further track of its lane on which it nests.
 
         Args:
             to: the file that receives the bytes.

@@ -22,7 +22,7 @@ class Texts:
 
     def at(self, index: pl.Series) -> "Choice":
         """Return the part of a row that is one of these texts, chosen by its index."""
-        # the cast is needed because Polars keeps the old type if it replaced no value
+        # cast, because `replace_strict` of Polars keeps the old type if it replaced no value
         return Choice(self, index.cast(pl.UInt32))
 
 
@@ -35,7 +35,7 @@ class Choice:
 
 
 def distinct(values: pl.Series, texts: Callable[[pl.Series], Texts] = Texts) -> Choice:
-    """Turn a column of values into a part of a row; each distinct text is stored once.
+    """Turn a column of values into a part of a row. Each distinct text is stored once, to save memory.
 
     Args:
         values: the column; null becomes an empty part.

@@ -1,4 +1,7 @@
-"""Tables of a store's slots, and of the spans and device records that the slots hold."""
+"""The columns of tables that the files of a recording are decoded into.
+
+A slot is a record of 32 bytes in such a file (see `store.format`). It has a span, or another kind of event.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -9,7 +12,7 @@ from ms_profiler.analysis.model.clock import Clock
 from ms_profiler.store.device_format import Device
 from ms_profiler.store.format import CATEGORY_FINE, LATEST_NS, Kind
 
-#: the fields of a slot (see `store.format`), and the number of the thread that wrote it
+#: the fields of a slot, as `store.format` describes them, and the number of the thread that wrote the slot
 SLOTS = pl.Schema(
     {
         "start_ns": pl.Int64,
@@ -37,7 +40,8 @@ DECODED = pl.Schema(
     }
 )
 
-#: summary of the fine-grained spans in a piece of a store; times are nanoseconds of CLOCK_MONOTONIC_RAW (RAW)
+#: summary of the fine-grained spans (modules and operators) in a piece of a store. Times are nanoseconds of
+#: CLOCK_MONOTONIC_RAW, which other comments of this module call RAW
 FINE = pl.Schema(
     {
         "count": pl.Int64,
@@ -78,21 +82,21 @@ RAN = pl.Schema(
         "source": pl.UInt8,  # store.device_format.Source
     }
 )
-#: columns whose numbers are usually small
+#: columns whose numbers are usually small, so that fewer bytes are enough
 NARROW = ("name", "detail", "device", "stream", "context", "graph", "amount")
 _UNSIGNED = {8: pl.UInt8(), 16: pl.UInt16(), 32: pl.UInt32(), 64: pl.UInt64()}
 #: the columns of `RAN`, and the operating system's number of the thread that caused the work
 CAUSED = pl.Schema({**RAN, "native_tid": pl.UInt32()})
-#: types of records whose work computes or exchanges data
+#: types of device records whose work computes, or exchanges data with other ranks
 TASKS = (Device.KERNEL, Device.COMMUNICATION, Device.GRAPH)
 
-#: thread number of slots that come before the first THREAD slot
+#: A THREAD slot names the thread of the slots that follow it. Slots before the first one get this thread number.
 NO_THREAD = 2**32 - 1
 
 IS_SPAN = pl.col("kind").is_between(Kind.OPEN, Kind.SPAN)
 #: earliest and latest time that an undamaged slot can have, RAW ns
 TIMES = (0, LATEST_NS - 1)
-#: whether the times of a slot are possible, and start <= end (open spans have no end yet)
+#: whether the times of a slot are possible, and start <= end. The end of a span that is still open is not compared
 FORWARDS = (
     ((pl.col("end_ns") >= pl.col("start_ns")) | (pl.col("kind") == Kind.OPEN))
     & pl.col("start_ns").is_between(*TIMES)
@@ -107,7 +111,7 @@ class Wanted:
     Attributes:
         names: id of a string -> row of `Recording.names`, UInt32; `lost` for an id without a string.
         lost: row of `Recording.names` for ids without a string.
-        clock: the clock of the run.
+        clock: the clock of the run, which converts times to ns since the epoch.
         last_ns: the end that spans without an end get, RAW.
         window: start and end of the run, RAW; 0 for no bound.
         between: (first, last), ns since the epoch: select spans with first <= begin < last.
@@ -153,12 +157,12 @@ class Traced:
     others: pl.DataFrame
 
     def narrowed(self) -> "Traced":
-        """Return the records with calls and tasks in fewer bytes: tens of millions of them are in memory at once."""
+        """Return the records with fewer bytes for calls and tasks, because tens of millions of them are in memory."""
         return replace(self, calls=narrowed(self.calls, *NARROW), ran=narrowed(self.ran, *NARROW))
 
     @classmethod
     def joined(cls, parts: Sequence["Traced"]) -> "Traced":
-        """Return the records of all parts; without a part, empty tables."""
+        """Return the records of all parts, one after the other. Without any part, the tables are empty."""
         return cls(
             _joined([part.calls for part in parts], CALLS),
             _joined([part.ran for part in parts], RAN),
@@ -210,12 +214,12 @@ def decoded(spans: pl.DataFrame, wanted: Wanted) -> pl.DataFrame:
 
 
 def names_of(ids: pl.Series, names: pl.Series, lost: int) -> pl.Series:
-    """Return the row of `Recording.names` for each id, as the column `name`.
+    """Return the row of `Recording.names` for each string id, as the column `name`.
 
     Args:
-        ids: UInt32.
-        names: as in `Wanted`.
-        lost: as in `Wanted`.
+        ids: the string ids, UInt32.
+        names: id of a string -> row of `Recording.names`.
+        lost: the row for ids without a string.
     """
     known = ids.to_frame("id").select(pl.when(pl.col("id") < len(names)).then("id")).to_series()
     return names.gather(known).fill_null(lost).rename("name")
@@ -225,7 +229,7 @@ def within(slots: pl.DataFrame, between: tuple[int, int]) -> pl.DataFrame:
     """Return the slots whose events begin in an interval.
 
     Args:
-        slots: `SLOTS`.
+        slots: rows of `SLOTS`.
         between: the begin and the end of the interval, RAW; 0 for no bound.
     """
     begins = pl.col("start_ns") >= between[0]

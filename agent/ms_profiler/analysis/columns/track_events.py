@@ -9,8 +9,8 @@ import polars as pl
 
 from ms_profiler.analysis.columns.row_parts import Choice, Integer
 
-#: The two ends of each flow (an arrow between events), sorted by `event`, the row of the event. `ends`: true where the
-#: flow ends, false where it begins.
+#: Begins and ends of flows, which are arrows between events. `event` is the row of an event, and `id` the flow. `ends`
+#: is true if the flow ends at the event, and false if it begins there. Sorted by `event`.
 FLOWS = pl.Schema({"event": pl.UInt32, "id": pl.Int64, "ends": pl.Boolean})
 
 
@@ -24,12 +24,12 @@ class EventKind(IntEnum):
 
 @dataclass(frozen=True)
 class Truth:
-    """An argument whose only value is true; events without it lack the argument."""
+    """An argument of events that is true or absent: an event whose value is not true lacks the argument."""
 
     values: pl.Series
 
 
-#: an argument of events: a text, a whole number or true; an event with null lacks the argument
+#: the values of an argument of events: texts, whole numbers or true. An event whose value is null lacks the argument
 Argument: TypeAlias = Choice | Integer | Truth
 
 
@@ -39,8 +39,8 @@ class Track:
 
     Attributes:
         uuid: the uuid of the track in the trace.
-        crossing: encoded fields of the TrackDescriptor, without uuid, for further tracks of this lane. Further tracks
-            hold the slices that would cross (overlap without nesting) other slices of the track.
+        crossing: encoded fields of the TrackDescriptor, without uuid, for further tracks of this lane. Slices that
+            would cross (overlap without nesting) other slices of the track go to further tracks.
     """
 
     uuid: int
@@ -57,7 +57,8 @@ class Place:
         sequence: number of the first free sequence of packets.
         crossing_uuid: uuid of a further track = crossing_uuid + number of its sequence.
         stride: the difference between the numbers of successive sequences.
-        further: whether all slices go to further tracks, because slices that this call does not know may be open.
+        further: whether all slices go to further tracks. This is necessary if an earlier call wrote to these tracks,
+            because its slices may still be open.
     """
 
     tracks: list[Track]
@@ -73,8 +74,8 @@ class TrackEvents:
     """Events of one kind, sorted by track, start and falling duration.
 
     Attributes:
-        kind: the kind of all rows.
-        track: the number of the track in a `Place`, UInt32.
+        kind: the kind of all events.
+        track: for each event, the index of its track in `Place.tracks`, UInt32.
         start_ns: the begin of each event, Int64.
         end_ns: the ends of slices, Int64; only slices have them.
         value: the values of counters, Float64; only counters have them. A counter has the name of its track.
@@ -113,7 +114,7 @@ class TrackEvents:
         """Return the events in another order.
 
         Args:
-            order: the row of each event of the result, UInt32.
+            order: for each event of the result, its row in this object, UInt32.
         """
         flows = self.flows
         if flows.height:
@@ -137,7 +138,7 @@ class TrackEvents:
 
     @property
     def tables(self) -> list[list[str]]:
-        """Return the lists of texts that the events use: names, categories and texts of arguments, each list once."""
+        """Return the lists of texts that the events use (names, categories, texts of arguments), each list once."""
         choices = [self.name, self.category]
         choices += [each for each in self.arguments.values() if isinstance(each, Choice)]
         found: dict[int, list[str]] = {}

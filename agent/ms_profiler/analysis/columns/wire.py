@@ -9,10 +9,10 @@ _LENGTH: Final = 2
 
 
 def varint(value: int) -> bytes:
-    """Encode a whole number with seven bits a byte; a negative number as the two's complement of 64 bits.
+    """Encode a whole number with seven bits a byte. A negative number becomes its two's complement of 64 bits.
 
     Args:
-        value: from -2^63 to 2^64 - 1.
+        value: the number, from -2^63 to 2^64 - 1.
     """
     value %= 2**64
     found = bytearray()
@@ -39,7 +39,7 @@ def double(field: int, value: float) -> bytes:
 
 
 def message(field: int, *parts: bytes) -> bytes:
-    """Return a field that holds a message; the message is given by its encoded fields."""
+    """Return a field that holds a message. `parts` are the encoded fields of the message."""
     content = b"".join(parts)
     return varint(field << 3 | _LENGTH) + varint(len(content)) + content
 

@@ -1,7 +1,7 @@
 """Collect the content of the page of one run: its summary, small tables, curves, and the events of its timeline.
 
-The summary is the content of summary.json, so the page and summary.json show the same figures. The tables are those of
-`ms-profiler sql`. Times are ns since the first record of the run.
+The page has the content of summary.json, so both show the same figures. The tables are those of `ms-profiler sql`.
+Times are ns since the first record of the run.
 """
 
 import os
@@ -57,7 +57,7 @@ def figures(measures: Measures, most: int = events.MOST) -> dict[str, Any]:
 
 
 def _trace(measures: Measures) -> str:
-    """Return the name of the file that Perfetto opens."""
+    """Return the path of the timeline for Perfetto, relative to the result. For a trace, return its file name."""
     if not measures.recording.foreign:
         return f"{layout.OUTPUT}/{layout.PERFETTO_TRACE}"
     device = measures.recording.device
@@ -92,7 +92,7 @@ def _bounds(measures: Measures) -> dict[str, Any]:
 
 
 def _wide(sums: pl.DataFrame, kind: str) -> dict[str, Any]:
-    """Return a row for each step with the time of each kind; the kind with the longest total is the first column."""
+    """Return a row for each step, with a column for each kind of time. The kind with the longest total comes first."""
     if sums.is_empty():
         return _NOTHING
     order = sums.group_by(kind).agg(pl.col("dur").sum()).sort("dur", kind, descending=[True, False])[kind].to_list()
@@ -101,7 +101,10 @@ def _wide(sums: pl.DataFrame, kind: str) -> dict[str, Any]:
 
 
 def _kernels(measures: Measures) -> pl.DataFrame:
-    """Return sums of kernels by name, type, module, part and stream; without streams if memory lacks some kernels."""
+    """Return sums of kernels by name, type, module, part and stream.
+
+    The stream is null if only some kernels of the run are in memory: then the sums have no streams.
+    """
     sums = listed.table("kernel_sums", measures)
     one = ["name", "type", "module", "part"]
     # drop exchanges with other ranks: they are not in the sums of kernels
@@ -122,7 +125,7 @@ def _kernels(measures: Measures) -> pl.DataFrame:
 
 def _exchanges(measures: Measures) -> pl.DataFrame:
     table = listed.table("communication", measures)
-    # if no size is known, the sum is null and not 0
+    # if the bytes of one exchange are unknown, the sum is unknown, too: null and not 0
     known = pl.when(pl.col("bytes").is_not_null().all()).then(pl.col("bytes").sum())
     sums = table.group_by("name", "ranks").agg(
         pl.len().alias("count"),

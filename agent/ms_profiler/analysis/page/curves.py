@@ -14,10 +14,10 @@ CURVES_MOST: Final = 60
 
 
 def thinned(table: pl.DataFrame) -> pl.DataFrame:
-    """Reduce a curve to at most `POINTS` values: the largest value of each interval, so that peaks stay visible.
+    """Reduce a curve to at most `VALUES_MOST` values: the largest value of each interval, so that peaks stay visible.
 
     Args:
-        table: `time`, `value`, by time.
+        table: the columns `time` and `value` of the curve, sorted by time.
     """
     if table.height <= VALUES_MOST:
         return table

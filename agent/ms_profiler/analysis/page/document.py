@@ -1,7 +1,7 @@
-"""Build one HTML file from data, styles and scripts. The page uses no network, and its policy forbids any access.
+"""Build one HTML file from data, styles and scripts. The page uses no network, and forbids the browser any access.
 
-The policy (https://www.w3.org/TR/CSP3/) allows only the content of the file, and no address. The data are deflated
-JSON. The scripts insert texts of a run only as text nodes, so that no text becomes markup.
+The content security policy (https://www.w3.org/TR/CSP3/) allows only the content of the file, and no address. The data
+are deflated JSON. The scripts insert texts of a run only as text nodes, so that no text becomes markup.
 """
 
 import html
@@ -54,14 +54,14 @@ def write(
         runs: results of `content.content`: one run, two runs to compare, or the ranks of a job.
         stream: the stream that receives the page.
         differences: the differences of two runs, as `ms-profiler compare --format json` prints them.
-        ranks: the result of `side_by_side.content`.
+        ranks: the comparison of the ranks of a job, from `side_by_side.content`.
     """
     title = " / ".join(run["summary"]["directory"] for run in runs[:2])
     _write({"runs": runs, "differences": differences, "ranks": ranks}, title, _SCRIPTS, stream)
 
 
 def index(rows: list[dict[str, Any]]) -> bytes:
-    """Return the page that lists several results.
+    """Return the page that lists several results, with links to their pages.
 
     Args:
         rows: one row for each page.
@@ -72,10 +72,10 @@ def index(rows: list[dict[str, Any]]) -> bytes:
 
 
 def served(page: bytes) -> bytes:
-    """Return a page that may fetch the timeline from the server that it comes from.
+    """Return a page whose policy lets it fetch the timeline from the server that it comes from.
 
     Args:
-        page: the page of `write`.
+        page: the bytes of a page that `write` made.
     """
     return page.replace(_POLICY.encode(), _SERVED.encode(), 1)
 

@@ -1,9 +1,9 @@
 """Collect the events of the timeline: the lanes of threads and streams, and for each event the call that launched it.
 
-A lane has rows, and the events of a row do not overlap. All events are in one list per column, row after row; `count`
-is the number of events in each row. `start` is the ns since the start of the previous event in the row; the first event
-of a row counts from the first record of the run. `kind` is the index of the event's name, category and module in
-`names`, `categories` and `modules`.
+A lane has rows, and the events of a row do not overlap. Each column of the events is one list, in which row follows
+row; `count` is the number of events in each row. `start` is the time in ns since the start of the previous event in the
+row. For the first event of a row, it is the time since the first record of the run. `kind` is the index of the event's
+name, category and module in `names`, `categories` and `modules`.
 """
 
 from typing import Any, Final
@@ -22,7 +22,7 @@ SPANS: Final = 0
 OPERATORS: Final = 1
 STREAM: Final = 2
 CALLS: Final = 3
-#: the columns that identify a row of the timeline: its lane and depth
+#: the columns that identify a row of the timeline. The first three identify its lane
 _LANE: Final = ["process", "kind", "thread", "depth"]
 #: columns whose values are indices of texts
 _TEXTS: Final = ["name", "category", "module"]
@@ -45,11 +45,11 @@ _TASK: Final = pl.Schema({**_EVENT, **dict.fromkeys(_TEXTS, pl.String())})
 
 
 def timeline(measures: Measures, spans: pl.DataFrame, origin: int, most: int) -> dict[str, Any]:
-    """Return the events of a run; if there are more than `most`, those of the first and the slowest steps.
+    """Return the events of a run. If the run has more than `most` events, return those of the first and slowest steps.
 
     Args:
         measures: the measures of the run.
-        spans: the result of `spans`.
+        spans: the spans as events, from `spans`.
         origin: the zero of the returned times, ns since the epoch.
         most: the largest number of events.
     """
@@ -64,7 +64,7 @@ def timeline(measures: Measures, spans: pl.DataFrame, origin: int, most: int) ->
     kinds = events.select(_TEXTS).unique().sort(_TEXTS, nulls_last=True).with_row_index("what")
     events = events.join(kinds, on=_TEXTS, nulls_equal=True, maintain_order="left")
     events = events.select("row", "kind", "start", "dur", "what", "launch")
-    # The events are in order of start already; sorting by start again would take a fifth of the time for the page.
+    # The events are in order of start already. Sorting by start again would take a fifth of the time for the page.
     events = events.sort("row", maintain_order=True)
     start = events["start"] - origin
     same = (events["row"] == events["row"].shift(1)).fill_null(False)
@@ -88,7 +88,9 @@ def timeline(measures: Measures, spans: pl.DataFrame, origin: int, most: int) ->
 
 
 def spans(measures: Measures) -> pl.DataFrame:
-    """Return the spans as events; a text is an index into `measures.recording.names`, followed by the categories.
+    """Return the spans as events.
+
+    Texts are numbers: indices into a list that has `measures.recording.names` and, after them, the categories.
 
     Args:
         measures: the measures of the run.
@@ -118,18 +120,20 @@ def spans(measures: Measures) -> pl.DataFrame:
 
 
 def operators(measures: Measures, spans: pl.DataFrame) -> pl.DataFrame:
-    """Return the sums of operators by name, module and phase, longest first; by name alone if some spans are missing.
+    """Return the sums of operators by name, module and phase, the longest first.
+
+    If the run is too large for memory, only the sums by name are known, so module and phase are null.
 
     Args:
         measures: the measures of the run.
-        spans: the spans of `spans`.
+        spans: the spans as events, from `spans`.
     """
     if measures.recording.again is not None:
         sums = listed.table("span_sums", measures).filter(pl.col("category") == "op").drop("category")
         empty = [pl.lit(None, pl.String).alias(name) for name in ("module", "phase")]
         return sums.with_columns(empty).sort("self", "name", descending=[True, False])
-    # As in `operators.sum_up`, operators that a compiler only traced have their own sums, and the time of a recursive
-    # call counts only for its caller.
+    # As in `operators.sum_up`, operators that a compiler only traced are not in these sums. If an operator calls
+    # itself, the time of the inner call is part of the outer call, and counts only once.
     own = spans.with_columns(measures.spans["repeated"]).filter(measures.spans["category"] == int(Category.OP))
     pieces = measures.pieces.sort("start_ns")
     phases = pieces["phase"].unique().sort()
@@ -164,7 +168,7 @@ def _texts(measures: Measures, tasks: pl.DataFrame) -> pl.Series:
 
 
 def _numbered(tasks: pl.DataFrame, texts: pl.Series) -> pl.DataFrame:
-    """Replace the texts of events by their indices."""
+    """Replace the texts of events by the indices of these texts in `texts`."""
     known = pl.DataFrame({"text": texts}).with_row_index("number").unique("text", keep="first", maintain_order=True)
     found = [
         tasks.select(text=name).join(known, on="text", how="left", maintain_order="left")["number"].alias(name)
@@ -221,7 +225,7 @@ def _calls(measures: Measures) -> pl.DataFrame:
 def _launched(events: pl.DataFrame) -> pl.Series:
     """Return for each event the number (from 1) of the host event that launched it; 0 if unknown.
 
-    The launching event is the one that began at the time of the launch; if several began then, the innermost one.
+    The launching event is the event that began at the time of the launch. If several did, the innermost of them counts.
     """
     if events["launch"].null_count() == events.height:
         return pl.repeat(0, events.height, dtype=pl.UInt32, eager=True)

@@ -1,4 +1,4 @@
-"""Write report.html of one run, of two runs, or of the ranks of a job."""
+"""Write the page report.html: for one run, for the comparison of two runs, or for the ranks of a job."""
 
 import contextlib
 import os
@@ -24,8 +24,8 @@ def write(paths: Sequence[str], output: str | None = None, *, compared: bool = F
     """Write the page, and return its path.
 
     Args:
-        paths: paths that `engine.find` returned: one, two to compare, or those of the ranks of a job.
-        output: the file; by default `layout.REPORT` in the result, or beside the results of several ranks.
+        paths: paths of results, from `engine.find`: one result, two results to compare, or the results of all ranks.
+        output: the file of the page; by default `layout.REPORT` in the result, or beside the results of several ranks.
         compared: whether the page compares two runs, the earlier one first.
 
     Raises:
@@ -63,7 +63,7 @@ def _of_runs(paths: Sequence[str]) -> _Content:
 
 
 def _of_ranks(paths: Sequence[str]) -> _Content:
-    """Return the content of a page of ranks; read one rank at a time, because all may not fit into memory."""
+    """Return the content of a page of ranks. Read one rank after the other, because all may not fit into memory."""
     runs, rows = [], []
     most = EVENTS_MOST // min(len(paths), RANKS_MOST)
     for number, path in enumerate(paths):
@@ -72,6 +72,6 @@ def _of_ranks(paths: Sequence[str]) -> _Content:
         if number < RANKS_MOST:
             runs.append(content.content(measures, most))
     job = None
-    with contextlib.suppress(StoreError):  # without one job, the page shows each rank separately
+    with contextlib.suppress(StoreError):  # if the ranks are not of one job, the page shows each rank separately
         job = job_summary.summary(gathering.gather(list(paths)))
     return runs, None, side_by_side.content(rows, job)

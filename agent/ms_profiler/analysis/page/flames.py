@@ -14,15 +14,15 @@ OUTSIDE: Final = "outside of steps"
 
 
 def content(measures: Measures) -> dict[str, Any] | None:
-    """Return the functions, each after its caller; None if no stack was sampled.
+    """Return the functions of the flame graph. A function comes after its caller. None if no stack was sampled.
 
     Args:
         measures: the measures of the run.
 
     Returns:
         `labels`: the label of each function; `caller`: the index of its caller, -1 for a thread; `samples`: phase ->
-            for each function, the number of samples in which it is the innermost one; `period_ns`: the time that a
-            sample stands for; `left_out`: the number of functions left out.
+            for each function, the number of samples in which it is the innermost function; `period_ns`: the time
+            between two samples; `left_out`: the number of functions left out.
     """
     stacks = measures.stacks
     if not stacks.known:
@@ -66,6 +66,7 @@ def _most_frequent(callers: list[int], own: list[int]) -> list[int]:
     for node in range(len(callers) - 1, -1, -1):
         if callers[node] >= 0:
             totals[callers[node]] += totals[node]
-    # A caller has at least as many samples as each callee, and a lower index. So it comes before its callees here.
+    # A caller has at least as many samples as each function that it calls, and a lower index. So the caller comes first
+    # in this order, and is kept if any of these functions is kept
     order = sorted(range(len(callers)), key=lambda node: (-totals[node], node))
     return sorted(order[:MOST])

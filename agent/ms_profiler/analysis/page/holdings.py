@@ -1,4 +1,4 @@
-"""Collect the memory page: the curve, the peak, and, if recorded, what held the memory at the peak."""
+"""Collect the part of the page about memory: its curve, its peak, and, if recorded, what held it at the peak."""
 
 from typing import Any, Final
 

@@ -18,7 +18,7 @@ def jobs(paths: list[str]) -> list[list[str]]:
     one directory and have different ranks.
 
     Args:
-        paths: the paths of `engine.find`.
+        paths: the paths of the results, from `engine.find`.
     """
     found: dict[Any, list[tuple[int, str]]] = {}
     for number, path in enumerate(paths):

@@ -1,4 +1,4 @@
-"""Read a table of the catalogue by its name, for the page."""
+"""Make a table of `ms-profiler sql` by its name, for the page."""
 
 import polars as pl
 
@@ -7,7 +7,7 @@ from ms_profiler.analysis.metrics.measures import Measures
 
 
 def table(name: str, measures: Measures) -> pl.DataFrame:
-    """Return the rows of a table.
+    """Return the rows of a table of `ms-profiler sql`.
 
     Args:
         name: the name of one of `catalogue.TABLES`.

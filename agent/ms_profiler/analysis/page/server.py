@@ -1,8 +1,8 @@
 """Serve reports and timelines to browsers on this machine, as long as the command runs.
 
 Every address begins with a random token, which other users' processes do not know. The server refuses a request whose
-Host header names another machine. This stops web pages whose host name resolves to 127.0.0.1 (DNS rebinding). The
-server offers only the pages and timelines of the given results, and accepts no data.
+Host header names another machine: a foreign web page may have a host name that resolves to 127.0.0.1 (DNS rebinding).
+The server offers only the pages and timelines of the given results, and accepts no data.
 """
 
 import os
@@ -34,11 +34,11 @@ _BYTES: Final = "application/octet-stream"
 
 @dataclass
 class Shelf:
-    """The pages and timelines of some results; each is made when it is first requested.
+    """The pages and timelines that a server offers. Each is made when a browser requests it for the first time.
 
     Attributes:
         index: the rows of `document.index`, one for each page; empty for a single page.
-        pages: the paths of the pages, relative to the token.
+        pages: the paths of the pages: the parts of their addresses after the token.
         page: a function that makes the page at a path, and returns its file.
         timeline: a function that returns the file of a page's timeline, or None for a page without one.
     """
@@ -69,7 +69,7 @@ class Shelf:
 
 
 class Server(ThreadingHTTPServer):
-    """A server of one shelf.
+    """A server for the pages and timelines of some results.
 
     Args:
         shelf: the pages and timelines to serve.

@@ -12,11 +12,11 @@ from ms_profiler.store import layout
 
 
 def shelf(paths: list[str], folder: str) -> Shelf:
-    """Return the shelf of pages to serve for some results.
+    """Return the pages that the server offers for some results.
 
     Args:
-        paths: the paths of `engine.find`.
-        folder: the directory for the generated files, used by this server only.
+        paths: the paths of the results, from `engine.find`.
+        folder: a directory for the files of the pages, which only this server uses.
     """
     jobs = {f"job-{number}": ranks for number, ranks in enumerate(launch.jobs(paths)) if len(ranks) > 1}
     single = {f"run-{number}": [path] for number, path in enumerate(paths)}
@@ -35,10 +35,10 @@ def shelf(paths: list[str], folder: str) -> Shelf:
 
 
 def timeline(path: str, folder: str) -> str | None:
-    """Return the result's file for Perfetto; analyse the result first if the file is missing.
+    """Return the result's file for Perfetto. If the file is missing, analyse the result first.
 
     Args:
-        path: the path of `engine.find`.
+        path: the path of the result, from `engine.find`.
         folder: the folder for the files of the analysis, if the result has none.
     """
     kind = inputs.kind(path)

@@ -1,4 +1,4 @@
-"""Collect the comparison of ranks: own work and communication in their steps, and late and waiting ranks."""
+"""Compare ranks: how long each rank worked and communicated in its steps, and which ranks were late or waited."""
 
 from typing import Any, Final
 
@@ -48,8 +48,8 @@ def content(rows: list[dict[str, Any]], job: dict[str, Any] | None) -> dict[str,
     """Return the rows of all ranks by rank, each marked as late, waiting, or neither.
 
     Args:
-        rows: the results of `row`, one for each rank.
-        job: the result of `job_summary.summary`; None if the ranks do not form one job.
+        rows: a row for each rank, from `row`.
+        job: the summary of the job, from `job_summary.summary`; None if the ranks do not form one job.
     """
     roles = {each["rank"]: each for each in job["ranks"]} if job else {}
     for each in rows:

@@ -1,4 +1,4 @@
-"""Collect for each step the time in which a device computed, communicated, did both, copied, or was idle."""
+"""Divide the time of each step: the device computed, communicated, did both at once, copied, or was idle."""
 
 from typing import Final
 

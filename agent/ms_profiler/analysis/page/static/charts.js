@@ -1,4 +1,4 @@
-// Curves by uPlot, stacked bars by canvas.
+// Draw curves with uPlot, and stacked bars on a canvas.
 const ink = () => getComputedStyle(document.body).getPropertyValue("--ink").trim();
 const faint = () => getComputedStyle(document.body).getPropertyValue("--line").trim();
 
@@ -7,7 +7,7 @@ function axes(values, steps) {
   return [steps ? { ...look, incrs: steps } : { ...look }, { ...look, size: 96, values: (_, marks) => marks.map(values) }];
 }
 
-// Step times; a click on a step, or Enter with the cursor on it, shows the step in the timeline
+// Draw the times of the steps. A click on a step, or Enter with the cursor on it, shows the step in the timeline.
 function stepChart(steps, chosen) {
   const place = el("div", { class: "chart" });
   const x = steps.map((step) => step.number), y = steps.map((step) => step.duration_ns / 1e6);
@@ -26,14 +26,14 @@ function stepChart(steps, chosen) {
   return { place, draw };
 }
 
-// Steps longer than the third quartile by three interquartile ranges; few steps of a steady run are
+// Return the times of slow steps, null for others. Slow: time > third quartile + 3 * (third quartile - first quartile).
 function outliers(times) {
   const sorted = [...times].sort((a, b) => a - b), at = (part) => sorted[Math.floor((sorted.length - 1) * part)];
   const limit = at(0.75) + 3 * (at(0.75) - at(0.25));
   return times.map((time) => (times.length > 7 && time > limit ? time : null));
 }
 
-// Curves over one axis: { name, x, value }
+// Draw curves over one axis. A curve is { name, x, value }; x and value are lists of numbers.
 const LINES = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#8a63b8", "#6b7280"];
 function lineChart(curves, text, title, shownAt = (x) => String(x), height = 180) {
   const place = el("div", { class: "chart" });
@@ -55,7 +55,7 @@ function lineChart(curves, text, title, shownAt = (x) => String(x), height = 180
 }
 
 const EDGE = 84;  // px of the axis at the left
-// A stacked bar for each step; with more steps than pixels, each bar is the mean of neighbouring steps
+// Draw a stacked bar for each step. If there are more steps than pixels, a bar is the mean of neighbouring steps.
 function stackChart(content, chosen) {
   const names = Object.keys(content.columns).filter((name) => name !== "step");
   const numbers = content.columns.step || [];

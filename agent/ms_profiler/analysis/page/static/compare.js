@@ -1,4 +1,4 @@
-// The differences of two runs, the largest change first.
+// Show the differences of two runs, the largest change first.
 const signed = (ns) => `${ns > 0 ? "+" : ""}${duration(ns)}`;
 function compared(told) {
   const why = told.causes, amounts = (show) => [{ key: "before", title: "before", show }, { key: "after", title: "after", show }];

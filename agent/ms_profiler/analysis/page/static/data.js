@@ -1,7 +1,8 @@
-// Unpacks the data of the page: JSON, deflated without a header, in base 64; the timeline's columns are packed as well.
+// Unpack the data of the page: JSON that is deflated without a header, in base 64. The columns of the timeline are packed
+// numbers; analysis/page/packing.py describes their form.
 async function inflated(text) {
   const parts = [];
-  // decode in pieces of some 10 ms, so that the browser stays responsive between them
+  // decode in pieces of some 10 ms, and pause after each, so that the browser stays responsive
   for (let place = 0; place < text.length; place += 1 << 21) {
     const binary = atob(text.slice(place, place + (1 << 21)));
     const piece = new Uint8Array(binary.length);
@@ -20,7 +21,7 @@ async function held() {
   return (await inflated(text)).json();
 }
 
-// The column of a packed timeline as 64-bit floating point numbers, exact up to 2^53
+// Unpack a column of the timeline. The result has 64-bit floating-point numbers, which are exact up to 2^53.
 async function column(packed) {
   const count = packed.count, values = new Float64Array(count), element = document.getElementById(packed.data);
   if (packed.planes) {
@@ -36,7 +37,7 @@ async function column(packed) {
   return values;
 }
 
-// Events grouped by row of the lanes and sorted by start; the events of a row do not overlap
+// Return the events of the timeline, row after row. In a row, events are sorted by start, and do not overlap.
 async function timeline(content) {
   const events = { count: content.count };
   for (const name of ["start", "dur", "kind", "launch"]) events[name] = await column(content.packed[name]);

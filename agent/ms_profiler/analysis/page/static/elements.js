@@ -1,4 +1,4 @@
-// Elements and numbers. Text of a run reaches the page as text nodes alone, never as markup.
+// Make HTML elements, and format numbers. Text of a run becomes only text nodes, never markup.
 function el(tag, attributes, ...children) {
   const made = document.createElement(tag);
   for (const [key, value] of Object.entries(attributes || {})) {
@@ -31,7 +31,8 @@ function bytes(size) {
   return `${unit ? size.toFixed(1) : size} ${units[unit]}`;
 }
 
-// Every meaning has one colour everywhere; COLOURS comes with the page, from the terminal's palette
+// Return the colour of a part, phase or category, the same in all views. COLOURS is part of the page, and has the colours
+// that the terminal uses, too. Any other name gets one of the SPARE colours.
 const SPARE = ["#4e79a7", "#76b7b2", "#59a14f", "#edc948", "#9c755f", "#bab0ac", "#86bcb6", "#f1ce63", "#d4a6c8", "#79706e"];
 function colour(name) {
   if (Object.hasOwn(COLOURS, name)) return COLOURS[name];
@@ -44,7 +45,7 @@ function chip(name, value) {
   return el("span", { class: "chip" }, el("i", { style: { background: colour(name) } }), word(name), value ? el("b", {}, value) : null);
 }
 
-// A bar whose parts add up to one: [name, share, text]
+// Return a bar that is divided into parts, with a legend. A part is [name, share, text]; the shares add up to 1.
 function bar(parts) {
   const shown = parts.filter(([, share]) => share > 0);
   return el("div", { class: "stack" },
@@ -57,7 +58,7 @@ function section(id, title, ...children) {
   return el("section", { id, "aria-labelledby": `${id}-title` }, el("h2", { id: `${id}-title` }, word(title)), ...children);
 }
 
-// A picture with its title, and a sentence that tells its message
+// Return a card with a title, a sentence that says what the picture shows, and the picture.
 function figure(title, note, ...children) {
   return el("div", { class: "card" }, el("h3", {}, word(title)), note ? el("p", { class: "note" }, word(note)) : null, ...children);
 }

@@ -1,5 +1,5 @@
-// Blocks one below the other, each as wide as its share: the flame graph, and the modules as an icicle.
-// nodes: { label, parent, own or total, colour, text }; callers come before their callees.
+// Draw a tree as blocks, for the flame graph and for the icicle of modules. A block is as wide as its share of the total,
+// and lies below its parent. nodes: a list of { label, parent, total, colour, text }, in which parents come first.
 function blocks(nodes, options = {}) {
   const ROWS = 20, SHOWN = 4000, place = el("div", { class: "blocks" });
   const children = nodes.map(() => []), roots = [];
@@ -38,7 +38,7 @@ function blocks(nodes, options = {}) {
   return { place, all: () => { zoomed = null; draw(); }, find: (text) => { found = text ? nodes.map((node) => node.text.toLowerCase().includes(text)) : null; draw(); } };
 }
 
-// Python functions of the sampled stacks; functions of the script are darker than those of libraries
+// Make the view with the flame graph: the Python functions of the sampled stacks.
 function flameViews(flames) {
   if (!flames) return null;
   const names = Object.keys(flames.samples), holder = el("div"), note = el("p", { class: "note", "aria-live": "polite" }, " ");
@@ -61,7 +61,7 @@ function flameViews(flames) {
   return section("stacks", "Stacks", figure("Python stacks that were sampled", "A click on a part shows it alone; Escape shows all.",
     el("div", { class: "tools" }, search, choose, el("button", { type: "button", onclick: () => graph.all() }, word("Everything"))), holder, note));
 }
-// a light blue chosen by name, only so that neighbours differ: the shade has no meaning
+// Return a light blue for a name. The shade has no meaning: different names get different shades to tell blocks apart.
 function flameColour(label) {
   let sum = 0;
   for (let place = 0; place < label.length; place++) sum = (sum * 31 + label.charCodeAt(place)) >>> 0;

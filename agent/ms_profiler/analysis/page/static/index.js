@@ -1,4 +1,4 @@
-// The list of results that `ms-profiler view` serves, each with its finding.
+// Show the list of results that `ms-profiler view` serves, each with its finding.
 (async () => {
   const app = document.getElementById("app"), { index } = await held();
   document.body.classList.toggle("dark", matchMedia("(prefers-color-scheme: dark)").matches);

@@ -1,4 +1,4 @@
-// The finding first: verdict, advice, bounds of a step, phases; data that was not collected, at the end.
+// Make the first view (verdict, advice, bounds of a step, phases), and the last view (data that was not collected).
 const shares = (content) => Object.entries(content || {}).sort((a, b) => b[1] - a[1]);
 
 function overview(run) {

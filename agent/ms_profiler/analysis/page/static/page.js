@@ -1,4 +1,4 @@
-// The page: the finding first, then where the time went, then single events.
+// Build the page: the finding first, then the views that show where the time went, then the timeline of single events.
 (async () => {
   const app = document.getElementById("app");
   const { runs: found, differences, ranks } = await held();
@@ -21,7 +21,7 @@
       () => flameViews(run.flames), () => communicationViews(run, show, drawn), () => memoryViews(run, drawn), () => missing(run),
     ];
     const parts = [];
-    // draw one view at a time, so that the browser stays responsive between them
+    // make one view at a time, and pause after each, so that the browser stays responsive
     for (const make of makers) { const part = make(); if (part) parts.push(part); await pause(); }
     const run_of = found.length > 1 ? el("select", { "aria-label": word(ranks ? "rank" : "run"), onchange: (event) => { shown = Number(event.target.value); build(); } },
       found.map((item, at) => el("option", { value: at, selected: at === shown }, ranks ? `${word("rank")} ${item.summary.rank}` : item.summary.directory))) : null;

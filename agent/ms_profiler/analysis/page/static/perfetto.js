@@ -1,5 +1,6 @@
-// The timeline in Perfetto, by https://perfetto.dev/docs/visualization/deep-linking-to-perfetto-ui: the one request to the
-// outside, and only when the button is pressed. From a disk the page cannot read the timeline, and names the file.
+// Open the timeline in Perfetto, as https://perfetto.dev/docs/visualization/deep-linking-to-perfetto-ui describes. This is
+// the only request to another host, and happens only when the user presses the button. If the page comes from a disk, it
+// cannot read the file of the timeline, so it shows the name of the file instead.
 const PERFETTO = "https://ui.perfetto.dev";
 function perfettoButton(run) {
   if (!run.trace) return null;
@@ -12,7 +13,7 @@ function perfettoButton(run) {
   const named = () => say(el("p", {}, word("Open this file at https://ui.perfetto.dev:")), el("p", {}, el("code", {}, `${run.summary.directory}${run.trace === run.summary.directory ? "" : `/${run.trace}`}`)),
     el("p", {}, "ms-profiler view ", el("code", {}, run.summary.directory)), el("p", { class: "note" }, word("The timeline goes to Perfetto's page in this browser and to no server.")));
   const open = async () => {
-    // open the window before any await: a browser allows it only directly in the handler of a click
+    // open the window before any await, because a browser opens windows only directly in the handler of a click
     const opened = window.open(PERFETTO);
     const answer = await fetch("timeline");
     if (!opened || !answer.ok) return named();

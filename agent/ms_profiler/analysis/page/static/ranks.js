@@ -1,4 +1,4 @@
-// Ranks side by side: own work, and the wait for others at exchanges.
+// Compare the ranks of a job: the own work of each rank, and its wait for other ranks at exchanges of data.
 function rankViews(ranks, shown, choose, drawn) {
   if (!ranks) return null;
   const rows = ranks.rows, longest = rows.reduce((most, row) => Math.max(most, row.step_ns || 0), 1);

@@ -1,11 +1,11 @@
-// Curves under the timeline, on its axis of time: metrics of the host and of devices.
+// Draw curves under the timeline, on the same axis of time: metrics of the host and of devices.
 const STRIP = 40, STRIPS = 24, STRIP_SHAPES = 4000;
 class Strips {
   constructor(curves) { this.curves = curves.filter((curve) => curve.time.length).slice(0, STRIPS); }
 
   get height() { return this.curves.length * (STRIP + 8); }
 
-  // index of the last value before a time, where drawing begins
+  // Return the index of the last value before a time: drawing begins with this value.
   static from(times, time) {
     let low = 0, high = times.length;
     while (low < high) { const middle = (low + high) >> 1; if (times[middle] < time) low = middle + 1; else high = middle; }
@@ -14,7 +14,7 @@ class Strips {
 
   draw(paint, top, width, from, until, label) {
     const scale = (width - label) / (until - from);
-    // smallest width of a part of a curve, px
+    // smallest width, in pixels, of a piece of a curve that is drawn with one value
     const narrow = Math.max(1, (this.curves.length * (width - label)) / STRIP_SHAPES);
     let shapes = 0;
     this.curves.forEach((curve, index) => {
@@ -26,7 +26,7 @@ class Strips {
       let last = -1, highest = 0;
       for (let at = first; at < curve.time.length && curve.time[at] <= until; at++) {
         const x = Math.max(label, label + (curve.time[at] - from) * scale), next = at + 1 < curve.time.length ? Math.min(width, label + (curve.time[at + 1] - from) * scale) : x + 1;
-        // where several values share a pixel, the highest is drawn
+        // if several values share a piece, draw the highest
         highest = Math.max(highest, tall(curve.value[at]));
         if (next - last < narrow) continue;
         paint.lineTo(x, y - highest); paint.lineTo(Math.min(next, width), y - highest);

@@ -1,4 +1,5 @@
-// A table that is sorted by a click on a heading and filtered by a word; rows are made when they scroll into view.
+// Return a table. A click on a heading sorts it, a word in the search field filters it. It shows `most` rows at first; a
+// button shows more.
 const SHOWN = 60;
 function grid(rows, columns, options = {}) {
   let order = options.order || null, down = true, text = "", filters = {}, most = options.most || SHOWN;
@@ -32,7 +33,7 @@ function grid(rows, columns, options = {}) {
       if (column.bar) cell.classList.add("filled");
       return cell;
     }))));
-    // number of rows that match search and filter, shown or not
+    // the sums, and the number of rows, cover all rows that match search and filter, also those that are not shown
     const sums = (column) => column.show(found.reduce((sum, row) => sum + (row[column.key] || 0), 0), {});
     foot.replaceChildren(...(summed && found.length > 1 ? [el("tr", {}, columns.map((column, at) =>
       el("td", { class: column.text ? "name" : "" }, column.sum ? sums(column) : at ? "" : word("sum"))))] : []));

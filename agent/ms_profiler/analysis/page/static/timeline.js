@@ -1,4 +1,4 @@
-// The timeline of threads and streams, one row for each depth. At most SHAPES rectangles are drawn.
+// Draw the timeline of threads and streams, with a row for each nesting depth. At most SHAPES rectangles are drawn.
 const SHAPES = 20000, FLOWS = 500, ROW = 16, GAP = 8, HEAD = 24, LABEL = 190;
 const LANES = { 1: "op", 2: "stream", 3: "calls" };
 class Timeline {
@@ -49,7 +49,7 @@ class Timeline {
     this.later();
   }
 
-  // index of the first event of a row that ends after a time; events of a row do not overlap
+  // Return the index of the first event of a row that ends at a time or later. Events of a row do not overlap.
   after(row, time) {
     let low = row.from, high = row.until;
     const { start, dur } = this.events;
@@ -67,7 +67,7 @@ class Timeline {
     paint.setTransform(ratio, 0, 0, ratio, 0, 0);
     paint.clearRect(0, 0, width, this.height);
     const room = width - LABEL, scale = room / (this.until - this.from), { start, dur, kind, launch } = this.events;
-    // ns of the narrowest shape: each row may draw its share of SHAPES, less the shapes of arrows and curves
+    // Smallest width of a shape, ns. Arrows and curves take some of the SHAPES; all rows get an equal part of the rest.
     const least = Math.max(1, (this.rows.length * room) / (SHAPES - FLOWS - STRIP_SHAPES - 2 * this.rows.length)) / scale, flows = [];
     paint.font = "11px system-ui"; paint.textBaseline = "middle";
     this.grid(paint, width, scale);
@@ -79,7 +79,7 @@ class Timeline {
         const begin = start[at]; let end = begin + dur[at];
         let next = at + 1, single = true;
         if (end - begin < least) {
-          // an event narrower than a pixel shares the pixel with the events after it
+          // an event narrower than the smallest width becomes one shape with the events that follow within that width
           const limit = begin + least;
           let low = at + 1, high = row.until;
           while (low < high) { const middle = (low + high) >> 1; if (start[middle] < limit) low = middle + 1; else high = middle; }
@@ -111,7 +111,7 @@ class Timeline {
     canvas.dataset.shapes = this.shapes; canvas.dataset.flows = flows.length; canvas.dataset.curves = this.strips.curves.length;
   }
 
-  // an arrow from the launching call to the task on a stream: solid for the selected event, faint for others
+  // Draw arrows from launching calls to tasks on streams. If an event is selected, draw only its arrows, and darker.
   arrows(paint, flows, width, scale) {
     const { start, row, launch } = this.events, x = (time) => LABEL + (time - this.from) * scale;
     for (const at of flows) {
@@ -130,7 +130,7 @@ class Timeline {
 
   select(at) { this.selected = at; this.tell(at); this.later(); }
 
-  // the next or previous event in the row of the selected event
+  // Select the next event (by = 1) or the previous event (by = -1) in the row of the selected event.
   beside(by) {
     const at = this.selected === null ? this.rows.findIndex((row) => row.until > row.from) : this.selected + by;
     if (this.selected === null) return at < 0 ? null : this.select(this.after(this.rows[at], this.from));

@@ -1,4 +1,4 @@
-// Steps, modules, operators, kernels, communication, memory.
+// Make the views of steps, modules, operators, kernels, communication and memory.
 function stepViews(run, show, drawn) {
   const steps = table(run.steps);
   if (!steps.length) return section("steps", "Steps", el("p", { class: "note" }, word("No steps were recorded.")));
@@ -31,7 +31,7 @@ const AVERAGES = [{ key: "average", title: "average", show: duration }, { key: "
 const averaged = (rows) => rows.map((row) => ({ ...row, average: row.count ? row.total / row.count : null }));
 const known = (rows, columns) => columns.filter((column) => !["module", "phase", "part", "stream", "type"].includes(column.key) || rows.some((row) => row[column.key] !== null && row[column.key] !== undefined));
 
-// for a run with sampled steps, the tables count the recorded steps only
+// If only some steps of the run were sampled, the tables cover only these steps. Return a note that says so.
 const sampled = (run) => run.summary.sampling
   ? el("p", { class: "note" }, `${word("Recorded steps")}: ${whole(run.summary.sampling.sampled)} ${word("of")} ${whole(run.summary.sampling.steps)}. ${word("The table counts these; the summary has estimates for all steps.")}`) : null;
 
@@ -45,7 +45,7 @@ function operatorViews(run) {
 function kernelViews(run) {
   const rows = averaged(table(run.kernels));
   if (!rows.length) return section("kernels", "Kernels", el("p", { class: "note" }, word("No kernels were recorded.")));
-  // for devices that report no type of kernel, the type is the name
+  // if a device reports no types of kernels, each kernel has its name as its type: leave out these types
   if (rows.every((row) => row.type === row.name)) rows.forEach((row) => { row.type = null; });
   const columns = [NAME, ...["type", "module", "part", "stream"].map((key) => ({ key, title: key, text: true })), ...TIMES, ...AVERAGES];
   return section("kernels", "Kernels", el("div", { class: "card" }, sampled(run), grid(rows, known(rows, columns), { order: "total", filters: ["module", "part", "stream", "type"], count: run.kernels.count })));

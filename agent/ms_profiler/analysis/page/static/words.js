@@ -1,5 +1,5 @@
 "use strict";
-// Words of the page: the English text is the key. Names and sentences of the run itself are shown as they are.
+// The words of the page in Chinese; the English text is the key. Texts of the run, such as names, are not translated.
 const CHINESE = {
   "Overview": "概览", "Steps": "训练步", "Modules": "模块", "Operators": "算子", "Kernels": "核函数", "Ranks": "各卡",
   "Timeline": "时间线", "Memory": "内存", "Communication": "通信", "Compare": "对比", "Missing": "未采集", "Stacks": "调用栈",
