@@ -94,7 +94,7 @@ def steps(measures: Measures) -> pl.DataFrame:
 
 
 def stretches(measures: Measures) -> pl.DataFrame:
-    """Return the parts of the whole run."""
+    """Return the intervals that make up the whole run, such as set-up and steps."""
     return measures.stretches.with_columns(*_times())
 
 
@@ -138,7 +138,7 @@ def communication(measures: Measures) -> pl.DataFrame:
 
 
 def instants(measures: Measures) -> pl.DataFrame:
-    """Return the instants."""
+    """Return the instants, which are events without a duration."""
     instants = measures.recording.instants
     return instants.with_columns(
         *_texts(name=(measures.recording.names, instants["name"])),
@@ -150,7 +150,7 @@ def instants(measures: Measures) -> pl.DataFrame:
 
 
 def counters(measures: Measures) -> pl.DataFrame:
-    """Return the counters."""
+    """Return the values of counters over time."""
     counters = measures.recording.counters
     return counters.with_columns(
         *_texts(name=(measures.recording.names, counters["name"])),
@@ -171,18 +171,18 @@ def memory(measures: Measures) -> pl.DataFrame:
 
 
 def processes(measures: Measures) -> pl.DataFrame:
-    """Return the processes."""
+    """Return the processes that recorded."""
     return measures.recording.processes.with_columns(pl.col("first_ns").alias("start"), pl.col("last_ns").alias("stop"))
 
 
 def threads(measures: Measures) -> pl.DataFrame:
-    """Return the threads."""
+    """Return the threads that recorded."""
     threads = measures.recording.threads
     return threads.with_columns(_thread(measures, threads), pl.col("thread_name").alias("name"))
 
 
 def calls(measures: Measures) -> pl.DataFrame:
-    """Return the calls of the driver."""
+    """Return the calls of a device's driver on the host."""
     device = measures.recording.device
     calls = pl.DataFrame(schema=tables.DRIVER_CALLS) if device is None else device.calls
     # a negative number in a trace of PyTorch's profiler is not the number of a thread
@@ -202,7 +202,7 @@ def copies(measures: Measures) -> pl.DataFrame:
 
 
 def waits(measures: Measures) -> pl.DataFrame:
-    """Return the waits for a device."""
+    """Return the waits of the host for a device, and of one stream for another."""
     device = measures.recording.device
     waits = pl.DataFrame(schema=tables.WAITS) if device is None else device.waits
     waits = _own(measures, waits)

@@ -44,7 +44,7 @@ class Columns(Protocol):
     kind: str
 
     def coarse(self, pieces: Sequence[bytes], wanted: Wanted, every: int) -> Coarse:
-        """Return the slots (records) of a store without modules and operators, and a summary of the latter.
+        """Return the slots (records) of a store, except for modules and operators, of which it returns a summary.
 
         Args:
             pieces: parts of a store, each of whole slots. A slot belongs to the thread of the last THREAD slot before

@@ -58,7 +58,7 @@ def analyse(
     workload: Workload | None = None,
     patience: float = export.PATIENCE_S,
 ) -> list[Result]:
-    """Analyse the recordings in `directories` and write the artefacts into each.
+    """Analyse the recordings in `directories`, and write the files of the results into these directories.
 
     In a directory of another tool, no file of the tool is replaced or removed, and missing files are added.
 
@@ -69,8 +69,8 @@ def analyse(
         max_processes: largest number of processors to use; by default as many as affinity mask and control group allow.
         data_simplification: ignored; accepted because MindSpore's interface has this argument. The analysis leaves no
             intermediate files, and never removes the store.
-        progress: called with the progress.
-        output: a directory that receives a directory for each result.
+        progress: a function that is called with the directory, the finished part (0 to 1) and the number of records.
+        output: a directory that receives a directory for each result; by default, files go into the results.
         packed: compress the timelines of ms-profiler's own recordings with gzip.
         forms: forms of the result in addition to those in the run's options: values of `export_type`, and "parquet".
             Existing Parquet tables are always renewed.
@@ -120,12 +120,12 @@ def measured(
     progress: Progress | None = None,
     exports: "Sequence[Export] | None" = None,
 ) -> "Measures":
-    """Read and measure one run.
+    """Read one run, and compute its metrics.
 
     Args:
         path: a path that `find` returned.
         chosen: the steps to analyse; None for all.
-        progress: called with the progress.
+        progress: receives the progress.
         exports: exports of aclprof's data; None to use the exports that are stored in the result.
 
     Raises:

@@ -51,7 +51,7 @@ def write(
     """Write the page.
 
     Args:
-        runs: results of `content.content`: one run, two runs to compare, or the ranks of a job.
+        runs: the contents, from `content.content`, of one run, of two runs to compare, or of the ranks of a job.
         stream: the stream that receives the page.
         differences: the differences of two runs, as `ms-profiler compare --format json` prints them.
         ranks: the comparison of the ranks of a job, from `side_by_side.content`.

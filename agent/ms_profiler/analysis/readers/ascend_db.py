@@ -188,7 +188,7 @@ class _Database:
         return table.filter(pl.col("end_ns") >= pl.col("start_ns"), pl.col("name").is_not_null())
 
     def transfers(self) -> pl.DataFrame:
-        """Return the transfers inside of all exchanges, as `tables.TRANSFERS`."""
+        """Return the transfers that the exchanges between ranks consist of, as `tables.TRANSFERS`."""
         exchanges = {row[0]: row[1:] for row in self.rows("COMMUNICATION_OP", "opId", "startNs", "groupName")}
         times = {row[0]: row[1:] for row in self.rows("TASK", "globalTaskId", "startNs", "endNs")}
         transports = dict(self.rows("ENUM_HCCL_TRANSPORT_TYPE", "id", "name"))

@@ -6,8 +6,8 @@ In the trace, the name of a process tells what its threads are:
 
 - `Python`, `MindSpore`, `CANN`: the host
 - `Ascend Hardware`: a thread for each stream
-- `HCCL` (newer: `Communication`): a thread for each group of ranks, followed by a thread for each plane of this group.
-  An exchange runs on several planes at once.
+- `HCCL` (newer: `Communication`): a thread for each group of ranks, followed by a thread for each plane of links of
+  this group. An exchange between ranks runs on several planes at once.
 
 Flows of the category `async_npu` lead from an operator to the task that it launched. Flows of the category
 `HostToDevice` lead from the driver's call to the task.

@@ -156,7 +156,7 @@ def assemble(directory: str, info: RunInfo, counts: ReadCounts, parts: Parts) ->
         pl.col("thread").replace_strict(numbers, return_dtype=pl.UInt32).alias("place"),
         pl.col("name").str.extract(STEP.pattern, 1).cast(pl.Int64, strict=False).alias("number"),
     )
-    # a step without an end is not a step: it stays a span
+    # if the span of a step has no end, it does not become a step: it stays a span
     ended = pl.col("number").is_not_null() & ~pl.col("unfinished")
     spans = host.filter(~ended)
     named = spans["name"].unique(maintain_order=True)

@@ -40,7 +40,7 @@ class Calls:
     last_ns: int = 0
 
     def take(self, slots: pl.DataFrame) -> pl.DataFrame:
-        """Keep the slots of calls among `slots`, and return the slots of calls."""
+        """Select the records of calls from `slots`, keep them, and return them."""
         found = slots.filter(pl.col("kind") == Kind.CALL)
         if found.height:
             self.last_ns = max(self.last_ns, int(str(found["end_ns"].max())), int(str(found["start_ns"].max())))

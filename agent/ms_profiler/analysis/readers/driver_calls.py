@@ -31,7 +31,7 @@ def calls(rows: pl.DataFrame, level: str, names: pl.Series) -> pl.DataFrame:
 
 
 def summed(rows: pl.DataFrame, level: str, names: pl.Series) -> pl.DataFrame:
-    """Return the sums of calls in the form of `operators.by_level`.
+    """Return the number of calls of each name, and sums over their durations, as `operators.by_level` returns them.
 
     Args:
         rows: the records, as for `calls`.

@@ -106,7 +106,7 @@ def content(folder: str, prefix: str, counts: ReadCounts) -> bytes:
 
 
 def written(window: tables.Window) -> bool:
-    """Return whether MindSpore has written all files of a window. It writes the file of shapes last."""
+    """Return whether MindSpore has written all files of a window: whether the file of shapes, its last file, exists."""
     return _find(window.folder, _SHAPES) is not None
 
 

@@ -205,7 +205,7 @@ def _exchanges(events: trace_events.Events, spans: pl.DataFrame, kernels: pl.Dat
 
 
 def _purposes(spans: pl.DataFrame, kernels: pl.DataFrame) -> pl.Series:
-    """Return the operation of the collective call that launched each kernel; null if no such call did."""
+    """Return, for each kernel, the operation of the collective call that launched it; null for other kernels."""
     named = spans.filter(pl.col("name").str.starts_with("c10d::") | pl.col("name").str.starts_with("nccl:"))
     calls = named.select(
         "tid", "start_ns", "end_ns", pl.col("name").str.extract(_COLLECTIVES).alias("purpose")

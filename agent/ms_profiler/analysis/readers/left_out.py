@@ -13,7 +13,7 @@ DEFAULT_DOMAIN = "default"
 
 
 def take_away(recording: tables.Recording) -> None:
-    """Remove records that are outside of the run's schedule or of its marker domains.
+    """Remove records in steps that the run's schedule leaves out, and markers of domains that its options leave out.
 
     Args:
         recording: the run; its spans and instants are changed in place.

@@ -40,7 +40,7 @@ def held(reservations: pl.DataFrame) -> pl.DataFrame:
 
 
 def count(recording: tables.Recording, memory: pl.DataFrame, process: int) -> None:
-    """Add the driver's memory to the counters, so that timelines show it in the lane of the stepping thread.
+    """Add the driver's memory to the counters, so that timelines show it beside the thread that runs the steps.
 
     Args:
         recording: the recording, which is changed in place.

@@ -376,7 +376,7 @@ class _Process:
             time_ns=self.clock.epoch(chosen["start_ns"]),
             arg=self._renamed(chosen["arg"]),
         )
-        times = described["time_ns"].to_list()  # not sorted, because one thread wrote the records of all threads
+        times = described["time_ns"].to_list()  # they are not sorted: one thread wrote the records of all threads
         between = min(times) - operands.SLACK_NS, max(times) + operands.SLACK_NS
         spans = pl.concat([pl.DataFrame(schema=tables.UNNESTED), *self.again(between, fine=True)])
         self.operands = operands.match(described, spans, self.threads)

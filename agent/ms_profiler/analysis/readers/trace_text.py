@@ -154,7 +154,7 @@ class TraceText:
         return []
 
     def _run(self) -> Iterator[Any]:
-        """Yield the complete values of a list in the text read so far, and set the place behind each value's comma."""
+        """Yield the complete values of a list in the text read so far, and consume each value with its comma."""
         self._peek()
         text, place, until = self._text, self._place, len(self._text) - _CUT
         decode, comma = self._json.raw_decode, _COMMA.match
@@ -192,7 +192,7 @@ class TraceText:
                 yield event
 
     def _peek(self) -> str:
-        """Return the next character that is not blank, and leave the place there; empty at the end of the file."""
+        """Return the next character that is not blank, but do not consume it; empty at the end of the file."""
         while True:
             blank = _BLANK.match(self._text, self._place)
             self._place = blank.end() if blank else self._place
@@ -209,7 +209,7 @@ class TraceText:
         return sign
 
     def _value(self) -> Any:
-        """Return the next JSON value, and set the place behind it. If it is damaged, raise `_DamageError` instead."""
+        """Return the next JSON value, and consume it. If it is damaged, consume nothing, and raise `_DamageError`."""
         self._peek()
         while True:
             try:

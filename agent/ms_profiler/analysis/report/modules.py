@@ -75,9 +75,9 @@ def table(tree: dict[str, Any], top: int = ROWS) -> Table:
 
 
 def slow(tree: dict[str, Any] | None, steps: dict[str, Any]) -> list[str]:
-    """Return a line about the cause of the slowest step; no line if no cause was looked for.
+    """Return a line about the cause of the slowest step; no line if the summary has no such step.
 
-    If steps that took longer were left out, a second line says so.
+    The search for the slowest step leaves some steps out. If one of them took longer, a second line says so.
 
     Args:
         tree: `module_tree` of the summary; None where no module is known.

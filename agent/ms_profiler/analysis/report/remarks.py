@@ -20,8 +20,8 @@ def end(process: dict[str, Any]) -> str:
 def typical(summary: dict[str, Any]) -> str:
     """Return the median and the 95th percentile of the step times, and the mean if it is far from the median.
 
-    The figures cover the steady steps. In a run with sampled steps, they cover all steps, because the length of every
-    step is known.
+    The figures leave out the first steps and steps that compiled. But if steps were sampled, the figures cover all
+    steps, because the length of every step is known.
     """
     steps = summary["steps"]
     own = steps if summary.get("sampling") else steps["steady"]
@@ -122,7 +122,7 @@ def cost(cost: dict[str, Any]) -> str:
 
 
 def _paid(pairs: dict[str, Any] | None) -> str:
-    """Return the measured cost of recording, in words; empty if all steps were recorded."""
+    """Return words about the measured cost of recording; empty if no step without records was there to compare."""
     if pairs is None:
         return ""
     share, error, hooks = (100 * pairs[name] for name in ("share", "standard_error", "hooks"))

@@ -42,7 +42,7 @@ _SHORTER: Final = (("advice", 2), ("bounds", 2), ("head", 4), ("advice", 1))
 
 
 def show(summary: dict[str, Any], directory: str, out: Console) -> None:
-    """Print verdict, steps, bounds, five operators, the first advice, and where to look next.
+    """Print the verdict, the steps, what bounds a step, five operators, the first advice, and where to look next.
 
     Args:
         summary: content of summary.json.

@@ -10,7 +10,7 @@ from ms_profiler.analysis.comparison.comparing import Comparison, NamedRow, Row
 from ms_profiler.analysis.metrics.advice.base import length, size
 from ms_profiler.analysis.report.bounded import PARTS
 
-#: number of rows of a sheet by default
+#: number of rows of a table by default
 ROWS: Final = 8
 #: smallest difference, as a share of the step, for which a row is shown
 SHOWN: Final = 0.001

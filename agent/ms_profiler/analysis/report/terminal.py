@@ -267,7 +267,7 @@ def _queued(summary: dict[str, Any]) -> dict[str, float]:
 
 
 def _bounds(summary: dict[str, Any]) -> Table | None:
-    """Return a table with the share of each part in the steps, and its share in their critical paths."""
+    """Return a table of what bounds a step: the share of each part in the steps, and in their critical paths."""
     bounds, path = summary.get("bounds"), summary.get("critical_path")
     if not bounds:
         return None

@@ -71,7 +71,7 @@ def by_link(measures: Measures) -> Iterator[tuple[dict[str, Any], str, dict[str,
     groups = ranks(recording.instants, recording.names)
     for call in communication_json.by_call(measures):
         members = groups.get(call["group"], [])
-        # readers expect the rank's position in its group
+        # tools that read the file expect the position of the rank in its group
         place = members.index(recording.info.rank) if recording.info.rank in members else recording.info.rank
         told = call["peer"] in members and call["kind"] == communication_json.P2P
         moved = (0.0, 0.0) if told else (call["mb"], call["ms"])

@@ -45,7 +45,7 @@ class Drawing:
     """
 
     def __init__(self, measures: Measures, section: Section, exchanges: pl.DataFrame | None = None) -> None:
-        """Collect the rows.
+        """Collect the events.
 
         Args:
             measures: the measures of the run.
@@ -144,7 +144,7 @@ class Drawing:
 
     @cached_property
     def launches(self) -> pl.DataFrame:
-        """Return where the flows to kernels begin: `id` of the flow, `source` (row of the launching span)."""
+        """Return where flows to kernels begin: `id` of the flow, `source` (row of the span that launched a kernel)."""
         launch = self.launched["launch"]
         if self.measures.recording.again is None:
             rows = self.measures.drawn.gather(launch)
@@ -172,7 +172,7 @@ def located(wanted: pl.DataFrame, spans: pl.DataFrame) -> pl.Series:
         wanted: the spans to find, with the columns that identify a span.
         spans: the spans to search, with the same columns.
     """
-    if wanted.is_empty():  # as in most sections
+    if wanted.is_empty():  # true for most sections
         return pl.Series("row", dtype=pl.UInt32)
     known = spans.select(_KEYS)
     row = COLUMNS.find(_halves(wanted), _halves(known)).rename("row")

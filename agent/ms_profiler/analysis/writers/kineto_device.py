@@ -133,7 +133,7 @@ class Events:
 
     def _flows(self, rows: pl.DataFrame) -> Iterator[Lines]:
         """Yield the flows from calls to kernels: first all begins, at the calls, then all ends, at the kernels."""
-        # in the row of a call, `thread` is the native id; in the row of a task, it is the recorder's number
+        # in the row of a call, `thread` is the native id. In the row of a task, it is ms-profiler's own number
         calls = self.calls.select(pl.col("start_ns").alias("launch_ns"), "thread").unique("launch_ns")
         called = rows.drop("thread").join(calls, on="launch_ns", how="inner", maintain_order="left")
         ends = [("s", self._at_host(called, "launch_ns")), ("f", self._at_device(called, "start_ns"))]

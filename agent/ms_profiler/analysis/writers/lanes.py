@@ -10,7 +10,7 @@ from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.analysis.model import tables
 from ms_profiler.store.format import Category
 
-#: pids in the timeline. The session's process has the pids 0 to 9, the next process 10 to 19, and so on
+#: pids in the timeline. The main process of the job has the pids 0 to 9, the next process 10 to 19, and so on
 HOST: Final = 1
 KERNELS: Final = 2
 SCOPES: Final = 3
@@ -38,7 +38,7 @@ OVERLAP_LANES: Final = (
 
 #: categories of calls that launch kernels
 CALLS: Final = (Category.OP, Category.GRAPH)
-#: tid of a thread of the run: its native id if known, otherwise the recorder's number
+#: tid of a thread of the run: its native id if known, otherwise ms-profiler's own number
 NATIVE_TID: Final = pl.when(pl.col("native_tid") > 0).then("native_tid").otherwise("thread")
 #: titles of the processes that show tasks of Ascend's devices (with the label NPU) and of GPUs (with the label GPU)
 _HARDWARE: Final = "Ascend Hardware"

@@ -1,4 +1,4 @@
-"""The modules in the summary: their tree, and the module that made the slowest step slow."""
+"""The part of summary.json about modules: their tree, and the module that made the slowest step slow."""
 
 from typing import Any, Final
 

@@ -70,7 +70,7 @@ def write(measures: Measures, section: Section, stream: BinaryIO) -> None:
 def write_rank(
     measures: Measures, rank: RankTrack, exchanges: pl.DataFrame, stream: BinaryIO, sequence: int | None = None
 ) -> int:
-    """Write a run as one process of a timeline of several ranks, and return the next free sequence.
+    """Write a run as one process of a timeline of several ranks. Return the first packet sequence that is still free.
 
     Args:
         measures: the measures of the run.

@@ -1,7 +1,4 @@
-"""rank.json: what one rank did in each step, and its exchanges with other ranks.
-
-ms-profiler reads the files of all ranks to compare the ranks.
-"""
+"""rank.json: what one rank did in each step, and its exchanges with other ranks, to compare it with other ranks."""
 
 from typing import BinaryIO
 

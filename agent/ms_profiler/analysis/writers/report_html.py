@@ -36,7 +36,7 @@ class Begun:
     """A page whose figures another thread makes while this thread writes other files.
 
     Attributes:
-        figures: the result of `content.figures`.
+        figures: the content of the page without its summary, from `content.figures`.
     """
 
     figures: Future[dict[str, Any]]

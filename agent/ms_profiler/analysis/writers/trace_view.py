@@ -48,7 +48,7 @@ from ms_profiler.store.format import Flag, category_name
 
 _THREAD: Final = ["process", "thread"]
 _LANE: Final = ["process", "lane"]
-#: name and category of a flow inside the framework
+#: name and category of the flows from launches to kernels
 _FLOW: Final = '"name":"mindspore_to_self","cat":"async_mindspore","bp":"e"'
 
 

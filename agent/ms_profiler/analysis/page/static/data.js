@@ -1,5 +1,5 @@
-// Unpack the data of the page: JSON that is deflated without a header, in base 64. The columns of the timeline are packed
-// numbers; analysis/page/packing.py describes their form.
+// Unpack the data of the page: JSON that is deflated without a header, in base 64. The columns of the timeline are
+// packed numbers; analysis/page/packing.py describes their form.
 async function inflated(text) {
   const parts = [];
   // decode in pieces of some 10 ms, and pause after each, so that the browser stays responsive

@@ -31,8 +31,8 @@ function bytes(size) {
   return `${unit ? size.toFixed(1) : size} ${units[unit]}`;
 }
 
-// Return the colour of a part, phase or category, the same in all views. COLOURS is part of the page, and has the colours
-// that the terminal uses, too. Any other name gets one of the SPARE colours.
+// Return the colour of a part, phase or category, the same in all views. COLOURS is part of the page, and has the
+// colours that the terminal uses, too. Any other name gets one of the SPARE colours.
 const SPARE = ["#4e79a7", "#76b7b2", "#59a14f", "#edc948", "#9c755f", "#bab0ac", "#86bcb6", "#f1ce63", "#d4a6c8", "#79706e"];
 function colour(name) {
   if (Object.hasOwn(COLOURS, name)) return COLOURS[name];

@@ -1,4 +1,4 @@
-// Show the tree of modules with forward, backward and optimizer time: as a table, and as an icicle graph of nested blocks.
+// Show the tree of modules with forward, backward and optimizer time: as a table, and as an icicle graph (blocks).
 const KINDS = ["forward", "backward", "optimizer"];
 function moduleTree(tree) {
   const rows = tree.rows, body = el("tbody"), closed = new Set();

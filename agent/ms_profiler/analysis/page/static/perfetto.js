@@ -1,6 +1,6 @@
-// Open the timeline in Perfetto, as https://perfetto.dev/docs/visualization/deep-linking-to-perfetto-ui describes. This is
-// the only request to another host, and happens only when the user presses the button. If the page comes from a disk, it
-// cannot read the file of the timeline, so it shows the name of the file instead.
+// Open the timeline in Perfetto, as https://perfetto.dev/docs/visualization/deep-linking-to-perfetto-ui describes. This
+// is the only request to another host, and happens only when the user presses the button. If the page comes from a
+// disk, it cannot read the file of the timeline, so it shows the name of the file instead.
 const PERFETTO = "https://ui.perfetto.dev";
 function perfettoButton(run) {
   if (!run.trace) return null;

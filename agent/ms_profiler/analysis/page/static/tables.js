@@ -1,5 +1,5 @@
-// Return a table. A click on a heading sorts it, a word in the search field filters it. It shows `most` rows at first; a
-// button shows more.
+// Return a table. A click on a heading sorts it, a word in the search field filters it. It shows `most` rows at first.
+// A button shows more rows.
 const SHOWN = 60;
 function grid(rows, columns, options = {}) {
   let order = options.order || null, down = true, text = "", filters = {}, most = options.most || SHOWN;
