@@ -1,5 +1,5 @@
 // Draw a tree as blocks, for the flame graph and for the icicle of modules. A block is as wide as its share of the
-// total, and lies below its parent. nodes: a list of { label, parent, total, colour, text }, in which parents come first.
+// total, and lies below its parent. nodes: a list of { label, parent, total, colour, text }, with parents first.
 function blocks(nodes, options = {}) {
   const ROWS = 20, SHOWN = 4000, place = el("div", { class: "blocks" });
   const children = nodes.map(() => []), roots = [];
