@@ -1,1 +1,1 @@
-"""Metrics: pure functions of tables. The docstring of each function states its formula."""
+"""Functions that compute metrics from tables, without side effects. Each function's docstring states its formula."""

@@ -1,14 +1,17 @@
-"""Find the operator, or at least the module, to which each gradient of a backward pass belongs, by the order of names.
+"""Find the operator of each gradient of a backward pass, or at least its module, from the order of operator names.
 
 Autograd runs the nodes of a graph in the reverse order of their creation (`ReadyQueue` of github.com/pytorch/pytorch,
 torch/csrc/autograd/engine.cpp). So the gradients in reverse order are a subsequence of the operators before the pass.
-Some operators have no gradient in the pass. Autograd records no node for operators that run without gradients or on
-frozen parameters. The operators of another loss have their gradients in another backward pass.
+torch/csrc/autograd/engine.cpp). So the gradients in reverse order are a subsequence of the operators that ran before
+the pass. They are only a subsequence because some operators have no gradient in the pass:
+
+- Autograd records no node for operators that run without gradients or on frozen parameters.
+- The operators of another loss have their gradients in another backward pass.
 
 So several operators may fit one gradient. Example: the operators are `mul mul relu`, and the only gradient is `mul`.
 Both `mul` fit. The gradient is then assigned to the innermost module that contains all the operators that fit.
 
-Positions are indexes into the list of operators. Names and modules are numbers.
+In this module, a position is an index into the list of operators. Names and modules are represented by numbers.
 """
 
 from bisect import bisect_left
@@ -16,16 +19,16 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-#: limit for `window`: the largest ratio (operators without a gradient) / (gradients) among the operators that `window`
-#: keeps
+#: `window` ignores the operators before a position only if nearly all operators from there on have a gradient. This is
+#: the largest allowed ratio (operators without a gradient) / (gradients) among these operators
 SKIPPED_MOST = 0.1
-#: module numbers of an operator outside of all modules, and of an operator whose module is unknown
+#: module numbers with a special meaning: the operator ran outside of all modules; the operator's module is unknown
 OUTSIDE, UNKNOWN = -1, -2
 
 
 @dataclass(frozen=True)
 class Alignment:
-    """The operators that fit each gradient. Both lists have the order of the `gradients` given to `align`.
+    """The earliest and the latest operator that fits each gradient. Both lists have the order of the gradients.
 
     Attributes:
         first: for each gradient, the position of the earliest operator that fits.
@@ -40,8 +43,9 @@ def align(gradients: Sequence[int], operators: Sequence[int]) -> Alignment | Non
     """Return the operators that fit each gradient; None if the gradients are no subsequence of the operators.
 
     Args:
-        gradients: the names of the gradients, in reverse order, so in the order in which their operators ran.
-        operators: the names of the operators, in the order in which they ran.
+        gradients: the name of each gradient, as a number. The last gradient of the pass comes first, so the gradients
+            have the order in which their operators ran.
+        operators: the name of each operator, as a number, in the order in which the operators ran.
     """
     first, place = [], 0
     for name in gradients:
@@ -67,9 +71,9 @@ def window(gradients: Sequence[int], operators: Sequence[int], found: Alignment)
     these operators have a gradient in the pass, the function assumes that the earlier operators have none.
 
     Args:
-        gradients: the names of the gradients, as for `align`.
-        operators: the names of the operators, as for `align`.
-        found: the result of `align`.
+        gradients: the name of each gradient, in the order of `align`.
+        operators: the name of each operator, in the order of `align`.
+        found: the result of `align` for these gradients and operators.
     """
     if not gradients:
         return 0
@@ -79,7 +83,7 @@ def window(gradients: Sequence[int], operators: Sequence[int], found: Alignment)
 
 @dataclass
 class Paths:
-    """The path of each module, by module number.
+    """The paths of the modules. The number of a module is the index of its path.
 
     Attributes:
         texts: path of module 0, of module 1 and so on, such as `"network.backbone"`; `number` appends new paths.
@@ -119,14 +123,14 @@ class Paths:
 def owners(
     gradients: Sequence[int], operators: Sequence[int], modules: Sequence[int], found: Alignment, paths: Paths
 ) -> list[int]:
-    """Return the number of the module to which each gradient belongs, or `OUTSIDE`, or `UNKNOWN`.
+    """Return for each gradient the number of its module, or `OUTSIDE` (of all modules), or `UNKNOWN`.
 
     Args:
-        gradients: the names of the gradients, as for `align`.
-        operators: the names of the operators, as for `align`.
+        gradients: the name of each gradient, in the order of `align`.
+        operators: the name of each operator, in the order of `align`.
         modules: for each operator, the number of its module, or `OUTSIDE`.
-        found: the result of `align`.
-        paths: the paths of the modules.
+        found: the result of `align` for these gradients and operators.
+        paths: the paths of the modules; the function may add paths.
     """
     places: dict[int, list[int]] = defaultdict(list)
     for place, name in enumerate(operators):

@@ -1,14 +1,16 @@
 """Assign each node of a backward pass to a module.
 
-A node computes the gradient of one operator, and belongs to the module in which this operator ran. If autograd's
-sequence numbers were recorded, they tell the operator of each node. Otherwise the order of the nodes decides:
+A node computes the gradient of one operator, and belongs to the module in which this operator ran. Autograd gives an
+operator and its node the same sequence number. If these numbers were recorded, they tell the operator of each node.
+Otherwise the order of the nodes decides:
 
-- A tape (`readers.tapes`) lists the nodes of one pass with their modules. If the pass ran exactly these nodes, the
-  nodes get the modules of the tape.
-- Without a tape, the gradients are matched with the operators that ran between the previous pass and this one
-  (`metrics.alignment`). If they do not match, as in the pass of a second loss, the operators that ran before earlier
-  passes are added, except the operators that surely have a gradient in an earlier pass. If the next pass also needs
-  operators that ran before this pass, `alignment.window` is not used.
+- A tape (`readers.tapes`) is a recorded list of autograd's nodes of one pass, with the module of each node. If the pass
+  ran exactly these nodes, the nodes get the modules of the tape.
+- Without a tape, the gradients are matched with the operators that ran between the previous pass and this pass
+  (`metrics.alignment`).
+- The gradients of a second loss do not match these operators, because an earlier pass ran in between. Then the
+  operators that ran before earlier passes are added, except those that surely have a gradient in an earlier pass.
+- If the next pass also needs operators that ran before this pass, `alignment.window` is not used.
 
 A node that adds to a parameter's gradient belongs to the module of the node before it. Any other node whose operator is
 unknown gets the module of the nodes before and after it, if both have the same module.
@@ -25,7 +27,7 @@ from ms_profiler.analysis.metrics.alignment import OUTSIDE, UNKNOWN, Alignment, 
 from ms_profiler.analysis.metrics.binding import Bound
 from ms_profiler.analysis.readers.tapes import Tape
 
-#: largest number of earlier passes whose operators are added if the operators of a pass do not match its gradients
+#: if the gradients of a pass do not match its operators, the operators of this number of earlier passes are added at most
 BEFORE: Final = 3
 
 #: start of the names of autograd's nodes for functions of torch.compile
@@ -46,12 +48,13 @@ NODES: Final = pl.Schema(
 
 
 def nodes(spans: pl.DataFrame, names: pl.Series, tapes: Sequence[Tape] = ()) -> pl.DataFrame:
-    """Return the nodes of backward passes, as `NODES`, sorted by thread and start.
+    """Return the nodes of backward passes, with the columns of `NODES`, sorted by thread and start.
 
     Args:
-        spans: `tables.SPANS` of one process, with the column `row`; `parent` is the `row` of the span around.
+        spans: table of spans of one process, with the columns of `tables.SPANS` and the column `row`; `parent` is the
+            `row` of the enclosing span.
         names: the names of the recording.
-        tapes: the tapes of some of these passes.
+        tapes: recorded lists of autograd's nodes for some of these passes.
     """
     if not gradient_nodes.known(names):
         return pl.DataFrame(schema=NODES)
@@ -91,7 +94,7 @@ def nodes(spans: pl.DataFrame, names: pl.Series, tapes: Sequence[Tape] = ()) -> 
 def _by_number(operators: pl.DataFrame, found: pl.DataFrame) -> pl.Series:
     """Return the module number of each node whose operator is known by autograd's sequence number; null for others.
 
-    The module number is `OUTSIDE` if the operator ran in no module.
+    The number is `OUTSIDE` if the operator ran outside of all modules.
     """
     pairs = host_operators.ties(operators.drop("row"))
     module = operators["module"].gather(pairs["forward"]).cast(pl.Int64).fill_null(OUTSIDE)
@@ -105,7 +108,10 @@ def _by_number(operators: pl.DataFrame, found: pl.DataFrame) -> pl.Series:
 def _by_tape(
     found: pl.DataFrame, passed: pl.DataFrame, spans: pl.DataFrame, tapes: list[Tape], paths: Paths
 ) -> pl.Series:
-    """Return the module number of each node whose pass ran exactly the nodes of a tape; null for other nodes."""
+    """Return the module number of each node whose pass ran exactly the nodes of a tape; null for other nodes.
+
+    A tape is a recorded list of autograd's nodes of one backward pass, with the module of each node.
+    """
     passes = passed.filter(~pl.col("again")).select(pl.col("row").alias("backward"), "start_ns", scripted=False)
     known = node_owners.Known.of(tapes, passes, spans)
     modules = [_named(tape, paths) for tape in tapes]
@@ -121,10 +127,10 @@ def _by_tape(
 
 
 def _named(tape: Tape, paths: Paths) -> tuple[list[str | None], list[int | None]]:
-    """Return the keys and the module numbers of the nodes of a tape, each in the order in which the nodes run.
+    """Return the keys and the module numbers of the nodes of a tape, in the order in which the pass runs the nodes.
 
-    Keys are those of `gradient_nodes.key`. A compiled function has the module number None, because Dynamo does not
-    report its calls of modules.
+    The key of a node is its name in the form of `gradient_nodes.key`. Nodes of compiled functions have the module
+    number None, because Dynamo does not report which modules a compiled function calls.
     """
     ran = tape.nodes[::-1]
     keys = [gradient_nodes.key(node.name).key for node in ran]
@@ -134,14 +140,14 @@ def _named(tape: Tape, paths: Paths) -> tuple[list[str | None], list[int | None]
 
 
 class _Pass:
-    """A backward pass: its gradients, the last one first, and the operators that ran before the pass."""
+    """A backward pass: its gradients in reverse order, and the operators that ran before the pass."""
 
     def __init__(self, rows: list[int], gradients: list[int], operators: list[int], modules: list[int]) -> None:
         self.rows, self.gradients, self.operators, self.modules = rows, gradients, operators, modules
 
 
 def _by_order(found: pl.DataFrame, made: pl.DataFrame, passed: pl.DataFrame, paths: Paths) -> pl.Series:
-    """Return the module number of each node, inferred from the order of the nodes, or `OUTSIDE`, or `UNKNOWN`."""
+    """Return for each node its module number, inferred from the order of the nodes, or `OUTSIDE`, or `UNKNOWN`."""
     keys = found["key"].drop_nulls().unique().sort()
     numbers = pl.DataFrame({"key": keys}).with_row_index("number")
     named = found.select("key", "around").with_row_index("place").drop_nulls()
@@ -173,13 +179,14 @@ def _by_order(found: pl.DataFrame, made: pl.DataFrame, passed: pl.DataFrame, pat
 
 
 def _solve(chain: list[_Pass], by_place: list[int], paths: Paths, solved: dict[object, list[int]]) -> None:
-    """Find the modules of the nodes of several passes, one pass after the other.
+    """Find the modules of the nodes of several backward passes, one pass after the other.
 
     Args:
         chain: consecutive passes of one thread.
-        by_place: module number of each node; this function sets the numbers of the nodes that the passes ran.
+        by_place: list with the module number of each node; the function writes the numbers of the nodes of these
+            passes into this list.
         paths: the paths of the modules.
-        solved: results so far, reused for passes with the same gradients and operators; this function adds its own.
+        solved: earlier results, reused for passes with equal gradients and operators; the function adds its results.
     """
     known: dict[object, bool] = {}
     fits = []
@@ -228,7 +235,7 @@ def _answer(each: _Pass, alignment: Alignment, paths: Paths, alone: bool) -> lis
 
 
 def _earlier(chain: list[_Pass], number: int, used: dict[int, set[int]], paths: Paths) -> list[int]:
-    """Return the module of each gradient of a pass, matched also with the operators that ran before earlier passes."""
+    """Return the module of each gradient of a pass; also use the operators that ran before earlier passes."""
     each = chain[number]
     operators, modules = list(each.operators), list(each.modules)
     for before in range(number - 1, max(number - 1 - BEFORE, -1), -1):
@@ -242,11 +249,11 @@ def _earlier(chain: list[_Pass], number: int, used: dict[int, set[int]], paths: 
 
 
 def _between(nodes: pl.DataFrame) -> pl.Series:
-    """Return the module number of every node; for a node of an unknown operator, the number that both neighbours have.
+    """Return the module number of every node; a node of an unknown operator gets the number that both neighbours have.
 
     Args:
-        nodes: the nodes of `gradient_nodes.split`, with two columns of module numbers: `known`, and `exact` (null where
-            the module is only inferred).
+        nodes: the nodes of `gradient_nodes.split`, with two columns of module numbers. `known` has all numbers; `exact`
+            is null where the module was only inferred.
     """
     beside = ["thread", "around"]
     nameless = pl.col("key").is_null() & (pl.col("known") == UNKNOWN)

@@ -17,21 +17,22 @@ from ms_profiler.analysis.model import tables
 from ms_profiler.store.format import Category
 from ms_profiler.store.names import FETCHED
 
-#: a function is named if it takes at least this share of the time of making batches
+#: a function is named in the advice only if it takes at least this share of the time of making batches
 NAMED: Final = 0.2
 
 
 @dataclass(frozen=True)
 class Makers:
-    """Processes that make batches.
+    """Figures of the processes that make batches for the training process.
 
     Attributes:
         processes: number of workers; 0 if the training process makes its own batches.
-        batches: number of batches.
+        batches: number of batches that they made.
         mean_ns: mean time that making a batch took.
-        busy: time spent making batches / time from a worker's first to its last batch, both summed over the workers.
-        slowest: text about the function of the script that takes most time while batches are made: its name, its line
-            and its caller; empty if unknown.
+        busy: share of the workers' time in which they make batches: time spent making batches / time from a worker's
+            first to its last batch. Both times are summed over the workers.
+        slowest: text about the function of the script that takes most of the time of making batches: its name, its
+            line and its caller; empty if unknown.
         share: time of this function / time of making batches.
     """
 
@@ -44,12 +45,12 @@ class Makers:
 
 
 def makers(recording: tables.Recording, used: Steps, stacks: Callable[[], Stacks]) -> Makers | None:
-    """Return figures of the processes that make the batches; None if nothing was recorded while a batch was made.
+    """Return figures of the processes that make the batches; None if no making of a batch was recorded.
 
     Args:
         recording: the run.
         used: the steps in use.
-        stacks: a function that returns the stacks of the run.
+        stacks: a function that returns the Python stacks of the run. It is called only if batches were recorded.
     """
     fetches = recording.spans.filter(
         pl.col("category") == int(Category.DATA),
@@ -72,7 +73,7 @@ def makers(recording: tables.Recording, used: Steps, stacks: Callable[[], Stacks
 
 
 def _slowest(fetches: pl.DataFrame, stacks: Stacks) -> tuple[str, float]:
-    """Return text about the function of the script that takes most time while batches are made, and its share.
+    """Return text about the function of the script that takes most of the time of making batches, and its share.
 
     The text contains the name of the function, its line, and its caller in the script. The share is
     time of the function / time of making batches.
@@ -92,15 +93,17 @@ def _slowest(fetches: pl.DataFrame, stacks: Stacks) -> tuple[str, float]:
     return ", called from ".join(places), weights[top].total() / whole
 
 
-#: items of three parts: the two innermost functions of the script, the line in each of them, and a weight
+#: items with three parts: the two innermost functions of the script, the line in each function, and a weight
 _Found = Iterator[tuple[tuple[Function, ...], tuple[int, ...], int]]
 
 
 def _sampled(stacks: Stacks, process: int, thread: int, own: pl.DataFrame) -> _Found:
-    """Yield the functions seen in a thread's samples while it made batches; the weight is the number of samples.
+    """Yield the functions that a thread's stack samples show while the thread made batches.
+
+    The weight of an item is its number of samples.
 
     Args:
-        stacks: the stacks of the run.
+        stacks: the sampled Python stacks of the run.
         process: pid of the thread's process.
         thread: number of the thread.
         own: the intervals in which the thread made batches.
@@ -116,9 +119,9 @@ def _sampled(stacks: Stacks, process: int, thread: int, own: pl.DataFrame) -> _F
 
 
 def _traced(calls: Calls, process: int, thread: int, own: pl.DataFrame) -> _Found:
-    """Yield the functions that a thread called while it made batches; the weight is their time in ns.
+    """Yield the functions that a thread called while it made batches.
 
-    The line of a function is its first line.
+    The weight of an item is the time of the call in ns. The line of a function is its first line.
 
     Args:
         calls: the traced calls of the run.
@@ -137,7 +140,7 @@ def _traced(calls: Calls, process: int, thread: int, own: pl.DataFrame) -> _Foun
 
 
 def _chain(node: int, tree: Tree, callers: dict[int, int]) -> list[int]:
-    """Return the path to a node of the call tree, cut to the two innermost nodes of the script, innermost first."""
+    """Return the two innermost nodes of the script on the path to a node of the call tree, the innermost first."""
     found: list[int] = []
     while node in tree.places and len(found) < 2:
         if tree.functions[tree.places[node]].own:
@@ -147,7 +150,9 @@ def _chain(node: int, tree: Tree, callers: dict[int, int]) -> list[int]:
 
 
 def words(found: Makers | None) -> str:
-    """Return text about the processes that make the batches, to append to the text about the waits; empty if unknown.
+    """Return text about the processes that make the batches; empty if unknown.
+
+    The advice appends this text to its text about waits for data.
 
     Args:
         found: the result of `makers`.

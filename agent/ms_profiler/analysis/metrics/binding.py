@@ -1,13 +1,13 @@
 """Find the phase of the training step to which each kernel belongs, and its module, or at least its primitive.
 
-In a compiled graph, the parameters that a kernel uses tell its module, see `metrics.graph_owners`. Elsewhere, the host
-queues operators, and a worker runs them later. So the host may already be in another module when a kernel starts. But
-the queue is first in, first out: the kernels of a lane were queued in the order in which they started. So a kernel with
-a known queueing time limits the queueing times of the kernels before and after it. A kernel belongs to the innermost
-module in which the host was from the earliest to the latest possible queueing time.
+In a compiled graph, the parameters that a kernel uses tell its module (`metrics.graph_owners`). Elsewhere, the host
+only queues operators, and a worker thread runs them later. So when a kernel starts, the host may already be in another
+module. But the queue is first in, first out: the kernels of a lane start in the order in which the host queued them. So
+a kernel with a known queueing time limits the queueing times of the kernels before and after it. The kernel belongs to
+the innermost module in which the host was from the earliest to the latest possible queueing time.
 
 Kernels of a backward pass run inside no module, because autograd launches them. Autograd follows the reverse order of
-the operators. This order limits the operators whose gradients a kernel can compute, see `metrics.gradients`. The kernel
+the operators. This order limits the operators whose gradients a kernel can compute (`metrics.gradients`). The kernel
 belongs to the innermost module around all of these operators, and is "bound by order". Bindings by order and by
 parameter are inferences; the other bindings are facts.
 """
@@ -30,7 +30,7 @@ from ms_profiler.store.format import Category
 
 
 class Bound(IntEnum):
-    """What a kernel is bound to."""
+    """What is known about the origin of a kernel: nothing, a phase, a primitive or a module."""
 
     NOTHING = 0
     PHASE = 1  # only a phase of the step
@@ -40,7 +40,7 @@ class Bound(IntEnum):
     PARAMETER = 5  # a module, known by the parameters that the compiled graph uses
 
 
-#: bindings to an inferred module -> words for how the module was inferred
+#: kinds of binding whose module is only inferred -> words for how the module was inferred
 INFERRED: Final = {Bound.ORDER: "by order", Bound.PARAMETER: "by parameter"}
 
 _PARTS: Final = {
@@ -53,13 +53,13 @@ ADDED: Final = ("step", "host", "launch", "module", "bound", "part")
 
 
 class Hosts:
-    """The spans of the stepping thread, for look-ups by time.
+    """The spans of the thread that runs the training steps, for look-ups by time.
 
     Args:
-        spans: `tables.SPANS` of the run.
-        names: the names of the recording; spans refer to them by row.
+        spans: table of the run's spans, with the columns of `tables.SPANS`.
+        names: the names of the recording; spans refer to names by row.
         steps: the steps in use.
-        tapes: the tapes of some backward passes (`readers.tapes`).
+        tapes: recorded lists of autograd's nodes for some backward passes (`readers.tapes`).
     """
 
     def __init__(self, spans: pl.DataFrame, names: pl.Series, steps: Steps, tapes: list[Tape]) -> None:
@@ -87,13 +87,13 @@ class Hosts:
         self._called = set(keys.gather(launchers["name"].unique()))
 
     def bind(self, kernels: pl.DataFrame, scopes: list[Scope], texts: dict[str, int]) -> pl.DataFrame:
-        """Return the kernels with the columns of `ADDED`: the module, primitive or phase of each kernel.
+        """Return the kernels with the columns of `ADDED`, such as the step and the module of each kernel.
 
         Args:
-            kernels: `process`, `kernel`, `lane`, `start_ns` and `window_ns` (start of the recorded window that contains
-                the kernel), sorted by window, lane and start.
-            scopes: the parsed kernel names, by row of `tables.KERNEL_NAMES`.
-            texts: text -> its row, to which new texts are added; the recording's names keep their rows.
+            kernels: table with `process`, `kernel`, `lane`, `start_ns` and `window_ns` (start of the recorded window
+                that contains the kernel), sorted by window, lane and start.
+            scopes: the parsed kernel names; the column `kernel` is the index of the name.
+            texts: text -> its row. The function adds new texts; the recording's names keep their rows.
         """
         own = kernels["process"] == self.steps.process
         times = kernels["start_ns"].zip_with(own, pl.Series([None], dtype=pl.Int64))
@@ -102,8 +102,8 @@ class Hosts:
         unknown = pl.repeat(None, kernels.height, dtype=pl.UInt32, eager=True)
         called = self._keys.get(_key(SEED)) in self._called
         seeds = self._seeds(kernels, self._launch(kernels, step, scopes, only) if called else unknown, only, scopes)
-        # a seed (the first kernel of a backward pass) shows that the pass has begun. The first kernel that occurs only
-        # in backward passes may come later, because kernels of the loss may run again after the seed
+        # the seed is the first kernel of a backward pass, so it shows that the pass has begun. The first kernel that
+        # occurs only in backward passes may come later, because kernels of the loss may run again after the seed
         begins = only.zip_with(
             seeds.is_null(), pl.repeat(int(Category.BACKWARD), len(only), dtype=pl.UInt8, eager=True)
         )
@@ -179,12 +179,12 @@ class Hosts:
         )
 
     def _launch(self, kernels: pl.DataFrame, step: pl.Series, scopes: list[Scope], only: pl.Series) -> pl.Series:
-        """Return the row of the span that queued each kernel, null where unknown.
+        """Return for each kernel the row of the span that queued it; null if unknown.
 
         Args:
-            kernels: see `bind`.
+            kernels: table of kernels, as for `bind`.
             step: the step of each kernel.
-            scopes: the parsed kernel names, by row of `tables.KERNEL_NAMES`.
+            scopes: the parsed kernel names; the column `kernel` is the index of the name.
             only: for each kernel, the only phase to which it can belong; null if it can belong to several.
         """
         keys = [self._keys.get(_key(COLLECTIVES.get(scope.type, scope.type))) for scope in scopes]
@@ -216,16 +216,16 @@ class Hosts:
         return self._by_phase[Category.BACKWARD]["start_ns"].search_sorted(times, side="right").cast(pl.UInt32)
 
     def _only_in(self, scope: Scope) -> int | None:
-        """Return the phase of a primitive that occurs in one phase only and that Python never calls; else None."""
+        """Return the only phase in which a primitive occurs; None if there are several, or if Python calls it."""
         return None if self._keys.get(_key(scope.type)) in self._called else scope.phase
 
     def _seeds(self, kernels: pl.DataFrame, launch: pl.Series, phases: pl.Series, scopes: list[Scope]) -> pl.Series:
-        """Return the start of the backward pass for its first kernel (its seed); null for all other kernels.
+        """Return the start of each backward pass at its first kernel, the seed; null at all other kernels.
 
         If a step has as many kernels of the type `SEED` as backward passes, kernel n is the seed of pass n. Otherwise
         the seed of a pass is the last kernel of this type before the first kernel that occurs only in backward passes.
-        Earlier kernels of this type may belong to the forward pass, whose kernels may still be queued when a pass
-        begins.
+        Earlier kernels of this type may belong to the forward pass, because kernels of the forward pass may still be
+        queued when the backward pass begins.
         """
         spans = self._by_phase[Category.BACKWARD]
         seed = pl.Series([scope.type == SEED for scope in scopes], dtype=pl.Boolean).gather(kernels["kernel"])
@@ -245,7 +245,10 @@ class Hosts:
         return began.scatter(seeds["row"], spans["start_ns"].gather(seeds["pass"])).alias("seeds")
 
     def _late(self, kernels: pl.DataFrame) -> pl.DataFrame:
-        """Return the seeds in the steps with as many seeds as backward passes: `pass`, and `row` of the kernel."""
+        """Return `pass` and the kernel's `row` for the seeds (first kernels) of backward passes.
+
+        Steps are skipped in which the number of seeds differs from the number of backward passes.
+        """
         spans = self._by_phase[Category.BACKWARD].with_row_index("pass")
         begun = spans.select("pass", "start_ns", step=intervals.locate(spans["start_ns"], self.steps.table))
         seeds = kernels.filter("seed").with_columns(
@@ -263,12 +266,12 @@ class Hosts:
         return pairs.filter(sound).select(pl.col("pass").cast(pl.UInt32), pl.col("row").cast(pl.UInt32))
 
     def _by_nodes(self, kernels: pl.DataFrame, own: pl.Series, scopes: list[Scope]) -> pl.DataFrame:
-        """Return the modules that autograd's nodes give to kernels, see `Passes.by_nodes`.
+        """Return the modules of kernels as autograd's nodes tell them, from `Passes.by_nodes`.
 
         Args:
-            kernels: the kernels, with `after`, `before` and `phase`, as for `_ordered`.
+            kernels: the kernels, with the columns `after`, `before` and `phase`, as for `_ordered`.
             own: for each kernel, whether its module is still unknown.
-            scopes: the parsed kernel names, by row of `tables.KERNEL_NAMES`.
+            scopes: the parsed kernel names; the column `kernel` is the index of the name.
         """
         return self._passes.by_nodes(kernels.with_columns(backward=self._backward(kernels, own, scopes)), scopes)
 
@@ -283,12 +286,12 @@ class Hosts:
         """Return each kernel's module, inferred from the order of its backward pass: row of the path; null if unknown.
 
         Args:
-            kernels: the kernels, with `after` and `before` (earliest and latest queueing time) and `phase` (row of the
-                phase's span).
+            kernels: the kernels, with the columns `after` (earliest possible queueing time), `before` (latest possible
+                queueing time) and `phase` (row of the phase's span).
             launch: for each kernel, the row of the span that queued it; null if unknown.
-            by_nodes: the result of `_by_nodes`.
-            scopes: the parsed kernel names, by row of `tables.KERNEL_NAMES`.
-            texts: text -> its row; new texts are added.
+            by_nodes: the modules that autograd's nodes tell, from `_by_nodes`; they replace the inferred modules.
+            scopes: the parsed kernel names; the column `kernel` is the index of the name.
+            texts: text -> its row; the function adds new texts.
         """
         rows = by_nodes["module"].replace_strict(
             {path: texts.setdefault(path, len(texts)) for path in by_nodes["module"].drop_nulls().unique().sort()},
@@ -302,7 +305,7 @@ class Hosts:
         return ordered.scatter(times["place"], around).scatter(by_nodes["place"], rows)
 
     def _backward(self, kernels: pl.DataFrame, own: pl.Series, scopes: list[Scope]) -> pl.Series:
-        """Return the row of each kernel's backward pass; null if `own` is false or the name contains a module."""
+        """Return the row of each kernel's backward pass; null if `own` is false or if the kernel's name has a module."""
         named = pl.Series([scope.module is not None for scope in scopes], dtype=pl.Boolean)
         phase = kernels["phase"]
         own = own & ~named.gather(kernels["kernel"]) & phase.is_in(self._passes.rows.implode())
@@ -316,12 +319,12 @@ class Hosts:
         earliest(i) = max(lower bounds of the kernels up to i in the lane)
         latest(i) = min(upper bounds of the kernels from i on in the lane)
 
-        Lower bounds of a kernel: the start of its window, because the queue is empty then; the start of the span that
-        queued the kernel; the start of the only phase in which its primitive occurs.
+        Lower bounds of a kernel: the start of its recorded window, because the queue is empty then; the start of the
+        span that queued the kernel; the start of the phase, if the kernel's primitive occurs in one phase only.
         Upper bounds: the start of the kernel; the start of the span that queued it; the end of that phase.
         """
         queued = self._spans["start_ns"].gather(launch)
-        # a pass begins with its seed, so kernels before the seed in a lane were queued before the pass
+        # a pass begins with its seed, so the kernels that precede the seed in a lane were queued before the pass
         after: list[pl.Expr | pl.Series] = [pl.col("window_ns"), queued, seeds]
         before = [
             pl.col("start_ns"),
@@ -354,7 +357,7 @@ class _Line:
         return self._pieces["row"].gather(intervals.locate(times, self._pieces))
 
     def around(self, after: pl.Series, before: pl.Series) -> pl.Series:
-        """Return the row of the innermost span around each interval from `after` to `before`; null if no span is."""
+        """Return the row of the innermost span around each interval from `after` to `before`; null if there is none."""
         row = self.at(before.zip_with((after <= before).fill_null(False), pl.Series([None], dtype=pl.Int64)))
         while True:
             place = (
@@ -381,5 +384,5 @@ def _or_zero(value: object) -> int:
 
 
 def _key(name: str) -> str:
-    """Return one name for a primitive, its kernels and its functions: both `SubExt` and `sub` give `sub`."""
+    """Return a common name of a primitive, its kernels and its functions: both `SubExt` and `sub` give `sub`."""
     return name.partition("@")[0].replace("_", "").lower().removesuffix("ext")

@@ -28,23 +28,24 @@ PARTS: Final = (
     *(COMPUTING, COMMUNICATION, GARBAGE, DATA, COMPILE, CHECKPOINT, SYNC),
     *(LAUNCH, HOST, BLOCKED, RUNNABLE, UNKNOWN),
 )
-#: phases in which the host does other things than queueing work
+#: phases in which the host does something else than queue work
 WAITS: Final = (DATA, COMPILE, CHECKPOINT)
-#: a gap of up to this many ns between two operators of the script counts as launching the second operator. Python, the
-#: framework's dispatch and its queue take up to hundreds of microseconds, or a few milliseconds where threads share a
-#: processor. In a longer gap, the host did something else.
+#: if the gap between two operators of the script lasts up to this many ns, the gap counts as launching the second
+#: operator. Python, the framework's dispatch and its queue take up to hundreds of microseconds, or a few milliseconds
+#: if threads share a processor. In a longer gap, the host did something else
 GAP: Final = 5_000_000
-#: the same limit, in ns of processor time of the stepping thread. It replaces `GAP` if this processor time is known and
-#: the stepping thread itself runs the operators
+#: the limit of a gap as in `GAP`, but in ns of processor time of the stepping thread. It replaces `GAP` if this
+#: processor time is known and the stepping thread itself runs the operators
 GAP_RUN: Final = 1_000_000
-#: an operator that runs on a processor for up to this many ns counts as launching: its dispatch takes as long as its
-#: work
+#: an operator that runs on a processor for up to this many ns counts as launching, because its dispatch takes as long
+#: as its work
 SHORT: Final = 20_000
-#: time off the processor is ignored if it is less than this fraction of the idle time between two samples
+#: if a thread was off the processor for less than this fraction of the idle time between two samples, the time off the
+#: processor is ignored
 JITTER: Final = 0.05
 #: phases in which other threads than the stepping thread may run the model
 _ELSEWHERE: Final = [name for name in COMPUTING_PHASES if name != FORWARD]
-#: temporary part of the moments that none of the first rules of `parts` explains; `_shared_out` replaces it
+#: temporary part of the moments to which none of the first rules of `parts` applies; `_shared_out` replaces this part
 _IDLE: Final = "idle"
 
 
@@ -58,9 +59,9 @@ def parts(
     cells: pl.DataFrame | None = None,
     beside: bool = False,
 ) -> pl.DataFrame:
-    """Cut steps into pieces of one part each.
+    """Cut steps into pieces, each with one part: computing, or a reason why nothing was computed.
 
-    The first of these rules that applies decides about a moment (the last one applies always):
+    The rules are tried in this order, and the first rule that applies decides about a moment:
 
     - Something is computed.
     - Data is exchanged.
@@ -72,22 +73,22 @@ def parts(
     - The host runs other code.
     - Nothing is known.
 
-    If a thread waits for a processor while it computes or waits for data, the moment counts as computing or as waiting
-    for data.
+    So a moment in which a thread waits for a processor while it computes counts as computing. If the thread waits for
+    data, the moment counts as waiting for data.
 
     Args:
         cut: the pieces of `phases.pieces`, only those of the selected steps.
         computing: intervals in which something was computed.
         communicating: intervals in which data was exchanged.
-        drained: the result of `reads.drained`: when the host could queue nothing because of reads.
-        operators: intervals of all operators or kernels; None if they were not recorded, and then no moment counts as
+        drained: intervals in which the host could queue nothing because of reads, from `reads.drained`.
+        operators: intervals of all operators or kernels. None if they were not recorded; then no moment counts as
             launching.
         collecting: intervals in which Python collected garbage; None if unknown.
-        cells: the result of `scheduling.cells` for the stepping thread: when it was off its processor; None if unknown.
+        cells: when the stepping thread was off its processor, from `scheduling.cells`; None if unknown.
         beside: whether operators run on other threads, for which the stepping thread may wait.
 
     Returns:
-        `step`, `part`, `phase`, `start_ns`, `end_ns`, sorted by time.
+        One row per piece: `step`, `part`, `phase`, `start_ns`, `end_ns`, sorted by time.
     """
     codes = {phase: code for code, phase in enumerate(ALL, 1)}
     phases = cut.with_columns(code=pl.col("phase").replace_strict(codes, return_dtype=pl.Int64))
@@ -126,7 +127,7 @@ def parts(
 def _shared_out(pieces: pl.DataFrame, cells: pl.DataFrame, operators: bool, beside: bool) -> pl.DataFrame:
     """Divide each idle piece into its final parts: time blocked, then time waiting for a processor, then the rest."""
     length = pl.col("end_ns") - pl.col("start_ns")
-    # a gap lasts from one operator to the next, even if a phase or a sample begins in between
+    # a gap lasts from one operator to the next one. A phase or a sample that begins in between does not end the gap
     apart = (pl.col("part") != _IDLE) | (pl.col("ran") > 0)
     fresh = apart | apart.shift(1) | (pl.col("step") != pl.col("step").shift(1))
     idle = (
@@ -185,12 +186,12 @@ def by_step(pieces: pl.DataFrame) -> pl.DataFrame:
 
 
 def shares(times: pl.DataFrame) -> dict[str, float]:
-    """Return the share of the steps' time that each part takes: all of `PARTS`, and other parts that occur.
+    """Return the share of each part in the time of the steps: all of `PARTS`, and other parts that occur.
 
     share = time of the part / time of all parts, both summed over the steps
 
     Args:
-        times: the times of `by_step`.
+        times: the time of each part in each step, from `by_step`.
     """
     total = max(int(times["duration_ns"].sum()), 1)
     sums = dict(times.group_by("part").agg(pl.col("duration_ns").sum()).iter_rows())

@@ -52,22 +52,23 @@ def calls(
 ) -> pl.DataFrame:
     """Return the exchanges in the steps whose bytes are known, sorted by start.
 
-    An exchange is a call of the script, a kernel of a compiled graph, or an exchange of DistributedDataParallel.
-    Exchanges that a device's interface reported with bytes and group are included, too, even without a known call.
+    An exchange is a call of the script, a kernel of a compiled graph, or an exchange of DistributedDataParallel. If a
+    device's interface reported the bytes and the group of an exchange, the exchange is included even without a known
+    call.
 
-    The host usually only queues an exchange. If the kernel of an exchange is known, the exchange has the times of this
-    kernel. An exchange on gloo's threads ends when these threads finish.
+    The host usually only queues an exchange. So if the kernel of an exchange is known, the exchange has the kernel's
+    start and end. An exchange on gloo's threads ends when these threads finish.
 
     Args:
         recording: the run. Spans named `OPERATION@GROUP` carry the bytes; instants describe the exchanges of graphs.
         steps: the steps in use.
-        kernels: `tables.KERNELS`.
-        kernel_names: `tables.KERNEL_NAMES`.
-        texts: the texts to which the column `shapes` of kernels refers.
+        kernels: table of kernels, with the columns of `tables.KERNELS`.
+        kernel_names: table of kernel names, with the columns of `tables.KERNEL_NAMES`.
+        texts: the texts to which the column `shapes` of the kernels refers by row.
 
     Returns:
         `operation`, `group`, `number` (position of the call among the calls of its group), `bytes`, `start_ns`,
-        `end_ns`, `step` (row of `steps.table`), and `messages.PEERS`.
+        `end_ns`, `step` (row of `steps.table`), and the columns of `messages.PEERS`.
     """
     own = kernels.filter(pl.col("process") == steps.process)
     if recording.device is not None:  # a call may also launch kernels that only compute
@@ -94,16 +95,16 @@ def calls(
 
 
 def replicated(recording: tables.Recording, steps: Steps, rows: list[int]) -> tuple[pl.DataFrame, int]:
-    """Return the exchanges of DistributedDataParallel's own threads in some steps, and their bytes per step.
+    """Return the exchanges that DistributedDataParallel's own threads ran in some steps, and their bytes per step.
 
     Args:
         recording: the run; its instants tell the bytes of the gradients.
         steps: the steps in use.
-        rows: the rows of these steps.
+        rows: rows of the steps to look at.
 
     Returns:
-        A table with `start_ns` and `end_ns` of the exchanges, without overlap, sorted by time; and the bytes that they
-        exchange per step, 0 if unknown.
+        A table with `start_ns` and `end_ns` of the exchanges, without overlap, sorted by time. Second, the bytes that
+        the exchanges move per step; 0 if unknown.
     """
     notes = recording.instants.filter(
         pl.col("process") == steps.process, pl.col("category") == Category.COMMUNICATION
@@ -120,7 +121,7 @@ def replicated(recording: tables.Recording, steps: Steps, rows: list[int]) -> tu
 
 
 def timed(table: pl.DataFrame) -> pl.DataFrame:
-    """Return the exchanges with known bytes and a duration above 0, with the column `duration_ns`.
+    """Return the exchanges with known bytes and a duration above 0; add the column `duration_ns`.
 
     Args:
         table: the table of `calls`.
@@ -130,7 +131,7 @@ def timed(table: pl.DataFrame) -> pl.DataFrame:
 
 
 def called(recording: tables.Recording, steps: Steps) -> pl.DataFrame:
-    """Return the calls of the script that exchange data, or wait for an exchange.
+    """Return the script's calls that exchange data or that wait for an exchange.
 
     Args:
         recording: the recording, with its spans.
@@ -138,7 +139,7 @@ def called(recording: tables.Recording, steps: Steps) -> pl.DataFrame:
 
     Returns:
         `row` (of the spans), `call` (`OPERATION@GROUP`, or the name of the wait), `bytes`, `start_ns`, `end_ns`, and
-        `messages.PEERS`, sorted by row.
+        the columns of `messages.PEERS`, sorted by row.
     """
     chosen = recording.spans.with_row_index("row").filter(
         pl.col("category") == Category.COMMUNICATION, pl.col("process") == steps.process
@@ -157,7 +158,7 @@ def called(recording: tables.Recording, steps: Steps) -> pl.DataFrame:
 
 
 def _called(grouped: pl.DataFrame, kernels: pl.DataFrame) -> pl.DataFrame:
-    """Return the calls of the script: `call`, `bytes`, `called_ns`, `start_ns`, `end_ns`, and `messages.PEERS`."""
+    """Return the script's calls that exchange data: call, bytes, time of the call, start, end, `messages.PEERS`."""
     queued = kernels.select(pl.col("launch").alias("row"), pl.col("start_ns").alias("ran_ns"), "duration_ns")
     return (
         grouped.filter(pl.col("bytes") > 0)
@@ -194,19 +195,19 @@ def _device_buckets(recording: tables.Recording, steps: Steps, grouped: pl.DataF
 
 
 def _reduced(known: pl.DataFrame, called: pl.Series, ran: pl.DataFrame) -> pl.DataFrame:
-    """Return all-reduces with the columns of `_called`.
+    """Return all-reduces, with the columns of `_called`.
 
     Args:
-        known: `replicas.KNOWN`.
+        known: known facts about each exchange, with the columns of `replicas.KNOWN`.
         called: when each exchange was called, in ns.
-        ran: `start_ns`, `end_ns` of the exchanges.
+        ran: when each exchange ran: `start_ns`, `end_ns`.
     """
     call = known.select(pl.format("AllReduce{}{}", pl.lit(_GROUP), "group").alias("call"), "bytes")
     return call.with_columns(called.alias("called_ns"), *(ran[name] for name in intervals.BOUNDS)).cast(_CALLED)
 
 
 def split(calls: pl.DataFrame) -> pl.DataFrame:
-    """Return the calls with a group, sorted by start; the columns `operation` and `group` replace `call`.
+    """Return the calls that name a group, sorted by start. The columns `operation` and `group` replace `call`.
 
     Args:
         calls: the calls of `called`.
@@ -236,7 +237,7 @@ def _reported(recording: tables.Recording, steps: Steps, kernels: pl.DataFrame) 
 
 
 def operation(kernel: str) -> str:
-    """Return the operation of an HCCL kernel, as in `COLLECTIVES`; part of its name if the operation is unknown.
+    """Return the operation of an HCCL kernel, a value of `COLLECTIVES`; if unknown, return part of the kernel's name.
 
     Args:
         kernel: the name of the kernel, such as `hcom_allReduce__868_0_1` or `HcclAllReduce`.
@@ -250,9 +251,9 @@ def _compiled(
 ) -> pl.DataFrame:
     """Return the exchanges of compiled graphs, with the columns of `_called`.
 
-    Several graphs may have a kernel with the same name. Such a kernel is returned if all these graphs agree about its
-    call and bytes. If they disagree, only the graphs in which the kernel's inputs have the shapes of the run are
-    compared; the kernel is returned if these graphs agree.
+    Several graphs may have a kernel with the same name. The kernel is returned if all these graphs agree about its call
+    and bytes. If they disagree, only those graphs are compared in which the kernel's inputs have the shapes of the run.
+    The kernel is returned if these graphs agree.
     """
     noted = _noted(recording)
     named = noted.group_by("full_name").agg(pl.struct("call", "bytes").unique())
@@ -279,7 +280,7 @@ def _compiled(
 
 
 def _noted(recording: tables.Recording) -> pl.DataFrame:
-    """Return the exchanges of compiled graphs: `full_name` of the kernel, `shapes` of its inputs, `call`, `bytes`."""
+    """Return what is noted about each exchange of compiled graphs: kernel name, shapes of inputs, call, bytes."""
     marks = recording.instants.filter(pl.col("category") == Category.COMMUNICATION).unique(["name", "arg"])
     found = [
         (match["kernel"], match["shapes"].rstrip(";"), match["call"], size)
@@ -294,8 +295,8 @@ def settle_rank(recording: tables.Recording) -> None:
     """Write the rank into the run's record, or note there that the rank is unknown.
 
     Args:
-        recording: the run. The name of an instant tells the rank: `rank NUMBER of SIZE`. This instant comes from the
-            session's own process, or from a child process if the child is the rank.
+        recording: the run. An instant named `rank NUMBER of SIZE` tells the rank. The session's own process records
+            this instant, or a child process if the child is the rank.
     """
     info = recording.info
     notes = recording.instants.filter(pl.col("category") == Category.COMMUNICATION)
@@ -320,7 +321,8 @@ def ranks(instants: pl.DataFrame, names: pl.Series) -> dict[str, list[int]]:
     """Return the ranks of each group that was used: name of the group -> ranks, in the order of the group.
 
     Args:
-        instants: `tables.INSTANTS`; the name of the instant of a group is `group NAME ranks 0,1,4-7`.
+        instants: table of instants, with the columns of `tables.INSTANTS`. Each group has an instant with a name like
+            `group NAME ranks 0,1,4-7`.
         names: the names of the recording.
     """
     found = {}
@@ -335,7 +337,8 @@ def purposes(instants: pl.DataFrame, names: pl.Series) -> dict[str, list[str]]:
     """Return the purposes of each group: name of the group -> purposes, in the words of the script or of a device mesh.
 
     Args:
-        instants: `tables.INSTANTS`; the name of an instant with a purpose is `group NAME for PURPOSE`.
+        instants: table of instants, with the columns of `tables.INSTANTS`. An instant named `group NAME for PURPOSE`
+            tells a purpose.
         names: the names of the recording.
     """
     found: dict[str, list[str]] = {}
@@ -347,10 +350,11 @@ def purposes(instants: pl.DataFrame, names: pl.Series) -> dict[str, list[str]]:
 
 
 def parallel(instants: pl.DataFrame, names: pl.Series, world_size: int) -> dict[str, int]:
-    """Return the size of each kind of parallelism: name of Megatron's argument for it -> size; empty if unknown.
+    """Return the size of each kind of parallelism, by the name of Megatron's argument for it; empty if unknown.
 
     Args:
-        instants: `tables.INSTANTS`; the name of the instant is `parallel mode MODE in NUMBER stages`.
+        instants: table of instants, with the columns of `tables.INSTANTS`. An instant named
+            `parallel mode MODE in NUMBER stages` tells the mode.
         names: the names of the recording.
         world_size: number of ranks of the job.
     """

@@ -1,4 +1,4 @@
-"""Count the records that were read, refused, damaged or lost."""
+"""Count the records that were read, and those that were refused, damaged or lost."""
 
 from typing import Any
 
@@ -36,7 +36,7 @@ def completeness(recording: tables.Recording, lost: list[dict[str, Any]]) -> dic
 
 
 def lost_windows(recording: tables.Recording) -> list[dict[str, Any]]:
-    """Return from when to when each process refused fine-grained records because of max_disk.
+    """Return for each process the time in which it refused fine-grained records, because max_disk was reached.
 
     Times are in seconds since the first record. The recorder counts refused records, but does not write their times.
     So the returned interval lasts from the last fine-grained record of a process to its last record of any kind.

@@ -14,7 +14,7 @@ _PINNED: Final = "Pinned"
 
 @dataclass(frozen=True)
 class Copied:
-    """Figures of the exposed copies. During at least a moment of an exposed copy, the device does nothing else.
+    """Figures of the exposed copies. A copy is exposed if at some moment of the copy the device does nothing else.
 
     Attributes:
         per_step: average number of exposed copies per step.
@@ -33,10 +33,10 @@ class Copied:
 
 
 def exposed(copies: pl.DataFrame, pieces: pl.DataFrame) -> Copied | None:
-    """Return figures of the exposed copies; None if no copy is exposed.
+    """Return figures of the exposed copies, during which a device at some moment does nothing else; None if none exist.
 
     Args:
-        copies: `tables.COPIES`.
+        copies: table of copies, with the columns of `tables.COPIES`.
         pieces: the pieces of `device_bounds.parts`, only those of the examined steps.
     """
     alone = pieces.filter(pl.col("part") == critical_path.COPY).select("start_ns", pl.col("end_ns").alias("until_ns"))

@@ -21,12 +21,12 @@ def cost(recording: tables.Recording, run_ns: int, pairs: dict[str, Any] | None 
     - start_ns: cost of starting the recording.
     - drain_ns: time spent writing the kernel stream.
 
-    The job measured span_ns and start_ns on its machine. Without these measurements, the estimate is None.
+    The job measured span_ns and start_ns on its own machine. Without these two values, the estimate is None.
 
     Args:
         recording: the run.
         run_ns: duration of the run.
-        pairs: the result of `paired.paired`.
+        pairs: measured effect of recording on steps, from `paired.paired`; None if unknown.
     """
     records = int(recording.processes["records"].sum())
     measured = recording.info.cost

@@ -1,15 +1,18 @@
 """The critical path of each step: the chain of work for which the end of the step waited, back to the step's start.
 
-The host queues kernels and continues; it waits for kernels only where it blocks. So the path runs back along the host
-to the end of a wait. From there it runs along the awaited kernels, from each kernel to its predecessor (the kernel
-before it, or its launch). From a launch it runs along the host again. If work that is not on the path gets shorter, the
-step keeps its length.
+If work that is not on the path gets shorter, the step keeps its length.
 
-A piece of the path is an interval with one kind of work. The pieces follow each other without gaps and add up to the
-step exactly.
+The host queues kernels and continues. It waits for kernels only where it blocks. So the path is found backwards:
 
-While no kernel runs, the path has the part that `bounds` assigns to the same moment. So on the path of a step,
-computing takes at most as long as in `bounds`, and every other part takes at least as long as in `bounds`.
+- It follows the host back to the end of a wait for kernels.
+- From there it follows the awaited kernels, from each kernel to its predecessor: the kernel before it, or its launch.
+- From a launch it follows the host again.
+
+A piece of the path is an interval with one kind of work. The pieces follow each other without gaps. Their lengths add
+up to the length of the step exactly.
+
+While no kernel runs, the path has the part that `bounds` assigns to the moment. So on the path of a step, computing
+takes at most as long as in `bounds`, and every other part takes at least as long as in `bounds`.
 """
 
 from bisect import bisect_left, bisect_right
@@ -20,14 +23,14 @@ import polars as pl
 
 from ms_profiler.analysis.metrics import bounds, intervals
 
-#: a kernel without a known launch counts as queued behind the kernel before it if the gap between the two lasts at most
-#: this many ns
+#: a kernel without a known launch counts as queued behind the kernel before it if the gap between these two kernels
+#: lasts at most this many ns
 BACK_TO_BACK: Final = 20_000
-#: largest number of moves that the walk makes within a step; the rest of the step is assigned to the host
+#: largest number of moves back that are made within a step; the rest of the step is assigned to the host
 MOST: Final = 100_000
-#: kind of all work of the host during the walk; `divided` replaces it by the parts of `bounds`
+#: temporary kind of all work of the host; `divided` replaces it by the parts of `bounds`
 _HOST: Final = bounds.HOST
-#: kind: a device copies or sets memory
+#: kind: a device copies memory or fills memory with a value
 COPY: Final = "copy"
 #: kind: the device is idle although the next kernel is queued
 GAP: Final = "kernel gap"
@@ -36,7 +39,7 @@ _SEGMENTS: Final = pl.Schema({"step": pl.UInt32, "kind": pl.String, "start_ns": 
 
 
 class _Walk:
-    """Walks back through the kernels and the waits of a run.
+    """Follows the critical path back in time, through the kernels and the waits of a run.
 
     Args:
         kernels: `start_ns`, `end_ns`, `launch_ns` (null if unknown), `exchange` (whether the kernel exchanges data with
@@ -79,9 +82,9 @@ class _Walk:
             yield _HOST, begin, time
 
     def _on_host(self, time: int, begin: int, launching: bool) -> tuple[str, int, int]:
-        """Return kind and start of the host's work that ends at `time`, and the number of the kernel before it.
+        """Return kind and start of the host's work that ends at `time`, and the index of the kernel before this work.
 
-        The number is -1 if the path stays on the host.
+        The index is -1 if the path stays on the host.
         """
         row = bisect_left(self.wait_starts, time) - 1
         if row < 0 or self.waits[row][1] <= begin:
@@ -92,19 +95,19 @@ class _Walk:
         last = bisect_right(self.ends, time) - 1
         if last >= 0 and self.ends[last] > start:
             return bounds.SYNC, self.ends[last], last
-        # a call that runs a graph launches its first kernel before it can wait for a kernel
+        # a call that runs a whole graph launches the graph's first kernel before the call can wait for a kernel
         return (bounds.LAUNCH if launching else bounds.SYNC), start, -1
 
     def _before(self, kernel: int, time: int) -> tuple[int, int]:
-        """Return end and number of a kernel's predecessor; if that is its launch, the time of the launch and -1."""
+        """Return end and index of the kernel before a kernel; if its launch comes before it, that time and -1."""
         previous = bisect_right(self.ends, time, 0, kernel) - 1
         ended = self.ends[previous] if previous >= 0 else -1
         launched = self.launches[kernel]
         if launched is not None:
             return (ended, previous) if ended >= launched else (min(launched, time), -1)
         row = bisect_left(self.wait_starts, time) - 1
-        # the host queues nothing while it waits, so a kernel that starts during such a wait was queued earlier, and
-        # waited only for the kernel before it
+        # the host queues nothing while it waits. So a kernel that starts during a wait was queued before the wait, and
+        # only had to wait for the kernel before it
         waited = row >= 0 and self.waits[row][0] < ended and time <= self.waits[row][1]
         if previous >= 0 and (waited or time - ended <= BACK_TO_BACK):
             return ended, previous
@@ -126,7 +129,8 @@ def segments(
             other ranks); empty if the host itself computes.
         waits: disjoint intervals in which the host waited for kernels, sorted by time.
         host: disjoint intervals of the host's work, sorted by time: `part` (of `KINDS`), `start_ns`, `end_ns`.
-        moments: the result of `bounds.parts`, whose parts the path has while no kernel runs; None to use only `host`.
+        moments: the result of `bounds.parts`; it tells the part of the path while no kernel runs. None to use only
+            `host`.
     """
     walk = _Walk(kernels, waits)
     found = [
@@ -141,7 +145,7 @@ def segments(
 def divided(
     found: Sequence[tuple[int, str, int, int]], host: pl.DataFrame, moments: pl.DataFrame | None = None
 ) -> pl.DataFrame:
-    """Return a path as `segments` does, with the host's time divided into kinds of work.
+    """Return a path with the columns of `segments`, with the host's time divided into kinds of work.
 
     Args:
         found: the pieces of the path: (step, kind, start in ns, end in ns).
@@ -183,7 +187,7 @@ def shares(path: pl.DataFrame) -> dict[str, float]:
     share = time of the kind on the paths / total time of the paths
 
     Args:
-        path: the path of `segments`.
+        path: the critical paths of the steps, from `segments`.
     """
     length = pl.col("end_ns") - pl.col("start_ns")
     sums = dict(path.group_by("kind").agg(length.sum().alias("total")).iter_rows())
@@ -195,7 +199,7 @@ def by_step(path: pl.DataFrame) -> pl.DataFrame:
     """Return one row per step: `step`, and a column with the nanoseconds of each kind that occurs; sorted by step.
 
     Args:
-        path: the path of `segments`.
+        path: the critical paths of the steps, from `segments`.
     """
     length = (pl.col("end_ns") - pl.col("start_ns")).alias("length")
     return (

@@ -1,6 +1,6 @@
 """The data flow of a compiled graph: which operator reads which data and which weights.
 
-Edges of the graph that only order side effects are left out.
+Some edges of the graph do not carry data; they only order side effects. These edges are left out.
 """
 
 import re
@@ -33,7 +33,7 @@ class Operator:
         part: part of a training step, such as `Part.FORWARD`.
         inputs: names of the operators whose data this operator reads.
         users: names of the operators that read this operator's data.
-        weights: names of the parameters that this operator reads, directly or converted.
+        weights: names of the parameters that this operator reads, as they are or after a conversion.
         gradient_of: type of the operator whose gradient this operator computes, wholly or in part; None if it computes
             no gradient.
     """
@@ -51,11 +51,11 @@ class Operator:
 
 
 class Flow:
-    """The operators of a graph.
+    """The operators of a graph and their data flow.
 
     Attributes:
         operators: name -> operator, each after its inputs. Nodes that only load or convert a parameter are left out.
-        prepared: name of a node that only loads or converts -> names of its parameters.
+        prepared: name of a node that only loads or converts -> names of the parameters that it loads or converts.
         written: name of an operator that updates a parameter from gradients -> name of this parameter.
     """
 
@@ -88,7 +88,7 @@ class Flow:
                 part = part if part in (Part.BACKWARD, Part.OPTIMIZER) else Part.UNKNOWN
             elif part == Part.UNKNOWN:
                 part = Part.FORWARD
-            # parameters that are not weights, such as the moving averages of a norm, show the operator's module, too
+            # parameters that are not weights, such as the moving averages of a norm, also show the operator's module
             weights += direct if part == Part.FORWARD else []
             operator = Operator(
                 name, place, node.type, scope, scope.module or "", part, inputs, weights=tuple(dict.fromkeys(weights))
@@ -104,7 +104,10 @@ class Flow:
         return scope.phase == Category.OPTIMIZER or _WRITES.fullmatch(kind) is not None
 
     def sources(self, name: str) -> list[str]:
-        """Return the names of the operators that computed an operator's inputs; skip any that only passes data on."""
+        """Return the names of the operators that computed an operator's inputs.
+
+        Operators that only pass data on are skipped; their own inputs are followed instead.
+        """
         found: dict[str, None] = {}
         waiting = list(self.operators[name].inputs)
         while waiting:

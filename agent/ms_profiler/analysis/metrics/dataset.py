@@ -1,4 +1,4 @@
-"""Sum up the job's waits for data by operation."""
+"""Add up the time that the job waited for data, for each data operation."""
 
 import polars as pl
 
@@ -9,8 +9,8 @@ def waits(spans: pl.DataFrame, names: pl.Series) -> pl.DataFrame:
     """Return the time that the job waited for each data operation, the longest total first.
 
     Args:
-        spans: `tables.SPANS`.
-        names: the names of the recording; spans refer to them by row.
+        spans: table of spans, with the columns of `tables.SPANS`.
+        names: the names of the recording; spans refer to names by row.
 
     Returns:
         `operation`, `count` (number of calls), `total_ns` (sum of the durations of the calls), `max_ns` (duration of

@@ -1,7 +1,7 @@
-"""Divide each step on a recorded device into parts: its work, or the reason why it was idle.
+"""Divide each step on a recorded device into parts: its work, or the reason why the device was idle.
 
-A piece is an interval with one part. Steps are those of `launched_steps.spans`. The critical path has the same steps,
-so it divides the same time. While a device is idle, the launch of the next task shows the reason:
+A piece is an interval with one part. The steps are those of `launched_steps.spans`. The critical path uses the same
+steps, so it divides the same time. While a device is idle, the launch of the next task shows the reason:
 
 - The launch began before the device became idle: the reason is the device itself (a gap between kernels).
 - The launch began while the device was idle: from the begin of the launch, the reason is launching. Before the launch,
@@ -23,17 +23,17 @@ _ELSEWHERE: Final = (bounds.HOST, bounds.UNKNOWN)
 def host(did: pl.DataFrame, during: pl.DataFrame, tasks: pl.DataFrame, waits: pl.DataFrame) -> pl.DataFrame:
     """Return what the host did during steps on a device: `part`, `start_ns`, `end_ns`, sorted by time.
 
-    A moment has the part of `did`, with these exceptions:
+    Each moment has the part that `did` has there, with these exceptions:
 
     - The host waits for the device: the parts of `_WAITING` become `bounds.SYNC`. The wait lasts until the next launch
       if this launch follows within `bounds.GAP`.
-    - The host launches: the parts of `_ELSEWHERE` become `bounds.LAUNCH`. Take the times of all launches, and the
-      starts and ends of all waits and steps, in order of time. Between two neighbours that are at most `bounds.GAP`
-      apart, the host counts as launching.
+    - The host launches: the parts of `_ELSEWHERE` become `bounds.LAUNCH`. To find these moments, put the times of all
+      launches, and the starts and ends of all waits and steps, in order. Between two successive times that are at most
+      `bounds.GAP` apart, the host counts as launching.
     - An unknown part becomes `bounds.HOST`.
 
     Args:
-        did: the result of `bounds.parts` for the host: `part`, `start_ns`, `end_ns`, without overlap.
+        did: what the host did: `part`, `start_ns`, `end_ns`, without overlap; the result of `bounds.parts` for the host.
         during: the steps on the device: `start_ns`, `end_ns`.
         tasks: all tasks of the device: `launch_ns` (null if unknown).
         waits: intervals in which the host waited for the device.
@@ -44,7 +44,7 @@ def host(did: pl.DataFrame, during: pl.DataFrame, tasks: pl.DataFrame, waits: pl
     )
     between = signs.select(pl.col("time_ns").alias("start_ns"), pl.col("time_ns").shift(-1).alias("end_ns"))
     launching = intervals.union(between.filter(pl.col("end_ns") - pl.col("start_ns") <= bounds.GAP))
-    # a timeline has a number for each part, not a name
+    # `intervals.timeline` takes a number for each part, not a name
     codes = {part: code for code, part in enumerate(did["part"].unique(maintain_order=True), 1)}
     known = did.with_columns(pl.col("part").replace_strict(codes, return_dtype=pl.Int64).alias("code"))
     sets = {"step": during, "waited": _returning(waits, tasks), "launching": launching, "code": known.drop("part")}
@@ -64,9 +64,9 @@ def host(did: pl.DataFrame, during: pl.DataFrame, tasks: pl.DataFrame, waits: pl
 
 
 def parts(states: pl.DataFrame, tasks: pl.DataFrame, host: pl.DataFrame, launches: bool) -> pl.DataFrame:
-    """Cut steps on a device into pieces of one part each.
+    """Cut steps on a device into pieces, each with one part: the device's work, or the reason why it was idle.
 
-    The first of these rules that applies decides about a moment:
+    The rules are tried in this order, and the first rule that applies decides about a moment:
 
     - The device computes.
     - Data is exchanged.
@@ -78,11 +78,11 @@ def parts(states: pl.DataFrame, tasks: pl.DataFrame, host: pl.DataFrame, launche
     Args:
         states: the states of `launched_steps.pieces`, only those of the selected steps.
         tasks: all tasks of the device: `start_ns`, `launch_ns` (null if unknown).
-        host: the result of `host`.
+        host: what the host did, from the function `host`.
         launches: whether any launch of the run is known.
 
     Returns:
-        `step`, `part`, `start_ns`, `end_ns`, sorted by time.
+        One row per piece: `step`, `part`, `start_ns`, `end_ns`, sorted by time.
     """
     busy = (
         pl.when("computing")
@@ -130,7 +130,7 @@ def _queued(idle: pl.DataFrame, tasks: pl.DataFrame, launches: bool) -> pl.DataF
     Args:
         idle: the pauses, without overlap, sorted by time.
         tasks: the tasks, as for `parts`.
-        launches: whether any launch of the run is known; if so, a task with an unknown launch counts as launched before
+        launches: whether any launch of the run is known. If so, a task with an unknown launch counts as launched before
             the pause.
     """
     following = tasks.select(pl.col("start_ns").alias("next_ns"), "launch_ns").sort("next_ns", "launch_ns")
@@ -147,7 +147,7 @@ def _queued(idle: pl.DataFrame, tasks: pl.DataFrame, launches: bool) -> pl.DataF
 
 
 def _returning(waits: pl.DataFrame, tasks: pl.DataFrame) -> pl.DataFrame:
-    """Return the waits, each extended to the next launch if this launch follows within `bounds.GAP`."""
+    """Return the host's waits for the device, each extended to the next launch if it follows within `bounds.GAP`."""
     launches = tasks.select(pl.col("launch_ns").alias("next_ns")).drop_nulls().sort("next_ns")
     found = waits.sort("end_ns").join_asof(launches, left_on="end_ns", right_on="next_ns", strategy="forward")
     soon = pl.col("next_ns") - pl.col("end_ns") <= bounds.GAP

@@ -1,4 +1,4 @@
-"""Compute the curves beside a device's timeline: queues, concurrent work, bandwidth of copies, memory."""
+"""Compute the curves that are drawn beside a device's timeline: queues, concurrent work, copy bandwidth, memory."""
 
 from typing import Final
 
@@ -7,9 +7,10 @@ import polars as pl
 from ms_profiler.analysis.metrics import device_statistics, intervals
 from ms_profiler.analysis.model import tables
 
-#: a curve with more points than this is thinned: each slice of time keeps only its largest and its last point
+#: a curve with more points than this is thinned: it is cut into slices of time, and each slice keeps only its largest
+#: and its last point
 MOST: Final = 10_000
-#: `stream // _LANES` is the number of the device to which a stream belongs
+#: the number of a stream contains the number of its device: device = `stream // _LANES`
 _LANES: Final = 2**16
 _POINTS: Final = pl.Schema({"name": pl.String, "time_ns": pl.Int64, "value": pl.Float64})
 
@@ -17,15 +18,15 @@ _POINTS: Final = pl.Schema({"name": pl.String, "time_ns": pl.Int64, "value": pl.
 def counters(device: tables.Device) -> pl.DataFrame:
     """Return the curves of a device: `name`, `time_ns`, `value`, sorted by name and time.
 
-    - queue: number of kernels, copies and settings of memory that were launched on a stream but have not begun.
-    - at once: number of kernels, copies and settings of memory that run on a device at the same time.
+    - queue: number of kernels, copies and memory settings that were launched on a stream but have not begun.
+    - at once: number of kernels, copies and memory settings that run on a device at the same time.
     - GB/s: bandwidth of the copies of one kind = sum of (bytes / duration) over the running copies.
-    - allocated, reserved: bytes of an allocator.
+    - allocated, reserved: bytes that an allocator holds.
 
     Args:
         device: the device, with its tasks, copies and memory.
     """
-    # each kind of curve is thinned on its own, so that only one kind has all of its points in memory
+    # each kind of curve is thinned before the next kind is computed, so only one kind has all its points in memory
     kinds = (_queues, _running, _bandwidths, _memory)
     thinned = [_thinned(kind(device).sort("name", "time_ns", maintain_order=True)) for kind in kinds]
     return pl.concat(thinned).sort("name", "time_ns", maintain_order=True)
@@ -49,7 +50,7 @@ def _running(device: tables.Device) -> pl.DataFrame:
 def _bandwidths(device: tables.Device) -> pl.DataFrame:
     length = pl.col("end_ns") - pl.col("start_ns")
     known = device.copies.filter(length > 0, pl.col("bytes") > 0)
-    # whole bytes per second, without rounding errors: when no copy runs, the sum is exactly 0
+    # rates are whole bytes per second, so sums have no rounding errors: if no copy runs, the sum is exactly 0
     rates = known.select(
         pl.format("GB/s of {}", "name").alias("name"),
         *intervals.BOUNDS,
@@ -59,7 +60,7 @@ def _bandwidths(device: tables.Device) -> pl.DataFrame:
 
 
 def _texts(form: str, numbers: pl.Series) -> pl.Series:
-    """Return a name for each number, as the column `name` of a type that takes few bytes and sorts as text does."""
+    """Return a name for each number, as a column `name` whose type takes few bytes and sorts as text does."""
     different = numbers.unique()
     texts = [form.format(number) for number in different]
     return numbers.replace_strict(different, texts, return_dtype=pl.Enum(sorted(texts))).rename("name")
@@ -80,7 +81,7 @@ def _memory(device: tables.Device) -> pl.DataFrame:
 def _changes(rates: pl.DataFrame) -> pl.DataFrame:
     """Return a curve for each name, with a point at each change: `name`, `time_ns`, `value`.
 
-    value(t) = sum of the rates of all intervals of this name that contain t
+    value(t) = sum of the rates of all intervals of this name that contain the time t
 
     Args:
         rates: intervals with a rate: `name`, `start_ns`, `end_ns`, `rate` (a whole number).

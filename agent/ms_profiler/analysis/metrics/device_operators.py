@@ -6,19 +6,19 @@ import polars as pl
 def times(spans: pl.DataFrame, kernels: pl.DataFrame) -> pl.DataFrame:
     """Return `device_self_ns` and `device_total_ns` of each span.
 
-    device_self_ns(i) = sum of the durations of the kernels that i launched
-    device_total_ns(i) = device_self_ns(i) + sum of device_total_ns(j) over all j with parent(j) = i
+    device_self_ns(i) = sum of the durations of the kernels that span i launched
+    device_total_ns(i) = device_self_ns(i) + sum of device_total_ns(j) over all spans j with parent(j) = i
 
-    Kernels that overlap each other count in full.
+    If kernels overlap each other, each of them counts with its full duration.
 
     Args:
         spans: the spans, with `parent` (row of the enclosing span).
-        kernels: `launch` (row of the launching span), `duration_ns`.
+        kernels: the kernels: `launch` (row of the launching span), `duration_ns`.
     """
     own = kernels.drop_nulls("launch").group_by("launch").agg(pl.col("duration_ns").sum())
     rows = pl.int_range(spans.height, dtype=pl.UInt32, eager=True).alias("launch")
     alone = rows.to_frame().join(own, on="launch", how="left", maintain_order="left")["duration_ns"].fill_null(0)
-    # each round moves the times one level outwards, to the enclosing spans
+    # each round adds the times to the enclosing spans, one level further out
     total, moving = alone, pl.DataFrame({"row": rows, "length": alone}).filter(pl.col("length") > 0)
     while not moving.is_empty():
         above = moving.with_columns(spans["parent"].gather(moving["row"]).alias("row")).drop_nulls("row")

@@ -1,18 +1,20 @@
 """The critical path of each step with a device: the chain of work for which the end of the step waited.
 
-Steps are those of `launched_steps.spans`. Such a step begins where the step before it ended, and lasts until the last
+The steps are those of `launched_steps.spans`. A step begins where the step before it ended, and lasts until the last
 kernel that the step launched has ended. So the paths of all steps together form the path of the run.
 
-The path is followed backwards, from the end of the step to its start. From the end of a kernel, the path runs to the
-start of this kernel K, and from there to K's predecessor P:
+The path is followed backwards, from the end of the step to its start. From the end of a kernel K, the path runs to the
+start of K, and from there to K's predecessor P:
 
 - P is usually the kernel before K in the same stream.
 - If the kernel before K in the stream ended long before K started, K must have waited for another stream. P is then the
   kernel of any stream that ended last before K.
 - If K was launched only after P had ended, the launch is the predecessor instead.
 
-From a launch, the path runs back along the host to the end of a wait, and from there along the awaited work. A piece of
-the path is an interval with one kind of work. The pieces follow each other without gaps and add up to the step exactly.
+From a launch, the path runs back along the host to the end of a wait. From there it runs along the awaited work.
+
+A piece of the path is an interval with one kind of work. The pieces follow each other without gaps. Their lengths add up
+to the length of the step exactly.
 """
 
 from bisect import bisect_right
@@ -23,10 +25,10 @@ import polars as pl
 
 from ms_profiler.analysis.metrics import bounds, critical_path, intervals
 
-#: a kernel that starts at most this many ns after the end of the kernel before it in its stream waited for that kernel,
+#: if a kernel starts at most this many ns after the end of the kernel before it in its stream, it waited for that kernel
 #: and not for another stream
 NEXT: Final = 10_000
-#: largest number of moves that the walk makes within a step; the rest of the step is assigned to the host
+#: largest number of moves back that are made within a step; the rest of the step is assigned to the host
 MOST: Final = 1_000_000
 _KINDS: Final = (bounds.COMPUTING, bounds.COMMUNICATION, critical_path.COPY)
 #: a time in ns before all recorded times
@@ -34,11 +36,11 @@ _EVER: Final = -(2**62)
 
 
 class _Walk:
-    """Walks back through the tasks of a device and the waits of the host.
+    """Follows the critical path back in time, through the tasks of a device and the waits of the host.
 
     Args:
         tasks: `stream`, `start_ns`, `end_ns`, `launch_ns` (null if unknown), `kind` (one of `_KINDS`).
-        waits: the waits of `device_waits`.
+        waits: the host's waits for the device, with the columns of `device_waits.WAITED`.
     """
 
     def __init__(self, tasks: pl.DataFrame, waits: pl.DataFrame) -> None:
@@ -91,7 +93,7 @@ class _Walk:
         if task is None:
             task = self._waited(end, stream)
         if task is None or self.ends[task] <= start or self.starts[task] >= end:
-            # no known work ran: the call itself took that long
+            # no known work ran during the wait, so the waiting call itself took all the time
             return start, -1, [*host, (bounds.SYNC, start, end)]
         done = min(self.ends[task], end)
         return done, task, [*host, (bounds.SYNC, done, end)]
@@ -125,11 +127,11 @@ class _Walk:
         return launch, -1, [*ran, (bounds.LAUNCH, launch, start)]
 
     def _previous(self, task: int, start: int) -> int:
-        """Return the row of the task for whose end `task` waited before its own start; -1 if it waited for none."""
+        """Return the row of the task for whose end `task` had to wait before its start; -1 if there is none."""
         before = self.before[task]
         if before is not None and before < task and 0 <= start - self.ends[before] <= NEXT:
             return int(before)
-        # only rows before `task` are searched, because rows after it may have the same end
+        # only rows before `task` are searched, because later rows may have the same end
         return bisect_right(self.ends, start, 0, task) - 1
 
 
@@ -152,7 +154,7 @@ def segments(during: pl.DataFrame, tasks: pl.DataFrame, waits: pl.DataFrame, hos
 
 
 def _busy(path: pl.DataFrame, tasks: pl.DataFrame) -> pl.DataFrame:
-    """Replace gaps on the path by the work that another stream ran meanwhile: the device was not idle then."""
+    """Replace gaps on the path by work of other streams that ran meanwhile, because the device was not idle then."""
     gaps = path.filter(pl.col("kind") == critical_path.GAP)
     if gaps.is_empty() or tasks["stream"].n_unique() < 2:
         return path

@@ -1,8 +1,8 @@
 """The figures of Holistic Trace Analysis (HTA) about a device: launches, idle time by cause, queues, kinds of kernels.
 
-Source: `breakdown_analysis.py`, `cuda_kernel_analysis.py` and `trace_counters.py` of
-github.com/facebookresearch/HolisticTraceAnalysis, 0.5. HTA leaves out the last step, and counts only one kernel for
-each launch of a graph. Here all steps and all kernels are counted.
+The formulas come from `breakdown_analysis.py`, `cuda_kernel_analysis.py` and `trace_counters.py` of
+github.com/facebookresearch/HolisticTraceAnalysis, 0.5. There is one difference: HTA leaves out the last step, and counts
+only one kernel for each launch of a graph. Here all steps and all kernels are counted.
 """
 
 from typing import Final
@@ -12,7 +12,7 @@ import polars as pl
 from ms_profiler.analysis.metrics import intervals
 from ms_profiler.analysis.model import tables
 
-#: a pause of a stream before a queued task is a "kernel wait" if it lasts less than this many ns; HTA has the same
+#: if a stream pauses before a queued task for less than this many ns, the pause is a "kernel wait"; HTA has the same
 #: limit
 KERNEL_WAIT: Final = 30_000
 #: sequences of more kernels than this are not reported
@@ -110,12 +110,12 @@ def added_up(changes: pl.DataFrame, key: str) -> pl.DataFrame:
     """Return the sum of all changes up to each time at which a value changes: the key, `time_ns`, `value`, sorted.
 
     Args:
-        changes: the key, `time_ns` and `change`; all changes of a key add up to 0.
-        key: the name of the column that tells several values apart.
+        changes: the key, `time_ns` and `change`. For each key, all changes add up to 0.
+        key: name of the column that tells the values apart, such as the stream.
     """
     ordered = changes.sort(key, "time_ns")
     last = (pl.col(key) != pl.col(key).shift(-1)) | (pl.col("time_ns") != pl.col("time_ns").shift(-1))
-    # the changes of each key add up to 0, so the sum over all keys before this key is 0
+    # the changes of each key add up to 0, so a running sum over all keys starts at 0 for each key
     return ordered.select(key, "time_ns", value=pl.col("change").cum_sum()).filter(last.fill_null(True))
 
 
@@ -140,7 +140,7 @@ def kinds(device: tables.Device) -> pl.DataFrame:
 
 
 def around(kernels: pl.DataFrame, operators: pl.DataFrame) -> pl.DataFrame:
-    """Return one row for each kernel and each operator around its launch.
+    """Return one row for each pair of a kernel and an operator that contains the kernel's launch.
 
     Args:
         kernels: `span` (the innermost operator around the launch, null if unknown), and any further columns.
@@ -148,7 +148,7 @@ def around(kernels: pl.DataFrame, operators: pl.DataFrame) -> pl.DataFrame:
             outermost operator).
 
     Returns:
-        The columns of `kernels`, with the `span` of the row's operator; and `operator`.
+        The columns of `kernels`, where `span` is now the operator of the row; and `operator`, its name.
     """
     columns = [*kernels.columns, "operator"]
     inner = kernels.drop_nulls("span").join(operators, on="span")
@@ -168,8 +168,8 @@ def sequences(kernels: pl.DataFrame) -> pl.DataFrame:
 
     Returns:
         `operator`, `kernels` (names in order of start, one a line), `length` (number of kernels in the sequence),
-        `count` (number of calls that launched it), `total_ns` (duration of all its kernels in all calls). Calls that
-        launched more than `LONGEST` kernels are left out, because sequences of this length do not repeat.
+        `count` (number of calls that launched the sequence), `total_ns` (duration of its kernels in all these calls).
+        Calls that launched more than `LONGEST` kernels are left out, because such long sequences do not repeat.
     """
     each = (
         kernels.filter(pl.len().over("span") <= LONGEST)

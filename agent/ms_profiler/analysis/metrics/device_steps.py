@@ -1,7 +1,7 @@
-"""The states of an accelerator in each step, by the formulas of the recording tools.
+"""The states of an accelerator in each step (computing, communicating, idle), by the formulas of the recording tools.
 
 Source: the code of MindSpore 2.10 (`AscendStepTraceTimeViewer`) and torch_npu (`TraceStepTimeParser`), and runs of
-torch_npu. Both tools sum up the intervals of the overlap analysis (`metrics.overlap`). Each interval counts wholly in
+torch_npu. Both tools add up the intervals of the overlap analysis (`metrics.overlap`). Each interval counts wholly in
 the step in which it starts. The tools differ in where a step begins and ends, and in the definition of a stage.
 """
 
@@ -15,10 +15,10 @@ from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.analysis.model.tables import Form
 from ms_profiler.store.format import StepSource
 
-#: names of calls that receive data. NCCL's kernels are not searched by name, because a kernel that receives has the
-#: same name as a kernel of an all-to-all exchange
+#: names of calls that receive data. NCCL's kernels are not searched by name, because NCCL uses the same kernel name for
+#: receiving and for all-to-all exchanges
 _RECEIVE: Final = r"(?i)^(c10d::|nccl:)?(i?recv|receive|coalesced)"
-#: form of the result -> names (or types, see `bubbles`) of the tasks that wait for another stage of a pipeline
+#: form of the result -> regular expression of the tasks that wait for another pipeline stage; `bubbles` tells which text
 _BUBBLES: Final = {
     Form.MINDSPORE: r"^(hcom_\w+SendRecv__\d+|hcom_send__\d+|hcom_receive__\d+|Receive-op|Send-op)",
     Form.TORCH_NPU: r"^hcom_receive",
@@ -33,14 +33,14 @@ _WINDOWS: Final = pl.Schema({"step": pl.UInt32, "host_ns": pl.Int64, "start_ns":
 
 
 def states(tasks: pl.DataFrame, since_ns: int | None = None) -> pl.DataFrame:
-    """Cut the time from the first to the last task into intervals of one state.
+    """Cut the time from the first to the last task into intervals of one state: computing, communicating or idle.
 
-    The device computes while a task without `exchange` runs, and communicates while a task with `exchange` runs. Steps
-    are ignored; `overlap.states` cuts the time of each step in the same way.
+    The device computes while a task without `exchange` runs, and communicates while a task with `exchange` runs. The
+    intervals ignore steps; `overlap.states` cuts the time of each step in the same way.
 
     Args:
         tasks: `start_ns`, `end_ns`, `exchange` (whether the task exchanges data with other ranks).
-        since_ns: end of all earlier tasks, in ns. The device was idle from then on. None without earlier tasks.
+        since_ns: end of all earlier tasks, in ns; the device was idle from then on. None if there are no earlier tasks.
     """
     line = intervals.timeline(
         {
@@ -75,15 +75,15 @@ def windows(tasks: pl.DataFrame, steps: Steps, form: Form) -> pl.DataFrame:
     tool that recorded the run:
 
     - ms-profiler: the interval of the step on the host.
-    - MindSpore: the same interval, with its end included.
-    - Others: from the start of the first task that the host launched in the step to the end of the last such task, or
-      to the end of the step on the host if that is later. A step without known launches has its interval on the host.
-      Time in which two steps overlap belongs to the earlier step.
+    - MindSpore: the interval of the step on the host, including its last nanosecond.
+    - Others: from the start of the first task that the host launched in the step to the end of the last such task. If
+      the step ends later on the host, the interval ends there. A step without known launches has its interval on the
+      host. Time in which two steps overlap belongs to the earlier step.
 
-    A run without steps has one window without bounds.
+    If the run has no steps, there is one window that covers all time.
 
     Args:
-        tasks: `tables.TASKS`.
+        tasks: table of tasks, with the columns of `tables.TASKS`.
         steps: the steps in use.
         form: the form of the result; it tells the recording tool.
     """
@@ -112,11 +112,11 @@ def windows(tasks: pl.DataFrame, steps: Steps, form: Form) -> pl.DataFrame:
 
 
 def parts(runs: pl.DataFrame, most: int) -> Iterator[pl.DataFrame]:
-    """Yield the tasks in several tables, divided at idle intervals, so that no task crosses a border.
+    """Yield the tasks in several tables. The tables are cut at idle intervals, so that no task crosses a border.
 
     Args:
         runs: the tasks: `start_ns`, `end_ns`, sorted by start.
-        most: number of tasks after which a table ends at the next idle interval.
+        most: after this number of tasks, a table ends at the next idle interval.
     """
     if runs.height <= most:
         yield runs
@@ -132,9 +132,9 @@ def parts(runs: pl.DataFrame, most: int) -> Iterator[pl.DataFrame]:
 
 
 def by_step(pieces: pl.DataFrame, tasks: pl.DataFrame, during: pl.DataFrame, form: Form) -> pl.DataFrame:
-    """Return one row per step, in nanoseconds: the columns of `overlap.by_step`.
+    """Return the device's time of each state, one row per step, in ns, with the columns of `overlap.by_step`.
 
-    The formulas use only the intervals of `overlap.lanes` that start in the step.
+    Only intervals of `overlap.lanes` that start in the step count.
 
     - computing, communication, not_overlapped, free: total duration of the intervals in the lane of this name.
     - overlapped = communication - not_overlapped.
@@ -152,9 +152,9 @@ def by_step(pieces: pl.DataFrame, tasks: pl.DataFrame, during: pl.DataFrame, for
     - preparing: the first interval counts even if it starts after the step.
 
     Args:
-        pieces: the pieces of `states`.
-        tasks: `tables.TASKS`.
-        during: the result of `windows`.
+        pieces: intervals of one state each, from `states`.
+        tasks: table of tasks, with the columns of `tables.TASKS`.
+        during: the intervals of the steps on the device, from `windows`.
         form: the form of the result; it tells the recording tool.
     """
     waiting_names = tasks["type" if form == Form.KINETO else "name"]
@@ -163,12 +163,14 @@ def by_step(pieces: pl.DataFrame, tasks: pl.DataFrame, during: pl.DataFrame, for
 
 
 def sum_up(pieces: pl.DataFrame, tasks: pl.DataFrame, during: pl.DataFrame) -> pl.DataFrame:
-    """Return the sums of one section of the run, for `add_up`; no task may cross the border of the section.
+    """Return the sums of one section of the run, for `add_up`. A long run is summed up section by section.
+
+    No task may cross the border of the section.
 
     Args:
-        pieces: the pieces of `states`, of this section.
-        tasks: `start_ns`, `end_ns`, `exchange`, `bubble` (whether the task waits for another stage).
-        during: the result of `windows`.
+        pieces: intervals of one state each, from `states`, of this section.
+        tasks: `start_ns`, `end_ns`, `exchange`, `bubble` (whether the task waits for another pipeline stage).
+        during: the intervals of the steps on the device, from `windows`.
     """
     lanes = overlap.lanes(pieces)
     bounds = during.select(intervals.BOUNDS)
@@ -202,12 +204,12 @@ def sum_up(pieces: pl.DataFrame, tasks: pl.DataFrame, during: pl.DataFrame) -> p
 
 
 def add_up(sums: Iterable[pl.DataFrame], during: pl.DataFrame, lanes: pl.DataFrame | None = None) -> pl.DataFrame:
-    """Return the columns of `by_step` for a run that was summed up section by section.
+    """Add the sums of all sections of a run; return the columns of `by_step`.
 
     Args:
         sums: the result of `sum_up` for each section, at least one.
-        during: the result of `windows`.
-        lanes: the lanes of `overlap.lanes`, for MindSpore's formulas; None for other formulas.
+        during: the intervals of the steps on the device, from `windows`.
+        lanes: the lanes of `overlap.lanes`, which only MindSpore's formulas need; None for other formulas.
     """
     added = (
         pl.concat(list(sums))
@@ -248,7 +250,7 @@ def _of_mindspore(table: pl.DataFrame, lanes: pl.DataFrame) -> pl.DataFrame:
     following = busy.select("start_ns", pl.col("start_ns").alias("first_ns")).sort("start_ns")
     free = lanes.filter(pl.col("lane") == overlap.LANE_FREE)
     inside = [
-        # these windows last 1 ns longer than their steps, because the end belongs to the step; this ns does not count
+        # these windows include the end of their steps, so they last 1 ns longer than the steps; this ns does not count
         intervals.total_ns(intervals.clip(free, start, max(end - 1, start)))
         for start, end in table.select(intervals.BOUNDS).iter_rows()
     ]

@@ -1,10 +1,11 @@
 """Find when the host waited for a device, and for which stream or copy of the device.
 
-The host waits in these calls:
+The host waits in three kinds of calls:
 
 - Calls that synchronize. They return when the device has finished the work that was launched before.
 - Calls of copies without `Async` in their names. They return when the copy is done.
-- Calls of other copies to or from pageable memory (`Pageable`), and calls that return only after their copy has ended.
+- Calls of other copies, if the copy is to or from pageable memory (`Pageable`) or if the call returns only after the
+  copy has ended.
 """
 
 from typing import Final
@@ -16,7 +17,7 @@ from ms_profiler.analysis.model import tables
 
 #: calls that return when the device has finished: of CUDA, ROCm, AscendCL, MTIA, Level Zero, Unified Runtime and SYCL
 _SYNCHRONIZING: Final = r"(?i)synchroni[sz]e|^ur(QueueFinish|EventWait)$|^sycl.*wait$"
-#: copies that are done when the call returns; CANN's runtime reports its calls without a prefix
+#: names of copying calls that return when the copy is done; CANN's runtime reports its calls without a prefix
 _COPYING: Final = r"^(cuda|hip|acl(rt)?|cu|mu|mc|rt)?Memcpy(\w*)$"
 _ASYNCHRONOUS: Final = r"Async|Batch"
 #: names of waits of the host in recordings of ms-profiler itself
@@ -77,7 +78,7 @@ def waits(device: tables.Device) -> pl.DataFrame:
 def known(device: tables.Device) -> bool:
     """Return whether waits of the host for a device are known, from calls of its runtime or from recorded waits.
 
-    If no launch is known, the result is True, because then the critical path depends on the tasks alone.
+    The result is also True if no launch is known, because then the critical path depends only on the tasks.
 
     Args:
         device: the tables of the device.
@@ -86,13 +87,13 @@ def known(device: tables.Device) -> bool:
 
 
 def of_path(waited: pl.DataFrame, recording: tables.Recording, process: int, thread: int) -> pl.DataFrame:
-    """Return the waits that delay the steps: of the stepping thread and of the threads that compute its gradients.
+    """Return the waits that delay the steps: those of the stepping thread and of the threads that compute gradients.
 
     Args:
-        waited: the result of `waits`.
+        waited: the host's waits for the device, from `waits`.
         recording: the recording, with its threads and spans.
         process: pid of the process that runs the steps.
-        thread: the stepping thread.
+        thread: number of the stepping thread, which runs the steps.
     """
     spans = recording.spans.filter(pl.col("process") == process)
     engine = pl.Series(recording.names.str.starts_with(_AUTOGRAD)).arg_true()
@@ -115,7 +116,7 @@ def _copied(device: tables.Device, calls: pl.DataFrame) -> pl.DataFrame:
     )
     called = calls.join(copies.unique("start_ns", keep="last"), on="start_ns", how="inner")
     ended = pl.col("end_ns") >= pl.col("copied_ns")
-    # the call of a copy from pageable memory may return before the copy ends, once the driver has taken over the last
-    # data
+    # the call of a copy from pageable memory may return before the copy ends: it returns when the driver has taken over
+    # the last data
     during = pl.col("pageable") & (pl.col("end_ns") > pl.col("released_ns"))
     return called.filter(ended | during).select(WAITED.names())

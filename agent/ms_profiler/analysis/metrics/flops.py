@@ -2,8 +2,8 @@
 
 A multiplication with an addition counts as two operations, as in torch.utils.flop_counter and the papers on
 utilization. Other operations do not count, because there are only about a thousandth as many of them. If the shapes of
-an operator do not tell its number of operations, the number is unknown for the operator and for every module around the
-operator.
+an operator do not tell its number of operations, the number is unknown. It is then also unknown for every module around
+the operator.
 """
 
 from collections.abc import Callable, Iterable
@@ -13,7 +13,7 @@ from typing import Final
 from ms_profiler.analysis.metrics.operands import dimensions
 
 Shapes = list[list[int]]
-#: a function from the shapes of an operator's operands to its number of operations; None if the shapes do not tell
+#: a function that takes the shapes of an operator's operands, and returns its number of operations; None if unknown
 Formula = Callable[[Shapes], int | None]
 
 
@@ -70,7 +70,7 @@ def _folded(shapes: Shapes) -> int | None:
     return 2 * prod(first) * prod(second[-2:]) // summed
 
 
-#: kinds of fused attention; each kind has a second operator for its gradient
+#: kinds of fused attention; the gradient of each kind is a separate operator
 _FUSED: Final = (
     "flash_attention",
     "flash_attention_for_cpu",
@@ -90,12 +90,12 @@ OPERATORS: Final[dict[str, Formula]] = {
     "aten::addmv": _at(_vector, 1),
     "aten::dot": _at(_vector, 0),
     **{f"{_FLASH}{kind}": _attention(1, 1) for kind in _FUSED},
-    # the gradient computes the scores again: three products with keys or queries, two with values
+    # the gradient computes the scores again, so it has three products with keys or queries, and two with values
     **{f"{_FLASH}{kind}_backward": lambda shapes: _attention(3, 2)(shapes[1:]) for kind in _FUSED},
 }
 CONVOLUTION: Final = "aten::convolution"
 CONVOLUTION_BACKWARD: Final = "aten::convolution_backward"
-#: operators with many operations whose shapes do not tell how many
+#: operators with many operations, whose number the shapes do not tell
 _HEAVY: Final = (
     "aten::mkldnn_rnn_layer",
     "aten::_cudnn_rnn",
@@ -107,7 +107,7 @@ _HEAVY: Final = (
     "aten::_grouped_mm",
     "aten::_flex_attention",
 )
-#: namespaces of operators whose operations do not count, or that only call other operators
+#: namespaces of operators that do not count: they have few operations, or only call other operators
 _LIGHT: Final = ("aten", "prim", "autograd", "c10d", "c10d_functional", "_c10d_functional", "profiler", "torch", "nn")
 
 #: types of MindSpore's kernels: matrix products, a convolution, and its gradients for the input and for the weight
@@ -144,7 +144,8 @@ def counted(name: str) -> bool:
 def of_operators(kinds: Iterable[tuple[str, str]]) -> dict[tuple[str, str], int | None]:
     """Return the number of operations of each operator, by name and shapes; None if it is unknown.
 
-    The shapes of a convolution lack the size of its output. The gradient that its backward pass receives has this size.
+    The shapes of a convolution lack the size of its output. This size is taken from the gradient that the convolution's
+    backward pass receives.
 
     Args:
         kinds: distinct pairs of an operator's name and the text of its operands' shapes.
@@ -188,8 +189,8 @@ def _convolution(given: list[int], read: list[int], weight: list[int]) -> int | 
 def of_kernels(kinds: Iterable[tuple[str, str, str]]) -> dict[tuple[str, str, str], int | None]:
     """Return the number of operations of each kernel of MindSpore, by module, type and shapes; None if it is unknown.
 
-    Kernels without operations that count are left out. The shapes of a convolution lack the size of its output. The
-    gradient that its backward pass receives in the same module has this size.
+    Kernels without operations that count are left out. The shapes of a convolution lack the size of its output. This
+    size is taken from the gradient that the backward pass receives in the same module.
 
     Args:
         kinds: distinct triples of a kernel's module, its type and the text of its operands' shapes.
