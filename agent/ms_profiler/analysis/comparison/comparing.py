@@ -11,7 +11,7 @@ from ms_profiler.errors import NotComparableError
 
 #: version of the JSON's form
 VERSION: Final = 1
-#: name of the source of steps in a run without step marks, which counts as one step
+#: name of the source of steps if a run has no step marks; the whole run then counts as one step
 _WHOLE_RUN: Final = "whole_run"
 #: property of machine, versions and workload -> its title
 _DIFFERENCES: Final = {
@@ -28,13 +28,13 @@ _DIFFERENCES: Final = {
     "modules": "modules",
 }
 _MEMORY: Final = {"host": "host", "device": "device", "allocated": "tensors"}
-#: if two runs have a smaller share of their kernel names in common, they ran on different kinds of devices
+#: if two runs share less than this part of their kernel names, they ran on different kinds of devices
 KIN: Final = 0.1
 
 
 @dataclass(frozen=True)
 class Side:
-    """One side of the comparison.
+    """One side of the comparison: one run, or several runs of one job.
 
     Attributes:
         source: directory or file, as the user named it.
@@ -42,7 +42,7 @@ class Side:
         step_ns: median step of the side: the median of the runs' median steady steps.
         least_ns: smallest median step of a run.
         most_ns: largest median step of a run.
-        steps: the number of steady steps in the run with the fewest.
+        steps: the number of steady steps in the run with the fewest of them.
         first_ns: the time from the first record to the end of the first step; None if unknown.
         ranks: numbers of the ranks that were read.
         expected: number of ranks of the launch.
@@ -63,7 +63,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Row:
-    """A figure of both sides.
+    """A figure of a step or a run, on both sides of the comparison.
 
     Attributes:
         name: the name of the figure.
@@ -103,7 +103,7 @@ class NamedRow:
 
 @dataclass(frozen=True)
 class ModuleRow:
-    """A module of one or both sides.
+    """A module that one or both sides of the comparison have, with its times.
 
     Attributes:
         name: its path in the second run; if the module is gone, its path in the first run.
@@ -111,11 +111,11 @@ class ModuleRow:
         matched: how it was matched: "name", "structure", "class", "operators", "order"; empty if only one run has it.
         before_ns: ns per step in the first run, with all modules inside; None if only the second run has it.
         after_ns: ns per step in the second run, with all modules inside; None if only the first run has it.
-        difference_ns: after - before.
+        difference_ns: after_ns - before_ns, where a missing value counts as 0.
         forward_ns: change of its forward pass, ns per step.
-        backward_ns: change of its backward pass.
-        optimizer_ns: change of its optimizer.
-        self_ns: change of its time without the modules inside.
+        backward_ns: change of its backward pass, ns per step.
+        optimizer_ns: change of its optimizer, ns per step.
+        self_ns: change of its time without the modules inside, ns per step.
     """
 
     name: str
@@ -159,8 +159,8 @@ class Comparison:
         modules: the modules, the largest difference first.
         operators: self times of operators, ns per step, the largest difference first.
         kernels: times of kernels, ns per step, the largest difference first.
-        callers: time of computing kernels, ns per step, by the outermost operator that launched them. Operators have
-            the same names on every device, kernels do not. Empty if no kernel's operator is known.
+        callers: time of computing kernels, ns per step, by the outermost operator that launched them. Operators, unlike
+            kernels, have the same names on every device. Empty if no kernel's operator is known.
         counts: the counts of a step, then the counts of the whole run.
         memory: peak memory.
         differences: the differences of machine, versions and workload.
@@ -274,7 +274,7 @@ def _named(before: Sequence[Named], after: Sequence[Named]) -> tuple[NamedRow, .
 
 
 def by_name(items: Sequence[Named]) -> dict[str, tuple[int, float]]:
-    """Return name -> (ns per step, calls per step). Items of the same name and different kinds are summed up.
+    """Return name -> (ns per step, calls per step). Items of the same name are added up, even if their kinds differ.
 
     Args:
         items: operators or kernels of a digest.

@@ -1,4 +1,4 @@
-"""Make the digest of one result: a rank of a job, or a trace."""
+"""Make the digest of one result: a small record of the figures of a rank or a trace, for comparisons."""
 
 import os
 from typing import Final
@@ -24,18 +24,18 @@ from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.analysis.metrics.steps import settled
 from ms_profiler.store.format import Category
 
-#: compiling counts as regular work if more than this share of the steps after the first `WARMING` steps compile
+#: if more than this share of the steps after the first `WARMING` steps compile, compiling counts as regular work
 REPEATED: Final = 0.1
 #: number of first steps in which a job usually compiles its graphs
 WARMING: Final = 5
-#: largest number of operators in a digest, of kernels, and of modules; those with the longest times are kept
+#: largest number of operators, of kernels, and of modules in a digest; those with the longest times are kept
 MOST: Final = 500
 #: names of the recording's options that change the counts
 _OPTIONS: Final = ("op_time", "profiler_level", "record_shapes", "with_stack", "profile_memory", "profile_framework")
 
 
 def condense(measures: Measures) -> Digest:
-    """Return the digest of one result.
+    """Return the digest of one result: a small record of all figures that a comparison needs.
 
     Args:
         measures: the measures of one result.
@@ -81,7 +81,7 @@ def condense(measures: Measures) -> Digest:
 
 
 def _warming(measures: Measures) -> list[int]:
-    """Return the rows of the steps that are left out because they compiled.
+    """Return the rows of the steps that are left out because something was compiled in them.
 
     If steps compile again and again, only the first `WARMING` steps are left out.
     """

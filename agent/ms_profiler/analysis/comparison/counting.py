@@ -1,4 +1,4 @@
-"""Count the work of a step, and find the peak memory: these figures differ little from run to run."""
+"""Count the work of a step, and find the peak memory. These figures differ little from run to run."""
 
 import re
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ OF_RUN: Final = (RECOMPILES, GRAPHS, BREAKS, COMPILED)
 #: names of the counts whose unit is bytes
 BYTES: Final = (COPIED, EXCHANGED)
 
-#: operators and primitives that copy a tensor; they are counted if no device reports copies
+#: operators and primitives that copy a tensor; they are counted only if no device reports copies
 _COPYING: Final = ("aten::copy_", "TensorMove", "Copy")
 #: forms of results that list a device's copies in a separate table
 _COPIES_TOLD: Final = (Form.KINETO, Form.CUPTI, Form.MSPTI)
@@ -42,7 +42,7 @@ _RESUMED: Final = re.compile(r"torch_dynamo_resume_in_\S+")
 
 
 def counts(measures: Measures, found: Diagnosis, rows: list[int]) -> dict[str, Count]:
-    """Return the recorded counts by name.
+    """Return those counts of a step and of the run that were recorded, by name.
 
     Args:
         measures: the measures of the run.
@@ -128,7 +128,7 @@ def _of_steps(measures: Measures, found: Diagnosis, rows: list[int]) -> Iterator
 def _synchronising(measures: Measures, found: Diagnosis, table: pl.DataFrame) -> pl.Series:
     """Return, for each synchronisation, the row of its step.
 
-    A synchronisation is a read of a value, or a call that waits for a device. The more frequent kind counts.
+    A synchronisation is a read of a value, or a call that waits for a device. Only the more frequent kind is counted.
     """
     device = measures.recording.device
     reads = found.reads["step"]
@@ -150,14 +150,14 @@ def _each(placed: pl.Series, rows: list[int], amount: pl.Series | None = None) -
     Args:
         placed: the row of the step of each event; null outside of steps.
         rows: the rows of the steps.
-        amount: an amount for each event, such as its bytes. If it is given, amounts are summed up instead of counting
-            events.
+        amount: an amount for each event, such as its bytes. If it is given, the amounts are added up, and the events are
+            not counted.
     """
     one = pl.repeat(1, len(placed), dtype=pl.Int64, eager=True) if amount is None else amount.cast(pl.Int64)
     summed = pl.DataFrame({"row": placed.cast(pl.UInt32), "n": one}).drop_nulls("row").group_by("row").agg(pl.sum("n"))
     every = pl.DataFrame({"row": rows}, schema={"row": pl.UInt32})
     found = every.join(summed, on="row", how="left")["n"].fill_null(0).sort().to_list()
-    # for an even number of steps, the lower one of the two middle values: it is the count of a real step
+    # for an even number of steps, the lower of the two middle values is taken, because it is the count of a real step
     return Count(float(found[(len(found) - 1) // 2]), float(found[0]), float(found[-1]))
 
 

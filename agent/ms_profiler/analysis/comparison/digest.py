@@ -1,7 +1,7 @@
 """The digest of a run: a small record of all figures that a comparison needs, to be stored beside the code.
 
-A digest describes one launch with all its ranks. Times and counts are those of a step, as means over the ranks.
-`Digest.from_dict` reverses `Digest.to_dict`; it ignores fields that a later version of ms-profiler added.
+A digest describes one launch with all its ranks. Its times and counts are those of a step, as means over the ranks.
+`Digest.from_dict` reverses `Digest.to_dict`, but ignores fields that a later version of ms-profiler added.
 """
 
 from dataclasses import asdict, dataclass, fields, is_dataclass
@@ -39,16 +39,16 @@ class StepTime:
 
 @dataclass(frozen=True)
 class Cell:
-    """A part of the time of a step, see `moments.cells`; all cells of a run add up to `Digest.told_ns`.
+    """A part of the time of a step, computed by `moments.cells`. All cells of a run add up to `Digest.told_ns`.
 
     Attributes:
-        part: a part of the step, see `metrics.bounds`, such as computing.
+        part: a part of the step, such as computing, as defined in `metrics.bounds`.
         phase: a phase of `phases`, or "device" for steps on a device.
         module: path of the module to which the time belongs; empty if it belongs to none.
         stage: forward, backward, recompute, optimizer, or empty.
         what: name of the operator, kernel or span that ran; empty if unknown.
-        caller: the outermost operator that launched the kernel. Operators have the same names on every device, kernels
-            do not.
+        caller: the outermost operator that launched the kernel. Operators, unlike kernels, have the same names on every
+            device.
         ns: nanoseconds per step.
     """
 
@@ -63,7 +63,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Module:
-    """A module, or an optimizer.
+    """A module, or an optimizer, with its times in a step.
 
     Attributes:
         path: the names of the modules from the outermost on, with dots between them.
@@ -90,7 +90,7 @@ class Module:
 
 @dataclass(frozen=True)
 class Named:
-    """Operators or kernels of one name.
+    """Operators or kernels of one name, with their count and time.
 
     Attributes:
         name: the name of the operator, or of the kernel.
@@ -124,7 +124,7 @@ class Count:
 
 @dataclass(frozen=True)
 class DataWait:
-    """The waits for one operation of the input.
+    """The waits for one operation of the input, such as fetching a batch.
 
     Attributes:
         operation: the operation.
@@ -173,7 +173,7 @@ class Hint:
 
 @dataclass(frozen=True)
 class Completeness:
-    """Missing parts of a run.
+    """Missing parts of a run: ranks, records and files.
 
     Attributes:
         expected: number of ranks of the launch.
@@ -198,7 +198,7 @@ class Completeness:
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """Machine, versions and workload of a run; empty text and 0 stand for unknown values.
+    """Machine, versions and workload of a run. Empty text and 0 stand for unknown values.
 
     Attributes:
         cpu: model of the processor.
@@ -241,9 +241,9 @@ class Digest:
         started_ns: the begin of the run, ns since the epoch.
         step: the duration of the steps.
         told_ns: the sum of `cells`, ns per step. The rest of the median step is unexplained.
-        phases: ns per step, by name.
-        bounds: ns per step, by part, see `metrics.bounds`.
-        cells: the cells of a step, most time first.
+        phases: ns per step of each phase, by name.
+        bounds: ns per step of each part of `metrics.bounds`, such as computing.
+        cells: the cells of a step, which are small parts of its time, most time first.
         modules: the modules, most time first; the time of a module includes its inner modules.
         modules_of: "host" if the times of modules are times of the stepping thread, "kernels" if they are times of
             kernels; empty without modules.

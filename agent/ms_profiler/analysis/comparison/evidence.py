@@ -1,4 +1,4 @@
-"""Describe the evidence for a contributor to the change of the step time (see `causes`), in words with numbers."""
+"""Describe the evidence for a contributor (a part of the change of the step time, see `causes`), in words with numbers."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -17,7 +17,7 @@ TITLES: Final = {
     bounds.RUNNABLE: "waiting for a processor",
     bounds.COMMUNICATION: "exchanging data with other ranks",
     bounds.SYNC: "reading values, or waiting for the device",
-    # if a device was recorded, it is idle in these parts
+    # if a device was recorded, it is idle in the next parts
     bounds.LAUNCH: "launching: the device waits for the host",
     bounds.HOST: "other code of the host: the device waits",
     bounds.BLOCKED: "the host is asleep or blocked: the device waits",
@@ -71,7 +71,7 @@ _COPIES: Final = ("aten::copy_", "aten::clone", "aten::_to_copy", "aten::to", "T
 LONGEST: Final = 48
 #: a name is shown if its change is at least this share of the contributor's change
 SOME: Final = 0.2
-#: additional reads of values explain additional operators if there are at most this many such operators for each read
+#: additional reads of values explain additional operators if there are at most this many additional operators per read
 _EACH: Final = 12
 
 
@@ -79,11 +79,11 @@ def of_wait(kind: str, first: Digest, second: Digest, before: Sequence[Cell], af
     """Return the evidence for a wait: the change of its count, and the advice of the slower run.
 
     Args:
-        kind: part of a step, see `metrics.bounds`.
-        first: the run before.
-        second: the run after.
-        before: the cells of the contributor in the first run.
-        after: the cells of the contributor in the second run.
+        kind: part of a step, as defined in `metrics.bounds`.
+        first: the digest of the run before.
+        second: the digest of the run after.
+        before: the parts of the first run's step time (cells) that belong to the wait.
+        after: the parts of the second run's step time (cells) that belong to the wait.
     """
     found = [counted(name, first, second) for name in _COUNTS.get(kind, ())]
     longer = second if _ns(after) >= _ns(before) else first
@@ -101,10 +101,10 @@ def of_work(first: Digest, second: Digest, before: Sequence[Cell], after: Sequen
     """Return the evidence for work in or outside of a module: the passes and operators that changed, with counts.
 
     Args:
-        first: the run before.
-        second: the run after.
-        before: the cells of the contributor in the first run.
-        after: the cells of the contributor in the second run.
+        first: the digest of the run before.
+        second: the digest of the run after.
+        before: the parts of the first run's step time (cells) that belong to the work.
+        after: the parts of the second run's step time (cells) that belong to the work.
     """
     found = [*changes(before, after, "stage"), *_off(before, after)]
     names = changes(before, after, "what")[:2]
@@ -168,7 +168,7 @@ def counted(name: str, first: Digest, second: Digest) -> str:
 
 
 def machine(first: Digest, second: Digest) -> str:
-    """Return the differences of machine and versions in words: they may explain why everything changed alike."""
+    """Return the differences of machine and versions in words. They may explain why everything changed alike."""
     names = {
         "cpu": "processor",
         "cores": "processors",
@@ -244,9 +244,9 @@ def _ns(cells: Sequence[Cell]) -> int:
 
 
 def _waits(run: Digest) -> str:
-    """Describe the data operation with the longest wait; return an empty text if no operation waited."""
+    """Return text about the data operation with the longest wait; empty if no operation waited."""
     found = sorted(run.waits, key=lambda wait: -wait.ns)
-    # without workers, the training process itself fetches the batch during the wait
+    # without workers, the training process itself fetches the batch while it waits for it
     inner = next((wait for wait in found if wait.operation == "fetch batch"), None)
     outer = next((wait for wait in found if wait is not inner), None)
     if outer is None or not outer.count:

@@ -1,4 +1,4 @@
-"""Match the modules of two runs: by name, or, if they were renamed, by their inner modules, class or operators."""
+"""Match the modules of two runs: by name, or if they were renamed, by their inner modules, class or operators."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -11,9 +11,9 @@ STRUCTURE: Final = "structure"
 CLASS: Final = "class"
 OPERATORS: Final = "operators"
 ORDER: Final = "order"
-#: two modules match only if at least this share of all their inner modules (or operators) is in both
+#: two modules match only if both have at least this share of all their inner modules (or operators)
 ALIKE: Final = 0.5
-#: for modules whose parents do not match, the share that replaces `ALIKE`
+#: the share that replaces `ALIKE` for modules whose parents do not match
 ELSEWHERE: Final = 0.8
 
 
@@ -22,8 +22,8 @@ class Match:
     """A module of the first run with its counterpart in the second run.
 
     Attributes:
-        before: its path in the first run; None if only the second run has it.
-        after: its path in the second run; None if only the first run has it.
+        before: path of the module in the first run; None if only the second run has it.
+        after: path of the module in the second run; None if only the first run has it.
         how: how it was matched: "name", "structure", "class", "operators", "order"; empty if only one run has it.
     """
 

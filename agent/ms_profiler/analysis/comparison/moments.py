@@ -34,15 +34,15 @@ CELLS: Final = pl.Schema(
 DEVICE: Final = "device"
 #: the columns that say what ran in a cell
 _SAID: Final = ("module", "stage", "what", "caller")
-#: a cell that is shorter than this share of a step (20 us of 100 ms) keeps only its part and phase
+#: if a cell is shorter than this share of a step (20 us of 100 ms), only its part and phase are kept
 LEAST: Final = 2e-4
-#: parts that are defined by the device alone; the host's modules and operators do not describe them
+#: parts that only the device defines; the host's modules and operators do not describe them
 _OF_DEVICE: Final = (critical_path.GAP, critical_path.COPY)
 #: prefix of the names of nodes of a backward pass
 _ENGINE: Final = r"^autograd::engine::evaluate_function: "
-#: parts for which the framework's span says more than the operator in it
+#: parts for which a span of the framework says more than the operator inside the span
 _WAITING: Final = (*bounds.WAITS, bounds.SYNC, bounds.GARBAGE, bounds.COMMUNICATION)
-#: categories of spans that name the host's work; modules and operators are described by other columns
+#: categories of spans that name the host's work; modules and operators are left out, because other columns have them
 _SAYING: Final = [
     int(category)
     for category in Category
@@ -52,7 +52,7 @@ _STAGES: Final = {int(part): part.name.lower() if part else "" for part in Part}
 
 
 def usual(found: Diagnosis, steady: pl.DataFrame) -> list[int]:
-    """Return the rows of the usual steps: the middle half, by duration, of the steps whose content is known.
+    """Return the rows of the usual steps: of the steps whose content is known, the half with the middle durations.
 
     Args:
         found: the diagnosis of the run.
@@ -71,14 +71,15 @@ def usual(found: Diagnosis, steady: pl.DataFrame) -> list[int]:
 
 
 def cells(measures: Measures, found: Diagnosis, rows: list[int]) -> pl.DataFrame:
-    """Return the cells of a usual step, as `CELLS`, most time first.
+    """Return the cells of a usual step, with the columns of `CELLS`, most time first.
 
-    `ns` is the mean over the steps `rows`, rounded. A cell below `LEAST` of the step has only part and phase.
+    A cell is the time of all moments with the same part, phase, module, stage and operator. `ns` is the mean over the
+    steps `rows`, rounded. If a cell is below `LEAST` of the step, only its part and phase are kept.
 
     Args:
         measures: the measures of the run.
         found: the diagnosis of the run.
-        rows: the rows of the steps, see `usual`.
+        rows: the rows of the usual steps, from `usual`.
     """
     pieces = found.pieces.filter(pl.col("step").is_in(rows))
     if pieces.is_empty():
@@ -108,10 +109,10 @@ def cells(measures: Measures, found: Diagnosis, rows: list[int]) -> pl.DataFrame
 
 
 def folded(described: pl.DataFrame) -> pl.DataFrame:
-    """Sum up equal cells, remove the names of small cells, and round so that the cells add up to the rounded sum.
+    """Add up equal cells, remove the names of small cells, and round so that the cells add up to the rounded sum.
 
     Args:
-        described: cells as `CELLS`, but `ns` may have fractions.
+        described: parts of the time of a step, with the columns of `CELLS`; `ns` may have fractions.
     """
     names = ["part", "phase", *_SAID]
     summed = described.group_by(names).agg(pl.col("ns").sum())
@@ -141,7 +142,7 @@ def _touching(within: tuple[int, int]) -> pl.Expr:
 
 
 def _said(column: str) -> pl.Expr:
-    """Return a column of `_SAID` as an expression: from the running kernel, or else from the host's work."""
+    """Return an expression for a column of `_SAID`: from the running kernel if one runs, otherwise from the host's work."""
     part = pl.col("part")
     device = pl.when(part.is_in(_OF_DEVICE)).then(pl.lit(""))
     ran = device.when((part == bounds.COMPUTING) & (pl.col("kernel") > 0)).then(f"kernel_{column}")
@@ -199,7 +200,7 @@ def _callers(measures: Measures, rows: pl.Series) -> pl.Series:
     recording = measures.recording
     if rows.null_count() == len(rows):
         return pl.repeat(None, len(rows), dtype=pl.String, eager=True)
-    # an operator comes after the operators around it, so the latest operator of depth 0 is the outermost one
+    # an operator is listed after the operators around it, so the latest operator of depth 0 is the outermost one
     operators = recording.spans.with_row_index("row").filter(pl.col("category") == int(Category.OP))
     outer = pl.when(pl.col("depth") == 0).then("name").forward_fill().over("process", "thread")
     known = operators.select("row", outer.alias("outer"))
@@ -208,10 +209,10 @@ def _callers(measures: Measures, rows: pl.Series) -> pl.Series:
 
 
 def _names(measures: Measures, name: str) -> pl.Series:
-    """Return names of kernels that are the same in each run.
+    """Return for each kernel a name that is the same in each run.
 
-    The name is the primitive, if the framework names it, or else the name on the device. The names of exchanges contain
-    numbers of the run, so an exchange is named by its type.
+    The name is the primitive if the framework names it, otherwise the name on the device. The names of exchanges contain
+    numbers that change from run to run, so an exchange is named by its type.
     """
     chosen = "full_name" if measures.recording.device is not None and name == "kernel" else "type"
     return measures.stream.names.select(pl.coalesce(chosen, "full_name").alias("what")).to_series()

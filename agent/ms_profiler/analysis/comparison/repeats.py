@@ -8,18 +8,18 @@ from typing import Final
 from ms_profiler.analysis.comparison.digest import Count, Digest
 from ms_profiler.analysis.comparison.runs import merge
 
-#: The steps of a run are divided into this many blocks. The medians of the blocks show how much the run varies.
+#: number of blocks into which the steps of one run are divided; the blocks' medians show how much the run varies
 BLOCKS: Final = 5
 
 
 def typical(runs: Sequence[Digest]) -> Digest:
     """Return a digest that stands for several runs of one job.
 
-    Its step time is the median of the runs' step times. Its cells are means over the half of the runs whose step times
-    are in the middle. So a disturbed run has little influence.
+    Its step time is the median of the runs' step times. Its cells (parts of the step time) are means over the half of
+    the runs whose step times are in the middle. So a disturbed run has little influence.
 
     Args:
-        runs: the runs, at least one.
+        runs: the digests of the runs, at least one.
     """
     if len(runs) == 1:
         return runs[0]
@@ -54,11 +54,11 @@ def typical(runs: Sequence[Digest]) -> Digest:
 def spread(runs: Sequence[Digest]) -> float:
     """Return the usual variation of step times, as a share of the step: (max(m) - min(m)) / 2 / median(m).
 
-    For several runs, m are the median steps of the runs. For one run, m are the medians of `BLOCKS` blocks of its
-    steps; this result is less certain.
+    If there are several runs, m are their median steps. If there is one run, its steps are divided into `BLOCKS` blocks,
+    and m are the medians of the blocks. The result for one run is less certain.
 
     Args:
-        runs: the runs of one job.
+        runs: the digests of the runs of one job.
     """
     values: list[float] = [run.step.median_ns for run in runs]
     if len(runs) == 1:

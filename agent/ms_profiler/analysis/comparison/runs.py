@@ -1,4 +1,4 @@
-"""Find the runs at a path, and merge the ranks of each launch into one digest."""
+"""Find the runs at a path, and merge the ranks of each launch into one digest (a small record of the run's figures)."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ from ms_profiler.analysis.comparison.digest import (
 from ms_profiler.analysis.driver import engine
 from ms_profiler.errors import StoreError, UsageError
 
-#: all ranks of a launch start within this time, ns
+#: results belong to one launch only if their runs began within this time, in ns
 TOGETHER: Final = 300 * 10**9
 
 
@@ -74,7 +74,7 @@ def launches(parts: Sequence[Digest]) -> list[list[Digest]]:
         world = part.completeness.expected
         for launch in found if world > 1 or part.completeness.ended == ("",) else ():
             ranks = [rank for other in launch for rank in other.completeness.present]
-            # other tools do not always report the number of ranks
+            # other tools do not always report the number of ranks, so for their results it need not be equal
             alike = launch[0].completeness.expected == world or part.completeness.ended == ("",)
             if alike and part.completeness.present[0] not in ranks and _together(launch[0], part):
                 launch.append(part)
@@ -162,7 +162,7 @@ def _cells(parts: Sequence[Digest]) -> tuple[Cell, ...]:
     found, before, run = [], 0, 0
     for key, ns in sorted(sums.items(), key=lambda item: (-item[1], item[0])):
         run += ns
-        whole = round(run / len(parts))  # rounded so that the cells add up to the rounded mean
+        whole = round(run / len(parts))  # rounded in this way, the cells add up to the rounded mean
         found.append(Cell(*key, ns=whole - before))
         before = whole
     return tuple(found)

@@ -27,7 +27,7 @@ from ms_profiler.analysis.metrics.alignment import OUTSIDE, UNKNOWN, Alignment, 
 from ms_profiler.analysis.metrics.binding import Bound
 from ms_profiler.analysis.readers.tapes import Tape
 
-#: if the gradients of a pass do not match its operators, the operators of this number of earlier passes are added at most
+#: if the gradients of a pass do not match its operators, the operators of up to this number of earlier passes are added
 BEFORE: Final = 3
 
 #: start of the names of autograd's nodes for functions of torch.compile

@@ -305,7 +305,7 @@ class Hosts:
         return ordered.scatter(times["place"], around).scatter(by_nodes["place"], rows)
 
     def _backward(self, kernels: pl.DataFrame, own: pl.Series, scopes: list[Scope]) -> pl.Series:
-        """Return the row of each kernel's backward pass; null if `own` is false or if the kernel's name has a module."""
+        """Return the row of each kernel's backward pass; null if `own` is false or the kernel's name has a module."""
         named = pl.Series([scope.module is not None for scope in scopes], dtype=pl.Boolean)
         phase = kernels["phase"]
         own = own & ~named.gather(kernels["kernel"]) & phase.is_in(self._passes.rows.implode())

@@ -33,7 +33,7 @@ def host(did: pl.DataFrame, during: pl.DataFrame, tasks: pl.DataFrame, waits: pl
     - An unknown part becomes `bounds.HOST`.
 
     Args:
-        did: what the host did: `part`, `start_ns`, `end_ns`, without overlap; the result of `bounds.parts` for the host.
+        did: what the host did: `part`, `start_ns`, `end_ns`, without overlap; from `bounds.parts` for the host.
         during: the steps on the device: `start_ns`, `end_ns`.
         tasks: all tasks of the device: `launch_ns` (null if unknown).
         waits: intervals in which the host waited for the device.

@@ -13,8 +13,8 @@ start of K, and from there to K's predecessor P:
 
 From a launch, the path runs back along the host to the end of a wait. From there it runs along the awaited work.
 
-A piece of the path is an interval with one kind of work. The pieces follow each other without gaps. Their lengths add up
-to the length of the step exactly.
+A piece of the path is an interval with one kind of work. The pieces follow each other without gaps. Their lengths add
+up to the length of the step exactly.
 """
 
 from bisect import bisect_right
@@ -25,8 +25,8 @@ import polars as pl
 
 from ms_profiler.analysis.metrics import bounds, critical_path, intervals
 
-#: if a kernel starts at most this many ns after the end of the kernel before it in its stream, it waited for that kernel
-#: and not for another stream
+#: if a kernel starts at most this many ns after the end of the kernel before it in its stream, it waited for that
+#: kernel and not for another stream
 NEXT: Final = 10_000
 #: largest number of moves back that are made within a step; the rest of the step is assigned to the host
 MOST: Final = 1_000_000

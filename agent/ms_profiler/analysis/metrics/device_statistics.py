@@ -1,7 +1,7 @@
 """The figures of Holistic Trace Analysis (HTA) about a device: launches, idle time by cause, queues, kinds of kernels.
 
 The formulas come from `breakdown_analysis.py`, `cuda_kernel_analysis.py` and `trace_counters.py` of
-github.com/facebookresearch/HolisticTraceAnalysis, 0.5. There is one difference: HTA leaves out the last step, and counts
+github.com/facebookresearch/HolisticTraceAnalysis, 0.5. There is a difference: HTA leaves out the last step, and counts
 only one kernel for each launch of a graph. Here all steps and all kernels are counted.
 """
 

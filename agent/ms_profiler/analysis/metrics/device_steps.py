@@ -18,7 +18,7 @@ from ms_profiler.store.format import StepSource
 #: names of calls that receive data. NCCL's kernels are not searched by name, because NCCL uses the same kernel name for
 #: receiving and for all-to-all exchanges
 _RECEIVE: Final = r"(?i)^(c10d::|nccl:)?(i?recv|receive|coalesced)"
-#: form of the result -> regular expression of the tasks that wait for another pipeline stage; `bubbles` tells which text
+#: form of the result -> regular expression for the tasks that wait for another pipeline stage, for `bubbles`
 _BUBBLES: Final = {
     Form.MINDSPORE: r"^(hcom_\w+SendRecv__\d+|hcom_send__\d+|hcom_receive__\d+|Receive-op|Send-op)",
     Form.TORCH_NPU: r"^hcom_receive",

@@ -1,4 +1,4 @@
-"""Diagnose why the steps of a run take as long as they do: all the metrics that advice is based on."""
+"""Diagnose why the steps of a run take as long as they do; this computes all the metrics on which advice is based."""
 
 from dataclasses import dataclass, field
 
@@ -36,13 +36,13 @@ from ms_profiler.analysis.streams.kernel_stream import Stream
 from ms_profiler.store.format import Category, StepSource
 from ms_profiler.store.names import COLLECTION, HELD, KERNEL_WINDOW_MOST
 
-#: bytes that MindSpore's recorder keeps per kernel until it is emptied; they do not count as memory of the job
+#: MindSpore's recorder keeps this many bytes per kernel until it is emptied. They do not count as memory of the job
 HELD_PER_KERNEL = 470
 
 
 @dataclass
 class Launched:
-    """Operators or kernels of the examined steps.
+    """Figures of the operators or kernels of the examined steps.
 
     Attributes:
         what: the kind of the work, "operators" or "kernels".
@@ -62,17 +62,17 @@ class Diagnosis:
     """The diagnosis of the steps: their parts, and the reasons for their length.
 
     Attributes:
-        pieces: the result of `bounds.parts`, or of `device_bounds.parts` for a recorded device. It covers the steady
-            steps whose operators or kernels are known, if there are any.
-        parts: the result of `bounds.by_step` for `pieces`: the time of each part in each step.
-        moments: the result of `bounds.parts` for the same steps, also for a recorded device.
+        pieces: the examined steps cut into parts, from `bounds.parts`, or from `device_bounds.parts` for a recorded
+            device. The examined steps are the steady steps whose operators or kernels are known, if there are any.
+        parts: the time of each part in each step, from `bounds.by_step` for `pieces`.
+        moments: the result of `bounds.parts` for the examined steps, also if a device was recorded.
         crowd: waits of the job's threads for processors in these steps.
         delayed: the share of the waits for data and for other ranks that arose because threads waited for a processor.
         reading: the share of the launching time between close reads of values; 0 unless operators compute on the host.
         optimizing: cost of the optimizer in these steps.
         casts: cost of casts in these steps; None if unknown.
         late: waits of exchanges for other ranks; None if unknown.
-        seen: whether the times of operators or kernels are known; otherwise "computing" refers to a phase.
+        seen: whether the times of operators or kernels are known. If not, "computing" refers to a phase of the step.
         accelerator: whether a device computed, but was not recorded. The reason for the host's waits is then unknown.
         path: the critical paths of the same steps, in the form of `critical_path.segments`.
         launched: figures of the operators or kernels; None if none were recorded.
@@ -82,12 +82,12 @@ class Diagnosis:
         growth: the growth of the memory of tensors, or of the process if tensors are unknown; None without growth.
         pauses: the garbage collections of Python in the same steps.
         packets: figures of small exchanges; None if unknown.
-        links: the slow links.
-        waits: the result of `dataset.waits` for the stepping thread.
-        modules: the result of `module_waits.within` for `moments`.
+        links: the slow links between ranks.
+        waits: the time that the stepping thread waited for each data operation, from `dataset.waits`.
+        modules: the time of each module, from `module_waits.within` for `moments`.
         copied: the copies that a device ran while nothing else ran on it, in the same steps; None without any.
         strains: the causes of slow steps that lie in the machine.
-        whole: whether the whole run counts as one step, with its imports and its set-up.
+        whole: whether the whole run counts as one step, which then includes imports and set-up.
     """
 
     pieces: pl.DataFrame
@@ -137,11 +137,11 @@ def diagnose(
     Args:
         recording: the run.
         steps: the steps in use.
-        cut: the result of `phases.pieces`.
-        spans: `tables.SPANS` of the chosen steps.
+        cut: the steps cut into phases, from `phases.pieces`.
+        spans: the spans of the chosen steps, with the columns of `tables.SPANS`.
         stream: the stream of kernels.
-        operators: the operators of `host_operators.calls` if operators compute in their calls; otherwise empty.
-        calls: the calls of `communication.calls`.
+        operators: the operators of `host_operators.calls` if operators compute during their calls; otherwise empty.
+        calls: the exchanges with other ranks, from `communication.calls`.
         compiled: steps (rows of `steps.table`) that compiled something.
     """
     own = operators.filter(pl.col("process") == steps.process)
@@ -167,7 +167,7 @@ def diagnose(
         launched = _launched("operators", inner, during)
     points = reads.reads(spans, recording.names, chosen, steps)
     drained = points.head(0)
-    if inner is None:  # a read does not wait for operators that compute within their calls
+    if inner is None:  # operators that compute within their calls are done when a read begins: the read waits for none
         beside = ran if watched and ran is not None else kernels.head(0)
         drained = reads.drained(points, beside, kernels.head(kernels.height if watched else 0)["start_ns"].sort())
     cells = scheduling.cells(recording.looks, steps.process, steps.thread)
@@ -237,7 +237,7 @@ def _processors(recording: tables.Recording) -> tuple[int, int]:
 
 
 def _chosen(steps: Steps, compiled: list[int], operators: pl.DataFrame, stream: Stream | None) -> list[int]:
-    """Return the rows of the steps to examine: the steady steps with known work, or else all steady steps."""
+    """Return the rows of the steps to examine: the steady steps with known work; all steady steps if there are none."""
     known = steps.table.with_row_index("row").filter("recorded")
     steady = known.filter(~pl.col("row").is_in(compiled))
     known = known if steady.is_empty() else steady
@@ -255,7 +255,7 @@ def _chosen(steps: Steps, compiled: list[int], operators: pl.DataFrame, stream: 
 
 
 def _collections(recording: tables.Recording, spans: pl.DataFrame, steps: Steps) -> pl.DataFrame:
-    """Return the intervals in which Python collected garbage. No thread of the interpreter runs Python meanwhile."""
+    """Return the intervals in which Python collected garbage. Meanwhile no thread of the interpreter runs Python."""
     rows = recording.names.str.starts_with(COLLECTION).arg_true()
     return spans.filter(pl.col("process") == steps.process, pl.col("name").is_in(rows.implode())).select(
         intervals.BOUNDS
@@ -293,7 +293,7 @@ def _tasks(recording: tables.Recording, kernels: pl.DataFrame, stream: Stream, w
 
 
 def _launching(recording: tables.Recording, kernels: pl.DataFrame) -> pl.DataFrame:
-    """Return the intervals in which the script called operators that launched kernels."""
+    """Return the intervals in which the script called operators that launched kernels on a device."""
     return intervals.union(recording.spans.select(intervals.BOUNDS)[kernels["launch"].drop_nulls()])
 
 
@@ -311,14 +311,14 @@ def _of_device(
     during = stream.during.filter(pl.col("step").is_in(rows))
     states = stream.states
     if device.form not in LAUNCHED:
-        # the known states follow the vendor's formulas, which end steps at other times than `during`; so the states are
-        # computed again
+        # the known states follow the vendor's formulas. These formulas end steps at other times than `during` does, so
+        # the states are computed again
         copied = intervals.union(device.copies)
         states = launched_steps.pieces(device.tasks, copied, during, tables.EARLIEST, tables.LATEST)
     known = device.tasks["launch_ns"].null_count() < device.tasks.height
     host = device_bounds.host(host, during, did, waits)
     pieces = device_bounds.parts(states.filter(pl.col("step").is_in(rows)), did, host, known)
-    if device.on_host or device.unread:  # the host's operators are the path; an unread device has no path
+    if device.on_host or device.unread:  # the path is that of the host's operators; an unread device has no path
         pieces = pieces.head(0 if device.unread else pieces.height)
         return pieces, pieces.rename({"part": "kind"})
     known = device_waits.known(device) or not waits.is_empty()
@@ -341,16 +341,16 @@ def _waited(recording: tables.Recording, device: tables.Device, spans: pl.DataFr
         pl.col("process") == steps.process, pl.col("thread") == steps.thread, pl.col("category").is_in(waiting)
     ).select(*intervals.BOUNDS, thread=None, stream=None, released_ns=None)
     calls = device_waits.of_path(known, recording, steps.process, steps.thread)
-    # where a call is known, it replaces the span around it
+    # if a waiting call is known, it replaces the span around it
     around = own.filter(intervals.locate(own["end_ns"], intervals.union(calls)).is_null())
     return pl.concat([calls, around.cast(device_waits.WAITED)])
 
 
 def _waits(recording: tables.Recording, spans: pl.DataFrame, steps: Steps, cut: pl.DataFrame) -> pl.DataFrame:
-    """Return the waits of the host for kernels: those in reads, graphs and exchanges, without the time of compiling.
+    """Return the waits of the host for kernels, without the time of compiling.
 
-    A graph counts, because its call returns when the graph has run. A backward pass counts, too, because its launches
-    may be unrecorded: the time between two of its kernels then counts as launching.
+    Reads, exchanges and graphs count: the call of a graph returns when the graph has run. A backward pass counts, too,
+    because its launches may be unrecorded. The time between two of its kernels then counts as launching.
     """
     waiting = [int(kind) for kind in (Category.SYNC, Category.GRAPH, Category.COMMUNICATION, Category.BACKWARD)]
     own = spans.filter(
@@ -362,7 +362,7 @@ def _waits(recording: tables.Recording, spans: pl.DataFrame, steps: Steps, cut: 
 def _growth(
     recording: tables.Recording, steps: Steps, kernels: pl.DataFrame, compiled: list[int]
 ) -> growth.Growth | None:
-    """Return the memory that each step adds; None without growth beyond what MindSpore's recorder may keep."""
+    """Return the memory that each step adds; None if MindSpore's recorder may have kept all of the added memory."""
     found = growth.growth(_held(recording, steps, kernels), steps, compiled)
     keeps = recording.info.framework.get("mode") == "pynative" and bool(recording.windows)
     return None if found is not None and keeps and found.total <= KERNEL_WINDOW_MOST else found

@@ -2,7 +2,7 @@
 
 Autograd reports each node that it runs, for example as `autograd::engine::evaluate_function: AddmmBackward0`. Some
 recordings lack these reports, and contain `AddmmBackward0` alone. A node is named after the operator that created it
-(derivatives.yaml of PyTorch). So `aten::addmm` or `aten::addmm_` created this node. Operators that run inside of the
+(derivatives.yaml of PyTorch): `aten::addmm` or `aten::addmm_` created `AddmmBackward0`. Operators that run inside the
 creating operator create no nodes.
 """
 
@@ -22,7 +22,7 @@ _EVALUATES: Final = "autograd::engine::evaluate_function: "
 _NODE: Final = r"^(?:autograd::engine::evaluate_function: )?(?:torch::(?:autograd|jit)::)?(\w+?)Backward(?:\d*|s)$"
 _ACCUMULATES: Final = r"^(?:autograd::engine::evaluate_function: )?torch::autograd::AccumulateGrad$"
 _OPERATOR: Final = r"^(?:\w+::)*(\w+)$"
-#: part of a node's name -> name of the operator, where the two differ
+#: part of a node's name -> part of its operator's name, for the nodes whose names differ from their operators' names
 _CALLED: Final = {"nlllossforward": "nllloss", "nllloss2dforward": "nllloss2d"}
 #: operators with two kinds of overloads: some have a derivative, the others call operators that have one
 _BOTH: Final = ("max", "min", "norm")
@@ -56,7 +56,7 @@ def keys(used: pl.Series, names: pl.Series) -> pl.DataFrame:
     """Return the parsed names of operators: `name` (row of the names), and the attributes of `Key` as columns.
 
     Args:
-        used: the rows of `names` to examine.
+        used: the rows of `names` to parse.
         names: the names of the recording.
     """
     rows = used.unique().sort()
@@ -74,13 +74,14 @@ def keys(used: pl.Series, names: pl.Series) -> pl.DataFrame:
 
 @dataclass(frozen=True)
 class Key:
-    """The parsed name of an operator.
+    """The parsed name of an operator, which may also be a node of autograd's graph.
 
     Attributes:
         key: name that a node shares with the operator that created it; None if the node's name does not tell the
             operator.
         node: whether the name is that of a node.
-        evaluates: whether the name is that of autograd's report of a node, whose span may contain the node's own span.
+        evaluates: whether autograd's report of a node has this name. The span of the report may contain the node's own
+            span.
         accumulates: whether the name is that of a node that adds to the gradient of a parameter.
     """
 
@@ -111,7 +112,7 @@ def passes(spans: pl.DataFrame, names: pl.Series) -> pl.DataFrame:
     """Return backward passes and recomputations, sorted by start.
 
     Args:
-        spans: `tables.SPANS` of one process, with `row`.
+        spans: spans of one process, with the columns of `tables.SPANS` and `row`.
         names: the names of the recording.
 
     Returns:

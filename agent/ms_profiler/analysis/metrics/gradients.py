@@ -1,12 +1,12 @@
 """Use order alone to find the operators of a forward pass whose gradient a kernel of a backward pass can compute.
 
 The owner of a kernel is the operator whose gradient the kernel computes. Autograd runs its nodes in the reverse order
-of their creation. MindSpore 2.10's own numbers of the nodes confirmed this in every examined network. So a later
-kernel of a backward pass has an earlier owner, or the same. If the owners of two kernels are known, they limit the
-owners of the kernels between the two.
+of their creation. MindSpore 2.10's own numbers of the nodes confirmed this in every examined network. So in a backward
+pass, owners go backwards: the owner of a later kernel ran earlier than the owner of an earlier kernel, or is the same
+operator. If the owners of two kernels are known, they limit the owners of the kernels between the two.
 
 The type of a kernel also limits its owner. The candidates of a kernel are the operators whose gradient can launch a
-kernel of this type:
+kernel of this type. Examples:
 
 - A `ReluGrad` belongs to a `ReLU`, whose gradient launches one such kernel.
 - The gradient of a matrix product launches at most two matrix products.
@@ -27,9 +27,9 @@ If the gradient of every candidate has launched its largest number of kernels, t
 candidates have no gradient, the bounds leave a range of operators. If the bounds of a pass contradict each other, its
 kernels get no owners.
 
-An operator U of an unknown type is a candidate for any number of kernels of every family. But if a kernel is named
-after an operator N that ran, U is a candidate for this kernel only if U may contain N. The kernels of each operator
-were measured with MindSpore 2.10 for CPU.
+If the type of an operator U is unknown, U is a candidate for any number of kernels of every family. But if a kernel is
+named after an operator N that ran, U is a candidate for this kernel only if U may contain N. The kernels of each
+operator were measured with MindSpore 2.10 for CPU.
 """
 
 import re
@@ -54,14 +54,14 @@ OWNERS: Final = pl.Schema(
     }
 )
 
-#: stands for any number of kernels: larger than any pass, but the sum over all candidates is still below `_GROUP`
+#: stands for "any number of kernels". It is larger than any pass, but the sum over all candidates stays below `_GROUP`
 _UNLIMITED: Final = 1 << 20
-#: factor in sort keys: group * `_GROUP` + row, or group * `_GROUP` + count; rows and counts are below `_GROUP`
+#: factor in sort keys, which are group * `_GROUP` + row or group * `_GROUP` + count; rows and counts are below `_GROUP`
 _GROUP: Final = 1 << 40
 #: a row number greater than all others
 _NONE: Final = 1 << 39
-#: number of rounds in which the bounds of each family narrow the bounds of the others; more rounds changed nothing in
-#: any examined network
+#: number of rounds in which the bounds of each family narrow the bounds of the other families. More rounds changed
+#: nothing in any examined network
 _ROUNDS: Final = 2
 
 #: name of a kernel that computes the gradient of one operator: the kernel is named after the operator
@@ -71,11 +71,11 @@ _VARIANT: Final = re.compile(r"(?:v\d+|ext|with(?:argmax|indices|mask))$")
 MATMUL: Final = "matmul"
 _ELEMENTWISE: Final = "elementwise"
 PRODUCTS: Final = frozenset({"matmul", "batchmatmul"})
-#: an operator of an unknown type whose name matches may consist of other operators. Its gradient then launches the
-#: kernels of the gradients of these operators
+#: an operator of an unknown type may consist of other operators if this pattern matches its name. Its gradient then
+#: launches the kernels of the gradients of these other operators
 _INSIDE: Final = re.compile(r"attention|conv|dense|fused|gru|linear|lstm|matmul|norm|rnn")
-#: family of kernels -> largest number of these kernels that the gradient of one operator launches. For the other
-#: families, see `Roles.launches`
+#: family of kernels -> largest number of these kernels that the gradient of one operator launches. `Roles.launches`
+#: computes this number for all other families
 _SEVERAL: Final = {
     "SmoothL1LossGrad": 2,
     "Expand/_SoftmaxBackward/Mul": 2,
@@ -84,7 +84,7 @@ _SEVERAL: Final = {
 }
 #: operators whose gradients MindSpore expands to a known number of kernels
 _COUNTED: Final = frozenset({"softmax"})
-#: losses whose gradient is computed by a kernel of the same type, in the backward pass
+#: losses whose gradient is computed in the backward pass by a kernel of the same type as the loss
 _BOTH: Final = frozenset({"sparsesoftmaxcrossentropywithlogits"})
 #: operators that MindSpore computes with the kernel of another operator's gradient
 _ALIASES: Final = {"conv2dbackpropinput": "conv2d", "conv3dbackpropinput": "conv3d"}
@@ -127,7 +127,9 @@ _ELEMENTS: Final = _keys(
 
 @dataclass(frozen=True)
 class Roles:
-    """The role of a kernel in both passes, derived from its name.
+    """The role of a kernel: which operators may launch it in a backward pass, and what its own gradient launches.
+
+    The role is derived from the kernel's name. A family is a set of kernels with the same candidate operators.
 
     Attributes:
         family: name of the kernel's family in a backward pass; None if any operator may launch the kernel there.
@@ -206,26 +208,28 @@ class Roles:
 def owners(kernels: pl.DataFrame, begins: pl.DataFrame, scopes: list[Scope]) -> pl.DataFrame:
     """Return, for each kernel of a backward pass, the kernels of the forward pass between which its owner lies.
 
+    The owner is the operator whose gradient the kernel computes.
+
     Args:
-        kernels: the kernels of one lane, as `KERNELS`, in the order in which they ran.
-        begins: `backward` (number of the backward pass), `begin` (the first row that can belong to its forward pass),
-            `scripted` (whether the script itself computes gradients in this pass; its own code may then launch matrix
-            products and elementwise kernels).
-        scopes: the parsed kernel names, by row of `tables.KERNEL_NAMES`.
+        kernels: the kernels of one lane, with the columns of `KERNELS`, in the order in which they ran.
+        begins: one row per backward pass: `backward` (number of the backward pass), `begin` (the first row that can
+            belong to its forward pass), `scripted` (whether the script itself computes gradients in this pass; its own
+            code may then launch matrix products and elementwise kernels).
+        scopes: the parsed kernel names; the column `kernel` is the index of the name.
 
     Returns:
-        `OWNERS`, in the order of the kernels, without passes whose bounds contradict each other.
+        The columns of `OWNERS`, in the order of the kernels. Passes whose bounds contradict each other are left out.
     """
     return between(kernels, begins, {row: Roles.of(scopes[row]) for row in kernels["kernel"].unique()})
 
 
 def between(kernels: pl.DataFrame, begins: pl.DataFrame, roles: dict[int, Roles]) -> pl.DataFrame:
-    """Return the same as `owners`, from the roles of the kernels instead of their scopes.
+    """Return the result of `owners`, computed from the roles of the kernels instead of their parsed names.
 
     Args:
         kernels: the kernels, as for `owners`.
         begins: the starts of forward passes, as for `owners`.
-        roles: the roles, by row of the kernel names.
+        roles: the role of each kernel name, by its row.
     """
     rows = kernels.with_row_index("row").with_columns(pl.col("row").cast(pl.Int64))
     gradients = rows.drop_nulls("backward")
@@ -263,14 +267,15 @@ def between(kernels: pl.DataFrame, begins: pl.DataFrame, roles: dict[int, Roles]
 
 
 class _Candidates:
-    """The kernels of forward passes, in groups: one group per forward pass (region) and family of backward kernels.
+    """The candidates: kernels of forward passes whose operators' gradients may launch kernels of a backward pass.
 
-    A kernel is in a group if the gradient of its operator may launch kernels of the family.
+    Each group of candidates is for one forward pass (region) and one family of backward kernels. A kernel is in a group
+    if the gradient of its operator may launch kernels of the family.
 
     Args:
-        rows: `row`, `kernel`, `backward`.
+        rows: the kernels: `row`, `kernel`, `backward`.
         regions: the forward passes: `region` (number), `begin` and `end` (rows), without overlap, sorted.
-        roles: the roles, by row of the kernel names.
+        roles: the role of each kernel name, by its row.
         families: for each family, the role of one of its kernels.
     """
 
@@ -290,7 +295,7 @@ class _Candidates:
             .filter((region >= 0) & (rows["row"] < regions["end"].gather(region.clip(lower_bound=0))))
             .join(pl.DataFrame(links, schema=schema, orient="row"), on="kernel", maintain_order="left")
             .select("row", "most", "own", group=pl.col("begin") * len(families) + pl.col("family"))
-            # a backward kernel that is named after an operator belongs to no unknown operator if the named one ran
+            # if a backward kernel is named after an operator that ran, it does not belong to an unknown operator
             .filter(pl.col("own") | ~pl.col("own").any().over("group"))
             .sort("group", "row")
             .with_columns(since=pl.col("most").cum_sum().over("group"), total=pl.col("most").sum().over("group"))
@@ -305,11 +310,13 @@ class _Candidates:
         self._falling_rows, self._until = falling["row"], falling["group"] * _GROUP + falling["until"]
 
     def known(self, groups: pl.Series) -> pl.Series:
-        """Return the groups; null for a group without candidates."""
+        """Return the groups, with null in place of each group that has no candidates."""
         return groups.zip_with(groups.is_in(self._totals["group"].implode()), pl.Series([None], dtype=pl.Int64))
 
     def count(self, table: pl.DataFrame) -> pl.DataFrame:
-        """Add the columns `first` and `last`: the bounds by the numbers of kernels and candidates, see this file's top.
+        """Add the columns `first` and `last`: the bounds of a kernel's owner.
+
+        The bounds follow from the numbers of kernels and candidates, by the formula in this module's docstring.
 
         Args:
             table: kernels of backward passes, in order: `group`, `begin` and `end`.
@@ -341,21 +348,21 @@ class _Candidates:
 
 
 def _ordered(table: pl.DataFrame) -> pl.DataFrame:
-    """Narrow the bounds so that owners go backwards: a later kernel has no later owner."""
+    """Narrow the bounds by the order of a backward pass: the owner of a later kernel does not run later."""
     return table.with_columns(
         pl.col("last").cum_min().over("backward"), pl.col("first").cum_max(reverse=True).over("backward")
     )
 
 
 def _at(values: pl.Series, places: pl.Series) -> pl.Series:
-    """Return the values at these positions; any value for a position beyond the end."""
+    """Return the values at these positions. For a position beyond the end, the returned value has no meaning."""
     if values.is_empty():
         return pl.repeat(None, len(places), dtype=pl.Int64, eager=True)
     return values.gather(places.cast(pl.Int64).clip(0, max(len(values) - 1, 0)))
 
 
 def known_by(name: str) -> str:
-    """Return the common name of an operator's variants: `gatherdgrad` for `GatherDGradV2`.
+    """Return a common name for all variants of an operator: `gatherdgrad` for `GatherDGradV2`.
 
     Args:
         name: the name of a kernel or an operator.

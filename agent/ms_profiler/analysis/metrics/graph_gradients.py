@@ -1,15 +1,15 @@
 """Find the module of each gradient of a compiled graph.
 
-A gradient is an operator of the backward pass. It belongs to an operator of the forward pass. This operator has the
-type that the gradient's scope names (`Dense` in `Grad_Dense`), and meets one of these conditions:
+In this module, a gradient is an operator of the backward pass. It belongs to an operator of the forward pass. The
+forward operator has the type that the gradient's scope names (`Dense` in `Grad_Dense`), and one of these is true:
 
 - The gradient reads an input or the result of the operator.
 - The gradient is that of a parameter that only this operator uses.
 - The gradient reads the gradient of the operator's result. Example: in `fc(relu(x))`, the gradient of `fc` computes the
   gradient of the result of `relu`. So a gradient that reads this gradient belongs to `relu`.
 
-If several operators use a value, the gradient of this value is a sum: each of these operators contributes a part. If a
-gradient can belong to several operators, it belongs to the innermost module around them.
+If several operators use a value, the gradient of the value is a sum, and each of these operators contributes a part. If
+a gradient can belong to several operators, it belongs to the innermost module around them.
 """
 
 from collections import defaultdict
@@ -26,7 +26,7 @@ _SUM: Final = frozenset({"AddN", "Add", "AddExt"})
 _PRODUCTS: Final = frozenset(
     {"MatMul", "MatMulExt", "BatchMatMul", "BatchMatMulExt", "Mul", "Dense", "Conv2D", "Conv3D"}
 )
-#: `_follow` stops when it has noted this number of values for a gradient
+#: limit of the work per gradient: `_follow` stops when it has noted this number of values for a gradient
 _FAR: Final = 256
 
 
@@ -34,8 +34,8 @@ class Gradients:
     """The gradients (operators of a backward pass) and the operators of the forward pass to which they belong.
 
     Args:
-        flow: the flow of the graph.
-        found: name of an operator of the forward pass -> its module; `bind` adds operators of the backward pass.
+        flow: the data flow of the graph.
+        found: name of an operator of the forward pass -> its module. `bind` adds the operators of the backward pass.
     """
 
     def __init__(self, flow: Flow, found: dict[str, str]) -> None:
@@ -48,9 +48,9 @@ class Gradients:
         for name in self._forward:
             for source in (*flow.sources(name), *self._forward[name].weights):
                 self._readers[source].append(name)
-        #: name of a gradient -> values whose whole gradient this operator computes; a value has its operator's name
+        #: name of a gradient -> values whose whole gradient it computes. A value is named after its operator
         self._whole: dict[str, set[str]] = {}
-        #: name of a gradient -> values whose gradient this operator may compute, wholly or in part
+        #: name of a gradient -> values whose gradient it may compute, wholly or in part
         self._partly: dict[str, set[str]] = {}
         #: name of a gradient -> operators of the forward pass to which it can belong
         self._of: dict[str, set[str]] = {}
@@ -87,7 +87,7 @@ class Gradients:
             (weight,) = written
             using = {one for one in self._readers[weight] if self._forward[one].type == kind}
             found = (found & using or found) if found else using
-        # the gradient reads the gradient of its operator's result, or another part of its operator's gradient
+        # the gradient may also read the gradient of its operator's result, or another part of its operator's gradient
         following: set[str] = set()
         for table in (self._whole, self._partly):
             following = {value for one in operator.inputs for value in table.get(one, ())}
@@ -99,7 +99,7 @@ class Gradients:
         return (found & following or found) if found else following
 
     def _operands(self, gradient: Operator, name: str) -> list[str]:
-        """Return the operands of the operator `name` whose gradients the operator `gradient` can compute."""
+        """Return those operands of the operator `name` whose gradients the operator `gradient` can compute."""
         operands = self._flow.sources(name)
         if self._forward[name].type in _PRODUCTS:
             read = [*self._flow.sources(gradient.name), *gradient.weights]
@@ -110,7 +110,7 @@ class Gradients:
     def _follow(self, name: str, values: set[str], whole: set[str]) -> None:
         """Note the values whose gradient an operator computes.
 
-        If an operator only passes the gradient of its result on to its operands (`_PASSED`), its operands count, too.
+        An operator of `_PASSED` passes the gradient of its result on to its operands. So its operands count, too.
 
         Args:
             name: name of the gradient.
@@ -134,7 +134,7 @@ class Gradients:
                     waiting.append(one)
 
     def _summed(self, operator: Operator) -> set[str]:
-        """Return the operators whose parts of a gradient `operator` adds up: all operators that use the same value."""
+        """Return the operators whose contributions to a gradient `operator` adds up: all that use the same value."""
         parts = [one for name in operator.inputs for one in self._parts(name)]
         shared = set.intersection(*(self._partly.get(one, set()) for one in parts)) if parts else set()
         shared = {value for value in shared if len(self._readers[value]) > 1}

@@ -1,12 +1,12 @@
 """Match the kernels of a run with the operators of its compiled graphs.
 
 A kernel is named `Default/fc-Dense/MatMul-op41`. MindSpore numbers operators of the same name in the order of the
-graph's description. In each description, the numbers begin with 0. The numbers of kernels continue from graph to graph
-instead. So if the first graph has k operators of a name, operator n of this name in the second graph is kernel n + k.
+graph's description. In each description, the numbers begin with 0. The numbers of kernels, however, continue from graph
+to graph. So if the first graph has k operators of a name, operator n of this name in the second graph is kernel n + k.
 
-MindSpore expands some operators to other primitives, as in `Expand/_MatMulExt/BatchMatMul-op7`. MindSpore numbers the
-kernels of these primitives in the same order, separately for each pair of primitives. The names of these kernels lack
-the scope.
+MindSpore expands some operators to other primitives, as in `Expand/_MatMulExt/BatchMatMul-op7`. It numbers the kernels
+of these primitives in the same order, separately for each pair of primitives. The names of these kernels lack the
+scope.
 
 None of this is documented. So a match counts only if the kernels have exactly the expected numbers, and exactly the
 shapes that the graph has. That held in every examined network.
@@ -24,15 +24,15 @@ from ms_profiler.analysis.readers.graphs import Graph
 
 _NUMBERED: Final = re.compile(r"(.*)-op(\d+)")
 _EXPANDED: Final = re.compile(r"Expand/_(\w+)/[\w-]+")
-#: largest number of kernels of the same primitive to which an operator is expanded
+#: largest number of kernels of one primitive that come from the expansion of one operator
 _SEVERAL: Final = 8
 
-#: full name of a kernel -> number of its graph, and name of its node
+#: full name of a kernel -> index of its graph, and name of its node in the graph
 Places = dict[str, tuple[int, str]]
 
 
 def owners(graphs: list[Graph], seen: Iterable[str], ran: dict[str, set[str]]) -> dict[str, Owner]:
-    """Return the owners of kernels, by the full names of the kernels.
+    """Return the owner of each kernel, by the full name of the kernel. The owner is the cell and the part of a step.
 
     Args:
         graphs: the graphs that a process compiled, in the order of compilation.
@@ -55,7 +55,7 @@ def owners(graphs: list[Graph], seen: Iterable[str], ran: dict[str, set[str]]) -
 
 
 def _titled(owner: Owner, title: str) -> Owner:
-    """Return an owner with the network's title before the module, unless it is the first network of its class."""
+    """Put the network's title before the module of an owner, except for the first network of its class."""
     if "#" not in title or owner.module is None:
         return owner
     return replace(owner, module=f"{title}.{owner.module}".removesuffix("."))
@@ -68,8 +68,8 @@ def _places(graphs: list[Graph], seen: set[str]) -> Places:
             numbers[matched[1]].add(int(matched[2]))
     found: Places = {}
     whole = next((number for number, graph in enumerate(graphs) if not graph.whole), len(graphs))
-    # a graph that is not whole calls another graph, whose names are unknown. So only the graphs before the first graph
-    # that is not whole are used
+    # a graph that is not whole calls another graph, whose names are unknown. So the numbers of kernels are known only
+    # for the graphs before the first graph that is not whole
     graphs = graphs[:whole]
     begun: Counter[str] = Counter()
     families = [_families(graph) for graph in graphs]
@@ -84,13 +84,13 @@ def _places(graphs: list[Graph], seen: set[str]) -> Places:
         for prefix, known in list(numbers.items()):
             if (matched := _EXPANDED.fullmatch(prefix)) and known:
                 found |= _expanded(prefix, known, [_of_type(graph, matched[1]) for graph in graphs])
-    # more kernels than operators: the process compiled further graphs, which are missing here
+    # if there are more kernels than operators, the process compiled further graphs, which are missing in `graphs`
     more = {prefix for prefix, total in begun.items() if numbers[prefix] and max(numbers[prefix]) >= total}
     return {name: place for name, place in found.items() if _family(name) not in more}
 
 
 def _expanded(prefix: str, known: set[int], nodes: list[list[str]]) -> Places:
-    """Return the places of the kernels to which MindSpore expanded the operators of one type.
+    """Return the graph and the node of each kernel to which MindSpore expanded the operators of one type.
 
     Args:
         prefix: the name of these kernels without the number.
@@ -117,7 +117,7 @@ def _expanded(prefix: str, known: set[int], nodes: list[list[str]]) -> Places:
 
 
 def _families(graph: Graph) -> dict[str, list[str]]:
-    """Return the names of a graph's nodes, by full name without its number; each list is sorted by this number."""
+    """Return the names of a graph's nodes, grouped by full name without number; each group is sorted by the number."""
     found: dict[str, list[tuple[int, str]]] = defaultdict(list)
     for name, node in graph.nodes.items():
         if matched := _NUMBERED.fullmatch(node.full_name):
@@ -138,6 +138,6 @@ def _differs(graph: Graph, name: str, ran: set[str] | None, expanded: bool) -> b
     if not ran:
         return False
     expected = {shape for shape in graph.shapes(graph.nodes[name]) if shape and "-1" not in shape}
-    if expanded:  # some kernels of an expanded operator read what its other kernels wrote
+    if expanded:  # an operator may expand to several kernels, and some of them read what the others wrote
         return bool(expected) and all(expected.isdisjoint(shapes.split(";")) for shapes in ran)
     return any(not expected.issubset(shapes.split(";")) for shapes in ran)

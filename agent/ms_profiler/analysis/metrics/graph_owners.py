@@ -1,22 +1,22 @@
 """Find the cell of each operator of a compiled graph, by its parameters and by the operators around it.
 
-If several cells are equal, MindSpore may give the operators of all these cells the name of the first cell, so the name
-alone proves nothing. These rules are safe:
+A cell is a module of MindSpore. If several cells are equal, MindSpore may give the operators of all these cells the
+name of the first cell. So the name alone proves nothing. These rules are safe:
 
 1. An operator that uses a parameter belongs to the cell that holds the parameter, or to a cell around it. The class in
 the operator's scope decides between these cells.
 2. An operator between two operators of the same call of a cell is inside that cell, because a call takes its inputs
-when it begins and gives its outputs when it ends. If this cell contains exactly one cell of the class in the operator's
+when it begins and gives its outputs when it ends. If the cell contains exactly one cell of the class in the operator's
 scope, the operator belongs to that inner cell.
 3. An operator between two cells belongs to the first cell if every cell of the first cell's class is followed by the
-same number of such operators. It belongs to the second cell if every cell of the second cell's class is preceded by the
-same number of such operators. If both are true, this rule does not decide. Example: in `block act block act block act`,
-each `act` belongs to the block before it.
+same number of operators of this type. It belongs to the second cell if every cell of the second cell's class is
+preceded by the same number of operators of this type. If both are true, this rule does not decide. Example: in
+`block act block act block act`, each `act` belongs to the block before it.
 4. A gradient belongs to an operator if it reads the operands of the operator, computes the gradient of the operator's
 parameter, or reads the gradient of the operator's result. If several operators remain, the gradient belongs to the cell
 around them.
 
-Operators that no rule covers have no owner.
+If no rule covers an operator, the operator has no owner.
 """
 
 from collections import Counter, defaultdict
@@ -109,7 +109,7 @@ class _Cells:
         return self._held.get(parameter, [])
 
     def holder(self, parameter: str) -> str | None:
-        """Return the innermost module around all cells that hold a parameter; None if no such cell is known."""
+        """Return the innermost module around all cells that hold a parameter; None if no cell is known to hold it."""
         return common(self.holders(parameter))
 
     def of_kind(self, kind: str | None, module: str) -> list[str]:
@@ -133,7 +133,7 @@ class _Pass:
             for path in cells.holders(weight):
                 for prefix in prefixes(path):
                     counts[prefix].add(len(readers))
-        #: module -> number of its calls, 0 if unknown. If any parameter inside is used once, the module is called once
+        #: module -> number of its calls, 0 if unknown. If any parameter inside is used only once, the number is 1
         self._calls = {
             module: 1 if 1 in numbers else max(numbers) if len(numbers) == 1 else 0
             for module, numbers in counts.items()
@@ -154,7 +154,7 @@ class _Pass:
             for weight in operator.weights:
                 holders = self._cells.holders(weight)
                 if len(holders) > 1 or len({one.type for one in self._reads[weight]}) > 1:
-                    # a tied parameter: the class in the scope decides between its cells
+                    # several cells share a tied parameter; the class in the scope decides between these cells
                     holders = [path for path in holders if self._cells.kinds.get(path) == operator.scope.kind]
                 modules += holders if len(holders) == 1 else []
             if not modules or (module := common(modules)) is None:
@@ -170,9 +170,10 @@ class _Pass:
         return sure
 
     def _around(self, sure: dict[str, str]) -> dict[str, str]:
-        """Return, for each operator, the innermost module with a call around the operator; empty without such a call.
+        """Return for each operator the innermost module whose call surrounds the operator; empty if there is none.
 
-        A call is around an operator if it computes an input of the operator and uses its result, even indirectly.
+        A call surrounds an operator if it computes an input of the operator and uses the operator's result, both
+        directly or indirectly.
         """
         keys: dict[tuple[str, int], int] = {}
         own: dict[str, int] = {}
@@ -200,7 +201,7 @@ class _Pass:
         return {name: _innermost(_set(above[name] & below[name], modules)) for name in self._operators}
 
     def _inner(self, operator: Operator, module: str) -> str:
-        """Return the cell in `module` of the class in an operator's scope; `module` if no cell or several have it."""
+        """Return the only cell in `module` that has the class in an operator's scope; `module` if there is not one."""
         if operator.path == module or not operator.scope.kind or operator.type in _SIGNS:
             return module
         cells = [path for path in self._cells.of_kind(operator.scope.kind, module) if path not in self._cells.modules]
@@ -211,7 +212,7 @@ class _Pass:
 
         Args:
             sure: modules of the operators that use parameters.
-            around: the result of `_around`.
+            around: the innermost module whose call surrounds each operator, from `_around`.
         """
         before, behind = self._nearest(sure)
         #: (type of operators, side of a module, module) -> number of operators of this type on this side of the module
@@ -238,7 +239,7 @@ class _Pass:
         return bound
 
     def _nearest(self, sure: dict[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-        """Return, for each operator, the modules of the nearest operators in `sure` before it and behind it."""
+        """Return for each operator the module of the nearest operator in `sure` before it, and of the one behind it."""
         last: dict[str, int] = {}
         first: dict[str, int] = {}
         modules: dict[int, str] = {}
@@ -265,8 +266,8 @@ class _Pass:
 
         Args:
             operator: the operator.
-            before: module of the last known operator before `operator`.
-            behind: module of the first known operator behind `operator`.
+            before: module of the last operator before `operator` whose module is known.
+            behind: module of the first operator behind `operator` whose module is known.
             outer: module around `operator`.
             seen: (type of operators, side of a module, module) -> number of operators.
         """
@@ -278,8 +279,8 @@ class _Pass:
                 kind = self._cells.kinds.get(module)
                 like = [path for path in self._cells.modules if self._cells.kinds.get(path) == kind] if kind else []
                 counts = {seen[operator.type, side, path] for path in like}
-                # all modules of this class have the same number of such operators on this side, and this module
-                # contains a cell of the class in the operator's scope
+                # all modules of this class have the same number of operators of this type on this side, and this
+                # module contains a cell of the class in the operator's scope
                 if len(like) > 1 and len(counts) == 1 and self._cells.of_kind(operator.scope.kind, module):
                     found.append(module)
         if len(found) != 1:
@@ -294,7 +295,7 @@ class _Pass:
         return path if len(self._cells.of_kind(operator.scope.kind, "")) == 1 else None
 
     def _rest(self, sure: dict[str, str]) -> None:
-        """Bind operators that come after all uses of parameters, such as those of a loss, to the module around them."""
+        """Bind operators behind all uses of parameters, such as those of a loss, to the modules around them."""
         _, behind = self._nearest({name: path for name, path in sure.items() if path in self._cells.modules})
         late = {name: one for name, one in self._operators.items() if name not in behind}
         above: dict[str, set[str]] = {}

@@ -1,4 +1,4 @@
-"""Find out whether memory grows with each step, and distinguish such a leak from a heap that settles."""
+"""Find out whether memory grows with each step, and tell a leak from a heap that stops growing."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -8,12 +8,12 @@ import polars as pl
 
 from ms_profiler.analysis.metrics.steps import Steps
 
-#: smallest number of samples that show a trend
+#: number of samples that is needed to see a trend
 ENOUGH: Final = 8
 #: number of equal blocks into which the steps are divided; the first block does not count, because caches fill there
 BLOCKS: Final = 4
-#: growth is a leak only if min(growth of a block) / max(growth of a block) is at least this; a heap that settles grows
-#: less and less
+#: growth is a leak only if min(growth of a block) / max(growth of a block) is at least this value. A heap that settles
+#: has a smaller ratio, because it grows less and less
 EVEN: Final = 0.4
 #: smallest growth of a leak, in bytes, and as a share of the memory before the growth. Smaller growth may be chance: a
 #: heap of 240 MB, fragmented by batches of workers, grew by 10 MB in 22 steps
@@ -49,7 +49,7 @@ def growth(
 
     Samples are taken between steps. Growth in steps that compiled something comes from compilers, and does not count.
     The other steps are divided into `BLOCKS` blocks with equal numbers of steps; the first block does not count. The
-    growth is evident if, over the other blocks,
+    growth is evident if, for the remaining blocks,
 
         min(growth of a block per step) >= `EVEN` * max(growth of a block per step)
         growth of all these blocks >= max(`least`, `least_part` * memory before these blocks)
@@ -66,7 +66,7 @@ def growth(
         least_part: smallest growth of a leak, as a share of the memory before the growth.
     """
     ends = steps.table.select("number", pl.col("end_ns").alias("time_ns"), row=pl.int_range(pl.len())).sort("time_ns")
-    # a sample is taken right after a step ended
+    # a sample is taken right after the end of a step, so it belongs to the step that ended last
     placed = samples.sort("time_ns").join_asof(ends, on="time_ns").drop_nulls("row")
     if placed.height < ENOUGH:
         return None

@@ -1,4 +1,4 @@
-"""Sum up the host's samples of the memory of each process, and of the control group with the tightest limit."""
+"""Evaluate the host's samples of memory, for each process and for the control group with the tightest limit."""
 
 from dataclasses import dataclass
 
@@ -12,14 +12,14 @@ from ms_profiler.store import host_metrics as names
 
 @dataclass(frozen=True)
 class Held:
-    """The memory of a process.
+    """The memory of a process, from the samples that were taken during the run.
 
     Attributes:
         process: pid.
         peak: the largest resident memory since the start of the process, as counted by the system, in bytes.
-        anonymous: the largest memory in any sample, memory of files left out, in bytes; None if it was not read.
-        proportional: the largest proportional memory in any sample, in bytes; None if it was not read. A page that n
-            processes share counts as 1/n of a page.
+        anonymous: the largest memory in any sample, without memory of files, in bytes; None if it was not read.
+        proportional: the largest proportional memory in any sample, in bytes; None if it was not read. In proportional
+            memory, a page that n processes share counts as 1/n of a page.
         swapped: the largest swapped memory in any sample, in bytes; None if it was not read.
         major: number of page faults that waited for a disk.
         minor: number of other page faults.
@@ -36,11 +36,11 @@ class Held:
 
 @dataclass(frozen=True)
 class Group:
-    """The control group with the tightest limit.
+    """The control group of the job with the tightest limit of memory.
 
     Attributes:
         limit: the limit of the group's memory, in bytes.
-        most: the largest memory that the group used in any sample, in bytes; memory for files counts.
+        most: the largest memory that the group used in any sample, in bytes, including memory for files.
     """
 
     limit: float

@@ -1,4 +1,4 @@
-"""Compute the load of the host from the numbers that the system counts, see `store.host_metrics`."""
+"""Compute the load of the host from numbers that the operating system counts (`store.host_metrics`)."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -11,17 +11,17 @@ from ms_profiler.store import host_metrics
 from ms_profiler.store.host_metrics import Metric
 
 _KEYS: Final = ("process", "name", "native_tid")
-#: the same keys with the row of the name instead of the name, because numbers compare five times as fast
+#: keys of a number, with the row of its name instead of the name, because numbers compare five times as fast as text
 _ROWS: Final = ("process", "row", "native_tid")
-#: largest number of values in a curve of a timeline, enough for six minutes at the usual rate; in longer runs, each
+#: largest number of values in a curve of a timeline, enough for six minutes at the usual rate. In longer runs, each
 #: value is the mean of several samples
 DRAWN: Final = 3600
 
 
 def shown(recording: tables.Recording) -> pl.DataFrame:
-    """Return the numbers of the system over time, as `tables.HOST`.
+    """Return the numbers of the operating system over time, with the columns of `tables.HOST`.
 
-    Some numbers only grow, because the system counts from its start. For these numbers,
+    Some numbers only grow, because the system counts events from its start. Such a number is turned into a rate:
 
         value = (number - number in the previous sample) * factor / seconds between the two samples
 
@@ -37,7 +37,7 @@ def shown(recording: tables.Recording) -> pl.DataFrame:
     moved = known.filter(grows, pl.col("last").is_not_null()).with_columns(
         start_ns="sample_ns", end_ns=time, value=(pl.col("value") - pl.col("last")) * pl.col("factor") / seconds
     )
-    # from here until the sample before the next change, the number stays the same
+    # from this time until the sample before the next change, the number stays the same
     stays = known.with_columns(
         start_ns=time,
         end_ns=pl.when(grows).then("next_sample_ns").otherwise("next_ns").fill_null(pl.col("last_ns")),
@@ -53,9 +53,9 @@ def _known(recording: tables.Recording) -> pl.DataFrame:
     """Return each value of each number with its unit, its previous value and the times of neighbouring samples.
 
     Returns:
-        Among others: `last` (the previous value of the number), `next_ns` (time of its next value), `sample_ns` (time
-        of the sample before this one), `next_sample_ns` (time of the sample before the next value), `last_ns` (time of
-        the last sample of the process).
+        The columns include: `last` (the previous value of the number), `next_ns` (time of its next value), `sample_ns`
+        (time of the sample before this one), `next_sample_ns` (time of the sample before the next value), `last_ns`
+        (time of the last sample of the process).
     """
     table, names = recording.metrics, recording.names
     known_names = [(row, name, host_metrics.metric(name)) for row in table["name"].unique() if (name := names[row])]
@@ -84,15 +84,15 @@ def _known(recording: tables.Recording) -> pl.DataFrame:
 
 
 def averaged(known: pl.DataFrame, recording: tables.Recording, most: int) -> pl.DataFrame:
-    """Return the means of the host's numbers over intervals; all numbers of a process have the same intervals.
+    """Return the means of the host's numbers over intervals. All numbers of a process have the same intervals.
 
     mean = sum(value * time) / sum(time), over each interval
 
     Args:
-        known: the result of `shown`.
+        known: the numbers over time, from `shown`.
         recording: the recording of the run.
-        most: largest number of intervals per process; if a process has more samples than this, each interval covers
-            several samples.
+        most: largest number of intervals per process. If a process has more samples, each interval covers several
+            samples.
     """
     rows = (recording.names == host_metrics.SAMPLE).arg_true()
     samples = recording.metrics.filter(pl.col("name").is_in(rows.implode()))
@@ -114,8 +114,8 @@ def averaged(known: pl.DataFrame, recording: tables.Recording, most: int) -> pl.
 def draw(recording: tables.Recording) -> None:
     """Fill `Recording.host`, and add its numbers to the counters that timelines show.
 
-    Numbers of the stepping process as a whole become counters of the stepping thread. Numbers of any other process as a
-    whole become counters of its first thread.
+    Numbers of the whole stepping process become counters of the stepping thread. Numbers of any other whole process
+    become counters of its first thread.
 
     Args:
         recording: the recording; it is changed in place.
@@ -151,10 +151,10 @@ def draw(recording: tables.Recording) -> None:
 def amounts(known: pl.DataFrame, metrics: Sequence[Metric], during: pl.DataFrame) -> pl.Series | None:
     """Return the amount counted in each interval, in the metrics' unit times seconds; None without these metrics.
 
-    amount = sum(value * seconds in the interval), over all processes; a value is constant between two samples
+    amount = sum(value * seconds in the interval), over all processes. A value is constant between two samples.
 
     Args:
-        known: the result of `shown`.
+        known: the numbers over time, from `shown`.
         metrics: the metrics that are added up.
         during: the intervals, `start_ns` and `end_ns`, without overlap, sorted by time.
     """
@@ -168,7 +168,7 @@ def amounts(known: pl.DataFrame, metrics: Sequence[Metric], during: pl.DataFrame
 
 
 def integral(part: pl.DataFrame, times: pl.Series) -> pl.Series:
-    """Return for each time the sum of value * seconds until this time.
+    """Return for each time the sum of value * seconds over the intervals up to this time.
 
     Args:
         part: intervals with a `value`, without overlap, sorted by time.

@@ -1,8 +1,8 @@
-"""Operators that compute while their call runs. On a processor, PyTorch's operators do so.
+"""Operators that compute while their call runs, as PyTorch's operators do on a processor of the host.
 
-Such an operator corresponds to a kernel, but may call other operators. Its self time is its own work. Like kernels, the
-innermost operators (those that call no other operators) are listed one by one. Total times must not be added up,
-because they contain the times of inner operators.
+Such an operator does the work of a kernel, but it may also call other operators. Its self time is its own work. The
+innermost operators (those that call no other operators) are listed one by one, like kernels. Total times must not be
+added up, because they contain the times of inner operators.
 """
 
 from typing import Final
@@ -18,15 +18,15 @@ from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.streams.nesting import threads
 from ms_profiler.store.format import Category
 
-#: long calls of an operator count as computing if they are at least this share of its calls; otherwise, the system
-#: only delayed them
+#: if long calls of an operator are at least this share of its calls, they count as computing. If they are rarer, the
+#: operator is short, and the system only delayed these calls
 OFTEN: Final = 0.02
 #: start of the name of autograd's operator around each node; its self time is the time of the script's hooks
 AROUND_NODE: Final = "autograd::engine::evaluate_function"
-#: start of Inductor's name for the span of a compiled graph. The self time of the span is the time of fused kernels in
-#: C++; the other kernels of the graph are operators inside the span
+#: start of Inductor's name for the span of a compiled graph. The self time of the span is the time of the graph's fused
+#: kernels, which are C++ code. The other kernels of the graph are operators inside the span
 GRAPH: Final = "## Call CompiledFxGraph"
-#: columns of operators, and of the spans around them, which tell their modules
+#: columns of operators and of the spans around them; the spans tell the operators' modules
 _COLUMNS: Final = ("process", "thread", "name", "category", "start_ns", "end_ns", "arg")
 _IS_OPERATOR: Final = pl.col("category") == Category.OP
 
@@ -45,25 +45,27 @@ def calls(spans: pl.DataFrame) -> pl.DataFrame:
     """Return every operator, with its module, whether it is innermost, and its wait.
 
     Args:
-        spans: `tables.SPANS` with `duration_ns`, and any further columns, which the result repeats.
+        spans: table of spans, with the columns of `tables.SPANS` and `duration_ns`. The result repeats all columns.
 
     Returns:
         The columns of `spans`, and:
 
         - module: row of the name of the innermost module around the start; null outside of modules.
         - inner: whether the operator is innermost: no other operator ran in it.
-        - wait_ns: for innermost operators, the time since the end of the innermost operator before it in its thread, 0
-          for the first one; null for other operators.
+        - wait_ns: for an innermost operator, the time since the end of the previous innermost operator in its thread; 0
+          for the first one. Null for operators that are not innermost.
     """
     return spans.with_columns(_known(spans)).filter(_IS_OPERATOR)
 
 
 def calls_in(section: Section) -> pl.DataFrame:
-    """Return those operators of `calls` in a section of the run that are innermost or have a number of autograd.
+    """Return the operators of a section of the run that are innermost or have a sequence number of autograd.
+
+    The columns are those of `calls`.
 
     Args:
-        section: a section of the run. Its `carried` spans began in earlier sections. They are the spans around its
-            operators, and the last spans before its operators.
+        section: a section of the run. Its `carried` spans began in earlier sections: the spans around its operators,
+            and the last spans before its operators.
     """
     known = pl.concat([section.carried.select(_COLUMNS), section.spans.select(_COLUMNS)])
     found = known.with_columns(_known(known)).slice(section.carried.height)
@@ -77,17 +79,17 @@ def _known(spans: pl.DataFrame) -> pl.DataFrame:
 
 
 def ties(operators: pl.DataFrame) -> pl.DataFrame:
-    """Pair operators of the forward pass with operators of the backward pass that have the same number of autograd.
+    """Pair operators of the forward pass with operators of the backward pass by autograd's sequence numbers.
 
     Several nested operators may have the same number. In the forward pass, the operator that began last is chosen,
-    because it created the node. In the backward pass, the operator that began first is chosen. Each process has its own
-    numbers.
+    because it created the node. In the backward pass, the operator that began first is chosen. Numbers are compared
+    only within a process.
 
     Args:
         operators: the operators of `calls`.
 
     Returns:
-        `forward` and `backward`, rows of `operators`.
+        One row per pair: `forward` and `backward`, both rows of `operators`.
     """
     numbered = operators.with_row_index("row").with_columns(TIE.alias("tie")).filter(pl.col("tie") > 0)
     key = [pl.col("process"), (pl.col("tie") // 2).alias("number")]
@@ -133,13 +135,14 @@ def computing(
 
     The process computes while one of these runs:
 
-    - A compiled graph. If Inductor compiled the graph, longer gaps between its operators count, too: the graph runs its
-      own kernels there.
+    - A compiled graph. If Inductor compiled the graph, longer gaps between its operators count, too, because the graph
+      runs its own fused kernels there.
     - An operator whose self time is over `bounds.SHORT` and at least half of the call's duration. So an operator that
-      mostly calls other operators does not count, but the called operators do. Autograd's operator around each node
-      never counts, because its self time is dispatch, or hooks of the script. If hardly any call of an operator is long
-      (`OFTEN`), its long calls do not count either, because the system then made them long by taking the processor
-      away.
+      mostly calls other operators does not count, but the called operators do.
+
+    Some long calls of operators do not count. Autograd's operator around each node never counts, because its self time
+    is dispatch, or hooks of the script. If only few calls of an operator are long (less than `OFTEN`), the system made
+    these calls long by taking the processor away.
 
     The process does not compute while the stepping thread makes data, compiles, writes a checkpoint, exchanges data
     with other ranks, or sleeps. In a step without operators, the phases decide.
@@ -147,8 +150,8 @@ def computing(
     Args:
         recording: the run.
         operators: the operators of `calls`.
-        spans: `tables.SPANS`.
-        cut: the result of `phases.pieces`.
+        spans: table of spans, with the columns of `tables.SPANS`.
+        cut: the steps cut into phases, from `phases.pieces`.
         steps: the steps in use.
     """
     own = operators.filter(pl.col("process") == steps.process)
@@ -170,7 +173,7 @@ def computing(
 
 
 def fused(operators: pl.DataFrame, names: pl.Series) -> pl.DataFrame:
-    """Return the long gaps between operators of Inductor's graphs; in these intervals, the graphs ran fused kernels.
+    """Return the long gaps between operators of Inductor's graphs. In these gaps, the graphs ran fused kernels.
 
     Args:
         operators: the operators of `calls`, of one process.

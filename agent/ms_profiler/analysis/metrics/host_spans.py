@@ -8,20 +8,20 @@ from ms_profiler.analysis.metrics import bounds, intervals
 from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.analysis.model import tables
 
-#: a span's name is reported if it takes at least this share of the time of the host's own code
+#: the name of spans is reported if these spans take at least this share of the time of the host's own code
 _MOST: Final = 0.5
 _HOST: Final = (bounds.HOST, bounds.UNKNOWN)
 
 
 def longest(recording: tables.Recording, used: Steps, pieces: pl.DataFrame) -> str:
-    """Return the name of the spans in which most of the host's own code ran, and the share of its time in these spans.
+    """Return the name of the spans in which most of the host's own code ran, and their share of its time.
 
     self time of a name = time of the host's own code in the spans of this name - time of this code in their child spans
 
     Args:
         recording: the run; the column `parent` of its spans is the row of the enclosing span.
         used: the steps in use.
-        pieces: the pieces of `Diagnosis`.
+        pieces: the steps cut into parts, from `Diagnosis.pieces`.
 
     Returns:
         Text, such as "in NAME (60 %)"; empty if no name has at least half of the time.

@@ -1,4 +1,4 @@
-"""Arithmetic on sets of intervals, by one sweep over their ends."""
+"""Arithmetic on sets of intervals: unions, differences, intersections and sums of weights."""
 
 from collections.abc import Mapping
 
@@ -11,17 +11,17 @@ BOUNDS = ("start_ns", "end_ns")
 
 
 def timeline(sets: Mapping[str, pl.DataFrame], weights: Mapping[str, str] | None = None) -> pl.DataFrame:
-    """Cut time at every start and end, and sum up the weights of the intervals that contain each piece.
+    """Cut time at every start and end of an interval. Add up the weights of the intervals that contain each piece.
 
     sum after cut t = (weights of the intervals with start <= t) - (weights of the intervals with end <= t)
 
-    Each set is looked up on its own, so that memory never holds a table with the ends of all sets. O(n log n) for n
-    intervals.
+    To save memory, each set is looked up on its own; no table holds the ends of all sets. The run time is O(n log n)
+    for n intervals.
 
     Args:
         sets: label -> intervals (`start_ns`, `end_ns`); the intervals of one set may overlap.
-        weights: label -> name of the column that contains the weights of the set's intervals; without it, each weight
-            is 1.
+        weights: label -> name of the column that contains the weights of the set's intervals. If a set has no such
+            entry, each of its weights is 1.
 
     Returns:
         The pieces: `start_ns`, `end_ns`, and for each label an Int64 column with the sum of the set's weights. The
@@ -74,10 +74,10 @@ def clip(frame: pl.DataFrame, start_ns: int, end_ns: int) -> pl.DataFrame:
 
 
 def locate(times: pl.Series, frame: pl.DataFrame) -> pl.Series:
-    """Return for each time the row of the interval that contains it, as UInt32; null if none does.
+    """Return for each time the row of the interval that contains it, as UInt32; null if no interval contains it.
 
     Args:
-        times: Int64.
+        times: the times in ns, as Int64.
         frame: disjoint intervals, sorted by time; the end of an interval does not belong to it.
     """
     return COLUMNS.locate(times, frame["start_ns"], frame["end_ns"])
@@ -98,7 +98,7 @@ def merge(pieces: pl.DataFrame, *keys: str) -> pl.DataFrame:
 
 
 def _last(first: pl.Series) -> pl.Series:
-    """Return for each row whether it is the last of its block; `first` says whether it is the first of its block."""
+    """Return for each row whether it is the last row of its block; `first` marks the first row of each block."""
     return first.shift(-1, fill_value=True)
 
 

@@ -18,8 +18,8 @@ _KEYS: Final = ["kernel", "module", "bound", "part"]
 def waits(executions: pl.DataFrame) -> pl.DataFrame:
     """Sort the executions of a window by lane and start, and add the column `wait_ns`.
 
-    wait(i) = start(i) - latest end of the executions before i in the lane; 0 for the first one, and for an i that
-    overlaps an earlier one
+    wait(i) = start(i) - latest end of the executions before i in the lane. It is 0 if i is the first execution, and if
+    i overlaps an earlier one.
 
     Args:
         executions: `lane`, `start_ns`, `duration_ns`.
@@ -34,10 +34,8 @@ def waits(executions: pl.DataFrame) -> pl.DataFrame:
 def waits_on_device(tasks: pl.DataFrame, last_ns: int | None = None) -> pl.DataFrame:
     """Sort tasks by start, and add the column `wait_ns` as Ascend's tools compute it.
 
-    wait(i) = start(i) - end(i - 1), in order of start over all streams; 0 for the first task, and where i and i - 1
-    overlap
-
-    So a task can have a wait although a long exchange on another stream still runs.
+    wait(i) = start(i) - end(i - 1), in order of start over all streams. It is 0 for the first task, and if the tasks i
+    and i - 1 overlap. So a task can have a wait although a long exchange on another stream still runs.
 
     Args:
         tasks: `start_ns`, `end_ns`.
@@ -52,12 +50,12 @@ def waits_on_device(tasks: pl.DataFrame, last_ns: int | None = None) -> pl.DataF
 def waits_in_stream(tasks: pl.DataFrame, last_ns: dict[int, int]) -> pl.DataFrame:
     """Sort tasks by start, and add the column `wait_ns`: the time in which the stream was idle before the task.
 
-    wait(i) = start(i) - latest end of the tasks before i in the stream; 0 for the first task, and for an i that
-    overlaps an earlier one
+    wait(i) = start(i) - latest end of the tasks before i in the stream. It is 0 for the first task, and if i overlaps
+    an earlier task.
 
     Args:
         tasks: `stream`, `start_ns`, `end_ns`.
-        last_ns: stream -> latest end, in ns, of the tasks that ran there before these tasks.
+        last_ns: stream -> latest end, in ns, of the tasks that ran on the stream before these tasks.
     """
     ordered = tasks.sort("start_ns", "end_ns", maintain_order=True)
     before = pl.col("stream").replace_strict(last_ns, default=None, return_dtype=pl.Int64)
@@ -69,7 +67,7 @@ def sum_up(kernels: pl.DataFrame) -> pl.DataFrame:
     """Sum up the durations of kernels with the same name, module, binding and part.
 
     Args:
-        kernels: `tables.KERNELS`.
+        kernels: table of kernels, with the columns of `tables.KERNELS`.
 
     Returns:
         `kernel`, `module`, `bound`, `part`, `count`, `total_ns`, `min_ns`, `max_ns`, `squares` (sum of the squares of
@@ -86,11 +84,11 @@ def sum_up(kernels: pl.DataFrame) -> pl.DataFrame:
 
 
 def add_up(sums: list[pl.DataFrame], keys: list[str] | None = None) -> pl.DataFrame:
-    """Return the sums over several sections of a run, or over fewer keys.
+    """Add up the sums of several sections of a run, or reduce sums to fewer keys.
 
     Args:
         sums: results of `sum_up`, at least one.
-        keys: the columns to group by; None for those of `sum_up`.
+        keys: the columns to group by; None to keep the keys of `sum_up`.
     """
     return (
         pl.concat(sums)
@@ -121,7 +119,7 @@ def by_type(sums: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
 
     Args:
         sums: the result of `sum_up`.
-        names: `tables.KERNEL_NAMES`.
+        names: table of kernel names, with the columns of `tables.KERNEL_NAMES`.
 
     Returns:
         `name` (the primitive), `core`, `count`, `total_ns`, `min_ns`, `max_ns`, `squares`, `ratio`.
@@ -130,12 +128,12 @@ def by_type(sums: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
 
 
 def by_name(sums: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
-    """Return the columns of `by_type`, except `core`, for each full name of a kernel."""
+    """Return the times of the kernels of each full name, with the columns of `by_type` except `core`."""
     return _ranked(sums, names["full_name"].gather(sums["kernel"]))
 
 
 def by_module(sums: pl.DataFrame, texts: pl.Series) -> pl.DataFrame:
-    """Return the columns of `by_type`, except `core`, for each known module."""
+    """Return the times of the kernels of each known module, with the columns of `by_type` except `core`."""
     return _ranked(sums, texts.gather(sums["module"]))
 
 
@@ -146,7 +144,7 @@ def by_part(sums: pl.DataFrame) -> dict[str, float]:
 
 
 def queued(sums: pl.DataFrame) -> dict[str, float]:
-    """Return the share of each part of a step in the kernels' time; empty if half of this time has no known part."""
+    """Return each part of a step's share of the kernels' time; empty if half of this time has no known part."""
     totals = dict(sums.group_by("part").agg(pl.col("total_ns").sum()).iter_rows())
     whole = sum(totals.values())
     if 2 * totals.get(int(Part.UNKNOWN), 0) >= whole:
@@ -155,7 +153,7 @@ def queued(sums: pl.DataFrame) -> dict[str, float]:
 
 
 def bound(sums: pl.DataFrame) -> dict[str, int]:
-    """Return kind of binding -> number of kernels: bound to a module, to a primitive, to a phase alone, to nothing."""
+    """Return the number of kernels of each kind of binding: to a module, a primitive, only a phase, or nothing."""
     to = pl.col("bound").replace(dict.fromkeys(map(int, INFERRED), int(Bound.MODULE)))
     counts = dict(sums.group_by(to).agg(pl.col("count").sum()).iter_rows())
     kinds = [kind for kind in sorted(Bound, reverse=True) if kind not in INFERRED]
@@ -169,12 +167,17 @@ def module_time_share(sums: pl.DataFrame) -> float | None:
 
 
 def inferred(sums: pl.DataFrame, how: Bound) -> int:
-    """Return the number of kernels whose module was inferred in the way `how`."""
+    """Return the number of kernels whose module was inferred by one method.
+
+    Args:
+        sums: the result of `sum_up`.
+        how: the method: by the order of a backward pass, or by parameters.
+    """
     return int(sums.filter(pl.col("bound") == int(how))["count"].sum())
 
 
 def top(table: pl.DataFrame, count: int = TOP) -> list[dict[str, Any]]:
-    """Return the first rows of a table such as that of `by_type`, as dicts with times in ms."""
+    """Return the first rows of a table of times, such as that of `by_type`, as dicts with times in ms."""
     return [
         {
             "name": row["name"],
@@ -191,7 +194,7 @@ def top(table: pl.DataFrame, count: int = TOP) -> list[dict[str, Any]]:
 
 
 def scaled(table: pl.DataFrame, totals: pl.DataFrame | None) -> pl.DataFrame:
-    """Return a table such as that of `by_type`, with totals for the whole run even if some steps were not recorded.
+    """Return a table of times, such as that of `by_type`; if steps were not recorded, estimate the run's totals.
 
     Args:
         table: the result of `by_type`, or a similar table.

@@ -14,7 +14,7 @@ BOUND: pl.Schema = pl.Schema({name: tables.KERNELS[name] for name in ("host", "l
 
 
 def unbound(count: int) -> pl.DataFrame:
-    """Return `count` rows of `BOUND` for tasks whose launch is unknown."""
+    """Return `count` rows with the columns of `BOUND`, for tasks whose launch is unknown."""
     nothing = {name: pl.repeat(None, count, dtype=kind, eager=True) for name, kind in BOUND.items()}
     return pl.DataFrame(nothing).with_columns(
         pl.lit(int(Bound.NOTHING), pl.UInt8).alias("bound"), pl.lit(int(Part.UNKNOWN), pl.UInt8).alias("part")
@@ -22,7 +22,7 @@ def unbound(count: int) -> pl.DataFrame:
 
 
 class Launches:
-    """The spans around launches on the threads of a process.
+    """The spans around launches of device work, on the threads of a process.
 
     Args:
         recording: the run.
@@ -36,13 +36,14 @@ class Launches:
         self._threads: dict[int, _Thread] = {}
 
     def bind(self, launched: pl.DataFrame) -> pl.DataFrame:
-        """Return the innermost spans around the launch of each task, as `BOUND`.
+        """Return the innermost spans around the launch of each task, with the columns of `BOUND`.
 
-        - `launch`: row of a span of the recording. For an exchange: the collective's call, or else the operator. For
-          any other task: the operator, or else the collective's call.
-        - `host`: row of a span of the recording: the operator, or else the collective's call.
-        - `module`: row of the recording's names. In a backward pass, a launch may be outside of all modules. `module`
-          is then the module of the operator whose gradient was computed.
+        - `launch`: row of a span of the recording. For an exchange, it is the call of the collective if there is one,
+          otherwise the operator. For any other task, it is the operator if there is one, otherwise the call of the
+          collective.
+        - `host`: row of a span of the recording: the operator if there is one, otherwise the call of the collective.
+        - `module`: row of the recording's names. In a backward pass, a launch may be outside of all modules. Then this
+          is the module of the operator whose gradient was computed.
 
         Args:
             launched: the tasks: `launch_ns` and `thread` of the launch, `exchange` (whether the task communicates with
@@ -86,7 +87,7 @@ class _Thread:
         }
 
     def around(self, times: pl.Series) -> list[pl.Series]:
-        """Return the columns `_PLACES`: the innermost span of each kind around each time; null if there is none."""
+        """Return the columns of `_PLACES`: the innermost span of each kind around each time; null if there is none."""
         found = []
         for name, pieces in self._pieces.items():
             values = pieces.drop(intervals.BOUNDS).to_series()
@@ -97,7 +98,7 @@ class _Thread:
 def _rows(paths: pl.Series, names: pl.Series) -> pl.Series:
     """Return the row in `names` of each module path.
 
-    If `names` lacks the path, return the row of the innermost outer module in `names`; null if there is none.
+    If `names` lacks a path, the row of the innermost enclosing module in `names` is returned; null if there is none.
     """
     known, rows = {name: row for row, name in enumerate(names)}, dict[str, int | None]()
     for path in paths.drop_nulls().unique():

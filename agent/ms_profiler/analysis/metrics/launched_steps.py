@@ -1,11 +1,11 @@
-"""Steps on a device, where a step consists of the work that the host launched in it.
+"""Steps on a device, where a step consists of the work that the host launched during the step.
 
-A kernel belongs to the step that launched it, however late the kernel runs. A step has this span on the device:
+A kernel belongs to the step that launched it, no matter how late the kernel runs. A step has this span on the device:
 
     begin = max(begin of the step on the host, end of the previous step on the device)
     end   = max(end of the step on the host, end of the last kernel that this step or an earlier step launched)
 
-So the spans do not overlap. In a gap between two spans the host was in no step.
+So the spans do not overlap. If there is a gap between two spans, the host was in no step during the gap.
 """
 
 from collections.abc import Iterable
@@ -25,7 +25,7 @@ SPANS: Final = pl.Schema({"step": pl.UInt32, "host_ns": pl.Int64, "start_ns": pl
 _PARTS: Final = ("length", "computing", "overlapped", "not_overlapped", "copying", "idle")
 #: one row per step: its length, and its time in each state, in ns
 MOMENTS: Final = pl.Schema({"step": pl.UInt32, **dict.fromkeys(_PARTS, pl.Int64)})
-#: step number of launches outside of all steps
+#: step number of launches that were outside of all steps
 _OUTSIDE: Final = -1
 
 
@@ -33,8 +33,8 @@ def owners(runs: pl.DataFrame, steps: Steps, launches: bool) -> pl.Series:
     """Return the step (row of `steps.table`) that launched each task; null if no step launched it, or if unknown.
 
     A stream runs its tasks in the order of their launches. So if the launch of a task is unknown, its two neighbours on
-    the stream decide: if both belong to the same step, the task belongs to that step. If no launch of the run is known,
-    a task belongs to the step on the host in which the task starts.
+    the stream decide: if both belong to the same step, the task belongs to that step. If all launches of the run are
+    unknown, a task belongs to the step on the host in which the task starts.
 
     Args:
         runs: the tasks: `stream`, `start_ns`, `launch_ns`.
@@ -66,6 +66,8 @@ def owners(runs: pl.DataFrame, steps: Steps, launches: bool) -> pl.Series:
 def spans(runs: pl.DataFrame, steps: Steps) -> pl.DataFrame:
     """Return the span of each recorded step on the device: `step`, `host_ns` (begin on the host), `start_ns`, `end_ns`.
 
+    The span covers the work that the host launched during the step.
+
     Args:
         runs: `end_ns` of each task, and `step` as returned by `owners`.
         steps: the steps in use.
@@ -86,14 +88,14 @@ def pieces(tasks: pl.DataFrame, copied: pl.DataFrame, during: pl.DataFrame, sinc
     """Cut the steps on the device wherever the device's state changes.
 
     Args:
-        tasks: tasks that ran in the interval: `start_ns`, `end_ns`, `exchange`.
-        copied: disjoint intervals in which memory was copied or set, by time.
-        during: the result of `spans`.
-        since: the begin of the interval, ns.
-        until: the end of the interval, ns.
+        tasks: tasks that ran in the interval from `since` to `until`: `start_ns`, `end_ns`, `exchange`.
+        copied: disjoint intervals in which memory was copied or set, sorted by time.
+        during: the spans of the steps on the device, from `spans`.
+        since: the begin of the interval, in ns.
+        until: the end of the interval, in ns.
 
     Returns:
-        `step`, `STATES`, `start_ns`, `end_ns`, by time.
+        `step`, the columns of `STATES`, `start_ns`, `end_ns`, sorted by time.
     """
     inside = intervals.clip(during, since, until)
     line = intervals.timeline(
@@ -110,14 +112,14 @@ def pieces(tasks: pl.DataFrame, copied: pl.DataFrame, during: pl.DataFrame, sinc
 
 
 def states_of(pieces: pl.DataFrame) -> pl.DataFrame:
-    """Return the time that the device spends in each state in each step, for one part of a run, as `MOMENTS`.
+    """Return the time of each device state in each step, for one part of a run, with the columns of `MOMENTS`.
 
         length = computing + not_overlapped (only communicating) + copying (only copying) + idle
 
-    The time of computing includes `overlapped`, in which the device computes and communicates at once.
+    The time of computing includes `overlapped`, in which the device computes and communicates at the same time.
 
     Args:
-        pieces: the result of `pieces`.
+        pieces: the steps cut at changes of the state, from the function `pieces`.
     """
     computing, communicating, copying = (pl.col(state) for state in STATES)
     sums = {
@@ -133,7 +135,7 @@ def states_of(pieces: pl.DataFrame) -> pl.DataFrame:
 
 
 def moments(parts: Iterable[pl.DataFrame]) -> pl.DataFrame:
-    """Return the time that the device spends in each state in each step, as `MOMENTS`, by step.
+    """Return the time of each device state in each step of the run, with the columns of `MOMENTS`, sorted by step.
 
     Args:
         parts: the results of `states_of` for the parts of a run, at least one.
@@ -143,7 +145,7 @@ def moments(parts: Iterable[pl.DataFrame]) -> pl.DataFrame:
 
 
 def sums(tasks: pl.DataFrame) -> pl.DataFrame:
-    """Sum up the tasks that each step launched, for one part of a run; no task may extend beyond the part.
+    """Add up the times of the tasks that each step launched, for one part of a run. No task may cross its border.
 
     Args:
         tasks: `step`, `start_ns`, `end_ns`, `exchange`, `bubble` (whether the task waits for another pipeline stage).
@@ -164,19 +166,19 @@ def sums(tasks: pl.DataFrame) -> pl.DataFrame:
 
 
 def by_step(parts: Iterable[pl.DataFrame], moments: pl.DataFrame, during: pl.DataFrame) -> pl.DataFrame:
-    """Return the columns of `overlap.by_step`: one row per step, in nanoseconds.
+    """Return the device's time of each kind in each step, in ns, with the columns of `overlap.by_step`.
 
-    - computing, communication = union of the step's tasks of this kind, including tasks that ran after the step.
-    - overlapped = both at once.
-    - bubble = sum over the exchanges that wait for another pipeline stage.
-    - free = time of the step on the device in which nothing ran there, not even a copy.
+    - computing, communication: union of the step's tasks of this kind, including tasks that ran after the step.
+    - overlapped: time in which the device computed and communicated at once.
+    - bubble: sum over the exchanges that wait for another pipeline stage.
+    - free: time of the step on the device in which nothing ran there, not even a copy.
     - stage = span of the step on the device - bubble.
-    - preparing = from the begin of the step on the host to the begin of its first task; 0 without a task.
+    - preparing: from the begin of the step on the host to the begin of its first task; 0 without a task.
 
     Args:
         parts: the results of `sums` for the parts of a run, at least one.
-        moments: the result of `moments`.
-        during: the result of `spans`.
+        moments: the time of each device state, from the function `moments`.
+        during: the spans of the steps on the device, from `spans`.
     """
     launched = (
         pl.concat(list(parts))

@@ -1,13 +1,13 @@
 """Find the span that queued each kernel.
 
-Kernels and spans are both in the order of the queue, but some spans start no kernel, and some kernels have no span.
+Kernels run in the order in which spans queued them. But some spans start no kernel, and some kernels have no span.
 """
 
 from typing import Final
 
 import polars as pl
 
-#: lists of columns in which a kernel and its span must agree: a section of the queue, and the primitive (`key`). The
+#: lists of columns that must be equal for a kernel and its span: a section of the queue, and the primitive (`key`). The
 #: list with the widest section comes first
 _WINDOW: Final = ["window", "key"]
 _STEP: Final = ["step", "key"]
@@ -18,12 +18,14 @@ _GAP: Final = ["gap", "key"]
 def match(kernels: pl.DataFrame, operators: pl.DataFrame) -> pl.Series:
     """Return for each kernel the span that queued it; null if unknown.
 
-    Kernels of a backward pass have no span. A window begins where the queue is empty; within a window, the host may be
-    several steps ahead of the kernels. If a section of the queue has as many kernels of a primitive as spans, the n-th
-    kernel belongs to the n-th span. The first sections are the windows. Where the numbers differ, the sections are the
-    steps, and then the segments of steps. If all kernels ran on one lane, the last sections are the gaps between two
-    neighbouring matches. A match is dropped if the kernel would start before its span, or if a lane's kernels and spans
-    would have different orders.
+    Kernels and spans are compared in sections of the queue. If a section has as many kernels of a primitive as spans,
+    the n-th kernel belongs to the n-th span. If the numbers differ, smaller sections are tried:
+
+    1. Windows. A window begins where the queue is empty. Within it, the host may be several steps ahead of the kernels.
+    2. Steps, and then segments: a new segment begins with each backward pass. Kernels of a pass have no span.
+    3. Gaps between two neighbouring matches, if all kernels ran on one lane.
+
+    A match is dropped if the kernel would start before its span, or if it contradicts the order of a lane's spans.
 
     Args:
         kernels: `window` (null outside of all windows), `step`, `segment` (a number that increases with each backward
@@ -47,7 +49,7 @@ def match(kernels: pl.DataFrame, operators: pl.DataFrame) -> pl.Series:
 
 
 def _fitting(pairs: pl.DataFrame, sure: pl.DataFrame) -> pl.DataFrame:
-    """Return the pairs of kernel and span that keep to the order of the certain pairs (`sure`) on their lane."""
+    """Return those pairs of a kernel and a span that fit the order of the certain pairs (`sure`) on the same lane."""
     key = pl.struct("start_ns", "kernel")
     both = pl.concat([sure.with_columns(sure=pl.lit(True)), pairs.with_columns(sure=pl.lit(False))])
     fence = pl.when("sure").then("queued_ns")
@@ -62,7 +64,8 @@ def _fitting(pairs: pl.DataFrame, sure: pl.DataFrame) -> pl.DataFrame:
 def _between(runs: pl.DataFrame, spans: pl.DataFrame, matched: pl.DataFrame) -> pl.DataFrame:
     """Match the kernels that lie between two neighbouring matched kernels of the same segment.
 
-    The spans between the spans of these two kernels queued the kernels between them.
+    The spans that queued these kernels lie between the spans of the two matched kernels. A segment is the part of the
+    queue from one backward pass to the next.
     """
     fences = matched.sort("kernel")
     places = fences.join(runs.select("kernel", "step", "segment"), on="kernel", maintain_order="left")
@@ -78,13 +81,13 @@ def _between(runs: pl.DataFrame, spans: pl.DataFrame, matched: pl.DataFrame) -> 
 
 
 def _as_many(runs: pl.DataFrame, spans: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
-    """Return the combinations of `keys` that have as many kernels as spans."""
+    """Return the combinations of values in the columns `keys` that have as many kernels as spans."""
     counts = [table.group_by(keys).len() for table in (runs, spans)]
     return counts[0].join(counts[1], on=[*keys, "len"]).drop("len")
 
 
 def _pair(runs: pl.DataFrame, spans: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
-    """Pair the n-th kernel with the n-th span of the same keys; drop keys with a kernel that starts before its span."""
+    """Pair the n-th kernel with the n-th span of equal keys; drop keys with a kernel that starts before its span."""
     number = pl.int_range(pl.len()).over(keys).alias("number")
     return (
         runs.sort("start_ns", "kernel")

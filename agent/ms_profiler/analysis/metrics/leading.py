@@ -1,4 +1,4 @@
-"""Let a step begin after a rollout, an evaluation or a warm-up that ran before it.
+"""Move the begin of a step behind a rollout, an evaluation or a warm-up that ran before the step.
 
 A step begins where the previous step ended. So calls of a network between two steps at first belong to the later step.
 If most steps begin with the same number of calls without gradients, these calls belong to the step; they are, for
@@ -17,21 +17,22 @@ import polars as pl
 from ms_profiler.analysis.metrics import intervals
 from ms_profiler.store.format import Category, Flag
 
-#: steps stay as they are unless at least this share of them begins with the same number of calls
+#: steps are changed only if at least this share of them begins with the same number of calls
 MOST: Final = 0.5
 _CALLS: Final = (int(Category.FORWARD), int(Category.GRAPH))
 _APART: Final = pl.col("flags") & int(Flag.NO_GRADIENTS) != 0
 
 
 def cut(table: pl.DataFrame, spans: pl.DataFrame) -> pl.DataFrame:
-    """Let steps begin after calls of a network that do not belong to them.
+    """Move the begin of steps behind those calls of a network that do not belong to the steps.
 
-    Calls with gradients are cut off from the first step only, and only if all other steps have the same number of
-    calls. If the numbers of calls differ, they may depend on the data.
+    Calls without gradients can be cut off from all steps. Calls with gradients are cut off only from the first step,
+    and only if all other steps have the same number of calls. If the numbers of calls differ, they may depend on the
+    data.
 
     Args:
-        table: `tables.STEPS`, by start and without overlap.
-        spans: `tables.SPANS` of the stepping thread.
+        table: table of steps, with the columns of `tables.STEPS`, sorted by start, without overlap.
+        spans: spans of the stepping thread, with the columns of `tables.SPANS`.
     """
     others = (int(Category.BACKWARD), int(Category.OPTIMIZER), int(Category.DATA))
     coarse = spans.filter(pl.col("category").is_in([*_CALLS, *others]))
@@ -48,7 +49,7 @@ def cut(table: pl.DataFrame, spans: pl.DataFrame) -> pl.DataFrame:
 def _cut(
     table: pl.DataFrame, spans: pl.DataFrame, calls: pl.DataFrame, work: pl.DataFrame, agreeing: float, first: int
 ) -> pl.DataFrame:
-    """Cut surplus calls off the begin of steps.
+    """Cut surplus calls off the begin of steps. A step has surplus calls if it begins with more calls than usual.
 
     Args:
         table: the steps.
@@ -94,7 +95,7 @@ def _cut(
 
 
 def _reached(table: pl.DataFrame, calls: pl.DataFrame, missing: int) -> pl.DataFrame:
-    """Let the first step begin with calls before it, if it has fewer calls than the other steps.
+    """Move the begin of the first step back to earlier calls, if it has fewer calls than the other steps.
 
     Args:
         table: the steps.
@@ -111,6 +112,6 @@ def _reached(table: pl.DataFrame, calls: pl.DataFrame, missing: int) -> pl.DataF
 
 
 def _begins(rows: pl.DataFrame, spans: pl.DataFrame) -> pl.DataFrame:
-    """Return when spans begin in steps: `row` (of the step), `time_ns`."""
+    """Return the start of each span that lies in a step: `row` (of the step), `time_ns`."""
     times = spans["start_ns"]
     return pl.DataFrame({"row": intervals.locate(times, rows), "time_ns": times}).drop_nulls("row")

@@ -15,13 +15,13 @@ SLOW: Final = 0.5
 
 @dataclass(frozen=True)
 class Slow:
-    """A slow link.
+    """A slow link: an operation in one group of ranks that is much slower than in the fastest group.
 
     Attributes:
         operation: the kind of exchange.
         group: the group of ranks.
-        bandwidth: bytes per second.
-        best: the bandwidth of the fastest group, bytes per second.
+        bandwidth: bandwidth of the link, in bytes per second.
+        best: the bandwidth of the fastest group for this operation, in bytes per second.
         best_group: the fastest group.
         duration_ns: the total duration of the link's exchanges.
         step: row of the step with the link's longest exchange.
@@ -37,12 +37,14 @@ class Slow:
 
 
 def bandwidths(calls: pl.DataFrame) -> pl.DataFrame:
-    """Return one row per link: `operation`, `group`, `count`, `bytes`, `duration_ns`, `bandwidth`, `step`; see `Slow`.
+    """Return the bandwidth of each link, that is, of each operation in each group of ranks.
 
     bandwidth = sum of the bytes / sum of the durations, over the exchanges whose bytes are known.
 
+    The columns are `operation`, `group`, `count`, `bytes`, `duration_ns`, `bandwidth` and `step` (see `Slow`).
+
     Args:
-        calls: the calls of `communication.calls`.
+        calls: the exchanges with other ranks, from `communication.calls`.
     """
     size, took = pl.col("bytes").sum(), pl.col("duration_ns").sum()
     return (

@@ -62,23 +62,23 @@ class Measures:
         recording: the recording.
         chosen: numbers of the selected steps; None for all steps.
         steps: the steps in use.
-        spans: `tables.SPANS` of the chosen steps, with the columns of `operators.self_times`.
-        pieces: the phases of the recorded steps as intervals, see `phases.pieces`.
-        shares: time by phase, see `phases.shares`.
+        spans: the spans of the chosen steps, with the columns of `tables.SPANS` and of `operators.self_times`.
+        pieces: the recorded steps cut into phases, from `phases.pieces`.
+        shares: the time of each phase, from `phases.shares`.
         compiled: steps (rows of `steps.table`) that compiled something.
         compile_ns: the time that compiling took.
-        stream: the kernels, and when the recorded steps computed or communicated, see `streams.kernel_stream`.
-        sums: the sums of `operators.sum_up`, over all spans.
-        types: kernels by primitive, see `kernels.by_type`.
-        calls: exchanges with other ranks, see `communication.calls`.
-        memory: `tables.MEMORY`, if it was requested.
+        stream: the kernels, and when the recorded steps computed or communicated, from `streams.kernel_stream`.
+        sums: the times of operators and modules by name, over all spans, from `operators.sum_up`.
+        types: the times of kernels by primitive, from `kernels.by_type`.
+        calls: exchanges with other ranks, from `communication.calls`.
+        memory: memory over time, with the columns of `tables.MEMORY`, if it was requested.
         pipelines: dataset pipelines with samples, the one with the most samples first.
-        host_operators: operators that computed during their call, see `host_operators.compute`; otherwise empty.
+        host_operators: operators that computed during their call, from `host_operators.calls`; empty if none did.
         run_ns: the time from the first to the last record.
         target: the directory of derived files; by default the recording's directory.
         request: the options of this analysis.
-        written: path in `target` -> digest, of the files that were derived from another tool's result.
-        existing: paths of other tools' files. A derived file of the same path is not written.
+        written: path in `target` -> digest, for each file that was derived from another tool's result.
+        existing: paths of other tools' files. Derived files with these paths are not written.
         section_count: number of sections that were written.
         room: disk space that is left.
     """
@@ -122,7 +122,7 @@ class Measures:
 
     @property
     def computes_by_operators(self) -> bool:
-        """Return whether operators on a processor, and not phases or kernels, give the computing time of steps."""
+        """Return whether the computing time of steps comes from operators on a processor, not phases or kernels."""
         return self.recording.device is None and _by_operators(self.host_operators, self.recording)
 
     @property
@@ -155,7 +155,7 @@ class Measures:
 
     @cached_property
     def stacks(self) -> Stacks:
-        """Return the Python stacks that were sampled."""
+        """Return the Python stacks that were sampled during the chosen steps."""
         table, ever = self.steps.table, (tables.EARLIEST, tables.LATEST)
         return Stacks(self.recording, ever if self.chosen is None else (table["start_ns"][0], table["end_ns"][-1]))
 

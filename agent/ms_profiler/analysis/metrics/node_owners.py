@@ -1,12 +1,12 @@
-"""Find the modules of the kernels of a backward pass by autograd's nodes, see `readers.tapes`.
+"""Find the modules of the kernels of a backward pass from the recorded nodes of autograd (`readers.tapes`).
 
 Autograd runs nodes in the reverse order of their creation. So the type of a kernel limits the nodes that can have
-launched it, as in `metrics.gradients`. But here all nodes are known, with the number of gradients that each node
-computes. Operators without a node are not candidates. A kernel belongs to the innermost module around all nodes that
-can have launched it.
+launched the kernel, as in `metrics.gradients`. But here all nodes are known, and how many gradients each node computes.
+So operators without a node are not candidates. A kernel belongs to the innermost module around all nodes that can have
+launched it.
 
-A pass without recorded nodes gets the nodes of another pass, if the same modules were called in the same order before
-both passes. If several such passes have different nodes, the pass gets no nodes.
+If the nodes of a pass were not recorded, it gets the nodes of another pass before which the same modules were called in
+the same order. If several passes fit and have different nodes, the pass gets no nodes.
 """
 
 from collections import Counter
@@ -23,18 +23,18 @@ from ms_profiler.analysis.metrics.scopes import SEED, Scope
 from ms_profiler.analysis.readers.tapes import Node, Tape
 from ms_profiler.store.format import Category
 
-#: Kernel that changes a data type. A gradient launches it before and after a kernel that the device does not offer for
-#: the data type. Only the gradients of `VIEWS` never launch it.
+#: Kernel that changes a data type. If the device does not offer a kernel for a data type, the gradient launches this
+#: kernel before and after another kernel. Only the gradients of `VIEWS` never launch it.
 CAST: Final = "Cast"
 #: operators whose gradients launch nothing: the operators only view a tensor, or have no gradient
 VIEWS: Final = "concat contiguous expanddims oneslike reshape squeeze transpose view"
 #: Operator -> kernels that its gradient launches. Three kinds are left out: kernels named after the operator, matrix
 #: products, and sums of gradients (if several operators read a value, a sum may follow any of their gradients). The
-#: gradient of an unlisted operator may launch anything. The list was measured with MindSpore 2.10 for CPU, which ran
-#: the kernels synchronously. A node's kernels ran between the hook before this node and the hook before the next node.
-#: The measurement covered 661 calls of operators, with broadcasting and along several axes: most calls in float32, some
-#: in float16, float64 and mixed types. It also covered 20 networks, two of them in float16. `lstm` ran only in one of
-#: these networks, in float32.
+#: gradient of an unlisted operator may launch anything. The list was measured with MindSpore 2.10 for CPU, with
+#: synchronous kernels. The kernels of a node are those that ran between the hook before this node and the hook before
+#: the next node. The measurement covered 661 calls of operators, with broadcasting and along several axes: most calls
+#: in float32, some in float16, float64 and mixed types. It also covered 20 networks, two of them in float16. `lstm` ran
+#: only in one of these networks, in float32.
 EMITS: Final[dict[str, frozenset[str]]] = {
     key: frozenset([*kernels.split(), *([] if keys == VIEWS else [CAST])])
     for keys, kernels in (
@@ -65,7 +65,7 @@ EMITS: Final[dict[str, frozenset[str]]] = {
 FIRST: Final = frozenset(
     {"batchmatmul", "batchnorm", "biasadd", "conv2d", "dropout", "gatherd", "gelu", "layernorm", "matmul", "relu"}
 )
-#: number of kernels after the last known kernel of a pass that `Known.trailing` examines
+#: `Known.trailing` examines up to this number of kernels after the last known kernel of a pass
 MOST: Final = 8
 #: result of `Known.owned`: `place` of the kernel, path of its module, and whether the kernel is a recomputation
 OWNED: Final = pl.Schema({"place": pl.UInt32, "module": pl.String, "again": pl.Boolean})
@@ -78,8 +78,9 @@ class Known:
     """The nodes of backward passes.
 
     Attributes:
-        tapes: the recorded lists of nodes of the process, see `readers.tapes`.
-        passes: the passes with nodes: `backward` (row of the pass's span), `tape` (index in `tapes`), `scripted`
+        tapes: the recorded lists of autograd's nodes of the process (`readers.tapes`). A list, called tape, has the
+            nodes of one pass.
+        passes: the passes with known nodes: `backward` (row of the pass's span), `tape` (index in `tapes`), `scripted`
             (whether the script computes gradients itself).
     """
 
@@ -88,11 +89,11 @@ class Known:
 
     @classmethod
     def of(cls, tapes: list[Tape], passes: pl.DataFrame, spans: pl.DataFrame) -> "Known":
-        """Assign tapes to backward passes, and return the known nodes.
+        """Assign tapes (recorded lists of autograd's nodes) to backward passes, and return the known nodes.
 
         Args:
             tapes: the tapes of the process.
-            passes: `backward`, `start_ns`, `scripted`, by start.
+            passes: all backward passes: `backward`, `start_ns`, `scripted`, sorted by start.
             spans: the spans of the stepping thread.
         """
         if not tapes or passes.is_empty():
@@ -116,12 +117,14 @@ class Known:
         )
 
     def owned(self, kernels: pl.DataFrame, scopes: list[Scope]) -> pl.DataFrame:
-        """Return the modules of kernels of backward passes, as `OWNED`; null where the nodes do not show the module.
+        """Return the modules of kernels of backward passes, with the columns of `OWNED`.
+
+        The module is null if the nodes do not show it.
 
         Args:
             kernels: the kernels of backward passes of one lane, in the lane's order: `place` (identifies the kernel
                 in the result), `kernel`, `backward`.
-            scopes: the parsed names of kernels; `kernel` is an index of this list.
+            scopes: the parsed names of kernels; the column `kernel` is an index of this list.
         """
         ran = kernels.join(self.passes, on="backward", maintain_order="left").with_columns(
             position=pl.int_range(pl.len()).over("backward")
@@ -130,7 +133,7 @@ class Known:
         ran = ran.filter((pl.col("position") > 0) | ~pl.col("kernel").is_in(seeds))
         if ran.is_empty():
             return pl.DataFrame(schema=OWNED)
-        # most passes run the same kernels for the same nodes, so one pass of each kind is enough
+        # most passes run the same kernels for the same nodes, so only one pass of each kind is examined
         kinds = ran.group_by("backward", maintain_order=True).agg(
             pl.col("tape", "scripted").first(),
             pl.struct("kernel", "position").hash(7).sum().alias("hash"),
@@ -191,14 +194,14 @@ class Known:
         )
 
     def trailing(self, kernels: pl.DataFrame, scopes: list[Scope]) -> pl.DataFrame:
-        """Return further kernels of each pass that ran after the last known kernel of the pass, as `TRAILING`.
+        """Return kernels that belong to a pass although they ran after its last known kernel, as `TRAILING`.
 
-        When the host leaves a pass, the last kernels of the pass may not have run yet. A later kernel belongs to the
+        When the host leaves a pass, the last kernels of the pass may not have run yet. So a later kernel belongs to the
         pass as long as nodes of the pass still lack a kernel of its type.
 
         Args:
             kernels: `place`, `kernel`, `backward`, `loose` (whether the module is unknown), of one lane, in order.
-            scopes: the parsed names of kernels; `kernel` is an index of this list.
+            scopes: the parsed names of kernels; the column `kernel` is an index of this list.
         """
         rows = kernels.select("kernel", "backward").with_row_index("row").join(self.passes, on="backward")
         found: list[tuple[int, int]] = []
@@ -218,16 +221,16 @@ class Known:
         return pl.DataFrame(found, schema=TRAILING, orient="row")
 
     def _left(self, tape: int, ran: list[Roles]) -> dict[str, int]:
-        """Return family of kernels -> how many of its kernels a pass still has to run; only for matrix products."""
+        """Return for each family of matrix products how many of its kernels a pass still has to run."""
         products = [
             node.wanted for node in self.tapes[tape].nodes if gradients.known_by(node.name) in gradients.PRODUCTS
         ]
         return {gradients.MATMUL: sum(products) - sum(role.family == gradients.MATMUL for role in ran)}
 
     def _modules(self, ranges: pl.DataFrame) -> pl.DataFrame:
-        """Add columns about the nodes from `first` to `last`.
+        """Add two columns about the nodes from `first` to `last`.
 
-        `module` is the innermost module around all these nodes. `again` is whether all of them are recomputations.
+        `module` is the innermost module around all these nodes. `again` is true if all of them are recomputations.
         """
         paths = Paths([])
         rows: dict[int, list[int]] = {}
@@ -250,8 +253,9 @@ class Known:
 def _before(bounded: pl.DataFrame, kinds: list[int]) -> pl.DataFrame:
     """Narrow the bounds of kernels that ran before the kernel that is named after a node.
 
-    A node that ran earlier launched these kernels. This is right only for nodes that launch nothing but casts before
-    the kernel that is named after them. The bounds of casts stay as they are.
+    A node launches nothing but casts before the kernel that is named after it. So if other kernels ran before that
+    kernel, a node that ran earlier launched them. This is right only for the nodes in `kinds`. The bounds of casts stay
+    as they are.
 
     Args:
         bounded: kernels of passes, in order, with their bounds, `free`, `cast` and `kind` (row of the node's name).
@@ -284,7 +288,7 @@ def _never(node: Node, known: set[str], settled: frozenset[str], adds: bool) -> 
     Args:
         node: the node.
         known: names of the nodes that `EMITS` lists.
-        settled: the result of `_settled`.
+        settled: families of kernels that only their own nodes launched, from `_settled`.
         adds: whether a node of the pass is named `SUM`; a node that recomputes may then launch `SUM` kernels again.
     """
     if node.name in known:
@@ -293,12 +297,12 @@ def _never(node: Node, known: set[str], settled: frozenset[str], adds: bool) -> 
 
 
 def _any(type: str) -> str:
-    """Return the family name of a kernel type that is not named after an operator."""
+    """Return the name of the family of kernels of one type, for kernels that are not named after an operator."""
     return f"any {type}"
 
 
 def _settled(nodes: tuple[Node, ...], ran: list[Roles]) -> frozenset[str]:
-    """Return the families whose own nodes account for all of their kernels, so that no other node launched any."""
+    """Return the families of kernels that only their own nodes launched: these nodes account for all their kernels."""
     products = sum(node.wanted for node in nodes if gradients.known_by(node.name) in gradients.PRODUCTS)
     made = Counter(gradients.known_by(node.name) for node in nodes)
     counts = Counter(role.family for role in ran)
@@ -321,7 +325,7 @@ def _rows(made: list[int]) -> pl.DataFrame:
 
 
 def _called(passes: pl.DataFrame, spans: pl.DataFrame) -> list[pl.Series]:
-    """Return two columns for each pass: `key` and `nth`.
+    """Return two columns for each pass, which identify passes with equal calls before them: `key` and `nth`.
 
     `key` is a hash of the last modules that were called before the pass. `nth` is the number of passes between these
     calls and the pass.

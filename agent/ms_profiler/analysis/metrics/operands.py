@@ -7,7 +7,7 @@ import polars as pl
 from ms_profiler.store.format import OP_TIE_BITS, Category
 
 _SHAPES: Final = 1 << OP_TIE_BITS
-#: the number that ties an operator to its gradient, see `store.format.Category`; 0 for none
+#: the sequence number of autograd that an operator shares with its gradient (`store.format.Category`); 0 for none
 TIE: Final = pl.col("arg") % _SHAPES
 #: whether a span is an operator with known shapes of its inputs
 SHAPED: Final = (pl.col("category") == Category.OP) & (pl.col("arg") >= _SHAPES)
@@ -24,17 +24,19 @@ def shapes(spans: pl.DataFrame) -> pl.Series:
 
 
 def renamed(args: pl.Series, rows: pl.Series) -> pl.Series:
-    """Return the arguments of operators with new numbers for the texts of their shapes.
+    """Return the arguments of operators, with new numbers for the texts that describe their shapes.
 
     Args:
-        args: the arguments, see `store.format.Category.OP`.
-        rows: the new text number of each argument.
+        args: the arguments of operators; `store.format.Category.OP` describes their encoding.
+        rows: for each argument, the new number of its text.
     """
     return (rows.cast(pl.UInt64) * _SHAPES + args % _SHAPES).alias(args.name)
 
 
 def with_shapes(tie: str, known: str) -> pl.Expr:
-    """Return arguments with the ties of one column and the shapes of another; where `known` is null, without shapes.
+    """Combine the ties (numbers of autograd) of one column of arguments with the shapes of another column.
+
+    Where `known` is null, the result has no shapes.
 
     Args:
         tie: name of the column of arguments with ties only.

@@ -18,9 +18,9 @@ _OPERATOR: Final = pl.col("category").is_in([int(Category.OP), int(Category.TRAC
 _OTHERS: Final = pl.col("category").is_in(
     [int(Category.MARKER), int(Category.OTHER), int(Category.COMMUNICATION), int(Category.COMPILE)]
 )
-#: key of spans that are not summed up; any other key is place * `_PLACES` + name * 256 + category
+#: key of spans that are left out of the sums. Any other key is place * `_PLACES` + name * 256 + category
 _APART: Final = 2**64 - 1
-#: factor of a span's place in its key, see `sampling.places`
+#: factor of a span's place in its key; the place tells how the span counts (`sampling.places`)
 _PLACES: Final = 2**40
 
 
@@ -33,13 +33,13 @@ def self_times(spans: pl.DataFrame, calls: pl.DataFrame | None = None) -> pl.Dat
     subtracted, too: regions of the script, calls of a device's runtime, exchanges in C++.
 
     An operator is `repeated` if it is the only content of an operator of the same name, such as `aten::div_` in
-    `aten::div_`: both are one call. If the outer operator contains anything else, both count, and the total of the name
-    contains the inner time twice. `key_averages` of torch.profiler counts in the same way: see
+    `aten::div_`. Then both are one call. If the outer operator contains anything else, both count, and the total of the
+    name contains the inner time twice. `key_averages` of torch.profiler counts in the same way: see
     `EventList._remove_dup_nodes` and `FunctionEvent.self_cpu_time_total` in torch/autograd/profiler_util.py.
 
     Args:
-        spans: `tables.SPANS`, and any further columns, which the result repeats.
-        calls: the calls of a device's runtime, `process`, `thread`, `start_ns`, `end_ns`; None if the spans contain
+        spans: table with the columns of `tables.SPANS`, and any further columns, which the result repeats.
+        calls: the calls of a device's runtime, `process`, `thread`, `start_ns`, `end_ns`. None if the spans contain
             these calls, or if there are no calls.
     """
     duration = spans["end_ns"] - spans["start_ns"]
@@ -53,16 +53,16 @@ def self_times(spans: pl.DataFrame, calls: pl.DataFrame | None = None) -> pl.Dat
 
 
 def inside(spans: pl.DataFrame, taken: pl.Series, calls: pl.DataFrame | None = None) -> tuple[pl.Series, pl.DataFrame]:
-    """Return the time in each span that other spans inside it cover, and the nesting of operators.
+    """Return the time in each span that inner spans cover, and the nesting of operators.
 
     Args:
-        spans: `tables.SPANS` at least.
-        taken: Boolean, whether a span's time is subtracted from the operators around it.
-        calls: the calls, as for `self_times`.
+        spans: table with at least the columns of `tables.SPANS`.
+        taken: for each span, whether its time is subtracted from the operators around it.
+        calls: the calls of a device's runtime, as for `self_times`.
 
     Returns:
-        The covered time of each span in ns; and a table of nested spans: `row` (in `spans`), `name`, `category` and
-        `parent` (a row of this table).
+        First, the covered time of each span in ns. Second, a table of nested spans: `row` (in `spans`), `name`,
+        `category` and `parent` (a row of this second table).
     """
     found = COLUMNS.inside(spans["parent"], spans["start_ns"], spans["end_ns"], taken)
     tree = _with_others(spans, taken, calls)
@@ -96,7 +96,7 @@ def _repeated(tree: pl.DataFrame) -> pl.Series:
     """Return the `row` of each operator that is the only content of an operator of the same name.
 
     Args:
-        tree: `row`, `name`, `category`, and `parent` (a row of `tree`).
+        tree: nested spans: `row`, `name`, `category`, and `parent` (a row of `tree`).
     """
     around = tree["parent"]
     same = (tree["name"] == tree["name"].gather(around)) & (tree["category"] == Category.OP)
@@ -108,14 +108,15 @@ def _repeated(tree: pl.DataFrame) -> pl.Series:
 
 
 def sum_up(spans: pl.DataFrame) -> pl.DataFrame:
-    """Sum up spans of the same name and category; a `repeated` span counts with the span around it.
+    """Add up the times of spans of the same name and category. A `repeated` span counts with the span around it.
 
     Args:
-        spans: the spans of `self_times`.
+        spans: the spans with their self times, from `self_times`.
 
     Returns:
         `name` (row of the names), `category`, `count`, `total_ns`, `self_ns`, `min_ns`, `max_ns`, and `squares`: the
-        sum of the squared durations in ns^2. It is an exact integer, so the order of the additions does not matter.
+        sum of the squared durations in ns^2. `squares` is an exact integer, so the order of the additions does not
+        matter.
     """
     length = pl.col("duration_ns")
     # grouping by one number takes a third of the time of grouping by two columns
@@ -145,16 +146,17 @@ def sum_up(spans: pl.DataFrame) -> pl.DataFrame:
 
 
 def sums_of(spans: pl.DataFrame) -> tuple[pl.DataFrame, pl.Series]:
-    """Sum up one part of a run's spans.
+    """Add up the times of one part of a run's spans.
 
     Args:
-        spans: `tables.UNNESTED` and `counted` (whether the span was summed up before). If there is a column `place`
-            (see `sampling.places`), each place gets sums of its own.
+        spans: table with the columns of `tables.UNNESTED` and `counted` (whether the span was added up before). If
+            there is a column `place` (`sampling.places`), each place gets sums of its own.
 
     Returns:
-        The sums, as of `sum_up`, with `place`; and for each span whether it is still open, see `Columns.sums`.
+        First, the sums, with the columns of `sum_up` and `place`. Second, for each span whether it is still open, as
+        `Columns.sums` tells.
     """
-    # spans that may be inside operators are added a second time, to be subtracted from the operators' time
+    # spans that may be inside operators are added a second time, so that their time is subtracted from the operators
     others = spans.filter(_OTHERS)
     both = pl.concat([spans, others])
     place = pl.col("place") if "place" in spans.columns else pl.lit(0, pl.UInt64)
@@ -173,10 +175,10 @@ def sums_of(spans: pl.DataFrame) -> tuple[pl.DataFrame, pl.Series]:
 
 
 def by_level(calls: pl.DataFrame) -> pl.DataFrame:
-    """Sum up calls of a driver by `level` and `name`, with the columns of `sum_up` except self times.
+    """Add up the calls of a driver by `level` and `name`, with the columns of `sum_up` except self times.
 
     Args:
-        calls: `tables.DRIVER_CALLS`.
+        calls: table of the driver's calls, with the columns of `tables.DRIVER_CALLS`.
     """
     length = pl.col("end_ns") - pl.col("start_ns")
     return calls.group_by("level", "name").agg(
@@ -222,10 +224,10 @@ def by_name(sums: pl.DataFrame, names: pl.Series, category: Category) -> pl.Data
 
 
 def scaled(sums: pl.DataFrame, totals: pl.DataFrame, names: pl.Series) -> pl.DataFrame:
-    """Return `by_name` for a run of which only some steps were recorded: estimated totals, and their errors.
+    """Return the columns of `by_name` for a run with only some steps recorded, with estimated totals and their errors.
 
     Args:
-        sums: the sums of `by_name` over the recorded steps. The longest call of each name is taken from these sums.
+        sums: the sums of `by_name` over the recorded steps; only the longest call of each name is taken from them.
         totals: the totals of `sampling.totals` by `name`, for one category.
         names: texts by row.
     """
@@ -235,7 +237,7 @@ def scaled(sums: pl.DataFrame, totals: pl.DataFrame, names: pl.Series) -> pl.Dat
 
 
 def top(sums: pl.DataFrame, count: int = TOP) -> list[dict[str, Any]]:
-    """Return the first rows of `by_name` or `scaled` as records, in milliseconds."""
+    """Return the first rows of a table of `by_name` or `scaled` as records, with times in milliseconds."""
     return [
         {
             "name": row["name"],
@@ -251,7 +253,7 @@ def top(sums: pl.DataFrame, count: int = TOP) -> list[dict[str, Any]]:
 
 
 def errors(row: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields that state whether a row's sums are estimates for the whole run, with the standard errors."""
+    """Return fields that tell whether a row's sums are estimates for the whole run, and their standard errors."""
     if "total_ns_error" not in row:
         return {"scaled": False, "count_error": None, "total_ms_error": None}
     count, total = row["count_error"], row["total_ns_error"]

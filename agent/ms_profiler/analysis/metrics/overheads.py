@@ -1,4 +1,4 @@
-"""Find avoidable work of a step: casts, an optimizer called for each parameter, waits for other ranks."""
+"""Find avoidable costs of a step: casts, an optimizer called for each parameter, waits for other ranks."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -16,10 +16,10 @@ from ms_profiler.store.format import Category
 OPTIMIZER: Final = NAMES[Category.OPTIMIZER]
 #: PyTorch's operator that changes the type of a tensor; on an accelerator it may also move the tensor
 CAST: Final = "aten::_to_copy"
-#: two reads are close if at most this many inner operators lie between them
+#: two reads of values are close if at most this many inner operators lie between them
 BETWEEN: Final = 10
-#: a slow network: latency in ns, bandwidth in bytes per second. If an exchange takes longer than this network needs for
-#: its bytes, the rest of the time is waiting for other ranks
+#: latency in ns, and bandwidth in bytes per second, of a slow network. If an exchange takes longer than this network
+#: needs for its bytes, the rest of the time counts as waiting for other ranks
 LATENCY: Final = 1_000_000
 BYTES_A_SECOND: Final = 100e6
 
@@ -57,7 +57,7 @@ class Optimizing:
 
 @dataclass(frozen=True)
 class Late:
-    """Exchanges that wait for other ranks.
+    """The waits of exchanges for other ranks.
 
     Attributes:
         share: (time of the exchanges beyond the time that a slow network needs) / time of the exchanges.
@@ -82,7 +82,7 @@ def casts(ran: pl.DataFrame, names: pl.Series, during: pl.DataFrame) -> Casts | 
     """
     found = ran.filter((names == CAST).gather(ran["name"]))
     long = pl.col("end_ns") - pl.col("start_ns") > bounds.SHORT
-    # if only a few of many casts are long, the system took the processor away during these few
+    # a long cast counts only if long casts are common: if they are rare, the system took the processor away during them
     found = found.filter(long, long.mean() >= OFTEN)
     found = found.filter(intervals.locate(found["start_ns"], during).is_not_null())
     if found.is_empty():
@@ -95,7 +95,7 @@ def optimizing(moments: pl.DataFrame, ran: pl.DataFrame | None, during: pl.DataF
     """Return the cost of the optimizer in some steps.
 
     Args:
-        moments: the result of `bounds.parts`.
+        moments: the pieces of the steps with their parts, from `bounds.parts`.
         ran: operators or kernels one by one, `start_ns`; None if unknown.
         during: the steps.
     """
@@ -116,8 +116,8 @@ def optimizing_beside(moments: pl.DataFrame, kernels: pl.DataFrame, during: pl.D
     time in these intervals in which kernels compute or the host launches them, without waits.
 
     Args:
-        moments: the result of `bounds.parts`.
-        kernels: `tables.KERNELS` with `end_ns`.
+        moments: the pieces of the steps with their parts, from `bounds.parts`.
+        kernels: table of kernels, with the columns of `tables.KERNELS` and `end_ns`.
         during: the steps.
     """
     own = pl.col("part") == int(Part.OPTIMIZER)
@@ -137,9 +137,10 @@ def reading(found: pl.DataFrame, starts: pl.Series, moments: pl.DataFrame) -> fl
     """Return the share of the launching time that lies between two close reads (see `BETWEEN`).
 
     Args:
-        found: the result of `reads.reads` for a job of PyTorch without an accelerator, where reads wait for nothing.
+        found: the reads of values, from `reads.reads`. The job must use PyTorch without an accelerator, where reads
+            wait for nothing.
         starts: the starts of inner operators, in order.
-        moments: the result of `bounds.parts`.
+        moments: the pieces of the steps with their parts, from `bounds.parts`.
     """
     own = found.filter(pl.col("name") == READ)
     pairs = own.with_columns(following=pl.col("start_ns").shift(-1)).drop_nulls("following")
@@ -166,16 +167,16 @@ def delayed(looks: pl.DataFrame, steps: Steps, moments: pl.DataFrame, crowd: sch
     """Return the share of waits for data, files and other ranks that is due to waiting for a processor.
 
     In waits for data, the stepping thread may wait for a processor (share a), and so may the workers that make the data
-    (share b). The two together are the share 1 - (1 - a)(1 - b).
+    (share b). Together, the two causes have the share 1 - (1 - a)(1 - b).
 
     The function assumes that every other rank waits for processors for the same time as this rank. On a busy machine,
     the ranks lose their processors at different times. Each time a rank loses its processor, all other ranks wait for
     that rank in the next exchange.
 
     Args:
-        looks: samples of the job's threads, `tables.LOOKS`.
+        looks: samples of the job's threads, with the columns of `tables.LOOKS`.
         steps: the steps in use.
-        moments: the result of `bounds.parts`.
+        moments: the pieces of the steps with their parts, from `bounds.parts`.
         crowd: waits of the job's threads for processors.
     """
     place = looks, steps.process, steps.thread
@@ -196,8 +197,8 @@ def late(calls: pl.DataFrame, rows: list[int]) -> Late | None:
     """Return how long exchanges wait for other ranks; None if there are no exchanges with known bytes.
 
     Args:
-        calls: the calls of `communication.calls`.
-        rows: the examined steps.
+        calls: the exchanges with other ranks, from `communication.calls`.
+        rows: the examined steps, as rows of the table of steps.
     """
     known = communication.timed(calls.filter(pl.col("step").is_in(rows)))
     if known.is_empty():
@@ -212,7 +213,7 @@ def late_beside(exchanges: pl.DataFrame, size: int, steps: int) -> Late | None:
     """Return how long exchanges on separate threads wait for other ranks; None if their bytes are unknown.
 
     Args:
-        exchanges: the exchanges of `communication.replicated`.
+        exchanges: the exchanges on separate threads, from `communication.replicated`.
         size: the bytes that the threads exchange in a step.
         steps: number of steps.
     """

@@ -9,7 +9,7 @@ from ms_profiler.analysis.metrics.phases import COMPUTING, NAMES
 from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.store.format import Category
 
-#: lanes of the overlap analysis, as MindSpore's tools name them
+#: names of the lanes of the overlap analysis, as in MindSpore's tools
 LANE_COMPUTING: Final = "Computing"
 LANE_COMMUNICATION: Final = "Communication"
 LANE_NOT_OVERLAPPED: Final = "Communication(Not Overlapped)"
@@ -28,12 +28,12 @@ def computing(cut: pl.DataFrame) -> pl.DataFrame:
 def communicating(spans: pl.DataFrame, cut: pl.DataFrame, steps: Steps) -> pl.DataFrame:
     """Return the intervals in which the stepping process communicated.
 
-    These are the intervals of the stepping thread's phase "communication", and of collectives on other threads of the
-    process.
+    The stepping thread communicates in its phase "communication". Other threads of the process communicate while they
+    run collectives.
 
     Args:
-        spans: `tables.SPANS`.
-        cut: the result of `phases.pieces`.
+        spans: table of spans, with the columns of `tables.SPANS`.
+        cut: the steps cut into phases, from `phases.pieces`.
         steps: the steps in use.
     """
     beside = spans.filter(
@@ -49,7 +49,6 @@ def states(
     compute: pl.DataFrame, communicate: pl.DataFrame, steps: Steps, within: tuple[int, int] | None = None
 ) -> pl.DataFrame:
     """Cut the recorded steps wherever computing or communicating begins or ends.
-
     Args:
         compute: intervals of computing.
         communicate: intervals of exchanges.
@@ -57,7 +56,7 @@ def states(
         within: begin and end of the time that counts, in ns; None for all time.
 
     Returns:
-        `step` (row of `steps.table`), `computing`, `communicating`, `start_ns`, `end_ns`, by time.
+        `step` (row of `steps.table`), `computing`, `communicating`, `start_ns`, `end_ns`, sorted by time.
     """
     known = steps.table.with_row_index("step").filter("recorded")
     if within is not None:
@@ -71,18 +70,18 @@ def states(
 
 
 def by_step(pieces: pl.DataFrame) -> pl.DataFrame:
-    """Return one row per step, in nanoseconds.
+    """Return the time of each state in each step, one row per step, in ns.
 
-    - stage = length of the step.
-    - computing, communication = union of the intervals of this kind in the step.
-    - overlapped = both at once.
+    - stage: length of the step.
+    - computing, communication: union of the intervals of this kind in the step.
+    - overlapped: time in which the step computed and communicated at once.
     - not_overlapped = communication - overlapped.
     - free = stage - computing - not_overlapped.
     - bubble = 0, because waits of pipeline stages for each other are not recorded.
-    - preparing = from the start of the step to its first computation; 0 without a computation.
+    - preparing: from the start of the step to its first computation; 0 without a computation.
 
     Args:
-        pieces: the pieces of `states`.
+        pieces: the steps cut at changes of the state, from `states`.
     """
     return add_up([sum_up(pieces)])
 
@@ -125,12 +124,12 @@ def add_up(parts: list[pl.DataFrame]) -> pl.DataFrame:
 
 
 def lanes(pieces: pl.DataFrame) -> pl.DataFrame:
-    """Return the intervals of the four lanes: `lane`, `start_ns`, `end_ns`, by lane and time.
+    """Return the intervals of the four lanes: `lane`, `start_ns`, `end_ns`, sorted by lane and time.
 
-    A device that copies memory is not free.
+    A device that copies memory does not count as free.
 
     Args:
-        pieces: the pieces of `states`.
+        pieces: the steps cut at changes of the state, from `states`.
     """
     busy = pl.col("computing") | pl.col("communicating")
     if "copying" in pieces.columns:

@@ -31,14 +31,14 @@ _PASSES: Final = {
 
 
 def lanes(found: Ownership | None) -> pl.DataFrame:
-    """Return the content of the lanes, as `LANES`, by depth and start.
+    """Return the content of the lanes, with the columns of `LANES`, sorted by depth and start.
 
     The lanes show the same times as the table of modules. An interval ends where the pass, the module or the step
-    changes. If the times are those of the host, an interval also ends at a gap. If they are those of kernels, an
-    interval lasts from a module's first kernel to its last kernel before another module, gaps included.
+    changes. If the times are those of the host, an interval also ends at a gap. If the times are those of kernels,
+    gaps between kernels do not end an interval: it lasts to the module's last kernel before another module.
 
     Args:
-        found: the result of `ownership.ownership`.
+        found: the modules of the run with their times, from `ownership.ownership`; None if no module is known.
     """
     if found is None:
         return pl.DataFrame(schema=LANES)
@@ -72,15 +72,15 @@ def _merged(pieces: pl.DataFrame, queued: bool) -> pl.DataFrame:
 
     Args:
         pieces: `step`, `part`, `place` (the pass, or the number of the module; null if no module is at this depth) and
-            times, by start.
-        queued: whether to join across gaps.
+            times, sorted by start.
+        queued: whether to join intervals across gaps.
     """
     change = pl.any_horizontal(pl.col(key).ne_missing(pl.col(key).shift(1)) for key in ("place", "part", "step"))
     if queued:
         runs = pieces.with_columns(run=change.cum_sum()).drop_nulls("place").group_by("run", maintain_order=True)
         return runs.agg(pl.col("place", "start_ns").first(), pl.col("end_ns").max())
     change = change | (pl.col("start_ns") != pl.col("end_ns").shift(1)).fill_null(False)
-    # pieces of the host do not overlap, so a run of pieces ends where its last piece ends
+    # pieces of the host do not overlap, so a sequence of joined pieces ends where its last piece ends
     last = (change.shift(-1)).fill_null(True)
     ends = pieces.filter(last)["end_ns"]
     return pieces.filter(change).select("place", "start_ns", ends).drop_nulls("place")

@@ -1,8 +1,8 @@
 """Divide the time of each step among owners. An owner is the module or the optimizer that the time is spent on.
 
 The owner is the innermost module that runs on the stepping thread. While autograd runs a node of a backward pass, the
-owner is the module of the operator whose gradient the node computes, see `metrics.backward_operators`. A module that is
-recomputed in a backward pass is called again, and the time of this call counts as backward.
+owner is the module of the operator whose gradient the node computes (`metrics.backward_operators`). If a module is
+recomputed in a backward pass, it is called again, and the time of this call counts as backward.
 """
 
 from typing import Final
@@ -34,16 +34,17 @@ _BOUNDS: Final = 16
 
 
 def pieces(spans: pl.DataFrame, names: pl.Series, steps: Steps, nodes: pl.DataFrame, cut: pl.DataFrame) -> pl.DataFrame:
-    """Cut steps into intervals that each have one owner, as `PIECES`, by time.
+    """Cut steps into intervals that each have one owner; return the columns of `PIECES`, sorted by time.
 
-    Time outside of all modules, backward passes, optimizers and compilations is in no interval.
+    An owner is the module or the optimizer on which the time is spent. Time outside of all modules, backward passes,
+    optimizers and compilations is in no interval.
 
     Args:
-        spans: `tables.SPANS` of the run.
+        spans: table of the run's spans, with the columns of `tables.SPANS`.
         names: the names of the recording.
         steps: the steps in use.
-        nodes: the nodes of `backward_operators.nodes`.
-        cut: the steps to cut, by start: `row` (of `steps.table`), `start_ns`, `end_ns`.
+        nodes: the nodes of backward passes with their modules, from `backward_operators.nodes`.
+        cut: the steps to cut, sorted by start: `row` (of `steps.table`), `start_ns`, `end_ns`.
     """
     own = spans.filter(pl.col("process") == steps.process, pl.col("thread") == steps.thread)
     category = pl.col("category")
@@ -94,7 +95,7 @@ def _compiled(modules: pl.DataFrame, names: pl.Series) -> pl.DataFrame:
 
 
 def _coded(spans: pl.DataFrame, owner: pl.Series | None, part: pl.Series | int, bound: pl.Series | int) -> pl.DataFrame:
-    """Return the spans as spans of one thread, with `code`: one number that contains owner, part and binding."""
+    """Return the spans as if they were of one thread, with `code`: a number that contains owner, part and binding."""
     number = pl.lit(0, pl.UInt64) if owner is None else pl.lit((owner.cast(pl.UInt64) + 1).fill_null(0))
     code = (number * _PARTS + pl.lit(part).cast(pl.UInt64)) * _BOUNDS + pl.lit(bound).cast(pl.UInt64)
     one = (
@@ -105,7 +106,7 @@ def _coded(spans: pl.DataFrame, owner: pl.Series | None, part: pl.Series | int, 
 
 
 def _cut(found: pl.DataFrame, cut: pl.DataFrame, texts: pl.Series) -> pl.DataFrame:
-    """Return the intervals within steps; an interval that crosses the end of a step is divided there."""
+    """Return the intervals within steps. An interval that crosses the end of a step is divided at this end."""
     done, rest = [], found
     while not rest.is_empty():
         place = intervals.locate(rest["start_ns"], cut)
@@ -133,10 +134,10 @@ def _cut(found: pl.DataFrame, cut: pl.DataFrame, texts: pl.Series) -> pl.DataFra
 
 
 def sums(cut: pl.DataFrame) -> pl.DataFrame:
-    """Sum up the pieces of a step by owner, part and binding: `step`, `owner`, `part`, `bound`, `self_ns`.
+    """Add up the pieces of each step by owner, part and binding: `step`, `owner`, `part`, `bound`, `self_ns`.
 
     Args:
-        cut: the result of `pieces`.
+        cut: the pieces of steps with one owner each, from `pieces`.
     """
     length = (pl.col("end_ns") - pl.col("start_ns")).sum().alias("self_ns")
     return cut.group_by("step", "owner", "part", "bound").agg(length).sort("step", "owner", "part", "bound")

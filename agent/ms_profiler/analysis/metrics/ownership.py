@@ -14,9 +14,9 @@ from ms_profiler.analysis.streams.kernel_stream import Stream
 from ms_profiler.store import layout
 from ms_profiler.store.format import Category
 
-#: an operator is named if it takes at least this share of a module's time
+#: the text about a module names an operator if it takes at least this share of the module's time
 NAMED: Final = 0.2
-#: smallest share of a module's time that the text about an operator calls most of the time
+#: the text says that an operator takes most of a module's time if it takes at least this share
 MOSTLY: Final = 0.5
 
 _CALLS: Final = pl.Schema({"module": pl.String, "calls": pl.UInt64})
@@ -24,14 +24,14 @@ _CALLS: Final = pl.Schema({"module": pl.String, "calls": pl.UInt64})
 
 @dataclass(frozen=True)
 class Ownership:
-    """The modules of a run.
+    """The modules of a run, with the time that each of them takes.
 
     Attributes:
         basis: what the times measure: "host" for the stepping thread, "kernels" for kernels.
         steps: the number of steps that the times cover; 1 if the times are sums over all kernels.
         whole_ns: time of these steps, or of all kernels.
-        tree: the tree of `module_tree.rows`.
-        sums: the sums of `owners.sums`, over all steps with known contents.
+        tree: the tree of modules, from `module_tree.rows`.
+        sums: the time of each owner in each step, from `owners.sums`, over all steps with known contents.
         pieces: for "host", the result of `owners.pieces`. For "kernels", the kernels in memory, with the same columns,
             and `kernel` and `shapes`. Kernels may overlap, and `step` is the step that queued the kernel.
         process: pid of the process with these modules; None if kernels of several processes are summed up.
@@ -47,14 +47,14 @@ class Ownership:
 
     @property
     def outside_ns(self) -> int:
-        """Return the time that no row of the tree contains."""
+        """Return the time in ns that no module of the tree has."""
         return self.whole_ns - int(self.tree.filter(pl.col("depth") == 0)["total_ns"].sum())
 
 
 def ownership(recording: tables.Recording, used: Steps, steady: pl.DataFrame, stream: Stream) -> Ownership | None:
-    """Return the owners of the kernels' time if the modules of kernels are known.
+    """Return the owners (modules or optimizers) of the kernels' time, if the modules of kernels are known.
 
-    Otherwise, return the owners of the stepping thread's time; None if no module is known.
+    If they are unknown, return the owners of the stepping thread's time. If no module is known at all, return None.
 
     Args:
         recording: the run.
@@ -69,7 +69,7 @@ def ownership(recording: tables.Recording, used: Steps, steady: pl.DataFrame, st
 
 
 def of_steps(recording: tables.Recording, used: Steps, chosen: pl.DataFrame) -> Ownership:
-    """Return the owners of the stepping thread's time.
+    """Return the owners (modules or optimizers) of the stepping thread's time.
 
     Args:
         recording: the run.
@@ -134,7 +134,7 @@ def heaviest(found: Ownership, spans: pl.DataFrame, names: pl.Series, used: Step
         names: the names of the recording.
         used: the steps in use.
         stream: the kernels.
-        least: smallest share of the time for which a module is named; above 1, no module is named.
+        least: a module is named only if it takes at least this share of the time; above 1, no module is named.
     """
     most = module_tree.heaviest(found.tree, found.whole_ns)
     if most is None or most[1] < least:
@@ -164,10 +164,10 @@ def _mostly(inside: pl.DataFrame) -> str:
 
 
 def _in_steps(found: Ownership, spans: pl.DataFrame, names: pl.Series, used: Steps, module: str) -> pl.DataFrame:
-    """Return the shares of operators in a module's own time, see `_mostly`; empty without operators."""
+    """Return the share of each operator in a module's own time, in the form of `_mostly`; empty without operators."""
     operators = spans.filter(pl.col("process") == used.process, pl.col("category") == int(Category.OP))
     own = found.pieces.filter(pl.col("owner") == module)
-    # some interfaces report the operators of a few steps only
+    # some interfaces report operators only for a few steps
     table = used.table.with_row_index("row")
     known = table[intervals.locate(operators["start_ns"], table).unique().drop_nulls().sort()]["row"]
     own = own.filter(pl.col("step").is_in(known.implode()))
@@ -178,7 +178,7 @@ def _in_steps(found: Ownership, spans: pl.DataFrame, names: pl.Series, used: Ste
 
 
 def _in_kernels(stream: Stream, module: str) -> pl.DataFrame:
-    """Return the shares of types of kernels in a module's own time, see `_mostly`."""
+    """Return the share of each type of kernels in a module's own time, in the form of `_mostly`."""
     own = stream.sums.with_columns(stream.texts.gather(stream.sums["module"]).alias("owner"))
     own = own.filter(pl.col("owner") == module)
     named = own.with_columns(stream.names["type"].gather(own["kernel"]).alias("name"))

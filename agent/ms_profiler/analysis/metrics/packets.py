@@ -14,7 +14,7 @@ _SECONDS: Final = 1e9
 
 @dataclass(frozen=True)
 class Packets:
-    """The small exchanges.
+    """Figures of the small exchanges, which spend most of their time on latency.
 
     Attributes:
         count: the number of exchanges whose bytes are known.
@@ -41,7 +41,7 @@ class Packets:
 
 
 def packets(calls: pl.DataFrame) -> Packets | None:
-    """Return the small exchanges; None if too few exchanges have known bytes, or if all have the same size.
+    """Return figures of the small exchanges; None if too few exchanges have known bytes, or if all have one size.
 
         time of s bytes = latency + s / bandwidth
         half_bytes      = latency * bandwidth      (half-performance length of Hockney, 1994)

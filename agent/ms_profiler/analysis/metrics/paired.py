@@ -1,10 +1,12 @@
 """Measure the cost of recording in jobs that record only some steps, from pairs of neighbouring steps.
 
-Each stretch of steps gives one pair: steps with records, and the steps next to them without records. The job chose the
-recorded steps at random, so on average the records are the only difference. The result is a trimmed mean: the lowest
-and the highest tenth of the pairs do not count. Otherwise, one step that the system disturbed would outweigh a hundred
-others. The standard error is that of Tukey and McLaughlin, from the winsorized variance (Wilcox, Introduction to Robust
-Estimation, 3.4).
+The job cuts its steps into stretches, and records a burst (some consecutive steps) in each stretch. So each stretch
+gives one pair: steps with records, and the steps next to them without records. The job chose the recorded steps at
+random, so on average the records are the only difference.
+
+The result is a trimmed mean: the lowest and the highest tenth of the pairs do not count. Otherwise, one step that the
+system disturbed would outweigh a hundred others. The standard error is that of Tukey and McLaughlin, from the
+winsorized variance (Wilcox, Introduction to Robust Estimation, 3.4).
 """
 
 import math
@@ -19,7 +21,7 @@ from ms_profiler.store.format import CATEGORY_FINE, Category
 
 #: smallest number of pairs from which the cost is measured
 LEAST: Final = 8
-#: a burst of n steps is compared with up to `BESIDE * n` steps on either side
+#: a burst of n recorded steps is compared with up to `BESIDE * n` steps on either side
 BESIDE: Final = 2
 #: share of the pairs that is left out at the low end, and again at the high end
 TRIMMED: Final = 0.1
@@ -32,27 +34,28 @@ def paired(recording: tables.Recording, steps: Steps, sums: pl.DataFrame) -> dic
         hooks     = time of hooks in a step / length of a step
         share     = recording + hooks
 
-    The hooks measured their time in some steps of the job. This time does not include the effect of the hooks on the
-    caches, which makes the code after a hook slower. Where hooks could not measure their time, it is computed, and
-    several times too low in a job whose work replaces the contents of the caches:
+    Hooks measured their own time in some steps of the job. This time does not include the hooks' effect on the caches,
+    which makes the code after a hook slower. If hooks could not measure their time, it is computed. In a job whose work
+    replaces the contents of the caches, the computed time is several times too low:
 
         coarse spans of a step * span_ns + modules of a step * idle_ns
 
     `span_ns` is the cost of one recorded span, and `idle_ns` the cost of one hook that records nothing, in a loop.
 
-    For a burst of n sampled steps, with m the mean length of the steps around it:
+    A burst is a number of consecutive sampled steps. For a burst of n steps, with m the mean length of the steps
+    around it:
 
         extra time of a sampled step = (time of the burst and of the step after it - (n + 1) * m) / n
 
-    The time of the step after the burst is a part of the cost of the burst, because records are switched off in that
-    step. If most steps were sampled, bursts of steps without records are compared instead:
+    The step after the burst counts, because records are switched off in this step, which is a part of the cost. If most
+    steps were sampled, bursts of steps without records are compared instead:
 
         extra time of a sampled step = m - mean length of the steps without records
 
     Args:
         recording: the run.
         steps: the steps in use.
-        sums: the sums of `operators.sum_up`, of the recorded spans.
+        sums: the sums of the recorded spans, from `operators.sum_up`.
 
     Returns:
         `pairs` and `sampled` (numbers of pairs and of sampled steps), `per_step_ms` (extra time of a sampled step),
@@ -91,10 +94,10 @@ def paired(recording: tables.Recording, steps: Steps, sums: pl.DataFrame) -> dic
 
 
 def _pairs(table: pl.DataFrame) -> list[float]:
-    """Return the extra time of a sampled step in ns, one value per pair, see `paired`.
+    """Return the extra time of a sampled step in ns, one value per pair; `paired` tells the formula.
 
     Args:
-        table: steps with all records or with coarse records, by start.
+        table: steps with all records or with coarse records, sorted by start.
     """
     recorded, ends = table["recorded"].to_list(), table["end_ns"].to_list()
     sums = [0, *accumulate(table["duration_ns"].to_list())]

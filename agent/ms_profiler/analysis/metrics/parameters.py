@@ -13,9 +13,9 @@ OWN_CLASSES: Final = "some parameters are of special classes and may be parts of
 
 
 def of(modules: list[str], networks: list[Network]) -> tuple[pl.DataFrame, str]:
-    """Return number and bytes of each module's parameters, as `SIZES`, and the reasons for unknown values.
+    """Return number and bytes of each module's parameters, with the columns of `SIZES`, and reasons for unknown values.
 
-    Unknown values are null. A parameter that several modules share counts once in each of these modules.
+    Unknown values are null. If several modules share a parameter, it counts once in each of these modules.
 
     Args:
         modules: paths of modules.

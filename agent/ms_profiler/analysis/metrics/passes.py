@@ -20,13 +20,13 @@ QUEUED: Final = ("kernel", "lane", "window_ns", "after", "before", "backward")
 
 
 class Passes:
-    """The backward passes of a run.
+    """The backward passes of a run, with the kernels and the modules that belong to them.
 
     Args:
         spans: the spans of the stepping thread, with their `row`.
         names: texts by row.
         steps: the steps in use.
-        tapes: the lists of autograd's nodes that were recorded for some of the passes, see `readers.tapes`.
+        tapes: the lists of autograd's nodes that were recorded for some of the passes (`readers.tapes`).
     """
 
     def __init__(self, spans: pl.DataFrame, names: pl.Series, steps: Steps, tapes: list[Tape]) -> None:
@@ -35,7 +35,7 @@ class Passes:
         found = every.filter(~again.gather(every["name"]))
         step = intervals.locate(found["start_ns"], steps.table)
         forward = spans.filter(pl.col("category") == int(Category.FORWARD))
-        # gradients of gradients: the forward pass of the outer gradient contains the inner backward pass
+        # for gradients of gradients, the forward pass of the outer gradient contains the inner backward pass
         inner = intervals.locate(found["start_ns"], intervals.union(forward)).is_not_null()
         nested = found.select(inner.alias("inner"), step.alias("step")).select(
             pl.col("inner").cast(pl.UInt32).cum_sum().over("step") - pl.col("inner").cast(pl.UInt32) > 0
@@ -59,7 +59,7 @@ class Passes:
         return self._table["backward"]
 
     def outer(self, phases: pl.Series) -> pl.Series:
-        """Replace rows of spans inside a backward pass by the row of the pass, if the pass has the nodes of the span.
+        """Return rows of spans, with the row of a backward pass in place of spans whose nodes were joined to the pass.
 
         Args:
             phases: rows of spans; null for no span.
@@ -89,8 +89,8 @@ class Passes:
         """Return the modules that autograd's nodes show for kernels of backward passes, as `node_owners.OWNED`.
 
         Args:
-            kernels: the kernels, as for `owned`.
-            scopes: the parsed names of kernels; `kernel` is an index of this list.
+            kernels: the kernels, with the columns that `owned` reads.
+            scopes: the parsed names of kernels; the column `kernel` is an index of this list.
         """
         placed = _placed(kernels).drop_nulls("backward")
         return pl.concat(
@@ -99,11 +99,11 @@ class Passes:
         )
 
     def trailing(self, kernels: pl.DataFrame, scopes: list[Scope]) -> pl.DataFrame:
-        """Return further kernels of each pass that ran after the last known kernel of the pass: `place`, `backward`.
+        """Return kernels that belong to a pass although they ran after its last known kernel: `place`, `backward`.
 
         Args:
-            kernels: `kernel`, `lane`, `backward`, `loose` (whether the module is unknown), by lane.
-            scopes: the parsed names of kernels; `kernel` is an index of this list.
+            kernels: `kernel`, `lane`, `backward`, `loose` (whether the module is unknown), sorted by lane.
+            scopes: the parsed names of kernels; the column `kernel` is an index of this list.
         """
         placed = kernels.with_row_index("place")
         return pl.concat(
@@ -112,7 +112,7 @@ class Passes:
         )
 
     def _lane(self, kernels: pl.DataFrame, scopes: list[Scope]) -> pl.DataFrame:
-        """Return the result of `owned` for the kernels of one lane."""
+        """Return the limits of queueing times as `owned` does, for the kernels of one lane."""
         passes = (
             kernels.group_by("backward")
             .agg(pl.col("window_ns").first())
@@ -149,7 +149,7 @@ def _placed(kernels: pl.DataFrame) -> pl.DataFrame:
 
 
 def _forward(passes: pl.DataFrame, forward: pl.DataFrame, spans: pl.DataFrame) -> pl.Series:
-    """Return when the forward pass of each backward pass began, null where unknown.
+    """Return when the forward pass of each backward pass began; null if unknown.
 
     The forward pass is the last one that began before the backward pass. If no module and no operator ran in that
     forward pass, the script had run the network earlier, before it requested gradients. Then the begin is unknown.

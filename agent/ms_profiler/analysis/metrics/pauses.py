@@ -1,4 +1,4 @@
-"""Sum up Python's garbage collections in the steps. No thread of the interpreter runs during a collection."""
+"""Add up Python's garbage collections in the steps. During a collection, no thread of the interpreter runs."""
 
 from dataclasses import dataclass
 

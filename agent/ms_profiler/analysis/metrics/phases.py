@@ -1,4 +1,4 @@
-"""Divide each step into phases."""
+"""Divide each step into phases, such as forward pass, backward pass and waiting for data."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -26,17 +26,17 @@ NAMES: Final = {
     Category.CHECKPOINT: "checkpoint",
     Category.SYNC: "sync",
 }
-#: a graph that runs inside one of these phases belongs to this phase
+#: if a graph runs inside one of these phases, its time belongs to this phase
 GRAPH_OWNERS: Final = (Category.FORWARD, Category.BACKWARD, Category.OPTIMIZER)
 ALL: Final = (*NAMES.values(), OTHER)
-#: phases that count as computing the model where neither operators nor kernels are known
+#: if neither operators nor kernels are known, these phases count as computing the model
 COMPUTING: Final = tuple(
     NAMES[category] for category in (Category.GRAPH, Category.FORWARD, Category.BACKWARD, Category.OPTIMIZER)
 )
 
 
 def pieces(spans: pl.DataFrame, steps: Steps) -> pl.DataFrame:
-    """Cut the recorded steps into intervals of one phase each; the intervals of a step add up to its exact length.
+    """Cut the recorded steps into intervals of one phase each. The intervals of a step add up to its exact length.
 
     The phase is that of the innermost span on the stepping thread whose category has a phase. There are two exceptions:
 
@@ -67,11 +67,11 @@ def line(own: pl.DataFrame, sets: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
     """Cut the time of a thread where the phase changes, or where an interval of `sets` begins or ends.
 
     Args:
-        own: `tables.SPANS` of the thread.
+        own: the spans of the thread, with the columns of `tables.SPANS`.
         sets: label -> intervals.
 
     Returns:
-        `start_ns`, `end_ns`, `phase`, and for each label a column with the number of its open intervals.
+        `start_ns`, `end_ns`, `phase`, and for each label a column with the number of its intervals at this time.
     """
     layers = {
         "code": innermost(_phased(own)),
@@ -86,7 +86,7 @@ def line(own: pl.DataFrame, sets: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
 
 
 def _phased(spans: pl.DataFrame) -> pl.DataFrame:
-    """Return the spans of one thread that decide the phase: those of `NAMES`, without graphs inside `GRAPH_OWNERS`."""
+    """Return the spans of one thread that decide the phase: categories of `NAMES`, no graphs inside `GRAPH_OWNERS`."""
     category = pl.col("category")
     phased = spans.filter(category.is_in([int(known) for known in NAMES])).sort("start_ns")
     owners = intervals.union(phased.filter(category.is_in([int(owner) for owner in GRAPH_OWNERS])))
@@ -119,7 +119,7 @@ def compiling(times: pl.DataFrame) -> list[int]:
 
 
 def shares(times: pl.DataFrame, left_out: list[int]) -> pl.DataFrame:
-    """Sum up the time of each phase over all recorded steps, and over the steady steps.
+    """Add up the time of each phase over all recorded steps, and over the steady steps.
 
     share = time of the phase / time of the steps; the shares of all phases add up to 1.
 
@@ -152,17 +152,17 @@ def shares(times: pl.DataFrame, left_out: list[int]) -> pl.DataFrame:
 
 
 def innermost(spans: pl.DataFrame, value: str = "category") -> pl.DataFrame:
-    """Return which value of a column the innermost span has at each time; time without any span is left out.
+    """Return which value of a column the innermost span has at each time. Time without any span is left out.
 
     Example: a span "a" from 0 to 10 contains a span "b" from 3 to 5. The result is "a" from 0 to 3, "b" from 3 to 5,
     and "a" from 5 to 10.
 
     Args:
         spans: the spans of one thread, `category`, `start_ns`, `end_ns`; either operators only, or no operators.
-        value: the column.
+        value: the name of the column.
 
     Returns:
-        The column, `start_ns` and `end_ns`, without overlap and by time.
+        The column `value`, `start_ns` and `end_ns`, without overlap, sorted by time.
     """
     nested = _nested(spans.filter(pl.col("end_ns") > pl.col("start_ns")))
     around = pl.col("depth").cast(pl.Int32)
@@ -188,13 +188,13 @@ def innermost(spans: pl.DataFrame, value: str = "category") -> pl.DataFrame:
 
 
 def _nested(spans: pl.DataFrame) -> pl.DataFrame:
-    """Nest spans of one thread; a span that outlives the span around it is cut off at the end of the outer span."""
+    """Nest spans of one thread. If a span outlives the span around it, it is cut off at the end of the outer span."""
     nested = nest(spans)
     crossing = (nested["end_ns"] > nested["end_ns"].gather(nested["parent"])).fill_null(False)
     if not crossing.any():
         return nested
-    # spans cross only if a record states its times explicitly. This is rare, so only the outermost spans with crossing
-    # spans inside are examined
+    # spans overlap without nesting only if a record states its times explicitly. This is rare, so only the outermost
+    # spans with such spans inside are examined
     tree = (nested["depth"] == 0).cum_sum()
     rows = tree.is_in(tree.filter(crossing).unique().implode()).arg_true()
     starts, ends = nested["start_ns"].gather(rows).to_list(), nested["end_ns"].gather(rows).to_list()

@@ -9,7 +9,7 @@ from ms_profiler.analysis.readers.pipeline_samples import Operator
 _SINGLE: Final = ("Barrier", "Concat", "EpochCtrl", "Rename", "Repeat", "Shuffle", "Skip", "Take", "Zip")
 #: names of the operator that passes batches to a device; the name depends on MindSpore's release
 _DEVICE: Final = ("DeviceQueue", "DataQueue")
-#: a device starves if its input queue is empty in more than this percentage of samples
+#: a device starves (lacks input) if its input queue is empty in more than this percentage of samples
 _STARVED: Final = 60.0
 #: an operator falls behind if (fill of its input queue) - (fill of its output queue) is above this, in percent
 _DIFFERENCE: Final = 50.0

@@ -1,7 +1,7 @@
 """The operators of dataset pipelines: how full their queues are, how busy their workers are, which operator is slow.
 
-A full queue means that the operator after it is slow; an empty queue means that an operator before it is slow. So the
-slow operator has an empty output queue. It is a source, or its input queue is full.
+A full queue means that the operator behind it is slow. An empty queue means that an operator before it is slow. So the
+slow operator has an empty output queue, and it has a full input queue or is a source without input.
 """
 
 from collections.abc import Iterable, Iterator
@@ -10,14 +10,14 @@ from typing import Any, Final
 
 from ms_profiler.analysis.readers.pipeline_samples import Operator, Window
 
-#: a queue counts as full if on average it is filled to at least this percentage, and otherwise as empty
+#: a queue counts as full if it is filled to at least this percentage on average; otherwise, it counts as empty
 HALF: Final = 50.0
 #: smallest number of samples for a finding
 ENOUGH: Final = 3
-#: processor time of a worker in percent: above `BUSY`, the workers are busy; below `LAZY`, they mostly wait
+#: processor time of a worker in percent: above `BUSY`, a worker is busy; below `LAZY`, it mostly waits
 BUSY: Final = 75.0
 LAZY: Final = 20.0
-#: processor time of several workers together, in percent: in this range, only one of them seems to run at a time
+#: processor time of all workers of an operator, in percent: in this range, only one worker seems to run at a time
 ALONE: Final = (60.0, 130.0)
 
 _LOST: Final = "operators of a dataset pipeline: the process ended before MindSpore wrote them"
@@ -26,7 +26,7 @@ _UNREAD: Final = "operators of a dataset pipeline: MindSpore's files cannot be r
 
 @dataclass
 class Pipeline:
-    """The samples of one pipeline. MindSpore samples a pipeline in windows of time.
+    """The samples of one dataset pipeline. MindSpore samples a pipeline in windows of time.
 
     Attributes:
         process: pid.
@@ -35,9 +35,9 @@ class Pipeline:
         operators: the operators, by number, with the samples of all windows.
         windows: number of windows.
         observed_ns: sum of the windows' lengths.
-        waits_ms: wait for each batch.
-        pushes_ms: time to push each batch into the queue of a device.
-        periods_ms: time from each batch to the next batch.
+        waits_ms: the wait for each batch.
+        pushes_ms: the time to push each batch into the queue of a device.
+        periods_ms: the time from each batch to the next batch.
     """
 
     process: int
@@ -56,11 +56,11 @@ class Pipeline:
         return max((len(operator.sizes) for operator in self.operators), default=0)
 
     def inputs(self, operator: Operator) -> list[Operator]:
-        """Return the nearest operators upstream of this one that have an output queue."""
+        """Return the nearest operators before an operator, towards the source, that have an output queue."""
         return [found for found, _ in self._before(operator)]
 
     def _before(self, operator: Operator) -> Iterator[tuple[Operator, bool]]:
-        """Yield the operators of `inputs`, each with whether its consumer reads one input after the other."""
+        """Yield the operators of `inputs`, each with whether its consumer reads its inputs one after the other."""
         in_turn = operator.kind == "ConcatOp"
         for child in (self.operators[number] for number in operator.children):
             if child.length is not None:
@@ -96,11 +96,10 @@ class Pipeline:
 
 @dataclass(frozen=True)
 class Finding:
-    """The operator that limits a pipeline.
+    """The operator that limits a pipeline, and the fill of the queues that shows it.
 
     Attributes:
-        slow: the operator; None if no operator limits the pipeline, which then has batches ready before they are
-            requested.
+        slow: the operator. None if no operator limits the pipeline: it has batches ready before they are requested.
         last: the operator whose output queue was examined last.
         before: mean fill of the input queue of `slow` in percent; None for a source.
         behind: mean fill of the output queue of `last` in percent.
@@ -128,7 +127,7 @@ class Finding:
 
     @property
     def action(self) -> str:
-        """Return the action to try."""
+        """Return text about the action that the user should try."""
         if self.slow is None:
             return "The pipeline keeps ahead of the training; making it faster would change nothing."
         slow, workers = label(self.slow), self.slow.workers or 0
@@ -217,7 +216,7 @@ def average(operator: Operator) -> float | None:
 
 
 def share(operator: Operator) -> float | None:
-    """Return the mean fill of the output queue in percent, two decimals: 100 * average / length."""
+    """Return the mean fill of the output queue in percent, with two decimals: 100 * average / length."""
     mean = average(operator)
     if mean is None or not operator.length:
         return None
@@ -225,18 +224,18 @@ def share(operator: Operator) -> float | None:
 
 
 def empty(operator: Operator) -> float | None:
-    """Return the percentage of samples in which the output queue was empty, two decimals."""
+    """Return the percentage of samples in which the output queue was empty, with two decimals."""
     if operator.length is None or not operator.sizes:
         return None
     return round(100 * operator.sizes.count(0) / len(operator.sizes), 2)
 
 
 def percent(operator: Operator) -> float | None:
-    """Return the mean processor time of all workers together, in percent of one processor, two decimals."""
+    """Return the mean processor time of all workers together, in percent of one processor, with two decimals."""
     return round(sum(operator.percents) / len(operator.percents), 2) if operator.percents else None
 
 
 def per_worker(operator: Operator) -> float | None:
-    """Return `percent` for each worker, two decimals."""
+    """Return the mean processor time of one worker, in percent of a processor, with two decimals."""
     used = percent(operator)
     return None if used is None or not operator.workers else round(used / operator.workers, 2)

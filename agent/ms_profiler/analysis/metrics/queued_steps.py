@@ -10,13 +10,13 @@ from ms_profiler.analysis.metrics.steps import Steps
 def of(kernels: pl.DataFrame, spans: pl.DataFrame, steps: Steps) -> pl.Series:
     """Return the step that queued each kernel, `step`: a row of `Steps.table`, null outside of all steps.
 
-    The queue is first in, first out. If it is unknown which call queued a kernel, the kernel was queued between its
-    nearest neighbours whose calls are known. If the two neighbours belong to different steps, a kernel of a forward
-    pass belongs to the later step: a step begins with its forward pass. Any other kernel belongs to the earlier step.
-    If no call is known, the kernel belongs to the step in which the kernel began.
+    The queue is first in, first out. So if the call that queued a kernel is unknown, the kernel was queued between its
+    nearest neighbours whose calls are known. If these neighbours belong to different steps, a kernel of a forward pass
+    belongs to the later step, because a step begins with its forward pass. Any other kernel belongs to the earlier
+    step. If no call is known at all, a kernel belongs to the step in which it began to run.
 
     Args:
-        kernels: `tables.KERNELS` of the process that steps.
+        kernels: kernels of the process that runs the steps, with the columns of `tables.KERNELS`.
         spans: the spans to whose rows the `launch` of a kernel refers.
         steps: the steps in use.
     """
@@ -32,6 +32,6 @@ def of(kernels: pl.DataFrame, spans: pl.DataFrame, steps: Steps) -> pl.Series:
         after=pl.col("queued").backward_fill().over("lane"),
     ).sort("row")
     between = pl.when("forward").then(pl.coalesce("after", "before")).otherwise("before")
-    # no kernel runs before it is queued
+    # a kernel cannot run before it is queued
     known = pl.when(between <= pl.col("step")).then(between)
     return found.select(pl.coalesce("queued", known, "step").alias("step")).to_series()

@@ -1,4 +1,4 @@
-"""Find the reads of tensor values and the waits for the device; both let the device's queue run empty."""
+"""Find reads of tensor values and waits for the device. During both, the device's queue may run empty."""
 
 from typing import Final
 
@@ -9,25 +9,25 @@ from ms_profiler.analysis.metrics.phases import NAMES, innermost
 from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.store.format import Category
 
-#: PyTorch's operator that copies one value to the host; it waits for a value on a device, but not for one on a
-#: processor
+#: PyTorch's operator that copies one value to the host. It waits if the value is on a device, but not if the value is
+#: on a processor
 READ: Final = "aten::_local_scalar_dense"
-#: two reads that are less than this many ns apart leave no time to queue work. The limit is ten times the time that a
-#: device needs to return a value to the host and to get its next kernel
+#: if two reads are less than this many ns apart, there is no time to queue work between them. The limit is ten times
+#: the time that a device needs to return a value to the host and to get its next kernel
 NEAR: Final = 1_000_000
-#: the queue runs empty if fewer than this many operators, inner operators included, lie between two reads
+#: if fewer than this many operators (inner operators included) lie between two reads, the queue runs empty
 FEW: Final = 32
 #: phases in which reads of values come from samplers, guards of compiled code or optimizers' counters, not the script
 _OTHERS: Final = [NAMES[category] for category in (Category.DATA, Category.COMPILE, Category.OPTIMIZER)]
 
 
 def reads(spans: pl.DataFrame, names: pl.Series, cut: pl.DataFrame, steps: Steps) -> pl.DataFrame:
-    """Return the reads and waits of the stepping thread in the steps, by start.
+    """Return the reads and waits of the stepping thread in the steps, sorted by start.
 
     Args:
-        spans: `tables.SPANS`.
+        spans: table of spans, with the columns of `tables.SPANS`.
         names: texts by row.
-        cut: the result of `phases.pieces`.
+        cut: the steps cut into phases, from `phases.pieces`.
         steps: the steps in use.
 
     Returns:
@@ -59,17 +59,17 @@ def reads(spans: pl.DataFrame, names: pl.Series, cut: pl.DataFrame, steps: Steps
 def drained(found: pl.DataFrame, kernels: pl.DataFrame, starts: pl.Series) -> pl.DataFrame:
     """Return the intervals in which a read kept the host from queueing work: `start_ns`, `end_ns`, without overlap.
 
-    There are two kinds of such intervals:
+    There are two kinds of intervals:
 
-    - From the start of a read to the start of the next read. Two conditions must hold: n < `FEW` operators lie between
-      the reads, and the gap between the reads is shorter than `NEAR` * (1 + n). In a longer gap, the host did something
-      else.
-    - From the end of a read to the start of the next kernel. Two conditions must hold: the last queued kernel ended
-      during the read, and the gap is at most `bounds.GAP`.
+    - From the start of a read to the start of the next read, if the reads are close together. n operators lie between
+      them, with n < `FEW`, and the gap between them is shorter than `NEAR` * (1 + n). In a longer gap, the host did
+      something else.
+    - From the end of a read to the start of the next kernel, if the last queued kernel ended during the read and the
+      gap is at most `bounds.GAP`.
 
     Args:
-        found: the result of `reads`.
-        kernels: intervals of kernels of a device, without overlap and by time; empty if there are none.
+        found: the reads and waits, from `reads`.
+        kernels: intervals of kernels of a device, without overlap, sorted by time; empty if there are none.
         starts: the starts of operators, or kernels, in order; empty if unknown.
     """
     pairs = found.with_columns(following=pl.col("start_ns").shift(-1)).drop_nulls("following")

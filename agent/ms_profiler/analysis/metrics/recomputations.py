@@ -1,9 +1,9 @@
 """Join the nodes of backward passes with the nodes of the recomputations inside of them.
 
-MindSpore's `Cell.recompute` makes one node for a cell. When a backward pass runs this node, MindSpore computes the cell
-again, and autograd makes nodes for this second computation. A second backward pass, inside the first, runs the nodes of
-the second computation. So this module adds the nodes of the inner pass to the outer pass. The kernels of the inner and
-the outer pass are examined together, because it is unknown where the kernels of the inner pass end.
+MindSpore's `Cell.recompute` makes one node of autograd for a whole cell. When a backward pass runs this node, MindSpore
+computes the cell again, and autograd makes nodes for this second computation. A second backward pass inside the first
+pass runs these new nodes. So this module adds the nodes of the inner pass to the outer pass. The kernels of the inner
+and the outer pass are examined together, because it is unknown where the kernels of the inner pass end.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from ms_profiler.analysis.readers.tapes import Node, Tape
 _NODE: Final = "CellCustomBackward"
 #: how the last part of a recomputing cell's path begins
 _CELLS: Final = ("_recompute_cell", "_RecomputeCell")
-#: our name for the node of a recomputing cell
+#: name that ms-profiler gives the node of a recomputing cell
 AGAIN: Final = "recompute"
 #: spans inside of a backward pass whose nodes were joined to the pass: row of the span, and row of the pass
 INSIDE: Final = pl.Schema({"row": pl.UInt32, "backward": pl.UInt32})
@@ -28,25 +28,25 @@ INSIDE: Final = pl.Schema({"row": pl.UInt32, "backward": pl.UInt32})
 def join(
     tapes: Sequence[Tape], with_nodes: pl.DataFrame, passes: pl.DataFrame, again: pl.DataFrame
 ) -> tuple[list[Tape], pl.DataFrame, pl.DataFrame]:
-    """Add to each pass the nodes of the passes inside of it, next to the recomputing nodes that run these passes.
+    """Add the nodes of inner backward passes to the outer pass, next to the recomputing nodes that run these passes.
 
     Args:
-        tapes: the recorded lists of nodes of the process, see `readers.tapes`.
+        tapes: the recorded lists of autograd's nodes of the process (`readers.tapes`); a tape has the nodes of a pass.
         with_nodes: the passes with nodes: `backward` (row of the pass's span), `scripted` and `tape` (index in
             `tapes`).
-        passes: `backward`, `start_ns`, `end_ns` of all backward passes, by start.
-        again: `row`, `start_ns`, `end_ns` of spans of recomputations, by start.
+        passes: `backward`, `start_ns`, `end_ns` of all backward passes, sorted by start.
+        again: `row`, `start_ns`, `end_ns` of spans of recomputations, sorted by start.
 
     Returns:
         - The tapes, followed by the new tapes of the changed passes.
         - `with_nodes`, where `tape` of a changed pass is its new tape.
-        - `INSIDE`.
+        - The spans whose nodes were joined to a pass, with the columns of `INSIDE`.
     """
     found, own = list(tapes), dict(with_nodes.select("backward", "tape").iter_rows())
     inner, around = _nested(passes)
     numbers: dict[tuple[int, ...], int] = {}
     joined: dict[int, int] = {}
-    for backward in reversed(passes["backward"].to_list()):  # inner passes come first: they begin after the outer pass
+    for backward in reversed(passes["backward"].to_list()):  # inner passes begin later, so they are handled first
         parts = inner.get(backward, [])
         tape = own.get(backward)
         if tape is None or not parts or any(part not in own for part in parts):
@@ -76,7 +76,7 @@ def join(
 
 
 def _nested(passes: pl.DataFrame) -> tuple[dict[int, list[int]], dict[int, int]]:
-    """Return the passes directly inside of each pass, by start, and the pass directly around each pass."""
+    """Return the passes directly inside each pass, sorted by start, and the pass directly around each pass."""
     inner: dict[int, list[int]] = {}
     around: dict[int, int] = {}
     opened: list[tuple[int, int]] = []
@@ -101,7 +101,7 @@ def _outermost(backward: int, around: dict[int, int], joined: dict[int, int]) ->
 def _put(nodes: tuple[Node, ...], parts: list[tuple[Node, ...]]) -> tuple[Node, ...] | None:
     """Add to each recomputing node the nodes of its inner pass; None if nodes and passes differ in number.
 
-    The recomputing node itself is kept, under the name `AGAIN`.
+    The recomputing node itself stays in the list, under the name `AGAIN`.
 
     Args:
         nodes: the nodes in the order of their creation; they run in reverse.

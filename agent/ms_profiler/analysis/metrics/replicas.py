@@ -1,10 +1,11 @@
 """Find group and bytes of the exchanges that PyTorch makes in C++ for DistributedDataParallel.
 
-DistributedDataParallel exchanges gradients in buckets, with one all-reduce for each bucket. gloo's threads and the
-kernels of NCCL report only the operation of an exchange. So each exchange of gloo that the script called is paired with
-the script's call. If a backward pass has as many other all-reduces as the module has buckets, each of these all-reduces
-belongs to one bucket; the all-reduces have the order of the buckets. The job noted the bytes of the buckets
-(`job.frameworks.torch.replicas`).
+DistributedDataParallel exchanges gradients in buckets, with one all-reduce for each bucket. But gloo's threads and
+NCCL's kernels report only the operation of an exchange. Group and bytes are found in two steps:
+
+- Each exchange of gloo that the script called is paired with the script's call.
+- If a backward pass has as many other all-reduces as the module has buckets, each of these all-reduces belongs to one
+  bucket, in the order of the buckets. The job noted the bytes of the buckets (`job.frameworks.torch.replicas`).
 
 The exchanges of a pass get no bytes if other exchanges may be among them: if several modules have buckets, if the
 script calls an all-reduce in the same pass, or if a hook of the script replaces the all-reduce.
@@ -44,7 +45,7 @@ _NOTE: Final = re.compile(
 
 @dataclass(frozen=True)
 class _Buckets:
-    """The job's note about the buckets of a module at one moment, see `store.names.BUCKETS`."""
+    """What the job noted about the buckets of a module at one moment, under the name `store.names.BUCKETS`."""
 
     time_ns: int
     iteration: int
@@ -57,7 +58,7 @@ class _Buckets:
 
 
 def beside(recording: tables.Recording, steps: Steps) -> pl.DataFrame:
-    """Return the exchanges that gloo ran in its own threads for the stepping process, as `BESIDE`, by start.
+    """Return the exchanges that gloo ran in its own threads for the stepping process, as `BESIDE`, sorted by start.
 
     Args:
         recording: the run.
@@ -67,7 +68,7 @@ def beside(recording: tables.Recording, steps: Steps) -> pl.DataFrame:
 
 
 def _named(recording: tables.Recording, steps: Steps, prefix: str, category: Category) -> pl.DataFrame:
-    """Return the spans of the stepping process whose names begin with a prefix, as `BESIDE`, by start."""
+    """Return the spans of the stepping process whose names begin with a prefix, as `BESIDE`, sorted by start."""
     rows = recording.names.str.starts_with(prefix).fill_null(False).arg_true()
     own = recording.spans.filter(
         pl.col("process") == steps.process, pl.col("category") == category, pl.col("name").is_in(rows.implode())
@@ -84,12 +85,12 @@ def awaited(recording: tables.Recording, steps: Steps, ran: pl.DataFrame) -> pl.
     more or fewer operators than exchanges, `start_ns` is the begin of the exchange.
 
     A backward pass ends when the rank has left all exchanges of the pass. But gloo's threads may record the end of an
-    exchange later, in the next step. So `end_ns` is at most the end of the pass.
+    exchange later, in the next step. So `end_ns` is limited to the end of the pass.
 
     Args:
         recording: the run, with its operators.
         steps: the steps in use.
-        ran: `BESIDE`.
+        ran: the exchanges that gloo ran, with the columns of `BESIDE`.
     """
     passed = _named(recording, steps, PASSED, Category.OP).select("kind", pl.col("start_ns").alias("passed_ns"))
     numbered = []
@@ -117,8 +118,8 @@ def paired(called: pl.DataFrame, ran: pl.DataFrame, steps: Steps) -> list[list[i
     ends belong to the call, too. In steps that were not sampled, gloo's exchanges are unknown.
 
     Args:
-        called: `operation`, `start_ns`, `end_ns`, by start.
-        ran: `BESIDE`.
+        called: the calls of the script: `operation`, `start_ns`, `end_ns`, sorted by start.
+        ran: the exchanges that gloo ran, with the columns of `BESIDE`.
         steps: the steps in use.
     """
     kinds: dict[str, list[tuple[int, int, int]]] = {}
@@ -147,12 +148,12 @@ def paired(called: pl.DataFrame, ran: pl.DataFrame, steps: Steps) -> list[list[i
 
 
 def ends(called: pl.DataFrame, ran: pl.DataFrame, pairs: list[list[int]]) -> pl.Series:
-    """Return the end of each call of the script, or the end of gloo's last exchange for the call if that is later.
+    """Return the end of each call of the script. If gloo's last exchange for the call ends later, return that end.
 
     Args:
         called: the calls, with `end_ns`.
-        ran: `BESIDE`.
-        pairs: the result of `paired`.
+        ran: the exchanges that gloo ran, with the columns of `BESIDE`.
+        pairs: for each call, the rows of gloo's exchanges for the call, from `paired`.
     """
     last = ran["end_ns"].to_list()
     found = [max([end, *(last[row] for row in rows)]) for end, rows in zip(called["end_ns"], pairs, strict=True)]
@@ -162,14 +163,14 @@ def ends(called: pl.DataFrame, ran: pl.DataFrame, pairs: list[list[int]]) -> pl.
 def known(
     recording: tables.Recording, steps: Steps, called: pl.DataFrame, ran: pl.DataFrame, pairs: list[list[int]]
 ) -> pl.DataFrame:
-    """Return the rows of `ran` that exchange buckets of DistributedDataParallel, as `KNOWN`.
+    """Return the exchanges of gloo that exchange buckets of DistributedDataParallel, with the columns of `KNOWN`.
 
     Args:
         recording: the run; its instants contain the job's notes about buckets.
         steps: the steps in use.
-        called: the calls of the script, `operation`, `start_ns`, `end_ns`, by start.
-        ran: `BESIDE`.
-        pairs: the result of `paired`.
+        called: the calls of the script, `operation`, `start_ns`, `end_ns`, sorted by start.
+        ran: the exchanges that gloo ran, with the columns of `BESIDE`.
+        pairs: for each call, the rows of gloo's exchanges for the call, from `paired`.
     """
     notes = _notes(recording, steps)
     none = pl.DataFrame(schema=KNOWN)
@@ -196,15 +197,15 @@ def known(
 
 
 def on_device(recording: tables.Recording, steps: Steps, called: pl.DataFrame) -> pl.DataFrame:
-    """Return `KNOWN` for the kernels of NCCL that exchange buckets of DistributedDataParallel.
+    """Return the kernels of NCCL that exchange buckets of DistributedDataParallel, with the columns of `KNOWN`.
 
     The host launches these kernels in a backward pass, in the order of the buckets. A kernel gets no bytes if its
     launch is unknown, or if the device's interface reported its bytes.
 
     Args:
-        recording: the run; `place` is a row of its device's tasks.
+        recording: the run; `place` in the result is a row of its device's tasks.
         steps: the steps in use.
-        called: the calls of the script, `operation`, `start_ns`, `end_ns`, by start.
+        called: the calls of the script, `operation`, `start_ns`, `end_ns`, sorted by start.
     """
     device = recording.device
     if device is None:
@@ -214,7 +215,7 @@ def on_device(recording: tables.Recording, steps: Steps, called: pl.DataFrame) -
         device.tasks.with_row_index("task")
         .with_columns(reported=reported)
         .filter(pl.col("exchange"), pl.col("launch_ns").is_not_null(), pl.col("reported").is_null())
-        # names are examined last, because only few of a device's millions of tasks exchange data
+        # names are examined last, because this is slow, and only few of a device's millions of tasks exchange data
         .with_columns(kind=pl.col("name").str.extract(NCCL).str.to_lowercase())
         .filter(pl.col("kind") == _KIND)
         .sort("launch_ns", "start_ns")
@@ -236,7 +237,7 @@ def _passes(recording: tables.Recording, steps: Steps) -> pl.DataFrame:
 
 
 def _notes(recording: tables.Recording, steps: Steps) -> list[_Buckets]:
-    """Return the job's notes about buckets, by time."""
+    """Return the job's notes about the buckets of DistributedDataParallel, sorted by time."""
     marks = recording.instants.filter(
         pl.col("process") == steps.process, pl.col("category") == Category.COMMUNICATION
     ).sort("time_ns")
@@ -265,12 +266,12 @@ def _notes(recording: tables.Recording, steps: Steps) -> list[_Buckets]:
 def _valid(notes: list[_Buckets], begin_ns: int, first: bool) -> _Buckets | None:
     """Return the buckets that a backward pass used; None if they are not certain.
 
-    DistributedDataParallel remakes the buckets in an early iteration. Its logger is late: the logger reports an
-    iteration when the second iteration after it begins. So if the next note after a pass counts 0 iterations, the pass
-    was the first one and used the first buckets. All later passes use the buckets of the last note.
+    DistributedDataParallel remakes the buckets in an early iteration. Its logger is late: it reports an iteration only
+    when the second iteration after it begins. So if the next note after a pass counts 0 iterations, the pass was the
+    first pass, and used the first buckets. All later passes use the buckets of the last note.
 
     Args:
-        notes: the notes by time.
+        notes: the notes about buckets, sorted by time.
         begin_ns: when the pass began, in ns.
         first: whether no earlier pass exchanged buckets.
     """
@@ -280,7 +281,7 @@ def _valid(notes: list[_Buckets], begin_ns: int, first: bool) -> _Buckets | None
     if after is notes[0] and not initially:
         return None  # this pass may be the first one
     if not last.rebuilt:
-        # an early last note may be older than the new buckets
+        # if the last note was made early, it may be older than the new buckets
         return last if last.iteration >= 2 or last.used or (initially and first) else None
     if initially:
         return after if first else None

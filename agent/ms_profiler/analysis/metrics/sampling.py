@@ -1,9 +1,9 @@
-"""Estimate sums over all steps of a run with sampled steps, with their standard errors.
+"""Estimate sums over all steps of a run in which only some steps were recorded, with their standard errors.
 
-The job cut its steps into stretches, and sampled one burst of steps at a random position in each stretch
-(`job.bursts`). So the sampled steps of a stretch stand for all its steps: the stretches are the strata of a stratified
-estimate. The standard error follows from the differences between one stretch and the next, as for systematic samples
-(Wolter, Introduction to Variance Estimation, 8.2, estimator v2).
+The job cut its steps into stretches of consecutive steps. In each stretch, it sampled (recorded) a burst of steps at a
+random position (`job.bursts`). So the sampled steps of a stretch stand for all its steps. In terms of statistics, the
+stretches are the strata of a stratified estimate. The standard error follows from the differences between one stretch
+and the next, as for systematic samples (Wolter, Introduction to Variance Estimation, 8.2, estimator v2).
 """
 
 from typing import Final
@@ -17,8 +17,8 @@ from ms_profiler.store.format import CATEGORY_FINE
 #: largest number of parts into which a run is divided; differences between neighbouring parts give the error
 PARTS: Final = 256
 #: The place of a span is a number that tells how the span counts. `LEFT_OUT`: not at all, because its step was not
-#: sampled. `EXACT`: once. `FIRST` + n: scaled by the weight of its stratum; n is the row of this stratum's first
-#: recorded step.
+#: sampled. `EXACT`: once. `FIRST` + n: scaled by the weight of its stretch of steps; n is the row of the first recorded
+#: step of this stretch.
 LEFT_OUT, EXACT, FIRST = 0, 1, 2
 
 
@@ -28,9 +28,10 @@ def sampled(steps: Steps) -> bool:
 
 
 def strata(table: pl.DataFrame) -> pl.Series:
-    """Return the number of each step's stratum: its stretch. A stretch without a sampled step joins a neighbour.
+    """Return the number of each step's stratum, which is the stretch of steps in which one burst was sampled.
 
-    It joins the stretch before it, or the one after it if no stretch before it has a sampled step.
+    A stretch without a sampled step joins the stretch before it. If no stretch before it has a sampled step, it joins
+    the stretch after it.
 
     Args:
         table: the table of `Steps`.
@@ -41,9 +42,10 @@ def strata(table: pl.DataFrame) -> pl.Series:
 
 
 def weights(table: pl.DataFrame) -> pl.Series:
-    """Return the weight of each recorded step: the steps of its stratum divided by the stratum's recorded steps.
+    """Return the weight of each recorded step: how many steps it stands for.
 
-    Steps that are not recorded have no weight (null). Steps that a schedule left out are not counted.
+    weight = steps of its stretch / recorded steps of its stretch. Steps that are not recorded have no weight (null).
+    Steps that a schedule left out are not counted.
 
     Args:
         table: the table of `Steps`.
@@ -55,10 +57,10 @@ def weights(table: pl.DataFrame) -> pl.Series:
 
 
 def places(spans: pl.DataFrame, steps: Steps) -> pl.Series:
-    """Return the place of each fine-grained span: `LEFT_OUT`, `EXACT`, or `FIRST` + n.
+    """Return the place of each fine-grained span, which tells how it counts: `LEFT_OUT`, `EXACT`, or `FIRST` + n.
 
     Args:
-        spans: `process` and `start_ns`.
+        spans: table with the columns `process` and `start_ns`.
         steps: the steps in use.
     """
     table = steps.table.with_row_index("row")
@@ -106,7 +108,7 @@ def totals(sums: pl.DataFrame, keys: list[str], columns: list[str], steps: Steps
     errors = [f"{column}_error" for column in columns]
     exact = sums.filter(pl.col("place") == EXACT).select(*keys, pl.col(columns).cast(pl.Float64))
     both = pl.concat([scaled, exact.with_columns(pl.lit(0.0).alias(name) for name in errors)], how="diagonal_relaxed")
-    # keep unknown errors null, because Polars' sum of nulls is 0
+    # Polars' sum of nulls is 0, so unknown errors are kept null here
     known = [pl.when(pl.col(name).is_not_null().all()).then(pl.col(name).sum()).alias(name) for name in errors]
     return both.group_by(keys).agg(pl.col(columns).sum(), *known)
 
@@ -117,9 +119,9 @@ def estimate(values: pl.DataFrame, keys: list[str], columns: list[str], steps: S
         sum     = sum over strata of (steps / recorded steps * sum over the recorded steps)
         error^2 = sum over parts of (steps^2 * (1 - recorded steps / steps) * d / 2)
 
-    A part is a stratum, or several strata in a run with more than `PARTS` strata. d is the mean of two squared
-    differences of the value per step: one to the part before, one to the part after. Parts whose steps were all
-    recorded have no error, and are left out.
+    A stratum is a stretch of steps in which some steps were sampled. A part is a stratum, or several strata in a run
+    with more than `PARTS` strata. d is the mean of two squared differences of the value per step: one to the part
+    before, one to the part after. Parts whose steps were all recorded have no error, and are left out.
 
     Args:
         values: the sums of recorded steps by `keys` and `row` of `Steps.table`; a missing row counts as 0.

@@ -1,4 +1,4 @@
-"""Compute when a thread was off its processor, from the samples of the recorder, see `tables.LOOKS`."""
+"""Compute when a thread was off its processor, from the samples of the recorder (`tables.LOOKS`)."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -11,11 +11,11 @@ from ms_profiler.analysis.metrics import intervals
 #: of this time it waited for a processor; null if the system did not report the wait
 CELLS: Final = pl.Schema({"start_ns": pl.Int64, "end_ns": pl.Int64, "off_ns": pl.Int64, "queued_ns": pl.Int64})
 
-#: a thread sleeps in an interval if length >= ASLEEP_NS and
+#: a thread sleeps in an interval if both are true: length >= ASLEEP_NS, and
 #: time off its processor - wait for a processor >= ASLEEP * length
 ASLEEP_NS: Final = 5_000_000
 ASLEEP: Final = 0.95
-#: largest number of threads whose samples are examined; the examination of a thread takes 8 ms
+#: largest number of threads whose samples are examined; for one thread, this takes 8 ms
 THREADS_MOST: Final = 128
 #: the job itself fills the processors if it uses at least this share of their time
 FULL: Final = 0.8
@@ -31,7 +31,7 @@ class Crowd:
         queued: share of the steps' time in which the stepping thread waited for a processor.
         pressure: (time that the job's threads waited for a processor) / (this time + their processor time); 0 if
             unknown.
-        others: the share of such waits that other programs caused: `pressure`, or 0 if the job itself filled the
+        others: the part of `pressure` that other programs caused: `pressure` itself, or 0 if the job itself filled the
             processors.
     """
 
@@ -46,10 +46,10 @@ class Crowd:
 
 
 def watched(looks: pl.DataFrame) -> list[tuple[int, int]]:
-    """Return process and number of the threads with samples: at most `THREADS_MOST`, those with the most samples.
+    """Return process and number of the threads with samples; if there are many, the `THREADS_MOST` with most samples.
 
     Args:
-        looks: `tables.LOOKS`.
+        looks: the samples of threads, with the columns of `tables.LOOKS`.
     """
     found = looks.group_by("process", "thread", maintain_order=True).len().with_row_index("order")
     most = found.sort("len", descending=True, maintain_order=True).head(THREADS_MOST).sort("order")
@@ -57,15 +57,15 @@ def watched(looks: pl.DataFrame) -> list[tuple[int, int]]:
 
 
 def cells(looks: pl.DataFrame, process: int, thread: int) -> pl.DataFrame:
-    """Return the intervals between the samples of a thread, without overlap and by time, as `CELLS`.
+    """Return the intervals between the samples of a thread, without overlap, sorted by time, as `CELLS`.
 
     Between two samples the thread was off its processor for off = time - processor time. The second sample followed a
-    gap in which the thread recorded nothing. The time off is assumed to lie in this gap; if the gap is shorter than the
-    time off, the rest lies before the gap. The wait for a processor is reported for several samples together, and is
+    gap in which the thread recorded nothing. The time off is assumed to lie in this gap. If the gap is shorter than the
+    time off, the rest lies before the gap. The wait for a processor is reported for several samples together. It is
     divided among them in proportion to the time off.
 
     Args:
-        looks: `tables.LOOKS`.
+        looks: the samples of threads, with the columns of `tables.LOOKS`.
         process: pid.
         thread: the number of the thread.
     """
@@ -105,11 +105,11 @@ def cells(looks: pl.DataFrame, process: int, thread: int) -> pl.DataFrame:
 def asleep(known: pl.DataFrame) -> pl.DataFrame:
     """Return the intervals in which a thread was asleep or blocked for so long that it did not compute.
 
-    Such an interval may lie inside of an operator. Even then the thread did not compute: a thread that computes a part
-    of the operator is off its processor for less of the time.
+    Such an interval may lie inside an operator. Even then the thread did not compute. If it computed a part of the
+    operator, it would be off its processor for less of the time.
 
     Args:
-        known: the result of `cells`.
+        known: the intervals between the samples of the thread, from `cells`.
     """
     length = pl.col("end_ns") - pl.col("start_ns")
     slept = pl.col("off_ns") - pl.col("queued_ns")
@@ -124,11 +124,10 @@ def crowd(
     pressure = (time waited for a processor) / (this time + processor time), with both times summed up over all threads
     with samples.
 
-    Args:
-        looks: `tables.LOOKS`.
+        looks: the samples of threads, with the columns of `tables.LOOKS`.
         process: the process of the stepping thread.
-        thread: the stepping thread.
-        during: the steps, without overlap and by time.
+        thread: the number of the stepping thread, which runs the steps.
+        during: the steps, without overlap, sorted by time.
         processors: number of processors that the job may use; 0 if unknown.
         threads: number of threads that compute an operator together; only the stepping thread among them has samples.
     """
@@ -148,8 +147,8 @@ def queued(known: pl.DataFrame, during: pl.DataFrame) -> float:
     """Return the share of the intervals' time in which a thread waited for a processor; 0 if unknown.
 
     Args:
-        known: the result of `cells`.
-        during: the intervals, without overlap.
+        known: the intervals between the samples of the thread, from `cells`.
+        during: the intervals of the steps, without overlap.
     """
     return min(_inside(known, during)[0] / max(intervals.total_ns(during), 1), 1.0)
 
@@ -158,9 +157,9 @@ def queued_by_step(looks: pl.DataFrame, process: int, steps: pl.DataFrame) -> pl
     """Return, for each step, the longest time that any thread of the process waited for a processor.
 
     Args:
-        looks: `tables.LOOKS`.
+        looks: the samples of threads, with the columns of `tables.LOOKS`.
         process: pid.
-        steps: `number`, `start_ns`, `end_ns`, by start, without overlap.
+        steps: `number`, `start_ns`, `end_ns`, sorted by start, without overlap.
 
     Returns:
         `step` (number), `queued_ns`.
@@ -195,13 +194,14 @@ def delayed(looks: pl.DataFrame, process: int, thread: int, waiting: pl.DataFram
                     processor time of the stepping thread / mean processor time of a worker)
 
     The waits of all threads of a worker process are added up, because these threads pass a batch to each other. The
-    second term limits the share, because workers that compute for longer than the stepping thread are slow anyway.
+    second term limits the share: workers that compute for longer than the stepping thread would be slow even without
+    waits.
 
     Args:
-        looks: `tables.LOOKS`.
+        looks: the samples of threads, with the columns of `tables.LOOKS`.
         process: the process of the stepping thread.
-        thread: the stepping thread.
-        waiting: the intervals in which the stepping thread waited for data, without overlap and by time.
+        thread: the number of the stepping thread, which runs the steps.
+        waiting: the intervals in which the stepping thread waited for data, without overlap, sorted by time.
         during: the steps.
     """
     length = max(intervals.total_ns(waiting), 1)
@@ -221,7 +221,7 @@ def delayed(looks: pl.DataFrame, process: int, thread: int, waiting: pl.DataFram
 
 
 def _inside(known: pl.DataFrame, during: pl.DataFrame) -> tuple[float, float]:
-    """Return how long a thread waited for a processor, and how long it ran, in the intervals `during`, in ns."""
+    """Return how long a thread waited for a processor in the intervals `during`, and how long it ran, both in ns."""
     length = pl.col("end_ns") - pl.col("start_ns")
     rows = known.with_row_index("cell", 1).with_columns(
         queued=pl.col("queued_ns").fill_null(0) / length, ran=1 - pl.col("off_ns") / length

@@ -1,9 +1,12 @@
 """Parse the name of a kernel, which contains its place in a compiled network.
 
-`Default/network-Loss/_backbone-Net/fc-Dense/MatMul-op0` is primitive `MatMul` in module `network._backbone.fc`, which
-is a `Dense`. If the first part is `Gradients`, the kernel belongs to the backward pass. If the first part is `Expand`,
-MindSpore made the primitive by expanding another primitive. `recompute_` before a part marks a recomputation for the
-backward pass. `Grad_Dense` marks the gradient of a `Dense`.
+Example: `Default/network-Loss/_backbone-Net/fc-Dense/MatMul-op0` is the primitive `MatMul` in the module
+`network._backbone.fc`, which is a `Dense`. Some parts of a name have a meaning:
+
+- `Gradients` as the first part: the kernel belongs to the backward pass.
+- `Expand` as the first part: MindSpore made the primitive by expanding another primitive.
+- `recompute_` before a part: the kernel is a recomputation for the backward pass.
+- `Grad_Dense`: the kernel computes the gradient of a `Dense`.
 """
 
 import re
@@ -26,9 +29,9 @@ class Part(IntEnum):
     OPTIMIZER = 4
 
 
-#: first kernel of a backward pass, unless the script passes a gradient
+#: primitive of the first kernel of a backward pass, unless the script passes a gradient
 SEED: Final = "Ones"
-#: first parts of scopes that belong to a network
+#: first parts of the names of kernels that belong to a network
 ROOTS: Final = ("Default", "Gradients", "recompute_Default")
 
 _EXPANDED: Final = "Expand"
@@ -41,7 +44,7 @@ _MODULE: Final = re.compile(r"(\w+)-([A-Za-z_]\w*)")
 _OPTIMIZER: Final = "optimizer"
 #: primitives that occur in one phase only
 _PHASES: Final = {
-    # without BackpropInput, which also computes transposed convolutions in the forward pass
+    # without BackpropInput, because it also computes transposed convolutions in the forward pass
     Category.BACKWARD: re.compile(r"\w*(Grad(?!ient)|BackpropFilter)\w*"),
     Category.OPTIMIZER: re.compile(r"(Sparse|Fused)*(Apply|Adam|Ftrl|Lamb|Lars|Momentum|RMSProp|SGD)\w*"),
 }
@@ -55,11 +58,11 @@ class Scope:
         type: the primitive: the last part of the name up to its last hyphen, as in the framework's own tables.
         path: the name without the last part.
         module: attribute names from the outermost module on, joined by dots; None if the name contains no module.
-        kind: class of that module.
+        kind: class of the module `module`.
         part: the part of a training step.
         expanded: whether the kernel is part of an expanded primitive; the name of such a kernel lacks the module.
         phase: category of the only phase in which its primitive occurs; None if it may occur in several phases.
-        named: whether the module comes from the name; otherwise it comes from the compiled graph.
+        named: whether the module comes from the kernel's name; if false, it comes from the compiled graph.
     """
 
     type: str
@@ -97,11 +100,11 @@ def runs(kernels: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
     where the next interval of the same depth begins, and at the latest with its step.
 
     Args:
-        kernels: `tables.KERNELS` of one process.
-        names: `tables.KERNEL_NAMES`.
+        kernels: kernels of one process, with the columns of `tables.KERNELS`.
+        names: table of kernel names, with the columns of `tables.KERNEL_NAMES`.
 
     Returns:
-        `depth`, `scope` (the part of the scope at that depth), `start_ns`, `end_ns`, by depth and start.
+        `depth`, `scope` (the part of the kernel's name at that depth), `start_ns`, `end_ns`, sorted by depth and start.
     """
     parts = [scope.split("/") if scope.startswith(ROOTS) else [] for scope in names["scope"]]
     scoped = pl.Series([bool(scope) for scope in parts], dtype=pl.Boolean)

@@ -28,11 +28,11 @@ SIDE: Final = 4
 #: spread = mean(|x - median(x)|) for the medians x of the blocks; the larger spread counts.
 LEAST: Final = 0.05
 CLEAR: Final = 4.0
-#: used in place of `CLEAR` for the share of a phase; smaller, because steps at full speed must show the change, too
+#: used in place of `CLEAR` for the share of a phase; it is smaller, because steps at full speed must show the change too
 CLEAR_PART: Final = 3.0
-#: the length of a step at full speed, on either side of the change, is this quantile of the blocks' medians
+#: the length of a step at full speed is this quantile of the medians of the blocks, on either side of the change
 FULL: Final = 0.1
-#: the change at full speed and the change that the shares of phases predict may differ by at most this factor
+#: largest allowed factor between the change at full speed and the change that the shares of phases predict
 AGREES: Final = 2.0
 #: a phase or a module is examined only if at least this part of the steps contains it
 USUAL: Final = 0.9
@@ -49,7 +49,7 @@ WORTH: Final = 0.2
 def shift(steps: Steps, found: Ownership | None, spans: pl.DataFrame) -> dict[str, Any] | None:
     """Return the largest lasting change of the steps' length, with the modules whose time changed; None without one.
 
-    Only steps with the most frequent `content` are compared; if steps were sampled, these are usually the steps without
+    Only steps with the most frequent `content` are compared. If steps were sampled, these are usually the steps without
     records. These steps are cut into blocks. The change lies where two constants, one before and one after it, fit the
     medians of the blocks best (least sum of absolute deviations). The first try uses the lengths of the steps. The
     second try uses, for each module in sampled steps, time of the module / time of the rest of the step. The third try
@@ -58,7 +58,7 @@ def shift(steps: Steps, found: Ownership | None, spans: pl.DataFrame) -> dict[st
     Args:
         steps: the steps in use.
         found: the owners of the time of sampled steps; None if no module is known.
-        spans: `tables.SPANS` of the run.
+        spans: table of the run's spans, with the columns of `tables.SPANS`.
 
     Returns:
         `step` (the first step after the change), `before_ms`, `after_ms`, and `modules`: a list of `module`,
@@ -91,7 +91,8 @@ def shift(steps: Steps, found: Ownership | None, spans: pl.DataFrame) -> dict[st
 def _change(values: list[float], size: int, least: float) -> tuple[int, float, float, float] | None:
     """Find the index from which on the values of a series differ; None if no change is significant.
 
-    Return the index, the median before it, the median from it on, and the significance = change / spread of the blocks.
+    The result has four parts: the index, the median before it, the median from it on, and the significance, which is
+    change / spread of the blocks.
 
     Args:
         values: logarithms, in the order of the steps.
@@ -110,7 +111,7 @@ def _change(values: list[float], size: int, least: float) -> tuple[int, float, f
     first = max((block - 1) * size, 0)
     near = values[first : first + 2 * size]
     level = (before + after) / 2
-    # the step from which on most values lie nearer to the later median
+    # the change is at the step from which on most values lie nearer to the later median
     sign = 1 if after > before else -1
     passed = [sign if value > level else -sign for value in near]
     at = max(range(len(near) + 1), key=lambda place: sum(passed[place:]) - sum(passed[:place]))
@@ -175,8 +176,8 @@ def _middle(values: pl.Series) -> float:
 def _of_phases(same: pl.DataFrame, spans: pl.DataFrame, steps: Steps, size: int) -> tuple[int, float, float] | None:
     """Return the row from which on a phase takes another share of a step, and the lengths of a step before and after.
 
-    The lengths are those at full speed, in ns. Return None if no share changes, or if steps at full speed do not show
-    the change.
+    The lengths are those at full speed, in ns. The result is None if no share changes, or if steps at full speed do not
+    show the change.
 
     Args:
         same: steps with the same records.

@@ -9,7 +9,7 @@ from ms_profiler.analysis.metrics import intervals, phases
 from ms_profiler.analysis.metrics.ownership import Ownership
 from ms_profiler.analysis.metrics.scopes import Part
 
-#: a step is slow if (its length - median length) >= SLOWER * median length
+#: a step is slow if it takes this much longer than usual: (its length - median length) >= SLOWER * median length
 SLOWER: Final = 0.1
 #: a cause must explain at least this part of the extra time
 EXPLAINS: Final = 0.5

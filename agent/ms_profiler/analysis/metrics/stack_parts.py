@@ -9,8 +9,8 @@ from ms_profiler.analysis.metrics.stack_samples import Stacks
 from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.analysis.metrics.traced_calls import Calls
 
-#: parts that are shown as `bounds.HOST`, because samples tell for how long the thread was off its processor in such
-#: code, but not when
+#: parts that are shown as `bounds.HOST`. In these parts, the thread is off its processor. Samples tell for how long it
+#: is off, but not when
 _ASIDE: Final = (bounds.BLOCKED, bounds.RUNNABLE, bounds.UNKNOWN)
 #: largest number of functions that advice names, and the smallest share of the part that each of them takes
 _NAMED: Final = 2
@@ -18,13 +18,13 @@ _SHARE: Final = 0.1
 
 
 def of_samples(stacks: Stacks, used: Steps, pieces: pl.DataFrame, of: str) -> list[dict[str, Any]]:
-    """Return the functions that samples of the stepping thread show in each part of the steps, the largest part first.
+    """Return the functions that the stepping thread's samples show in each part of the steps, the largest part first.
 
     Args:
-        stacks: the stacks of the run.
+        stacks: the sampled Python stacks of the run.
         used: the steps of the run.
-        pieces: intervals that do not overlap, with the column `of`.
-        of: the column that names the part of a step; the parts in `_ASIDE` count as `bounds.HOST`.
+        pieces: intervals that do not overlap, with a column that names the part of a step.
+        of: the name of this column; the parts in `_ASIDE` count as `bounds.HOST`.
     """
     return stacks.consists_of(stacks.of_recorded(used.process, used.thread), _together(pieces, of), of)
 
@@ -33,10 +33,10 @@ def of_calls(calls: Calls, used: Steps, pieces: pl.DataFrame, of: str) -> list[d
     """Return the functions that traced calls show in each part of the steps, in the form of `of_samples`.
 
     Args:
-        calls: the calls of the run.
+        calls: the traced calls of the run.
         used: the steps of the run.
-        pieces: as for `of_samples`.
-        of: as for `of_samples`.
+        pieces: intervals that do not overlap, with a column that names the part of a step.
+        of: the name of this column.
     """
     return calls.consists_of(calls.of_thread(used.process, used.thread), _together(pieces, of), of)
 
@@ -46,14 +46,14 @@ def _together(pieces: pl.DataFrame, of: str) -> pl.DataFrame:
 
 
 def words(stacks: Stacks, used: Steps, pieces: pl.DataFrame) -> tuple[str, str]:
-    """Return text about the functions and lines that take most of `bounds.HOST`, and the same text for `bounds.LAUNCH`.
+    """Return two texts about the functions and lines that take most of a part: for `bounds.HOST` and `bounds.LAUNCH`.
 
     A text is empty if the functions are unknown.
 
     Args:
-        stacks: the stacks of the run.
+        stacks: the Python stacks of the run.
         used: the steps of the run.
-        pieces: the pieces of `Diagnosis`.
+        pieces: the steps cut into parts, from `Diagnosis.pieces`.
     """
     if stacks.known:
         parts = of_samples(stacks, used, pieces, "part")

@@ -11,25 +11,25 @@ from ms_profiler.analysis.metrics.stack_tree import Tree
 from ms_profiler.analysis.metrics.traced_calls import Calls
 from ms_profiler.analysis.model import tables
 
-#: samples a second, if the run's record does not contain the rate
+#: number of samples per second that is assumed if the run's record does not contain it
 _RATE: Final = 100.0
-#: largest number of functions that are listed for a part
+#: largest number of functions that are listed for a part of a step
 ROWS: Final = 12
-#: approximate largest number of functions that a timeline draws; they take a gigabyte of memory. A stack is assumed to
-#: have `_DEEP` functions
+#: approximate largest number of functions that a timeline draws; this number takes a gigabyte of memory. A stack is
+#: assumed to have `_DEEP` functions
 _MOST: Final = 5_000_000
 _DEEP: Final = 20
-#: parts with fewer samples are left out, because a single sample would be more than a tenth of the part
+#: parts of a step with fewer samples are left out, because a single sample would be more than a tenth of the part
 LEAST: Final = 10
 
 
 @dataclass(frozen=True)
 class Stacks:
-    """The samples of a run.
+    """The sampled Python stacks of a run.
 
     Attributes:
         recording: the run.
-        between: begin and end, in ns since the epoch; only samples between them count.
+        between: begin and end of an interval, in ns since the epoch; only samples in this interval count.
     """
 
     recording: tables.Recording
@@ -37,7 +37,7 @@ class Stacks:
 
     @cached_property
     def samples(self) -> pl.DataFrame:
-        """Return `tables.SAMPLES` with `place`, the index of the stack in `Tree`; unknown stacks are left out."""
+        """Return `tables.SAMPLES` with `place`, the index of the stack in `Tree`. Unknown stacks are left out."""
         parts = [pl.DataFrame(schema={**tables.SAMPLES, "place": pl.Int64()})]
         chosen = self.recording.samples.filter(pl.col("start_ns").is_between(*self.between))
         for process, tree in self.trees.items():
@@ -48,7 +48,7 @@ class Stacks:
 
     @cached_property
     def trees(self) -> dict[int, Tree]:
-        """Return the tree of each process."""
+        """Return the tree of functions of each process, by pid."""
         frames = self.recording.frames
         return {
             process: Tree(frames.filter(pl.col("process") == process), self.recording.names)
@@ -67,7 +67,7 @@ class Stacks:
 
     @property
     def period_ns(self) -> int:
-        """Return the time that a sample stands for."""
+        """Return the time in ns that a sample stands for."""
         rate = self.recording.info.options.get("stack_rate")  # a damaged record may contain any value here
         return round(1e9 / (rate if isinstance(rate, (int, float)) and rate >= 1 else _RATE))
 
@@ -79,7 +79,7 @@ class Stacks:
 
     @cached_property
     def moments(self) -> pl.DataFrame:
-        """Return the samples one by one: `process`, `node`, `place`, `time_ns`, by process and time.
+        """Return the samples one by one: `process`, `node`, `place`, `time_ns`, sorted by process and time.
 
         A row of `samples` stands for `count` consecutive samples of the same stack, at equal intervals of time.
         """
@@ -90,7 +90,7 @@ class Stacks:
         return each.select("process", "node", "place", time.alias("time_ns")).sort("process", "time_ns")
 
     def of_thread(self, process: int, native_tid: int) -> pl.DataFrame:
-        """Return the `moments` of one thread.
+        """Return the samples of one thread one by one, in the form of `moments`.
 
         Args:
             process: pid.
@@ -104,7 +104,7 @@ class Stacks:
         return own.filter(pl.col("place").is_in(pl.Series(wanted, dtype=pl.Int64).implode()))
 
     def of_recorded(self, process: int, thread: int) -> pl.DataFrame:
-        """Return the `moments` of one thread of the recording.
+        """Return the samples of one thread one by one, in the form of `moments`.
 
         Args:
             process: pid.
@@ -135,15 +135,15 @@ class Stacks:
         return pl.concat([none, *(part.cast(none.schema) for part in parts)]), labels + more
 
     def consists_of(self, moments: pl.DataFrame, pieces: pl.DataFrame, of: str) -> list[dict[str, Any]]:
-        """Return the functions in parts of steps, the largest part first.
+        """Return the functions that samples show in parts of steps, the largest part first.
 
         Args:
-            moments: the moments of one thread.
-            pieces: intervals by time that do not overlap, with the column `of`.
-            of: the column that names the part of a step.
+            moments: the samples of one thread, in the form of the property `moments`.
+            pieces: intervals that do not overlap, sorted by time, with a column that names the part of a step.
+            of: the name of this column.
 
         Returns:
-            For each part `name`, `samples` (number of samples) and `rows` (functions, see `_row`).
+            For each part `name`, `samples` (number of samples) and `rows` (functions, in the form of `_row`).
         """
         row = COLUMNS.locate(moments["time_ns"], pieces["start_ns"], pieces["end_ns"])
         placed = moments.with_columns(pieces[of].gather(row).alias("part")).drop_nulls("part")
@@ -173,7 +173,7 @@ class Stacks:
 
 
 def _row(leaf: Any, script: Any, line: int, *, lines: dict[int, int], whole: int) -> dict[str, Any]:
-    """Return a row about a function: its most sampled line, and the script's line that led to the call."""
+    """Return a row about a function: its most sampled line, and the script's line from which it was called."""
     count = sum(lines.values())
     row = {
         "function": leaf.name,
@@ -191,11 +191,11 @@ def _row(leaf: Any, script: Any, line: int, *, lines: dict[int, int], whole: int
 def slices(samples: pl.DataFrame, tree: Tree, period_ns: int) -> pl.DataFrame:
     """Return the stacks of one process as nested intervals: `lane` (one for each thread), `place`, `depth`, and times.
 
-    A function lasts from the first sample that contains it to the next sample that does not. If two samples are more
-    than three periods apart, the function ends after the first of the two.
+    A function lasts from the first sample that contains it to the next sample that does not contain it. If two samples
+    are more than three periods apart, the function ends after the first of the two.
 
     Args:
-        samples: the result of `Stacks.samples` for the process.
+        samples: the samples of the process, from `Stacks.samples`.
         tree: the tree of the process.
         period_ns: the time between two samples.
     """

@@ -1,8 +1,8 @@
 """Build a tree of the functions of sampled threads.
 
-A place of the tree is a function together with the chain of its callers; the outermost place of each chain is a thread.
-So the path from a thread to a place is a stack. Different lines of a function share one place if the callers are the
-same.
+A place of the tree is a function together with the chain of its callers. The outermost place of each chain is a thread.
+So the path from a thread to a place is a stack. If a function has the same callers, its different lines share one
+place.
 """
 
 import os
@@ -45,10 +45,10 @@ class Function:
 
 
 class Tree:
-    """The tree of one process.
+    """The tree of the functions of one process.
 
     Args:
-        frames: `tables.FRAMES` of the process.
+        frames: the frames of the process, with the columns of `tables.FRAMES`.
         names: texts by number.
     """
 
@@ -76,25 +76,25 @@ class Tree:
             self.places[node], self.lines[node] = place, line
 
     def outwards(self, place: int) -> Iterator[int]:
-        """Yield a place of the tree and all its callers, the thread last."""
+        """Yield a place of the tree and all its callers, from the place outwards; the thread comes last."""
         while place >= 0:
             yield place
             place = self.callers[place]
 
     def path(self, place: int) -> list[int]:
-        """Return the places from the thread to a place."""
+        """Return the places on the path from the thread to a place, the thread first."""
         return [*self.outwards(place)][::-1]
 
     @cached_property
     def threads(self) -> dict[int, int]:
-        """Return place -> place of the thread to which it belongs."""
+        """Return for each place the place of its thread."""
         found: dict[int, int] = {}
         for place, caller in enumerate(self.callers):
             found[place] = place if caller < 0 else found[caller]
         return found
 
     def own(self, node: int, callers: dict[int, int]) -> int:
-        """Return the innermost node of the script's own code, from a node outwards; 0 if there is none.
+        """Return the innermost node of the script's own code among a node and its callers; 0 if there is none.
 
         Args:
             node: a node of `tables.FRAMES`.

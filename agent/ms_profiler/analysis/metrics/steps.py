@@ -11,19 +11,19 @@ from ms_profiler.store.format import TRAINING, StepSource
 
 #: largest number of slowest steps that are listed
 SLOWEST = 5
-#: if more than this many steps compiled nothing, the first of these steps does not count as steady
+#: the first step that compiled nothing does not count as steady, if there are more than this many steps of this kind
 WARMED = 2
 
 
 @dataclass(frozen=True)
 class Steps:
-    """The steps in use: consecutive steps of one thread, with ends from one source.
+    """The steps in use: consecutive steps of one thread, whose ends come from one source.
 
     Attributes:
         process: pid of the process that runs the steps.
-        thread: the stepping thread: the thread that runs the steps.
+        thread: the stepping thread, which is the thread that runs the steps.
         source: the source that decides where a step ends.
-        table: `tables.STEPS` and `duration_ns`, by start, without overlap.
+        table: the steps, with the columns of `tables.STEPS` and `duration_ns`, sorted by start, without overlap.
     """
 
     process: int
@@ -38,7 +38,7 @@ class Steps:
 
 
 def choose(recording: tables.Recording) -> Steps:
-    """Return the steps of a run, without leading calls that do not belong to them (see `leading`).
+    """Return the steps of a run. Leading calls that do not belong to a step are cut off (`leading`).
 
     Args:
         recording: the run.
@@ -52,7 +52,7 @@ def choose(recording: tables.Recording) -> Steps:
 
 
 def every(recording: tables.Recording) -> list[Steps]:
-    """Return the steps of each process that has steps; the process that `choose` takes is the first.
+    """Return the steps of each process that has steps. The first process is the one that `choose` takes.
 
     Args:
         recording: the run.
@@ -68,14 +68,14 @@ def every(recording: tables.Recording) -> list[Steps]:
 
 
 def marked(recording: tables.Recording) -> Steps:
-    """Return the steps of a run as the job marked them. Without a mark, the whole run is step 0.
+    """Return the steps of a run as the job marked them. If the job marked no step, the whole run is step 0.
 
-    The job decided which source of steps counts. If a better source came later, the job went on with the numbering. So
-    the steps of all sources count, except for revoked guesses (`readers.guesses`). The result names the best source.
+    The job decided which source of steps counts. If a better source came later, the job continued the numbering. So the
+    steps of all sources count, except for revoked guesses (`readers.guesses`). The result names the best source.
 
-    All steps are those of one thread: the thread with the best source and, among several such threads, the thread with
-    the most steps. The source is compared first, because a process that only evaluates may have more steps than the
-    process that trains. A step ends at the latest where the next step starts.
+    All steps are those of one thread: the thread with the best source. Among several threads with this source, it is
+    the thread with the most steps. The source is compared first, because a process that only evaluates may have more
+    steps than the process that trains. A step ends at the latest where the next step starts.
 
     Args:
         recording: the run.
@@ -100,10 +100,10 @@ def restrict(steps: Steps, numbers: list[int]) -> Steps:
 
 
 def settled(known: pl.DataFrame, compiled: list[int]) -> list[int]:
-    """Return the rows of the steady steps: the steps without compilations, except for the first of them.
+    """Return the rows of the steady steps: all steps without compilations, except for the first of them.
 
     The first step fills caches, queues and pools. It counts as steady only if there are at most `WARMED` steps. If
-    every step compiled something, the steps with compilations count like steps without.
+    every step compiled something, all steps are treated as steps without compilations.
 
     Args:
         known: the steps, with `row`.
@@ -116,7 +116,7 @@ def settled(known: pl.DataFrame, compiled: list[int]) -> list[int]:
 
 
 def touches(steps: Steps) -> pl.Expr:
-    """Return an expression: whether a span overlaps the time from the first to the last step."""
+    """Return an expression that tells whether a span overlaps the time from the first to the last step."""
     start, end = (pl.lit(time) for time in (steps.table["start_ns"].min(), steps.table["end_ns"].max()))
     return (pl.col("start_ns") < end) & (pl.col("end_ns") > start)
 
@@ -124,8 +124,8 @@ def touches(steps: Steps) -> pl.Expr:
 def statistics(table: pl.DataFrame) -> dict[str, Any]:
     """Return count, median, 95th percentile, mean, minimum and maximum of the steps' durations, in milliseconds.
 
-    The 95th percentile is taken by nearest rank: the smallest duration that at least 95 % of the steps do not exceed.
-    Without steps, all values except the count are None.
+    The 95th percentile is the smallest duration that at least 95 % of the steps do not exceed (nearest rank). If there
+    are no steps, all values except the count are None.
 
     Args:
         table: rows of `Steps.table`.
@@ -169,7 +169,7 @@ def _whole_run(recording: tables.Recording) -> Steps:
     processes = recording.processes.sort(pl.col("role") != "main", "process")
     process, first, last = processes.select("process", "first_ns", "last_ns").row(0)
     threads = recording.threads.filter(pl.col("process") == process)
-    # the first thread to record started the session; its native id is the pid
+    # the thread that recorded first started the session; its native id is the pid
     threads = threads.sort(pl.col("native_tid") != process, "thread")
     thread = int(threads["thread"][0]) if threads.height else 0
     row = {

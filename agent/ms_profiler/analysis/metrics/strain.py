@@ -1,6 +1,6 @@
-"""Find those causes of slow steps that lie in the machine: other programs, a limit of the control group, swapping.
+"""Find causes of slow steps that lie in the machine: other programs, a limit of the control group, swapping.
 
-The slow steady steps are examined separately from the other steady steps.
+The slow steps among the steady steps are examined separately from the other steady steps.
 """
 
 from dataclasses import dataclass, replace
@@ -19,14 +19,14 @@ BUSY, THROTTLED, SWAPPING = "busy machine", "throttled", "swapping"
 #: a step is slow if length >= SLOW * median length, and length >= SAMPLES * time between two samples of the host
 SLOW: Final = 1.5
 SAMPLES: Final = 2
-#: a cause of all steps counts if it takes at least this share of their time
+#: a cause that affects all steps counts if it takes at least this share of their time
 SOME: Final = 0.1
 #: other programs are the cause if the stepping thread waits for a processor in at least this share of the steps' time.
 #: On a shared virtual machine, a job without this problem waited in 12 % of the time
 CROWDED: Final = 0.2
 #: a cause of slow steps counts if it takes at least this share of their extra time
 EXPLAINS: Final = 0.4
-#: the control group's limit makes steps slow if it throttles the group in at least this share of the limit's periods
+#: the control group's limit is a cause if it throttles the group in at least this share of the limit's periods
 OFTEN: Final = 0.1
 #: other programs are the cause only if they, or other virtual machines, use at least this number of processors
 OTHERS: Final = 0.25
@@ -50,12 +50,12 @@ class Strain:
         others: mean number of processors that other processes used; None if unknown.
         stolen: mean number of processors that other virtual machines used.
         processors: number of processors of the machine.
-        throttled: the share of the periods in which the control group was throttled.
+        throttled: the share of the limit's periods in which the control group was throttled.
         quota: the number of processors that the control group may use; None if unknown.
         faults: major page faults of the job per second.
         swapped: bytes that the machine swapped in and out, per second.
-        stalled: the share of the steps' time in which some task of the machine waited for memory, or waited for disks,
-            whichever is larger.
+        stalled: the larger of two shares of the steps' time: in which some task of the machine waited for memory, and
+            in which some task waited for disks.
     """
 
     cause: str
@@ -99,7 +99,7 @@ class _Load:
         used = host_load.amounts(known, (names.USER, names.SYSTEM), during)
         self.own = sure() if used is None else used
         busy = counted(*names.BUSY, *names.INTERRUPTS)
-        # other ranks have separate results: assume that each of them uses as much processor time as this rank
+        # other ranks have separate results, so each of them is assumed to use as much processor time as this rank
         ranks = max(recording.info.world_size, 1)
         self.others = None if busy is None else (busy - self.own * ranks).clip(0)
         self.stolen = sure(names.STOLEN)
@@ -184,8 +184,8 @@ def strains(recording: tables.Recording, steps: Steps, rows: list[int], others: 
     if not usual:
         return own
     # A cause may affect only the slow steps, or affect them far more than the other steps. But one sample of the host
-    # covers many short steps, so the cause seems to affect the short steps around a slow step, too. So of two findings
-    # about the same cause, in all steps and in the slow steps, the one with the larger share of all time is kept.
+    # covers many short steps, so the cause seems to affect the short steps around a slow step, too. So there may be two
+    # findings about one cause: in all steps, and in the slow steps. The one with the larger share of all time is kept.
     part = _sum(load.length, slow) / _sum(load.length, every)
     found = [*_causes(load, every, (), 1.0, others), *(replace(item, share=item.share * part) for item in own)]
     largest: dict[str, Strain] = {}
@@ -198,17 +198,17 @@ def _causes(load: _Load, chosen: pl.Series, rows: tuple[int, ...], slower: float
     """Return the causes in the chosen steps. In slow steps, a cause must explain enough of their extra time.
 
     Args:
-        load: the load of the host.
+        load: the load of the host in each step.
         chosen: Boolean, whether each step is chosen.
         rows: the rows of the chosen steps if these are the slow steps, otherwise empty.
-        slower: see `Strain`.
+        slower: mean length of the slow steps / median length; 1 if all steps are chosen.
         others: whether other programs are known to keep the processors busy.
     """
     whole = _sum(load.length, chosen)
     usual = ~chosen
 
     def more(amount: pl.Series) -> float:
-        """Return amount of the chosen steps - len(rows) * mean amount of the other steps."""
+        """Return the amount in the chosen steps beyond usual: amount - len(rows) * mean amount of the other steps."""
         others = amount.filter(usual)
         each = float(others.sum()) / max(len(others), 1)
         return _sum(amount, chosen) - each * len(rows)
@@ -222,7 +222,7 @@ def _causes(load: _Load, chosen: pl.Series, rows: tuple[int, ...], slower: float
         found.append(load.strain(BUSY, queued / whole, chosen, rows, slower))
     swaps = _sum(load.faults, chosen) >= FAULTS * whole and _sum(load.swapped, chosen) >= SWAPPED * whole
     if swaps:
-        # the system counts few of the waits for swapping as waits for memory, and none of the other costs of swapping
+        # the system counts only few waits for swapping as waits for memory, and counts no other costs of swapping
         share = more(load.length) if rows else max(_sum(load.stalled, chosen), _sum(load.waited, chosen))
         found.append(load.strain(SWAPPING, share / whole, chosen, rows, slower))
     return sorted(found, key=lambda item: -item.share)

@@ -22,7 +22,8 @@ AFTER: Final = "after the last step"
 OTHER: Final = "other"
 UNRECORDED: Final = "not recorded"
 AWAY: Final = "other processes"
-#: part of the time outside of steps -> category of the spans that decide it; the first part that applies counts
+#: part of the time outside of steps -> category of the spans that decide it; the first part in this order that applies
+#: counts
 _SPANS: Final = {
     "evaluation": Category.EVALUATION,
     "rollout": Category.ROLLOUT,
@@ -39,14 +40,14 @@ PARTS: Final = (_IMPORT, SET_UP, STEPS, *_SPANS, NETWORK, BETWEEN, AFTER, OTHER,
 
 
 def stretches(recording: tables.Recording) -> pl.DataFrame:
-    """Cut the time of each process with steps into parts; the parts of the first process cover the whole run.
+    """Cut the time of each process with steps into parts. The parts of the first process cover the whole run.
 
     Args:
         recording: the run.
 
     Returns:
-        `process`, `part`, `phase` (as in `phases.pieces`, or "not recorded"), `start_ns`, `end_ns`, by time; empty for
-        another tool's result, which does not show the time outside of steps.
+        `process`, `part`, `phase` (as in `phases.pieces`, or "not recorded"), `start_ns`, `end_ns`, sorted by time.
+        Empty for another tool's result, because it does not show the time outside of steps.
     """
     if recording.foreign:
         return pl.DataFrame(schema=_SCHEMA)
@@ -57,10 +58,10 @@ def stretches(recording: tables.Recording) -> pl.DataFrame:
 
 
 def parts(cut: pl.DataFrame) -> pl.DataFrame:
-    """Return the consecutive parts, without their phases: `process`, `part`, `start_ns`, `end_ns`.
+    """Return the time of a process as consecutive parts, without phases: `process`, `part`, `start_ns`, `end_ns`.
 
     Args:
-        cut: the result of `stretches`.
+        cut: the run's time cut into parts and phases, from `stretches`.
     """
     return intervals.merge(cut.select("start_ns", "end_ns", "process", "part"), "process", "part")
 
@@ -68,10 +69,10 @@ def parts(cut: pl.DataFrame) -> pl.DataFrame:
 def sums(cut: pl.DataFrame) -> pl.DataFrame:
     """Return the time of each phase in each part: `process`, `part`, `phase`, `total_ns`.
 
-    The parts have the order of `PARTS`; in a part, the longest phase comes first.
+    The parts have the order of `PARTS`. Within a part, the longest phase comes first.
 
     Args:
-        cut: the result of `stretches`.
+        cut: the run's time cut into parts and phases, from `stretches`.
     """
     order = pl.col("part").replace_strict({name: place for place, name in enumerate(PARTS)}, return_dtype=pl.Int32)
     return (
@@ -82,7 +83,7 @@ def sums(cut: pl.DataFrame) -> pl.DataFrame:
 
 
 def _of_process(recording: tables.Recording, steps: Steps, run: tuple[int, int] | None) -> pl.DataFrame:
-    """Cut the time of one process.
+    """Cut the time of one process into parts and phases, in the form of `stretches`.
 
     Args:
         recording: the run.
@@ -131,7 +132,7 @@ def _of_process(recording: tables.Recording, steps: Steps, run: tuple[int, int] 
 def _skipped(cut: pl.DataFrame, steps: pl.DataFrame) -> pl.Series:
     """Return, for each interval, whether the schedule left out the step that contains the interval.
 
-    If no step contains the interval, the next step counts; after all steps, the last step counts.
+    If no step contains the interval, the next step decides. If no step follows either, the last step decides.
     """
     if steps.is_empty():
         return pl.repeat(False, cut.height, eager=True)
@@ -140,7 +141,7 @@ def _skipped(cut: pl.DataFrame, steps: pl.DataFrame) -> pl.Series:
 
 
 def _calls(spans: pl.DataFrame, known: pl.DataFrame, names: pl.Series) -> pl.DataFrame:
-    """Join the consecutive calls of a network between two intervals of `known` to one interval; return these intervals.
+    """Join consecutive calls of a network that lie between two intervals of `known`; return the joined intervals.
 
     Args:
         spans: the spans of the stepping thread.

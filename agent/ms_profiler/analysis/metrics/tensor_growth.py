@@ -12,10 +12,10 @@ from ms_profiler.analysis.metrics.stack_tree import Function
 from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.analysis.model import tables
 
-#: smallest growth of a leak, in bytes and as a part of the memory before; small, because tensors are counted exactly
+#: smallest growth of a leak, in bytes and as a part of the memory before; it is small because tensor bytes are exact
 LEAST: Final = 1 << 20
 LEAST_PART: Final = 0.01
-#: code is to blame only if it allocates memory, and does not release it, in at least this part of the sampled steps
+#: code is to blame only if it allocates memory that stays in use in at least this part of the sampled steps
 MOST_STEPS: Final = 0.6
 #: the code to blame is named only if its `Owner.share` is at least this
 NAMED: Final = 0.2
@@ -26,12 +26,11 @@ class Owner:
     """The code that allocated memory which is not released.
 
     Attributes:
-        operator: name of the operator; None outside of all operators.
+        operator: name of the operator; None if the memory was allocated outside of all operators.
         module: path of the module; None if unknown.
         phase: phase of the steps; None outside of all phases.
         per_step: bytes that this code allocates in each step and that are not released.
-        share: bytes of this code / bytes of all code that allocates in most of the steps; only bytes that are not
-            released count.
+        share: unreleased bytes of this code / unreleased bytes of all code that allocates in most of the steps.
         place: function and line of the script that allocated the memory; empty if they were not recorded.
     """
 
@@ -61,12 +60,12 @@ def found(recording: tables.Recording, used: Steps, compiled: list[int]) -> Grow
 def owner(blocks: pl.DataFrame, leak: Growth, used: Steps, recording: tables.Recording) -> Owner | None:
     """Return the code that allocated most of the memory that is not released; None if unknown.
 
-    The code is an operator in a module. The operator allocated memory in most of the sampled steps, and this memory was
-    still in use at the end of the last sampled step.
+    The code is an operator in a module. In most of the sampled steps, the operator allocated memory that was still in
+    use at the end of the last sampled step.
 
     Args:
-        blocks: the result of `tensor_owners.owned`.
-        leak: the growth.
+        blocks: the memory blocks with their owners, from `tensor_owners.owned`.
+        leak: the growth of the memory.
         used: the steps in use.
         recording: the run.
     """
@@ -113,8 +112,8 @@ def words(leak: Growth | None, blocks: Callable[[], pl.DataFrame], used: Steps, 
     """Return text about the code that makes memory grow, as the end of a sentence; empty if tensors do not grow.
 
     Args:
-        leak: the growth.
-        blocks: a function that returns the result of `tensor_owners.owned`.
+        leak: the growth of the memory; None without growth.
+        blocks: a function that returns the memory blocks with their owners, as `tensor_owners.owned` does.
         used: the steps in use.
         recording: the run.
     """

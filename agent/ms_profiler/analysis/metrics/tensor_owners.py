@@ -30,7 +30,8 @@ INPUT: Final = "inputs"
 OTHER: Final = "other"
 #: columns that are added to `tables.BLOCKS`
 OWNED: Final = pl.Schema({"operator": pl.String, "phase": pl.String, "module": pl.String, "kind": pl.String})
-#: operators that only allocate, fill or copy memory: a block belongs to the operator that called such an operator
+#: operators that only allocate, fill or copy memory for another operator: their blocks belong to the operator that
+#: called them
 _EMPTY: Final = r"^aten::(new_)?(empty|resize_|set_|clone|zeros|zero_|_to_copy|to|contiguous)(_\w+)?$"
 #: an inner module is named instead of its outer module if the inner module has more than this share of the bytes
 MOST_OF: Final = 0.5
@@ -44,8 +45,9 @@ class Peak:
         time_ns: the time of this moment.
         allocated: bytes in use.
         step: number of the step at this moment; None outside of all steps.
-        owners: all bytes in use: `kind`, `module`, `bytes`, the largest first.
-        operators: only the blocks that were recorded one by one: `kind`, `operator`, `bytes`, the largest first.
+        owners: all bytes in use, by kind and module: `kind`, `module`, `bytes`, the largest first.
+        operators: the bytes of those blocks that were recorded one by one: `kind`, `operator`, `bytes`, the largest
+            first.
     """
 
     time_ns: int
@@ -61,7 +63,7 @@ class Peak:
 
     @property
     def largest(self) -> tuple[str, str | None, str | None, int] | None:
-        """Return the kind with most bytes, then a module or an operator, and their bytes; None if nothing is known.
+        """Return the kind with most bytes, the module or operator with most of them, and the bytes; None if unknown.
 
         - (kind, module, None, bytes): the innermost module that holds most bytes of this kind.
         - (kind, None, operator, bytes): the operator that allocated most bytes of this kind, if no module holds most of
@@ -93,14 +95,14 @@ class Peak:
 def owned(
     recording: tables.Recording, used: Steps, spans: pl.DataFrame, pieces: pl.DataFrame, found: Ownership | None
 ) -> pl.DataFrame:
-    """Return the blocks of the stepping process with their owners: `tables.BLOCKS` and `OWNED`.
+    """Return the memory blocks of the stepping process with their owners: columns of `tables.BLOCKS` and `OWNED`.
 
     Args:
         recording: the run.
         used: the steps in use.
-        spans: the spans of the recording, `tables.SPANS`.
-        pieces: the result of `phases.pieces`.
-        found: the owners of the time.
+        spans: the spans of the recording, with the columns of `tables.SPANS`.
+        pieces: the steps cut into phases, from `phases.pieces`.
+        found: the modules that own the steps' time; None if no module is known.
     """
     blocks = recording.blocks.filter(pl.col("process") == used.process)
     if blocks.is_empty():
@@ -125,12 +127,13 @@ def owned(
 def operators(blocks: pl.DataFrame, spans: pl.DataFrame, names: pl.Series) -> pl.Series:
     """Return the name of the operator that allocated each block; null outside of all operators.
 
-    Operators in `_EMPTY` are skipped: the result is the innermost other operator around the allocation. If all
-    operators around the allocation are in `_EMPTY`, the result is the outermost one.
+    Operators in `_EMPTY`, which only allocate, fill or copy memory, are skipped: the result is the innermost other
+    operator around the allocation. If all operators around the allocation are in `_EMPTY`, the outermost one is
+    returned.
 
     Args:
-        blocks: `tables.BLOCKS`.
-        spans: `tables.SPANS`.
+        blocks: table of blocks, with the columns of `tables.BLOCKS`.
+        spans: table of spans, with the columns of `tables.SPANS`.
         names: the names of the recording.
     """
     rows = spans.select("process", "thread", "start_ns", "category").with_row_index("span")
@@ -174,7 +177,7 @@ def _placed(recording: tables.Recording, process: int, blocks: pl.DataFrame) -> 
     if not parts:
         nothing = pl.Series([None] * blocks.height, dtype=pl.String)
         return pl.DataFrame({"kind": nothing, "module": nothing})
-    # the first note counts: a gradient can have the address of a parameter's block only after this block was released
+    # the first note counts: a gradient can have the address of a parameter's block only after the block was released
     found = pl.concat(parts).unique("block", keep="first", maintain_order=True).select("block", "kind", "module")
     return rows.select("block").join(found, on="block", how="left", maintain_order="left").drop("block")
 
@@ -185,11 +188,11 @@ def _alive(time_ns: int) -> pl.Expr:
 
 
 def _by_moment(blocks: pl.DataFrame, spans: pl.DataFrame, used: Steps) -> pl.Series:
-    """Return the kinds of blocks by the phases in which they were allocated.
+    """Return the kinds of blocks, derived from the phases in which they were allocated.
 
     Args:
-        blocks: `tables.BLOCKS` and `phase`.
-        spans: the spans.
+        blocks: table of blocks, with the columns of `tables.BLOCKS` and `phase`.
+        spans: the spans of the recording.
         used: the steps in use.
     """
     own = spans.filter(pl.col("process") == used.process, pl.col("thread") == used.thread)
@@ -218,8 +221,8 @@ def peak(held: pl.DataFrame, blocks: pl.DataFrame, used: Steps) -> Peak | None:
     """Return the moment at which most memory was in use, in the steps with all records; None if unknown.
 
     Args:
-        held: `tables.MEMORY` of the stepping process.
-        blocks: the result of `owned`.
+        held: the memory of the stepping process over time, with the columns of `tables.MEMORY`.
+        blocks: the memory blocks with their owners, from `owned`.
         used: the steps in use.
     """
     rows = held.filter(pl.col("process") == used.process)
@@ -241,10 +244,10 @@ def peak(held: pl.DataFrame, blocks: pl.DataFrame, used: Steps) -> Peak | None:
 
 
 def allocations(blocks: pl.DataFrame) -> pl.DataFrame:
-    """Return the blocks that were allocated during the recording, as `tables.ALLOCATIONS`.
+    """Return the blocks that were allocated during the recording, with the columns of `tables.ALLOCATIONS`.
 
     Args:
-        blocks: the result of `owned`.
+        blocks: the memory blocks with their owners, from `owned`.
     """
     duration = pl.col("released_ns") - pl.col("allocated_ns")
     nothing = pl.lit(None, pl.Int64)

@@ -12,7 +12,7 @@ from ms_profiler.store.format import Category
 
 @dataclass(frozen=True)
 class Totals:
-    """Sums over all steps, each with its standard error: see `sampling.totals`.
+    """Sums over all steps, each with its standard error, as `sampling.totals` estimates them.
 
     Attributes:
         steps: the steps in use.
@@ -34,8 +34,8 @@ class Totals:
     def kernels(self, by: str) -> pl.DataFrame | None:
         """Return estimated `count` and `total_ns` of kernels by `name`.
 
-        Return None if no kernels of the host were recorded. A device's tasks have no estimates either, because
-        `overhead_budget` leaves out none of them.
+        The result is None if no kernels of the host were recorded. A device's tasks need no estimates, because
+        `overhead_budget` leaves out none of them; for them, the result is also None.
 
         Args:
             by: what `name` contains: "type", "full_name", "module" or "part". Kernels whose value is unknown are left
@@ -52,13 +52,13 @@ class Totals:
 
 
 def totals(steps: Steps, spans: pl.DataFrame, stream: Stream, pieces: pl.DataFrame) -> Totals | None:
-    """Return the totals; None if no step was left out because of `overhead_budget`.
+    """Return the estimated totals; None if `overhead_budget` left out no step.
 
     Args:
         steps: the steps in use.
-        spans: the spans of `operators.self_times`, or their sums by `place`, see `sampling.sum_up`.
+        spans: the spans of `operators.self_times`, or their sums by `place` from `sampling.sum_up`.
         stream: the kernels.
-        pieces: the result of `phases.pieces`.
+        pieces: the steps cut into phases, from `phases.pieces`.
     """
     if not sampling.sampled(steps):
         return None

@@ -13,10 +13,10 @@ from ms_profiler.analysis.metrics.stack_tree import Function
 from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.streams.nesting import nest
 
-#: largest number of functions that are listed in a summary, and for a part of a step
+#: largest number of functions that are listed: in a summary, and for a part of a step
 ROWS: Final = 20
 PART_ROWS: Final = 12
-#: largest number of calls that a timeline draws; of more calls, it draws the longest
+#: largest number of calls that a timeline draws; if there are more calls, it draws the longest ones
 DRAWN: Final = 1_000_000
 
 
@@ -39,7 +39,7 @@ class Calls:
 
     @cached_property
     def table(self) -> pl.DataFrame:
-        """Return `tables.CALLS` and `depth`, `parent`, `function` (index in `functions`), `self_ns`; callers first."""
+        """Return `tables.CALLS` with `depth`, `parent`, `function` (index in `functions`), `self_ns`; callers first."""
         first, last = self.between
         own = self.recording.calls.filter(pl.col("end_ns") >= first, pl.col("start_ns") <= last)
         nested = nest(own.with_columns(category=pl.lit(0, pl.UInt8)))
@@ -58,7 +58,7 @@ class Calls:
 
     @cached_property
     def functions(self) -> list[Function]:
-        """Return the functions by number."""
+        """Return the called functions; the number of a function is its index."""
         names = self.recording.names
         known = self.table.unique("function", keep="first").sort("function")
         columns = names.gather(known["name"]), names.gather(known["file"]), known["first_line"]
@@ -100,8 +100,8 @@ class Calls:
     def paths(self) -> tuple[list[int], list[tuple[int, int]]]:
         """Return the path number of each call, and the list of paths.
 
-        A path stands for a stack of functions. It is a pair: the path number of the caller (-1 without a caller), and
-        the number of the called function.
+        A path stands for a stack of functions. A path is stored as a pair: the path number of its caller (-1 without a
+        caller), and the number of the called function.
         """
         known: dict[tuple[int, int], int] = {}
         of: list[int] = []
@@ -111,7 +111,7 @@ class Calls:
         return of, list(known)
 
     def path(self, number: int) -> list[int]:
-        """Return the functions of a path from the outermost on."""
+        """Return the functions of a path, from the outermost function to the innermost one."""
         found, paths = [], self.paths[1]
         while number >= 0:
             number, function = paths[number]
@@ -119,7 +119,7 @@ class Calls:
         return found[::-1]
 
     def sums(self) -> list[dict[str, Any]]:
-        """Return the functions with most self time; the total time counts direct recursion once."""
+        """Return the functions with most self time. If a function calls itself directly, its total time counts once."""
         table = self.table
         around = table["function"].gather(table["parent"])
         # if a function calls itself directly, only the outermost call counts; if it calls itself through other
@@ -149,7 +149,7 @@ class Calls:
         """Yield the intervals in which one call of a thread is the innermost: begin, end, row of the call in `table`.
 
         Args:
-            own: the result of `of_thread`.
+            own: the calls of the thread, from `of_thread`.
         """
         stack: list[tuple[int, int]] = []  # end of the call, its row
         at = 0
@@ -170,12 +170,12 @@ class Calls:
             at = max(at, until)
 
     def consists_of(self, own: pl.DataFrame, pieces: pl.DataFrame, of: str) -> list[dict[str, Any]]:
-        """Return the functions in parts of steps, the longest part first.
+        """Return the functions that one thread's calls show in parts of steps, the longest part first.
 
         Args:
-            own: the result of `of_thread`.
-            pieces: intervals by time that do not overlap, with the column `of`.
-            of: the column that names the part of a step.
+            own: the calls of the thread, from `of_thread`.
+            pieces: intervals that do not overlap, sorted by time, with a column that names the part of a step.
+            of: the name of this column.
         """
         starts, ends, parts = pieces["start_ns"].to_list(), pieces["end_ns"].to_list(), pieces[of].to_list()
         of_rows, paths = self.paths
@@ -196,7 +196,7 @@ class Calls:
 
     @cached_property
     def _scripts(self) -> list[int | None]:
-        """Return, for each path, its innermost function of the script; None if that is the called function itself."""
+        """Return, for each path, its innermost function of the script; None if that is the path's called function."""
         own = [function.own for function in self.functions]
         inner: list[int | None] = []
         for around, function in self.paths[1]:
@@ -218,14 +218,14 @@ class Calls:
         return {"name": name, "time_us": round(whole / 1e3, 3), "rows": rows}
 
     def paths_at(self, process: int, thread: int, times: pl.Series) -> pl.Series:
-        """Return the path of the innermost call of a thread at some times, Int64; null where no traced function runs.
+        """Return the path of a thread's innermost call at some times, as Int64; null if no traced function runs then.
 
         Args:
             process: pid.
             thread: the number of the thread.
-            times: the times, Int64.
+            times: the times in ns, as Int64.
         """
-        # a job has millions of calls, and a tuple for each would take 150 bytes
+        # arrays save memory: a job has millions of calls, and a tuple for each would take 150 bytes
         starts, ends, paths = array("q"), array("q"), array("q")
         of = self.paths[0]
         for start, end, row in self.segments(self.of_thread(process, thread)):

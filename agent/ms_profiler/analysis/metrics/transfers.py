@@ -3,9 +3,9 @@
 The formulas are those of CANN's open analysis of HCCL (its parsers of communication and of the communication matrix).
 They were checked against files of torch_npu on NPUs.
 
-An exchange runs on parallel planes. The times of an exchange are those of one plane; its bytes are those of all planes.
-A copy over RDMA consists of several tasks, and the records do not show where the copy begins and ends. So exchanges
-with copies over RDMA are left out.
+An exchange runs on several parallel planes. The times of an exchange are those of one plane; its bytes are those of all
+planes. A copy over RDMA consists of several tasks, and the records do not show where the copy begins and ends. So
+exchanges with copies over RDMA are left out.
 """
 
 from typing import Final
@@ -27,10 +27,10 @@ _LENGTH: Final = (pl.col("end_ns") - pl.col("start_ns")).alias("length_ns")
 
 
 def known(transfers: pl.DataFrame) -> pl.DataFrame:
-    """Return the parts of all exchanges without RDMA; `link` is LOCAL for parts that do not leave the chip.
+    """Return the parts of all exchanges without RDMA. The `link` of parts that do not leave the chip is LOCAL.
 
     Args:
-        transfers: `tables.TRANSFERS`.
+        transfers: table of transfers, with the columns of `tables.TRANSFERS`.
     """
     remote = transfers.filter(pl.col("transport") == _RDMA).select(KEY).unique()
     inside = (pl.col("link") == "ON_CHIP") | pl.col("target").is_null() | (pl.col("target") == pl.col("source"))
@@ -50,12 +50,12 @@ def times(parts: pl.DataFrame) -> pl.DataFrame:
     Only the main plane counts. If an exchange has several planes, plane 1 is the main plane, because the copies of
     plane 0 stay on the chip.
 
-    - transit = sum over the copies to other ranks.
-    - wait = sum over the waits.
-    - synchronization = sum over the waits before the first copy to another rank.
+    - transit: total duration of the copies to other ranks.
+    - wait: total duration of the waits.
+    - synchronization: total duration of the waits before the first copy to another rank.
 
     Args:
-        parts: the result of `known`.
+        parts: the parts of the exchanges, from `known`.
 
     Returns:
         `group`, `exchange_ns`, `transit_ns`, `wait_ns`, `synchronization_ns`.
@@ -81,7 +81,7 @@ def packets(parts: pl.DataFrame) -> pl.DataFrame:
     """Return one row per exchange, link and size: `group`, `exchange_ns`, `link`, `bytes`, `count`, `length_ns`.
 
     Args:
-        parts: the result of `known`; parts that stay on the chip are left out.
+        parts: the parts of the exchanges, from `known`; parts that stay on the chip are left out.
     """
     moved = parts.filter("carries", pl.col("link") != LOCAL)
     return moved.group_by(*KEY, "link", "bytes", maintain_order=True).agg(
@@ -93,7 +93,7 @@ def links(parts: pl.DataFrame) -> pl.DataFrame:
     """Return the bytes that each exchange moved from one rank to another.
 
     Args:
-        parts: the result of `known`. The target of a part without a target is its source.
+        parts: the parts of the exchanges, from `known`. A part without a target has its source as the target.
 
     Returns:
         `group`, `exchange_ns`, `source`, `target`, `link`, `bytes`, `length_ns`.

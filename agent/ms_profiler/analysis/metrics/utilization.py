@@ -7,7 +7,7 @@ from ms_profiler.errors import UsageError
 
 @dataclass(frozen=True)
 class Workload:
-    """The work of a step; None where the user did not state it.
+    """The work of a step, as the user states it; None for each value that the user did not state.
 
     Attributes:
         flops_per_step: floating-point operations that the model needs per step, without recomputation.
@@ -38,7 +38,7 @@ class Workload:
 
 @dataclass(frozen=True)
 class Utilization:
-    """The utilization; None where a number is missing.
+    """The utilization of the machine; None for each value that a missing number leaves unknown.
 
     Attributes:
         flops_per_second: the floating-point operations per second that the job reaches.

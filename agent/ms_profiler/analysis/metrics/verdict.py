@@ -11,9 +11,9 @@ from ms_profiler.analysis.model import tables
 from ms_profiler.store.format import Category, StepSource
 from ms_profiler.store.run_info import RunInfo
 
-#: compiling is the finding if it takes at least this part of the run
+#: compiling is the biggest finding if it takes at least this part of the run
 COMPILE_SHARE = 0.5
-#: waiting is the finding if it takes at least this part of a step, even if computing takes more
+#: waiting is the biggest finding if it takes at least this part of a step, even if computing takes more
 WAIT_SHARE = 0.2
 #: words for the time to which the share of a primitive refers
 _KERNELS = "kernel time"
@@ -21,8 +21,8 @@ _KERNELS = "kernel time"
 KERNEL_SHARE = 0.2
 #: a phase is named if it takes more than this share of a part's time
 WITHIN_SHARE = 0.5
-#: The heaviest module is named if it takes at least this share of the time. The second value is for findings about the
-#: host, whose code may also run outside of the model; the first value is for findings about computing.
+#: The heaviest module is named if it takes at least this share of the time. The first value is for findings about
+#: computing. The second value is for findings about the host, whose code may also run outside of the model.
 MODULE_SHARE, MODULE_SHARE_OF_HOST = 0.05, 0.5
 #: largest number of characters of a name in a sentence; names of C++ templates may have thousands
 NAME_MOST = 80
@@ -35,7 +35,7 @@ _WAITS = {
     bounds.GARBAGE: "is garbage collection by Python",
     bounds.BLOCKED: "is spent asleep or blocked",
 }
-#: further parts that may be the largest part -> words in the sentence
+#: parts of a step besides waits that may be the largest part -> words in the sentence
 _REST = {
     bounds.COMPILE: "compiles",
     bounds.LAUNCH: "goes into launching operators",
@@ -45,7 +45,7 @@ _REST = {
 }
 #: parts that occur only on a device -> words in the sentence
 _GAPS = {critical_path.GAP: "is gaps before kernels that were launched already"}
-#: words for reads of values without a device: such a read waits for threads that compute
+#: words for reads of values in a job without a device; such a read waits for threads that compute
 _READS_OF_HOST = "waits for values of tensors"
 #: state of a device -> its name as a phase, and its words in the sentence
 _STATES = {
@@ -62,11 +62,11 @@ _QUEUED = {NAMES[category] for category in (Category.FORWARD, Category.BACKWARD,
 
 @dataclass(frozen=True)
 class Finding:
-    """The finding of a run: a phase or a part of the steps, its share, and a sentence about it.
+    """The biggest finding of a run: a phase or a part of the steps, its share, and a sentence about it.
 
     Attributes:
         kind: the phase or the part of the steps, or "nothing".
-        share: usually the share of the steady steps' time; the share of the run if compiling is the finding.
+        share: the share of the steady steps' time; if compiling is the finding, the share of the run.
         sentence: the finding as a sentence with its numbers.
     """
 
@@ -89,21 +89,22 @@ def finding(
     queued: Mapping[str, float] | None = None,
     outside: float = 0.0,
 ) -> Finding:
-    """Choose the biggest finding: compiling, then the largest wait, then the largest part.
+    """Choose the biggest finding: compiling if it is long, then the largest wait, then the largest part.
 
     Args:
-        parts: part of the steps -> its share, see `bounds.shares`.
-        within: the result of the function `within`.
-        shares: the shares of `phases.shares`.
+        parts: part of the steps -> its share, from `bounds.shares`.
+        within: part of the steps -> phase with most of its time, from the function `within`.
+        shares: the time of each phase, from `phases.shares`.
         source: source that decides where a step ends.
         steps: number of recorded steps.
         compile_ns: time in which something was compiled.
         before_ns: time from the start of the run to the end of the last compilation; 0 if nothing was compiled.
         run_ns: duration of the run.
-        kernels: the result of `kernels.by_type`; None without kernels.
+        kernels: the times of kernels by primitive, from `kernels.by_type`; None without kernels.
         device: whether the job computes on a device.
-        queued: the result of `kernels.queued`, if the host runs ahead of the kernels that it queued.
-        outside: the result of the function `outside`.
+        queued: the kernels' time in each part of a step, from `kernels.queued`, if the host runs ahead of the kernels
+            that it queued.
+        outside: the share of computing outside of all phases, from the function `outside`.
     """
     whole = source == StepSource.WHOLE_RUN
     unit = "run" if whole else "step"
@@ -119,15 +120,15 @@ def finding(
     phases = dict(shares.select("phase", "steady_share").iter_rows())
     inside = {phase: share for phase, share in phases.items() if phase != OTHER and share > 0}
     known = inside or any(parts.get(part, 0.0) for part in (bounds.COMPUTING, bounds.LAUNCH))
-    # a run without steps gets no finding about time outside of operators: the table of the whole run shows this time
+    # if the run has no steps, time outside of operators is no finding: the table of the whole run shows this time
     if not steps or not ranked or (whole and (not known or ranked[0][0] == bounds.UNKNOWN)):
         return Finding("nothing", 0.0, "No step was recorded.")
     if not known and ranked[0][0] == bounds.UNKNOWN:
         return Finding("nothing", 0.0, "Nothing inside the steps was recorded.")
-    # the threshold is a part of the time without waits for a processor
+    # waits for a processor do not count, so the threshold is a part of the remaining time
     least = WAIT_SHARE * (1 - parts.get(bounds.RUNNABLE, 0.0))
     waits = [(part, share) for part, share in ranked if part in _WAITS and share >= least]
-    # a wait is preferred to computing, but not to a larger share of other host code
+    # a wait is preferred to computing, but other code of the host is preferred to a wait if it has a larger share
     host = (bounds.HOST, 0.0 if whole else parts.get(bounds.HOST, 0.0))
     part, share = max(waits[0], host, key=lambda item: item[1]) if waits else ranked[0]
     texts = _WAITS | _REST | ({} if device else {bounds.SYNC: _READS_OF_HOST})
@@ -152,11 +153,11 @@ def finding(
 
 
 def least_of_module(kind: str, of_steps: bool) -> float:
-    """Return the smallest share for which the sentence names the heaviest module; 2 to name no module.
+    """Return the smallest share at which the sentence names the heaviest module; 2 means that it names no module.
 
     Args:
-        kind: the finding's kind.
-        of_steps: whether the modules have shares of the steps, and not of the kernels' time.
+        kind: the phase or part of the steps that is the finding.
+        of_steps: whether the modules' shares are shares of the steps; if not, they are shares of the kernels' time.
     """
     if kind in (bounds.HOST, bounds.BLOCKED, bounds.RUNNABLE):
         return MODULE_SHARE_OF_HOST if of_steps else 2.0
@@ -165,10 +166,10 @@ def least_of_module(kind: str, of_steps: bool) -> float:
 
 
 def within(moments: pl.DataFrame) -> dict[str, str]:
-    """Return part of a step -> phase that contains more than half of the part's time, if there is such a phase.
+    """Return for each part of a step the phase that contains more than half of the part's time, if there is one.
 
     Args:
-        moments: the result of `bounds.parts`.
+        moments: the pieces of the steps with their parts, from `bounds.parts`.
     """
     length = (pl.col("end_ns") - pl.col("start_ns")).sum().alias("length")
     sums = moments.group_by("part", "phase").agg(length).with_columns(whole=pl.col("length").sum().over("part"))
@@ -180,7 +181,7 @@ def outside(moments: pl.DataFrame) -> float:
     """Return the share of the steps' time in which something computed outside of all phases.
 
     Args:
-        moments: the result of `bounds.parts` for the steps.
+        moments: the pieces of the steps with their parts, from `bounds.parts`.
     """
     own = moments.filter(pl.col("part") == bounds.COMPUTING, pl.col("phase") == OTHER)
     return intervals.total_ns(own) / max(intervals.total_ns(moments), 1)
@@ -198,9 +199,9 @@ def of_device(
     Args:
         device: the tables of the device, or of the operators if they computed on the processor.
         info: the run's record.
-        moments: the result of `launched_steps.moments`.
-        kernels: the kernels of `kernels.by_type`.
-        parts: part of the steps -> its share, see `bounds.shares`; empty if unknown.
+        moments: the time of each state of the device in each step, from `launched_steps.moments`.
+        kernels: the times of kernels by primitive, from `kernels.by_type`.
+        parts: part of the steps -> its share, from `bounds.shares`; empty if unknown.
     """
     processor = info.framework.get("device") == "CPU"
     if device.unread:
@@ -217,7 +218,7 @@ def of_device(
     if kind == "idle":
         leading = _why(parts, share)
     whose = "the time of the steps" if processor else "the device's time"
-    # a processor without an operator is not idle: it may run other code
+    # a processor of the host that runs no operator is not idle, because it may run other code
     does = "passes without an operator" if processor and kind == "idle" else _STATES[kind][1]
     return Finding(_STATES[kind][0], share, f"{_percent(share)} of {whose} {does}{leading}.")
 

@@ -1,10 +1,10 @@
-"""Convert times from CLOCK_MONOTONIC_RAW nanoseconds to nanoseconds since the epoch; no other module does.
+"""Convert times from CLOCK_MONOTONIC_RAW nanoseconds to nanoseconds since the epoch; no other module does this.
 
-An anchor is a reading of CLOCK_MONOTONIC_RAW (RAW) and CLOCK_REALTIME (REALTIME) at nearly the same moment;
-`offset = REALTIME - RAW`. The system adjusts REALTIME but not RAW, so the offset drifts by some 20 ppm (70 ms an hour).
-Between anchors the offset is interpolated. An anchor becomes a knot of the interpolation only if
-`|offset - last knot's offset| > uncertainty of the two readings`. So a short run has one constant offset, and its
-durations stay as measured.
+An anchor is a reading of CLOCK_MONOTONIC_RAW (RAW) and CLOCK_REALTIME (REALTIME) at nearly the same moment. Its offset
+is `offset = REALTIME - RAW`. The system adjusts REALTIME but not RAW, so the offset drifts by some 20 ppm (70 ms an
+hour). Between anchors, the offset is interpolated. An anchor becomes a knot (supporting point) of the interpolation
+only if `|offset - last knot's offset| > uncertainty of the two readings`. So a short run has one constant offset, and
+its durations stay as measured.
 
 If someone sets the wall clock during the run, the offset jumps. The jump is reported, and removed from the times.
 `from_wall` removes the jumps from wall-clock times of other sources.
@@ -20,12 +20,12 @@ from ms_profiler.store.reader import Anchor
 
 #: largest rate, in parts per million, at which adjtime(2) adjusts the clock gradually; a faster change is a jump
 SLEW_PPM = 500
-#: a jump smaller than this cannot be distinguished from scheduling noise
+#: a smaller jump than this is ignored, because it looks the same as scheduling noise
 STEP_MINIMUM_NS = 100_000
-#: an anchor is not used if its reading took longer than POOR_READING * duration of the shortest reading
+#: an anchor (reading of two clocks) is not used if reading took longer than POOR_READING * the shortest reading
 POOR_READING = 10
-#: A time from another source may lie this far outside of the interval that should contain it. Errors of extrapolation
-#: and slewing are smaller.
+#: if a time from another source lies outside of the interval that should contain it, it may lie outside by this much.
+#: Errors of extrapolation and slewing are smaller
 SLACK_NS = 1_000_000_000
 
 
@@ -46,12 +46,12 @@ class WallStep:
 
 @dataclass(frozen=True)
 class Clock:
-    """Converts RAW times of one host.
+    """Converts times of CLOCK_MONOTONIC_RAW (RAW times) of one host to times since the epoch.
 
     Attributes:
-        knots: (raw, offset) pairs by time; the offset is linear between two knots, and constant before the first and
-            after the last knot.
-        uncertainty_ns: half the duration of the longest reading in use; None when no anchor was recorded.
+        knots: the points between which the offset is interpolated: (raw, offset) pairs by time. The offset is linear
+            between two knots, and constant before the first and after the last knot.
+        uncertainty_ns: half the duration of the longest reading in use; None if no anchor was recorded.
         steps: the jumps of the wall clock during the run.
     """
 
@@ -61,11 +61,11 @@ class Clock:
 
     @classmethod
     def from_anchors(cls, anchors: Iterable[Anchor], fallback: Anchor | None = None) -> "Clock":
-        """Return the clock that interpolates between `anchors`.
+        """Return the clock that interpolates between `anchors`, which are simultaneous readings of two clocks.
 
         Args:
             anchors: the anchors of all processes of one host, in any order.
-            fallback: a less certain anchor, used when `anchors` is empty.
+            fallback: a less certain anchor, used if `anchors` is empty.
         """
         pairs = sorted(anchors, key=lambda anchor: anchor.raw_ns) or ([fallback] if fallback else [])
         if not pairs:
@@ -92,7 +92,7 @@ class Clock:
     def epoch(self, raw: pl.Series) -> pl.Series:
         """Convert RAW times to nanoseconds since the epoch.
 
-        offset(t) = o_i + (o_i+1 - o_i) * (t - t_i) / (t_i+1 - t_i); only the last term is a floating-point product. It
+        offset(t) = o_i + (o_i+1 - o_i) * (t - t_i) / (t_i+1 - t_i). Only the last term is a floating-point product. It
         stays below a second, so the result is exact to the nanosecond.
 
         Args:
@@ -108,7 +108,7 @@ class Clock:
 
     @cached_property
     def line(self) -> pl.DataFrame:
-        """Return the knots: `raw` and `offset`, Int64, and `slope`.
+        """Return the knots, between which the offset is interpolated: `raw` and `offset`, Int64, and `slope`.
 
         `slope` = (next offset - offset) / (next raw - raw), and 0 for the last knot.
         """
@@ -119,8 +119,8 @@ class Clock:
     def from_wall(self, wall: pl.Series, start_ns: int, end_ns: int) -> pl.Series:
         """Convert readings of the wall clock to the run's time line, on which the clock has no jumps.
 
-        A reading w has the time t = w - (sum of the jumps before t). Near a jump, two times may fit a reading; the
-        result is the earlier time.
+        A reading w has the time t = w - (sum of the jumps before t). Near a jump, two times may fit a reading. Then the
+        earlier time is returned.
 
         Args:
             wall: Int64 nanoseconds since the epoch.
@@ -128,7 +128,7 @@ class Clock:
             end_ns: the latest possible time.
 
         Returns:
-            The times; null where no time fits.
+            The times; null for readings that no time fits.
         """
         times = pl.repeat(None, len(wall), dtype=pl.Int64, eager=True)
         shift, after = 0, start_ns - SLACK_NS
@@ -142,5 +142,5 @@ class Clock:
         return times.rename(wall.name)
 
     def epoch_ns(self, raw: int) -> int:
-        """Convert one RAW time to nanoseconds since the epoch."""
+        """Convert one time of CLOCK_MONOTONIC_RAW to nanoseconds since the epoch."""
         return int(self.epoch(pl.Series([raw], dtype=pl.Int64))[0])

@@ -1,9 +1,9 @@
 """The tables that every reader fills and every metric reads.
 
-All times are nanoseconds since the epoch on the time line of the run (see `model.clock`). They are Int64, because a
-double has a resolution of only 256 ns at today's times. Two columns, `process` and `thread`, identify a thread. A span
-has its name as a row number of `Recording.names`. `device_tables` declares the tables of an accelerator; this module
-exports them, too.
+All times are nanoseconds since the epoch on the time line of the run (`model.clock`). They are Int64, because a double
+has a resolution of only 256 ns at today's times. The columns `process` and `thread` together identify a thread. A span
+refers to its name by a row number of `Recording.names`. `device_tables` declares the tables of an accelerator; this
+module exports them, too.
 """
 
 from collections.abc import Callable, Iterator
@@ -37,10 +37,10 @@ from ms_profiler.store.run_info import RunInfo
 #: a time before all others, and a time after all others
 EARLIEST, LATEST = -(2**63), 2**63 - 1
 
-#: `Recording.starts` has the start of every 64th fine-grained span
+#: to save memory, `Recording.starts` has only the start of every 64th fine-grained span
 SAMPLED = 64
 
-#: number of the thread in records whose thread is unknown
+#: thread number in records of an unknown thread
 UNKNOWN_THREAD = 2**32 - 1
 
 #: one row per process that recorded
@@ -102,7 +102,7 @@ COUNTERS = pl.Schema(
     {"process": pl.UInt32, "thread": pl.UInt32, "name": pl.UInt32, "time_ns": pl.Int64, "value": pl.Float64}
 )
 
-#: the scheduler's figures for a thread, at each sample of the recorder, sorted by process, thread and time
+#: the scheduler's figures for threads: one row per thread and sample of the recorder, sorted by process, thread and time
 LOOKS = pl.Schema(
     {
         "process": pl.UInt32,
@@ -114,8 +114,8 @@ LOOKS = pl.Schema(
     }
 )
 
-#: The system's counters of a process, its threads and its machine. A row is a change of a counter. Sorted by process,
-#: name, thread and time.
+#: Counters of the operating system for a process, its threads and its machine, one row per change of a counter. The rows
+#: are sorted by process, name, thread and time.
 METRICS = pl.Schema(
     {
         "process": pl.UInt32,
@@ -141,7 +141,7 @@ HOST = pl.Schema(
     }
 )
 
-#: The tree of the sampled stacks, sorted by process and node. A node is a function with its callers; the outermost
+#: The tree of the sampled stacks, sorted by process and node. A node is a function with its callers. The outermost
 #: nodes are threads.
 FRAMES = pl.Schema(
     {
@@ -156,7 +156,7 @@ FRAMES = pl.Schema(
     }
 )
 
-#: Samples of the threads' stacks, sorted by process and time. A row holds successive samples that found the same node.
+#: Samples of the threads' stacks, sorted by process and time. A row stands for successive samples with the same stack.
 SAMPLES = pl.Schema(
     {
         "process": pl.UInt32,
@@ -168,8 +168,8 @@ SAMPLES = pl.Schema(
     }
 )
 
-#: Traced calls of Python functions, and of C functions that Python functions called. A generator has a row for each
-#: time that it runs.
+#: Traced calls of Python functions, and of C functions that Python functions called. A generator has one row for each
+#: time that it is resumed.
 CALLS = pl.Schema(
     {
         "process": pl.UInt32,
@@ -185,7 +185,7 @@ CALLS = pl.Schema(
     }
 )
 
-#: every step mark, sorted by start; `metrics.steps` chooses the ones in use
+#: all steps as the job marked them, sorted by start; `metrics.steps` chooses the ones in use
 STEPS = pl.Schema(
     {
         "process": pl.UInt32,
@@ -283,8 +283,8 @@ class Window:
         process: pid.
         index: number of the window in the process.
         folder: path of the folder, whether or not the folder exists.
-        start_ns: begin of the window.
-        end_ns: end of the window; if unknown, the latest possible time.
+        start_ns: begin of the window, in ns.
+        end_ns: end of the window, in ns; if unknown, the latest possible time.
         ended: whether the process marked the end of the window.
         drained: number of kernels that the process counted in the window; None if the process did not count.
     """
@@ -304,29 +304,29 @@ class Recording:
 
     Attributes:
         directory: the result directory.
-        info: the run's record.
-        has_info: whether the record was found and readable.
+        info: the run's record, such as its options and versions.
+        has_info: whether the run's record was found and could be read.
         clock: the clock that converts the times.
         counts: the number of records that could be read, and the number of records that could not.
         names: texts by row number.
-        looks: `LOOKS`.
-        metrics: `METRICS`.
-        host: `HOST`, which `metrics.host_load` computes from `metrics`.
-        frames: `FRAMES`.
-        samples: `SAMPLES`.
-        calls: `CALLS`.
-        blocks: `BLOCKS`.
-        places: `BLOCK_PLACES` of some rows of `blocks`.
-        tensors: `MEMORY` of the allocator of `blocks`.
+        looks: samples of threads, with the columns of `LOOKS`.
+        metrics: counters of the operating system, with the columns of `METRICS`.
+        host: the same counters in units for people, as `HOST`; `metrics.host_load` computes them from `metrics`.
+        frames: the tree of sampled stacks, with the columns of `FRAMES`.
+        samples: samples of stacks, with the columns of `SAMPLES`.
+        calls: traced calls of functions, with the columns of `CALLS`.
+        blocks: blocks of host memory, with the columns of `BLOCKS`.
+        places: the functions that allocated some rows of `blocks`, with the columns of `BLOCK_PLACES`.
+        tensors: memory over time of the allocator of `blocks`, with the columns of `MEMORY`.
         calls_left_out: number of traced calls that were left out because there were too many.
         fine: number of fine-grained spans (modules, operators) that were read.
         again: `again(interval, fine)` reads the spans of an interval (ns since the epoch) again, in parts, as
-            `UNNESTED`; if `fine` is true, only the fine-grained spans. None if `spans` has all spans. Otherwise `spans`
-            has no fine-grained spans until `driver.thinning` has chosen some.
+            `UNNESTED`. If `fine` is true, it reads only fine-grained spans. None if `spans` has all spans. If it is not
+            None, `spans` has no fine-grained spans until `driver.thinning` has chosen some.
         starts: the sorted begins of some fine-grained spans, if `spans` does not hold all fine-grained spans.
-        sums: the sums of all fine-grained spans by name, see `metrics.operators.sum_up`, if `spans` does not hold all
+        sums: the times of all fine-grained spans by name, from `metrics.operators.sum_up`, if `spans` does not hold all
             fine-grained spans.
-        sums_by_place: the sums of all fine-grained spans by name and place, see `metrics.sampling.places`.
+        sums_by_place: the times of all fine-grained spans by name and place, which tells how a span counts.
         detailed: numbers of the steps whose fine-grained spans `spans` holds; None for all.
         windows: the windows of the kernel stream, by process and start.
         device: the work of an accelerator; None if there was none, or it was not recorded.

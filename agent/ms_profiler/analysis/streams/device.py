@@ -1,4 +1,4 @@
-"""Turn the tasks of a device into a `Stream`, the form that also holds the kernels of the host."""
+"""Turn the tasks of a device into a `Stream`, the class that also holds the kernels of the host."""
 
 from dataclasses import dataclass, field
 
@@ -11,7 +11,7 @@ from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.streams.device_time import LAUNCHED, DeviceTime
 from ms_profiler.analysis.streams.kernel_stream import Stream
 
-#: number of tasks of ms-profiler's own tracing in one batch
+#: number of tasks in one batch, if ms-profiler's own tracing recorded them
 PART = 200_000
 
 _NAME = ["name", "type", "core"]

@@ -6,8 +6,8 @@ from ms_profiler.analysis.metrics import device_steps, intervals, launched_steps
 from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.analysis.model import tables
 
-#: Forms of recordings in which a step consists of the tasks that the host launched in it. No vendor defines another
-#: formula for them.
+#: forms of recordings in which a step consists of the tasks that the host launched in it, because no vendor defines
+#: another formula
 LAUNCHED = (tables.Form.KINETO, tables.Form.CUPTI)
 #: forms of recordings in which a step is an interval of the host's clock
 BY_HOST = (tables.Form.MINDSPORE, tables.Form.MS_PROFILER)
@@ -16,7 +16,7 @@ BY_HOST = (tables.Form.MINDSPORE, tables.Form.MS_PROFILER)
 class DeviceTime:
     """Measures all steps of a run with the tasks of a device.
 
-    All steps are measured, even if the user selected only some of them: otherwise, the time of the other steps would
+    All steps are measured, even if the user selected only some of them. Otherwise the time of the other steps would
     look like a pause. The selection is applied later.
 
     Args:
@@ -26,7 +26,7 @@ class DeviceTime:
         names: the name of each row of the recording's spans.
 
     Attributes:
-        spans: the result of `launched_steps.spans`.
+        spans: the interval of each step on the device, from `launched_steps.spans`.
     """
 
     def __init__(self, device: tables.Device, runs: pl.DataFrame, steps: Steps, names: pl.Series) -> None:
@@ -45,8 +45,8 @@ class DeviceTime:
     def owners(self, tasks: pl.DataFrame) -> pl.Series:
         """Return the step of each task, as a row of the steps; null for a task outside of the steps.
 
-        A task belongs to the step that launched it. Exception: for the forms in `BY_HOST`, a task belongs to the step
-        in which it starts.
+        A task belongs to the step that launched it. For the forms in `BY_HOST`, however, a task belongs to the step in
+        which it starts.
 
         Args:
             tasks: some tasks of the run.
@@ -59,7 +59,7 @@ class DeviceTime:
         """Add the next part of the tasks. Parts come in order of time, and no task is in two parts.
 
         Args:
-            tasks: tasks with `step`, the result of `owners`, and `launch`, the row of the span that launched the task.
+            tasks: tasks with `step` (from `owners`) and `launch`, the row of the span that launched the task.
         """
         form = self._device.form
         last = tasks["end_ns"].max()
@@ -110,7 +110,7 @@ class DeviceTime:
     def _keep(self, states: pl.DataFrame) -> None:
         """Store the states of the steps whose tasks the stream shows one by one."""
         if self._device.within is not None:
-            # the tasks of a step may run long after its end on the host
+            # the tasks of a step may still run long after the step's end on the host
             numbers = self._steps.table["number"].gather(states["step"])
             states = states.filter(numbers.is_in(self._device.within["number"].implode()))
         self._states.append(states)
@@ -121,7 +121,7 @@ class DeviceTime:
         if device.form == tables.Form.KINETO:
             purposes = tasks["type"]
         elif device.form == tables.Form.CUPTI:
-            # NCCL uses one kernel for several collectives; only the launching call's name tells which collective it was
+            # NCCL uses one kernel for several collectives; only the name of the launching call tells the collective
             purposes = self._names.gather(tasks["launch"])
         else:
             assert whole is not None

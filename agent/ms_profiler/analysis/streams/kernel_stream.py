@@ -1,8 +1,8 @@
 """Read the kernels that ran on the host, batch by batch, and keep as many rows as the timeline can show.
 
-Each kernel is placed: its step, its module, and the host span around it are found. All kernels count for the sums and
+For each kernel, ms-profiler finds its step, its module, and the host span around it. All kernels count for the sums and
 for the states of the steps. If there are more than `MOST` kernels, only the rows of the first, the slowest and the last
-steps stay. `driver.thinning` chooses spans in the same way.
+steps are kept. `driver.thinning` chooses spans in the same way.
 """
 
 from collections.abc import Iterator
@@ -36,15 +36,15 @@ from ms_profiler.store import layout
 from ms_profiler.store.format import Category
 from ms_profiler.store.reader import ReadCounts
 
-#: approximate largest number of kernels whose rows stay
+#: approximate largest number of kernels whose rows are kept
 MOST: Final = 500_000
 #: smallest number of kernels in a batch, except in the last one
 BATCH: Final = 100_000
 
-#: number of windows whose kernel shapes are compared with the shapes in compiled graphs
+#: number of recorded windows whose kernel shapes are compared with the shapes in compiled graphs
 COMPARED: Final = 2
 #: A window is compared only if its file of executions has at most this many bytes. The file of some ten thousand
-#: kernels is smaller, which is enough: the first window has only one step.
+#: kernels is smaller. That is enough, because the first window has only one step.
 COMPARED_BYTES: Final = 2_000_000
 
 #: the reason why kernels have no module if their graph calls other graphs
@@ -64,21 +64,21 @@ class Stream:
 
     Attributes:
         texts: the texts of modules and shapes; the recording's names come first, in their order.
-        states: the result of `metrics.overlap.states` for the steps in `detailed`.
-        times: the result of `metrics.overlap.by_step` for all recorded steps.
-        table: `tables.KERNELS` of the detailed steps, by process, lane and start.
-        names: `tables.KERNEL_NAMES`.
-        sums: the result of `metrics.kernels.sum_up` over all kernels.
-        sums_by_place: `count` and `total_ns` by `kernel`, `module`, `part` and `place`, see `metrics.sampling.places`;
+        states: when the steps in `detailed` computed and communicated, from `metrics.overlap.states`.
+        times: the time of each state in each recorded step, from `metrics.overlap.by_step`.
+        table: the kernels of the detailed steps, with the columns of `tables.KERNELS`, by process, lane and start.
+        names: table of kernel names, with the columns of `tables.KERNEL_NAMES`.
+        sums: the times of all kernels by name and module, from `metrics.kernels.sum_up`.
+        sums_by_place: `count` and `total_ns` by `kernel`, `module`, `part` and `place` (`metrics.sampling.places`);
             None for a device's tasks, or without kernels.
         detailed: numbers of the steps whose kernels `table` holds; None for all.
         covered: the intervals in which kernels of the stepping process were recorded, `start_ns` and `end_ns`.
-        lost: the windows with kernels that could not be read, as entries of `summary.json`.
+        lost: the windows whose kernels could not be read, as entries of `summary.json`.
         decides: whether the states of the steps follow from the kernels, wherever kernels were recorded.
         bound: the operators and modules that launched a device's tasks, as `metrics.launched.BOUND`.
         owned: the step of each row of `bound`.
-        moments: the result of `metrics.launched_steps.moments`; empty unless the kernels are a device's tasks.
-        during: the result of `metrics.launched_steps.spans`; empty unless the kernels are a device's tasks.
+        moments: the result of `metrics.launched_steps.moments` if the kernels are a device's tasks; otherwise empty.
+        during: the result of `metrics.launched_steps.spans` if the kernels are a device's tasks; otherwise empty.
     """
 
     texts: pl.Series
@@ -111,8 +111,8 @@ def collect(
     Args:
         recording: the run.
         used: the steps in use.
-        compute: the intervals of the computing phases; used where no kernels were recorded.
-        communicate: the intervals of the communicating phases; used where no kernels were recorded.
+        compute: the intervals of the computing phases, for the time in which no kernels were recorded.
+        communicate: the intervals of the communicating phases, for the time in which no kernels were recorded.
         restricted: whether to leave out kernels outside of the steps in use.
     """
     if not recording.windows:
@@ -125,7 +125,7 @@ def collect(
 
 
 class _Intake:
-    """Reads the windows one after the other, and collects their kernels."""
+    """Reads the recorded windows of kernels one after the other, and collects the kernels."""
 
     def __init__(
         self,
@@ -140,7 +140,7 @@ class _Intake:
         self.called = called(recording, used)
         total = sum(map(reader.size, filter(self._touches, recording.windows))) // reader.EXECUTION_BYTES
         self.detailed = kept_steps(used.recorded, total, MOST) if total > MOST else None
-        # in a job with an accelerator, kernels on the processor do not count as the computation of a step
+        # if the job has an accelerator, kernels on the processor do not count as the computation of a step
         self.decides = recording.info.framework.get("device", "CPU").upper() in ("", "CPU")
         folder = layout.process_dir(recording.directory, used.process)
         self.hosts = binding.Hosts(
@@ -196,7 +196,7 @@ class _Intake:
                 pending, since = [], until
 
     def _read(self, window: tables.Window) -> pl.DataFrame:
-        """Return the kernels of a window, not placed yet, and note lost kernels."""
+        """Return the kernels of a window, without steps and modules yet, and note lost kernels."""
         recording = self.recording
         executions = pl.DataFrame(schema=reader.EXECUTIONS)
         if self._touches(window):
@@ -214,7 +214,7 @@ class _Intake:
         )
 
     def _owned(self, process: int, windows: list[tables.Window]) -> dict[str, Owner]:
-        """Map the names of kernels in the compiled graphs of a process to owners: the modules that they belong to."""
+        """Return for each kernel name in a process's compiled graphs its owner: the module that the kernel belongs to."""
         found = graphs.read(layout.process_dir(self.recording.directory, process), self.recording.counts)
         if not found:
             return {}
@@ -232,7 +232,7 @@ class _Intake:
         return self._spanned(graph_names.owners(found, seen, ran))
 
     def _spanned(self, owners: dict[str, Owner]) -> dict[str, Owner]:
-        """Put the outermost cell's name before the owners' modules: names in a compiled function lack this cell."""
+        """Put the outermost cell's name before the owners' modules, because names in a compiled function lack it."""
         spans = self.recording.spans
         rows = spans.filter(pl.col("category") == int(Category.MODULE))["name"].unique()
         names = self.recording.names.gather(rows).to_list()
@@ -243,7 +243,7 @@ class _Intake:
             {name.removesuffix(f".{module}") for name in names if name.endswith(f".{module}")} for module in modules
         ]
         around = set.intersection(*roots)
-        if len(around) > 1:  # modules of these names belong to several networks
+        if len(around) > 1:  # modules of these names belong to several networks, so the module stays unknown
             return {name: replace(owner, module=None) for name, owner in owners.items()}
         if not around:
             return owners
@@ -266,7 +266,8 @@ class _Intake:
     def _scope(self, name: str) -> Scope:
         """Return the scope in a kernel's name, with the module of the kernel's owner, or without a module.
 
-        The module in the name is unreliable: MindSpore gives all equal cells the scope of the first one.
+        The module in the kernel's name is unreliable: if several cells are equal, MindSpore gives all of them the scope
+        of the first cell.
         """
         scope = Scope.of(name)
         owner = self.owners.get(name)
@@ -280,7 +281,7 @@ class _Intake:
     def _note(self, window: tables.Window, count: int) -> None:
         """Note whether a window was written completely.
 
-        A window without a file is complete if nothing was computed in it.
+        If a window has no file, it is complete only if nothing was computed in it.
         """
         processes = self.recording.processes
         state = processes.row(by_predicate=pl.col("process") == window.process, named=True)["state"]
@@ -314,10 +315,10 @@ class _Intake:
         return not inside.is_empty()
 
     def _take(self, executions: pl.DataFrame, between: tuple[int, int], own: bool) -> None:
-        """Place and sum up the kernels of one batch."""
+        """Find step and module of the kernels of one batch, and add the kernels to the sums."""
         inside = executions.filter(pl.col("start_ns") >= self.within[0], pl.col("start_ns") < self.within[1])
-        # A step that the schedule leaves out may have kernels, because a profiler of the script requested them. They do
-        # not count.
+        # If the schedule leaves out a step, the step may still have kernels, because a profiler of the script requested
+        # them. They do not count.
         left_out = self.used.table.filter(pl.col("content") == tables.TIMES_ALONE)
         inside = inside.filter(intervals.locate(inside["start_ns"], left_out).is_null())
         placed = self.hosts.bind(inside, self.scopes, self.texts)

@@ -14,10 +14,10 @@ _PLACED: Final = 2**31
 
 
 def nest(spans: pl.DataFrame) -> pl.DataFrame:
-    """Sort spans by thread and start, longest first, and add `depth` and `parent`, see `Columns.nest`.
+    """Sort spans by thread and start, longest first, and add `depth` and `parent`, as `Columns.nest` computes them.
 
-    Operators nest only in operators. They have a source of their own, the framework's tracer, so other spans of the
-    thread may cross them.
+    Operators nest only in operators. They come from the framework's tracer, a source of their own. So other spans of
+    the thread may overlap them without nesting.
 
     Args:
         spans: `process`, `thread`, `category`, `start_ns`, `end_ns` and further columns, which stay.
@@ -27,7 +27,7 @@ def nest(spans: pl.DataFrame) -> pl.DataFrame:
 
 
 def in_order(spans: pl.DataFrame) -> pl.DataFrame:
-    """Sort spans by process, thread and start, longest first, unless they are in this order already.
+    """Sort spans by process, thread and start, longest first. Spans that are in this order are returned as they are.
 
     Args:
         spans: `process`, `thread`, `start_ns`, `end_ns` and further columns, which stay.
@@ -37,7 +37,7 @@ def in_order(spans: pl.DataFrame) -> pl.DataFrame:
 
 
 def lanes(spans: pl.DataFrame) -> pl.Series:
-    """Return the number of each span's lane, UInt64; only spans of the same lane nest.
+    """Return the number of each span's lane, UInt64. Spans nest only within a lane.
 
     Args:
         spans: `process`, `thread`, `category`.

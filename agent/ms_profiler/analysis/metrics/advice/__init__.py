@@ -4,7 +4,8 @@
 share of the steps' time. Launching operators, and other work of the host, are reported if they take far longer than
 computing, because then the host limits the speed of the steps.
 
-Advice is sorted by its share of the steps' time. A fast memory leak comes first, because it ends the job.
+Advice is sorted by its share of the steps' time. A fast memory leak comes first whatever its share, because it ends the
+job.
 """
 
 from typing import Final

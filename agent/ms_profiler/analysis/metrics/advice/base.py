@@ -21,10 +21,10 @@ WORTH: Final = {
     bounds.LAUNCH: 0.2,
     bounds.HOST: 0.25,
 }
-#: waits that become longer when other programs keep the machine busy
+#: waits that become longer if other programs keep the machine busy
 SPIKES: Final = (bounds.DATA, bounds.COMMUNICATION, bounds.BLOCKED)
-#: repeated compiling, a slow link, and garbage collections are reported if they take at least this share of the steps'
-#: time
+#: repeated compiling, a slow link, and garbage collections are each reported if they take at least this share of the
+#: steps' time
 SOME: Final = 0.1
 
 
@@ -40,13 +40,14 @@ class Facts:
         compiled: rows of the steps that compiled something.
         recorded: number of recorded steps.
         recorded_ns: total time of the recorded steps, in ns.
-        types: the result of `kernels.by_type`.
+        types: the times of kernels by primitive, from `kernels.by_type`.
         pipelines: dataset pipelines, the most important one first.
         threads: number of threads that compute an operator; 0 if unknown.
         processors: number of processors that the job may use; 0 if unknown.
         functions: text about the Python functions that take most of the `host` part of the steps; empty if unknown.
         launching: text about the Python functions that take most of the `launch` part; empty if unknown.
-        stacks: False if this run could have recorded Python functions, but its options did not ask for them.
+        stacks: whether advice need not mention the option that records Python functions; False if the run could have
+            recorded them and did not.
         makers: text about the processes that make the batches and their slowest function; empty if unknown.
         leak: text about the code that allocated the growing memory; empty if the memory of tensors does not grow, or
             its blocks were not recorded.
@@ -76,11 +77,11 @@ class Advice:
 
     Attributes:
         cause: name of the cause, such as `"input-bound"`, for programs that read the advice.
-        what: the subject, in a word or two.
+        what: the subject of the advice, in a word or two.
         share: time that the cause takes / time of the steps. For growing memory: growth / memory before the growth, at
             most 1. For kernels on slow processors: their time / time of all kernels.
         evidence: the numbers that support the advice.
-        action: the change to try.
+        action: the change that the user should try.
         step: number of the step that shows the cause best; None if no step shows it.
         lane: name of the thread or stream that shows the cause; empty if none shows it.
         first: whether this advice comes before all other advice, whatever its share.
@@ -106,8 +107,8 @@ def worth(found: Diagnosis, part: str) -> bool:
     """Return whether a part takes enough of the steps' time for advice. Waiting for a processor does not count.
 
     If waits for data or for other ranks are long, the cause may be that data workers or other ranks waited for a
-    processor. On a busy machine, a few steps have such long waits whatever the job does. So for waits for data and for
-    other ranks, one tenth of the steps is left out: the steps with the longest waits.
+    processor. On a busy machine, a few steps have long waits of this kind whatever the job does. So for these two kinds
+    of waits, one tenth of the steps is left out: the steps with the longest waits.
     """
     share = found.shares.get(part, 0.0)
     if found.crowd.busy and part in SPIKES:
@@ -127,7 +128,7 @@ def _usual(parts: pl.DataFrame, part: str) -> float:
 
 
 def samples(facts: Facts) -> str:
-    """Return a sentence about the option that records the script's functions; empty if `facts.stacks`."""
+    """Return a sentence about the option that records the script's functions; empty if `facts.stacks` is true."""
     return "" if facts.stacks else ' The option "with_stack": "sample" tells which function it is.'
 
 

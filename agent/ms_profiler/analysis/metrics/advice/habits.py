@@ -15,7 +15,7 @@ WARM_UP_STEPS: Final = 2
 PAUSES: Final = 3
 #: advice about growing memory comes before all other advice if growth / memory before the growth is at least this
 LEAK: Final = 0.1
-#: steps are uneven if 95th percentile / median > `UNEVEN`; fewer than `UNEVEN_STEPS` steps are not tested
+#: steps are uneven if 95th percentile / median > `UNEVEN`; this is tested only with at least `UNEVEN_STEPS` steps
 UNEVEN: Final = 2.0
 UNEVEN_STEPS: Final = 20
 #: largest number of characters of the text about the cause of a recompilation; the rest is cut off
@@ -31,7 +31,7 @@ def compiling(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
         return
     first = sum(time for step, time in found.compile_ns.items() if step not in again)
     repeated = sum(found.compile_ns.get(step, 0) for step in again)
-    # the first compilation is left out, because the job uses its graph until the end
+    # the first compilation is left out, because the job uses the compiled graph until the end
     share = repeated / max(facts.recorded_ns - first, 1)
     if share < SOME:
         return
@@ -95,9 +95,9 @@ def pauses(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
 
 
 def uneven(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
-    """Yield advice about uneven steps, naming the part that takes at least half of the extra time of slow steps.
+    """Yield advice about uneven steps. It names the part that takes at least half of the extra time of slow steps.
 
-    If this part is computing or launching, nothing is yielded, because then the machine was busy.
+    If this part is computing or launching, there is no advice, because then only the machine was busy.
     """
     median, tail = facts.statistics["median_ms"], facts.statistics["p95_ms"]
     if facts.statistics["count"] < UNEVEN_STEPS or not median or tail <= UNEVEN * median or found.crowd.busy:

@@ -18,7 +18,7 @@ from ms_profiler.analysis.metrics.advice.base import (
 from ms_profiler.analysis.metrics.diagnosis import Diagnosis
 from ms_profiler.analysis.metrics.phases import OTHER
 
-#: too few processors are reported if the stepping thread waits for one in at least this share of the steps' time
+#: too few processors are reported if the stepping thread waits for one during at least this share of the steps' time
 CROWDED: Final = 0.2
 #: a late rank is reported if waiting for other ranks takes at least this share of the exchanges' time
 LATE: Final = 0.8
@@ -84,7 +84,7 @@ def blocked(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
     if module:
         place = f"most of it in the own code of {module}"
     aside = sum(found.shares[part] for part in (bounds.HOST, bounds.RUNNABLE, bounds.UNKNOWN))
-    # `facts.functions` describes the blocked part and the parts of `aside` together, so the advice quotes it only if
+    # `facts.functions` describes the blocked part and the parts of `aside` together. So the advice quotes it only if
     # the blocked part is at least as long as those parts
     functions = f", mostly {facts.functions}" if facts.functions and share >= aside else ""
     yield Advice(
@@ -125,7 +125,7 @@ def copies(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
 def crowded(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
     """Yield advice about too few processors for the computing threads."""
     share = found.crowd.queued
-    # if the computing threads are not more than the processors, other programs cause the waits
+    # if there are at least as many processors as computing threads, other programs cause the waits
     if share < CROWDED or not facts.threads > facts.processors > 0:
         return
     yield Advice(
@@ -144,7 +144,7 @@ def crowded(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
 def _data(found: Diagnosis, facts: Facts) -> tuple[str, str]:
     """Return the evidence and the action of the advice about waits for data.
 
-    If the samples of a pipeline's queues show a slow operator, evidence and action are about this operator.
+    If the samples of a pipeline's queues show which operator is slow, evidence and action are about this operator.
     """
     evidence = ""
     if not found.waits.is_empty():
@@ -176,7 +176,7 @@ def exchanges(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
             link.group,
         )
     if found.late is not None and found.late.share >= LATE:
-        return  # small exchanges take long, too, because they wait for the late rank
+        return  # if ranks are late, small exchanges take long because they wait, so their size is not the cause
     small = found.packets
     if small is None or not worth(found, bounds.COMMUNICATION) or small.time_share < SMALL_SHARE:
         return

@@ -10,7 +10,7 @@ from ms_profiler.analysis.metrics.advice.base import WORTH, Advice, Facts, lengt
 from ms_profiler.analysis.metrics.diagnosis import Diagnosis
 from ms_profiler.analysis.metrics.reads import READ
 
-#: action if the host's own code takes long and the functions of that code are unknown
+#: action of the advice if the host's own code takes long and it is unknown which functions run
 LOOK: Final = (
     "Look in the trace at the work of the script between operators, and move it out of the loop or to a thread."
 )
@@ -21,7 +21,7 @@ UNFUSED: Final = 0.5
 #: casts are reported if they take at least this share of the steps' time
 CASTING: Final = 0.15
 #: reads of values are named as the cause of long launching if at least this share of the launching time lies between
-#: two close reads
+#: two reads that are close together
 READING: Final = 0.4
 FETCH: Final = (
     "Fetch values (item, tolist, asnumpy, bool or print of a tensor) less often, and many at once: each fetch makes "
@@ -29,10 +29,10 @@ FETCH: Final = (
 )
 #: launches count as many if a step has at least this number of operators or kernels
 MANY: Final = 200
-#: launching is the cause if it takes at least this many times as long as computing; the factor is large because
+#: launching is reported if it takes at least this many times as long as computing. The factor is large, because
 #: recording lengthens launching
 FAR_LONGER: Final = 2.0
-#: kernels keep up with the host if their median delay after the launch is at most this share of a step
+#: kernels keep up with the host if the median time from launch to start of a kernel is at most this share of a step
 CLOSE: Final = 0.25
 #: kernels on the AI CPU of an NPU are reported if they take at least this share of the time of all kernels
 AI_CPU_SHARE: Final = 0.01
@@ -45,7 +45,7 @@ def reads(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
     share = found.shares[bounds.SYNC]
     steps = max(found.parts["step"].n_unique(), 1)
     per_step = found.reads.height / steps
-    # if the device was not recorded, a single read per step may wait for work that the step needs anyway
+    # if the device was not recorded, a single read per step may wait for work that the step needs in any case
     if not worth(found, bounds.SYNC) or found.reads.is_empty() or (found.accelerator and per_step <= 1):
         return
     counts = found.reads.group_by("name").len().sort("len", "name", descending=[True, False])
@@ -77,14 +77,14 @@ def host(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
     launch, host = shares[bounds.LAUNCH], shares[bounds.HOST] + shares[bounds.UNKNOWN]
     worth_host = WORTH[bounds.LAUNCH] * (1 - shares[bounds.RUNNABLE] - found.delayed.lost)
     least = max(FAR_LONGER * computing, worth_host)
-    # launching needs to be only half as long as other work of the host: if threads share a processor, some launches
+    # launching needs to be only half as long as other work of the host. If threads share a processor, some launches
     # take so long that they count as other work
     many = launched.per_step >= MANY and launch >= host / 2
     share, due = launch, launch + host >= least
     takes = f"launching them takes {percent(launch)} of the steady steps, computing takes {percent(computing)}"
     if not due and launched.behind is not None and launched.behind <= CLOSE and not worth(found, bounds.SYNC):
-        # if kernels start soon after their launch and the host does not wait for them, the host's time is compared with
-        # the time of computing on the critical path, and not with the total time of the kernels
+        # if kernels start soon after their launch and the host does not wait for them, the total time of the kernels is
+        # misleading: the host's time is compared with the time of computing on the critical path instead
         path = critical_path.shares(found.path)
         computed = path.get(bounds.COMPUTING, 0.0)
         share = sum(path.get(part, 0.0) for part in (bounds.LAUNCH, bounds.HOST, bounds.UNKNOWN))
@@ -105,8 +105,8 @@ def host(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
         worst = worst_step(found, facts, bounds.LAUNCH)
         yield Advice(cause, bounds.LAUNCH, share, f"{cause}: {numbers}; {takes}", action, worst, facts.lane)
     # the script's own work is reported even if computing takes longer, because this work can move to another thread. If
-    # launches are reported, too, this work may consist of slow launches. It is then reported only if its functions are
-    # known and it takes at least as long as launching
+    # launches are also reported, the own work may in truth be slow launches. So it is then reported only if its
+    # functions are known and it takes at least as long as launching
     alone = not (many and due) or (bool(facts.functions) and host >= launch)
     if alone and (host >= least or worth(found, bounds.HOST)):
         yield Advice(
