@@ -1,4 +1,4 @@
-"""rank.json: the account of one rank as a file, so that ranks can be compared without reading their recordings."""
+"""rank.json: the figures of one rank (its account) as a file, to compare ranks without reading their recordings."""
 
 from dataclasses import fields
 from typing import Any, Final
@@ -14,7 +14,9 @@ _TABLES: Final = {"steps": rank_account.STEPS, "parts": rank_account.PARTS, "exc
 
 
 def dump(account: RankAccount) -> bytes:
-    """Return an account as the content of rank.json: its facts by name, and its tables as lists by column.
+    """Return the account (the figures) of a rank as the content of rank.json.
+
+    The content has the account's facts by name, and its tables as lists by column.
 
     Args:
         account: the account of a rank.
@@ -27,7 +29,7 @@ def dump(account: RankAccount) -> bytes:
 
 
 def load(path: str, directory: str) -> RankAccount:
-    """Read the account of a rank from its rank.json.
+    """Read the account (the figures) of a rank from its rank.json.
 
     Args:
         path: the path of the file.

@@ -5,7 +5,7 @@ ahead of the clock of rank a:
 
     start_b - end_a <= clock_b - clock_a <= end_b - start_a
 
-The estimate is the median of end_b - end_a, clipped to the tightest of these bounds. Clocks drift apart, so the bounds
+The estimate is the median of end_b - end_a, limited by the tightest of these bounds. Clocks drift apart, so the bounds
 of an exchange are wider by `DRIFT` * t at a time t ns before or after the exchange. The uncertainty of the estimate is
 its largest difference from the tightest bounds, over the times of all exchanges. Ranks of one machine share its clock.
 """
@@ -16,10 +16,10 @@ from typing import Final
 
 import polars as pl
 
-#: operations that end on no rank before all ranks have arrived
+#: operations that end on each rank only after all ranks have arrived
 JOINT: Final = ("allreduce", "allgather", "allgatherintotensor", "reducescatter", "alltoall", "barrier")
 
-#: ns by which two clocks may drift apart per ns: crystals differ by up to 100 ppm, and NTP slews a clock by 500 ppm
+#: ns per ns by which two clocks may drift apart: crystals differ by up to 100 ppm, and NTP slews a clock by 500 ppm
 DRIFT: Final = 6e-4
 
 
@@ -28,9 +28,9 @@ class Offset:
     """The offset of a rank's clock.
 
     Attributes:
-        offset_ns: how far the clock is ahead of the first rank's clock; subtract it from the rank's times.
-        uncertainty_ns: the largest possible error of the offset; None if unknown.
-        by: the source of the offset: "machine" or "exchanges"; "wall clock" if it is neither of these two.
+        offset_ns: how far the clock is ahead of the first rank's clock, in ns; subtract it from the rank's times.
+        uncertainty_ns: the largest possible error of the offset, in ns; None if unknown.
+        by: how the offset is known: "machine" (same clock as another rank), "exchanges", or "wall clock" (not known).
     """
 
     offset_ns: int
@@ -45,8 +45,8 @@ def offsets(
 
     Args:
         meetings: the joint exchanges: `rank`, `key` (the same for all ranks of an exchange), `start_ns`, `end_ns`.
-        machines: rank -> a name that is the same for ranks which share a clock; empty where that is not known.
-        uncertainties: rank -> the uncertainty of the rank's own readings of its clock, ns.
+        machines: rank -> a name that is the same for ranks which share a clock; empty if the name is unknown.
+        uncertainties: rank -> the uncertainty of the rank's own readings of its clock, in ns.
     """
     first = min(machines)
     found = {first: Offset(0, uncertainties.get(first) or 0, "machine")}
@@ -78,12 +78,12 @@ def _against(meetings: pl.DataFrame, known: int, ranks: set[int]) -> dict[int, t
         (pl.col("start_ns") - pl.col("base_end")).alias("least"),
         (pl.col("end_ns") - pl.col("base_start")).alias("most"),
         (pl.col("end_ns") - pl.col("base_end")).alias("between"),
-        # times count from the first exchange, so that their products with the drift are exact
+        # times count from the first exchange: they are then small, and their products with the drift are exact
         ((pl.col("base_end") - pl.col("base_end").min()) * DRIFT).alias("apart"),
     ).sort("rank", "apart")
     apart = pl.col("apart")
-    # each list has two bounds for the time of each exchange: one follows from this exchange and the earlier ones, the
-    # other from this exchange and the later ones
+    # each list has two bounds for the time of each exchange. One bound follows from this exchange and the earlier ones,
+    # the other bound from this exchange and the later ones
     least = [
         (pl.col("least") + apart).cum_max().over("rank") - apart,
         (pl.col("least") - apart).cum_max(reverse=True).over("rank") + apart,
@@ -102,7 +102,7 @@ def _against(meetings: pl.DataFrame, known: int, ranks: set[int]) -> dict[int, t
     )
     found = {}
     for rank, least_ns, most_ns, between, low, high in table.iter_rows():
-        inner = sorted((least_ns, most_ns))  # where a clock drifts, the lower bound may be above the upper bound
+        inner = sorted((least_ns, most_ns))  # if a clock drifts, the lower bound may be above the upper bound
         offset = int(min(max(between, inner[0]), inner[1]))
         found[rank] = offset, math.ceil(max(high - offset, offset - low))
     return found

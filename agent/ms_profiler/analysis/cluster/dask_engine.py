@@ -26,7 +26,7 @@ class Distributed:
             StoreError: no scheduler answers at the address.
         """
         try:
-            # imported by its name, because the type checker knows Dask's types only where Dask is installed
+            # imported by name, because the type checker knows Dask's types only if Dask is installed
             distributed: Any = importlib.import_module("distributed")
         except ModuleNotFoundError as error:
             remedy = "Install it: pip install 'ms-profiler[dask]'."
@@ -64,7 +64,7 @@ class Distributed:
     def reduced(self, tasks: Sequence[Task], join: Callable[[list[Any]], Any]) -> Any:
         """Return all results combined by `join`, which runs on the workers."""
         futures = [self._submit(task) for task in tasks]
-        # a task that killed its workers gets the result `Lost`; otherwise each `join` of its result would fail
+        # a task that killed its workers gets the result `Lost`; without this, each `join` of its result would fail
         for place, (task, future) in enumerate(zip(tasks, futures, strict=True)):
             if isinstance(future.exception(), self._killed):
                 futures[place] = self._client.submit(Lost, task.name, _why(future.exception()), pure=False)

@@ -1,6 +1,6 @@
 """Engines, which run work for many ranks: in this process and its children, or on the workers of a Dask scheduler.
 
-All engines offer the same two operations: yield the results of tasks in their order, and reduce results in a tree.
+All engines offer two operations: they yield the results of tasks in order, or reduce the results in a tree.
 """
 
 import multiprocessing
@@ -14,9 +14,9 @@ from typing import Any, Final, Protocol
 
 from ms_profiler.analysis.driver import cpus
 
-#: largest number of results that one node of the tree reduces to one result
+#: results are reduced in a tree; this is the largest number of results that one node of the tree reduces to one
 WIDTH: Final = 8
-#: smallest number of short tasks for which child processes are worthwhile. Four tasks (64 ranks with 40 steps) take
+#: child processes are worthwhile only from this number of short tasks on. Four tasks (64 ranks with 40 steps) take
 #: 3.5 s in two processes and 2.2 s in one. 64 tasks (1,024 ranks with 10 steps) take 13.3 s in two and 13.4 s in one
 MANY: Final = 64
 #: largest number of tasks per process that are submitted before the next result is yielded
@@ -29,7 +29,7 @@ _CONTEXT: Final = multiprocessing.get_context("spawn")
 
 @dataclass(frozen=True)
 class Task:
-    """One piece of work that needs no other task's result.
+    """One piece of work that does not need the result of another task.
 
     Attributes:
         name: the name that messages use for the task.
@@ -72,29 +72,29 @@ class Engine(Protocol):
         """Yield the results in the order of the tasks, and a `Lost` for each task whose workers were lost."""
 
     def reduced(self, tasks: Sequence[Task], join: Callable[[list[Any]], Any]) -> Any:
-        """Return all results reduced in a tree by `join`, which gets at most `WIDTH` results at a time, in order."""
+        """Return all results reduced to one in a tree. `join` combines at most `WIDTH` results at a time, in order."""
 
 
 class Local:
-    """Run tasks in this process, or in child processes if there are many tasks or long tasks.
+    """Runs tasks in this process, or in child processes if there are many tasks or long tasks.
 
-    This class does not use the pool of the standard library. While a broken pool ends its processes, it may start
-    another process, which then waits for ever. In each of 24 runs under load, we killed one process of the pool. One of
-    these runs did not end (CPython 3.11.7).
+    This class does not use the process pool of the standard library, because a broken pool may hang. While the pool
+    ends its processes, it may start another process, which then waits for ever. In each of 24 runs under load, we
+    killed one process of the pool. One of these runs did not end (CPython 3.11.7).
     """
 
     def __init__(self, processes: int | None = None) -> None:
         """Choose the number of processes.
 
         Args:
-            processes: the largest number of processes; 1 uses this process alone; None uses one for each processor.
+            processes: the largest number of processes. 1 uses only this process; None uses one for each processor.
         """
         self._most = cpus.usable() if processes is None else processes
         self._forced = processes is not None and processes > 1
         self._workers: list[_Worker] = []
 
     def __enter__(self) -> "Local":
-        """Start nothing: `each` starts the child processes when they are worthwhile."""
+        """Start nothing. `each` starts the child processes if they are worthwhile."""
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -145,8 +145,8 @@ class Local:
     def _worthwhile(self, count: int, long: int) -> bool:
         """Return whether to use child processes for `count` tasks, of which `long` are long; if so, start them.
 
-        Child processes cannot start if the main script has no `__main__` guard. In that case this process runs the
-        tasks.
+        Child processes cannot start if the main script has no `__main__` guard. Then the answer is no, and this process
+        runs the tasks.
         """
         if self._most < 2 or (count < MANY and long < 2 and not self._forced):
             return False

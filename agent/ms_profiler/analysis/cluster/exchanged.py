@@ -22,7 +22,7 @@ EXCHANGES: Final = pl.Schema(
         *messages.PEERS.items(),
     ]
 )
-#: the exchanges that the comparison of ranks needs
+#: a selection of the exchanges, which is enough for the comparison of ranks
 MARKED: Final = pl.Schema(
     [
         *EXCHANGES.items(),
@@ -35,7 +35,7 @@ _COLUMNS: Final = ["group", "operation", "bytes", *intervals.BOUNDS, *messages.P
 
 
 def exchanges(measures: "Measures") -> pl.DataFrame:
-    """Return the exchanges of a rank, as `EXCHANGES`.
+    """Return the exchanges of a rank with other ranks, with the columns of `EXCHANGES`.
 
     Args:
         measures: the measures of the rank's run.
@@ -58,10 +58,12 @@ def exchanges(measures: "Measures") -> pl.DataFrame:
 
 
 def marked(exchanges: pl.DataFrame) -> pl.DataFrame:
-    """Return the first exchange of each step, and the last one of each operation and group in the step, as `MARKED`.
+    """Return the first exchange of each step, and the last one of each operation and group in the step.
+
+    The columns are those of `MARKED`.
 
     Args:
-        exchanges: all exchanges of a rank, as `EXCHANGES`.
+        exchanges: all exchanges of a rank, with the columns of `EXCHANGES`.
     """
     kind, step = ["operation", "group"], pl.col("step")
     counted = exchanges.with_columns(
@@ -78,7 +80,8 @@ def _of_device(measures: "Measures", device: tables.Device) -> pl.DataFrame:
     """Return the exchanges that a device ran.
 
     If the device's interface does not report the group and bytes of an exchange, they are taken from `measures.calls`.
-    That table has both from the call that launched the exchange, or from a bucket of DistributedDataParallel.
+    This table has group and bytes from the call that launched the exchange, or from a bucket of
+    DistributedDataParallel.
     """
     own = device.tasks.with_columns(bytes=pl.lit(0, pl.Int64))
     if device.launches is not None:
@@ -101,10 +104,10 @@ def _of_device(measures: "Measures", device: tables.Device) -> pl.DataFrame:
 
 
 def _joined(measures: "Measures", called: pl.DataFrame, ran: pl.DataFrame) -> pl.DataFrame:
-    """Return gloo's exchanges without a call, and the calls; a call is extended to the end of gloo's work for the call.
+    """Return gloo's exchanges without a call of the script, and the script's calls.
 
-    An exchange without a call begins when the rank is ready for it, and ends when the rank leaves it. The times of
-    gloo's own thread do not count.
+    A call lasts to the end of gloo's work for the call. An exchange without a call begins when the rank is ready for
+    it, and ends when the rank leaves it. The times of gloo's own thread do not count.
     """
     calls = called.sort("start_ns")
     pairs = replicas.paired(calls, ran, measures.steps)

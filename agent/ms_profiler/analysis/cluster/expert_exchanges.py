@@ -1,4 +1,4 @@
-"""Find the all-to-all exchanges that carry tokens to the experts and back; see `expert_load`."""
+"""Find the all-to-all exchanges that carry tokens to the experts of a layer and back, for `expert_load`."""
 
 from collections.abc import Collection
 from typing import Final
@@ -20,11 +20,11 @@ _WITHIN: Final = ["group", "step"]
 
 
 def sent(exchanges: pl.DataFrame, sharing: Collection[str]) -> pl.DataFrame:
-    """Return the exchanges of a rank that may carry tokens, as `SENT`.
+    """Return the exchanges of a rank that may carry tokens to experts and back, with the columns of `SENT`.
 
     Args:
-        exchanges: all exchanges of the rank, as `exchanged.EXCHANGES`.
-        sharing: the names of the groups that share experts.
+        exchanges: all exchanges of the rank, with the columns of `exchanged.EXCHANGES`.
+        sharing: the names of the groups whose ranks share experts.
     """
     mine = pl.col("group").is_in(list(sharing))
     own = exchanges.filter(pl.col("operation") == "alltoall", mine).drop_nulls("step")

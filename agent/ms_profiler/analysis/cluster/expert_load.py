@@ -1,11 +1,12 @@
 """Compare ranks that share the experts of a layer: how many bytes each rank's experts handle, and in what time.
 
-A layer of experts has two all-to-all exchanges, as in GShard (https://arxiv.org/abs/2006.16668, section 3.1): tokens go
-to the ranks of their experts, and come back. Between the two exchanges each rank computes with its experts. Two
-consecutive exchanges of a group count as the pair of a layer if all ranks together send the same number of bytes in
-both. Far smaller exchanges are left out, because they send counts or weights of tokens. The load of a rank is the
-number of bytes that the rank sends back. The time of its experts is the time between the two exchanges, by the
-clock of the rank.
+A layer of experts has two all-to-all exchanges, as in GShard (https://arxiv.org/abs/2006.16668, section 3.1). The first
+one sends tokens to the ranks of their experts, the second one sends them back. Between the two, each rank computes with
+its experts. Two consecutive exchanges of a group count as such a pair if all ranks together send the same number of
+bytes in both. Far smaller exchanges are left out, because they send counts or weights of tokens.
+
+The load of a rank is the number of bytes that the rank sends back. The time of its experts is the time between the two
+exchanges, by the clock of the rank.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,19 +19,19 @@ from ms_profiler.analysis.cluster import lateness, parallel_groups
 from ms_profiler.analysis.cluster.lateness import Late
 from ms_profiler.analysis.cluster.rank_account import RankAccount
 
-#: exchanges with less than 1 / `_SMALL` of the bytes of the largest exchange of the step send no tokens
+#: exchanges with less than 1 / `_SMALL` of the bytes of the step's largest exchange do not count as exchanges of tokens
 _SMALL: Final = 16
 
 
 @dataclass(frozen=True)
 class Load:
-    """The load of one rank.
+    """The load of one rank that shares experts with other ranks.
 
     Attributes:
         rank: number of the rank.
-        bytes: number of bytes that it sent back.
-        expert_ns: the time of its experts.
-        wait_ns: sum over the exchanges that send tokens back of (time of this rank - shortest time of a rank).
+        bytes: number of bytes of tokens that it sent back after its experts had computed.
+        expert_ns: the time in which its experts computed, in ns.
+        wait_ns: sum over the exchanges that send tokens back of (time of this rank - shortest time of a rank), in ns.
     """
 
     rank: int
@@ -41,10 +42,10 @@ class Load:
 
 @dataclass(frozen=True)
 class Experts:
-    """The ranks that share experts.
+    """The ranks of a group that share experts, with their loads.
 
     Attributes:
-        known_by: the purpose by which the ranks of the group share experts, see `parallel_groups`.
+        known_by: the purpose of the group, which tells that its ranks share experts (`parallel_groups`).
         ranks: the load of each rank.
         steps: the number of steps that all ranks of the group share.
         lost_ns: the sum over all steps of (longest expert time of a rank - mean expert time of the ranks).
@@ -61,17 +62,17 @@ class Experts:
 
     @property
     def most_bytes(self) -> float:
-        """Return max(bytes of a rank) / mean(bytes of the ranks)."""
+        """Return max(bytes of a rank) / mean(bytes of the ranks), where bytes are those of the tokens of experts."""
         return _most([load.bytes for load in self.ranks])
 
     @property
     def most_time(self) -> float:
-        """Return max(expert time of a rank) / mean(expert times of the ranks)."""
+        """Return max(expert time of a rank) / mean(expert times of the ranks), as a measure of imbalance."""
         return _most([load.expert_ns for load in self.ranks])
 
 
 def pairs(sums: Sequence[int]) -> list[int]:
-    """Return the indices of the exchanges that send tokens back; empty if an exchange of tokens has no partner.
+    """Return the indices of the exchanges that send tokens back from experts; empty if an exchange has no partner.
 
     Args:
         sums: the bytes that all ranks together send in each exchange of a step.
@@ -89,7 +90,7 @@ def experts(accounts: Mapping[int, RankAccount]) -> list[Experts]:
     A group is left out if one of its ranks has no result, or if its exchanges do not form pairs.
 
     Args:
-        accounts: the accounts, by rank.
+        accounts: rank -> the figures of the rank (its account).
     """
     members: dict[tuple[int, ...], tuple[str, str]] = {}
     for known in accounts.values():

@@ -1,7 +1,7 @@
 """Copy the results of one machine to a place that all machines share, after the job or while it ends.
 
-A copied result appears only when it is complete: the copy has a temporary name until then. Files that have not changed
-are not copied again. So the command may run on every machine, and again later.
+While a file is copied, it has a temporary name. So a copied result appears only when it is complete. Files that have
+not changed are not copied again. So the command may run on every machine, and again later.
 """
 
 import os
@@ -65,7 +65,7 @@ def copy(paths: list[str], target: str) -> Copied:
 
 
 def _runs(path: str) -> bool:
-    """Return whether a process still writes a result."""
+    """Return whether a process is still writing a result."""
     for folder in layout.process_dirs(path):
         try:
             info = run_info.read_run(layout.run_info_path(path))
@@ -113,7 +113,7 @@ def _files(path: str) -> Iterator[tuple[str, str]]:
 
 
 def _same(full: str, copied: str) -> bool:
-    """Return whether a copy has the size and the time of its original."""
+    """Return whether a copy has the same size and time as its original, so that it need not be copied again."""
     try:
         mine, theirs = os.stat(full), os.stat(copied)
     except OSError:

@@ -1,4 +1,4 @@
-"""Read the accounts of a job's ranks (see `rank_account`). Damaged results are reported and skipped."""
+"""Read the figures of a job's ranks (their accounts, `rank_account`). Damaged results are reported and skipped."""
 
 import os
 from collections.abc import Sequence
@@ -22,13 +22,13 @@ from ms_profiler.analysis.driver import engine, inputs
 from ms_profiler.errors import MsProfilerError, StoreError
 from ms_profiler.store import layout
 
-#: number of ranks that one task reads if the ranks have a rank.json, or small files of Ascend's tools
+#: number of ranks that one task reads, if the ranks have a rank.json or small files of Ascend's tools
 RANKS: Final = 16
 
 
 @dataclass
 class _Part:
-    """The accounts of some ranks, and a sentence for each result that cannot be read."""
+    """The figures (accounts) of some ranks, and a sentence for each result that cannot be read."""
 
     accounts: list[RankAccount] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
@@ -38,9 +38,9 @@ def gather(paths: Sequence[str], engine: Engine | None = None, wanted: str = "")
     """Return the job to which some results belong.
 
     Args:
-        paths: the paths of `storage.find`.
+        paths: the paths of results, from `storage.find`.
         engine: the engine that reads the results; by default this process reads them.
-        wanted: the path of a result whose job is used; by default the newest job, see `separate_jobs.chosen`.
+        wanted: the path of a result whose job is used; by default the newest job, as `separate_jobs.chosen` finds it.
 
     Raises:
         StoreError: none of the results can be read.
@@ -57,9 +57,9 @@ def gather(paths: Sequence[str], engine: Engine | None = None, wanted: str = "")
 
 
 def _shares(paths: Sequence[str]) -> list[tuple[list[str], bool]]:
-    """Return the paths that each task reads, and whether it takes long.
+    """Return the paths of results that each task reads, and whether the task takes long.
 
-    A rank without a written account takes long and gets a separate task.
+    If a rank has no file with its account, reading it takes long. So it gets a task of its own.
     """
     found: list[tuple[list[str], bool]] = []
     room = 0
@@ -79,7 +79,7 @@ def _shares(paths: Sequence[str]) -> list[tuple[list[str], bool]]:
 
 
 def _reduced(paths: list[str]) -> _Part:
-    """Return the accounts of some ranks, reduced to the columns that the comparison of ranks needs."""
+    """Return the figures (accounts) of some ranks, with only those columns that the comparison of ranks needs."""
     found = _read_all(paths)
     for account in found.accounts:
         sharing = parallel_groups.of_kind(account.groups, account.purposes, parallel_groups.EXPERTS)
@@ -111,10 +111,10 @@ def _read_all(paths: Sequence[str]) -> _Part:
 
 
 def accounts(paths: Sequence[str], remarks: list[str]) -> list[RankAccount]:
-    """Return the accounts of some results, with all exchanges.
+    """Return the account (the figures) of each rank in some results, with all exchanges.
 
     Args:
-        paths: the paths of `storage.find`.
+        paths: the paths of results, from `storage.find`.
         remarks: receives a sentence for each result that cannot be read.
 
     Raises:
@@ -128,7 +128,9 @@ def accounts(paths: Sequence[str], remarks: list[str]) -> list[RankAccount]:
 
 
 def read(path: str) -> RankAccount:
-    """Return the account of one rank: from rank.json where the rank's analysis wrote it, else from the recording.
+    """Return the account (the figures) of one rank. Read it from rank.json if the rank's analysis wrote this file.
+
+    Without this file, the account is computed from the recording.
 
     Args:
         path: a path that `engine.find` returned.
@@ -143,12 +145,15 @@ def read(path: str) -> RankAccount:
         try:
             return account_file.load(written, path)
         except (OSError, ValueError):
-            pass  # the file is of another version or cut off; the account is made from the recording instead
+            pass  # the file is of another version or cut off, so the account is computed from the recording instead
     return rank_account.account(engine.measured(path))
 
 
 def _vendor(path: str) -> RankAccount:
-    """Return the account of a result on Ascend, from its small files or, if these have no exchanges, its timeline."""
+    """Return the account (figures) of a result on Ascend: from its small files, or its timeline if they do not suffice.
+
+    The small files do not suffice if they contain no exchanges.
+    """
     small: RankAccount | None = None
     try:
         small = vendor_account.account(path)

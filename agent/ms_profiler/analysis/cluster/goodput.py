@@ -12,12 +12,12 @@ import polars as pl
 
 from ms_profiler.analysis.cluster.rank_account import RankAccount
 
-#: time from the first record of a start to its first step. Time before the first record is not counted in the first
-#: start, and belongs to `RESTARTS` in later starts
+#: time from the first record of a start of the ranks to its first step. The time before the first record is not counted
+#: in the job's first start; in later starts it belongs to `RESTARTS`
 SET_UP: Final = "set-up"
-#: steps that a later start had to make again
+#: time of steps that a later start had to repeat
 LOST: Final = "lost steps"
-#: time from the last step of a start to the first record of the next start
+#: time from the last step of one start of the ranks to the first record of the next start
 RESTARTS: Final = "restarts"
 WAITING: Final = "waiting"
 CHECKPOINTS: Final = "checkpoints"
@@ -29,15 +29,15 @@ PARTS: Final = (SET_UP, RESTARTS, LOST, WAITING, CHECKPOINTS, COMPILING, BETWEEN
 
 @dataclass(frozen=True)
 class Start:
-    """One start of the ranks of a job.
+    """One start of the ranks of a job: the first attempt to run them, or a restart.
 
     Attributes:
         number: its index among the starts, from 0.
-        ranks: the number of results.
+        ranks: the number of results of its ranks.
         steps: the largest number of steps that a rank made.
         saved: the last step that every rank with a checkpoint has saved; -1 if one of these ranks has saved no step.
             None if no rank wrote a checkpoint.
-        lost: the number of steps whose results the next start does not have; None where that is unknown.
+        lost: the number of steps whose results the next start does not have; None if unknown.
         loaded: whether it read a checkpoint.
         ends: the ways in which its processes ended, each once.
     """
@@ -58,10 +58,10 @@ class Goodput:
     Attributes:
         ranks: the number of ranks.
         total_ns: the time from the first to the last record of a rank, summed over the ranks.
-        useful_ns: `total_ns` minus the time of all `parts`.
-        parts: part, one of `PARTS` -> its time, ns.
-        starts: the starts, in the order in which they began.
-        remarks: a sentence for each fact that is not known.
+        useful_ns: the time in which the job trained: `total_ns` minus the time of all `parts`.
+        parts: part, one of `PARTS` -> its time, in ns.
+        starts: the starts of the ranks, in the order in which they began.
+        remarks: a sentence for each fact that is unknown.
     """
 
     ranks: int
@@ -73,15 +73,15 @@ class Goodput:
 
 
 def goodput(accounts: Iterable[RankAccount]) -> Goodput | None:
-    """Return the goodput of a job; None where no rank made a step.
+    """Return the goodput of a job, which is the share of its time in which it trained; None if no rank made a step.
 
         useful = time from the rank's first record to its last record - time of all `PARTS`
 
-    If another start follows, the steps that a start made after its last checkpoint count as lost. A wait for data or
-    for other ranks is not useful, unless the rank computes at the same time.
+    If the job was started again, the steps that a start made after its last checkpoint count as lost. A wait for data
+    or for other ranks is not useful, unless the rank computes at the same time.
 
     Args:
-        accounts: the accounts of all starts of its ranks.
+        accounts: the figures (accounts) of all starts of the job's ranks.
     """
     starts: dict[int, list[RankAccount]] = {}
     for known in accounts:
@@ -106,11 +106,11 @@ def goodput(accounts: Iterable[RankAccount]) -> Goodput | None:
 
 
 def _start(number: int, starts: dict[int, list[RankAccount]], place: int) -> Start:
-    """Return the facts about one start.
+    """Return the facts about one start of the ranks of a job.
 
     Args:
         number: the number that the launcher gave the start.
-        starts: number of a start with a result -> its accounts.
+        starts: number of a start with a result -> the accounts (figures) of its ranks.
         place: the index of the start among the starts with a result.
     """
     members = starts[number]
@@ -119,7 +119,7 @@ def _start(number: int, starts: dict[int, list[RankAccount]], place: int) -> Sta
     saved = min(savers) if savers else None
     lost: int | None = 0
     if number != max(starts):
-        # a job without recorded checkpoints may save its state in an unrecorded way
+        # a job without recorded checkpoints may save its state in another way, so the lost steps are unknown
         saves_known = any(known.saved or known.loaded for each in starts.values() for known in each)
         last = max(_steps(known).filter(_lost(saved)).height for known in members)
         lost = last if saves_known else None
@@ -137,7 +137,7 @@ def _lost(saved: int | None) -> pl.Expr:
 
 
 def _add(sums: dict[str, int], start: Start, known: RankAccount, following: RankAccount | None) -> None:
-    """Add the time of one rank in one start to the sums; `following` is the account of its next start, if any."""
+    """Add the time of one rank in one start to the sums. `following` is the account of its next start, or None."""
     gap = 0 if following is None else max(following.started_ns - known.ended_ns, 0)
     steps = _steps(known)
     if steps.is_empty():

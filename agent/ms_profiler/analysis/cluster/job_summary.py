@@ -14,7 +14,7 @@ LISTED: Final = 6
 LATE, WAITS, EVEN, ALONE = "late", "waits", "even", "alone"
 #: a rank counts as waiting if it waits for other ranks for at least this share of the time of the steps
 WAIT_SHARE: Final = 0.05
-#: if threads wait for a processor for at least this share of the time of the steps, the machine lacks processors
+#: if threads wait for a processor for at least this share of the time of the steps, the machine has too few processors
 SHORT: Final = 0.1
 #: largest number of steps that are listed
 STEPS: Final = 1000

@@ -1,11 +1,12 @@
 """Match the exchanges of several ranks: exchange n of an operation in a group is the same exchange on all ranks.
 
-Among the messages with one tag in one group, the n-th message that rank a sends to rank b is the n-th message that b
-receives from a. Messages whose other rank is not known are matched only if all groups have at most two ranks.
+Messages are matched separately for each tag and group: the n-th message that rank a sends to rank b is the n-th message
+that b receives from a. If the other rank of messages is unknown, they are matched only if all groups have at most two
+ranks.
 
-When all ranks made the same number of exchanges, n counts from the begin of the recording. Otherwise n counts within
-the step. No rank leaves a joint exchange before the last rank has come. So joint exchanges are not matched if they
-certainly do not overlap in time.
+If all ranks made the same number of exchanges, n counts from the begin of the recording. If the numbers differ, n
+counts within the step. No rank leaves a joint exchange before the last rank has come. So if joint exchanges certainly
+do not overlap in time, they are not matched.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +18,7 @@ from ms_profiler.analysis.cluster import clock_offsets, exchanged
 from ms_profiler.analysis.cluster.clock_offsets import Offset
 from ms_profiler.analysis.cluster.rank_account import RankAccount
 
-#: columns of the matched exchanges that `perfetto_trace.write_rank` needs; `place` is the index of the rank's account
+#: columns of the matched exchanges that `perfetto_trace.write_rank` needs; `place` is the index of the rank in the list
 JOINED: Final = pl.Schema(
     {
         "place": pl.Int64,
@@ -32,11 +33,11 @@ JOINED: Final = pl.Schema(
         "last": pl.Boolean,
     }
 )
-#: the ids of flows between ranks are larger than this number; the ids of flows within a rank are smaller
+#: the ids of timeline flows between ranks are larger than this number; the ids of flows within a rank are smaller
 FIRST: Final = 2**62
-#: lane of exchanges whose ranks are not known
+#: timeline lane of exchanges whose ranks are unknown
 UNKNOWN: Final = "unknown"
-#: lane of exchanges in which all ranks take part
+#: timeline lane of exchanges in which all ranks take part
 ALL: Final = "all"
 #: the two operations of a message: one rank sends, the other receives
 _SENDS: Final = ("send", "isend")
@@ -49,11 +50,11 @@ _WITHIN: Final = ["place", "among", "kind"]
 
 
 def join(accounts: Sequence[RankAccount], clocks: Mapping[int, Offset]) -> pl.DataFrame:
-    """Return the matched exchanges as `JOINED`.
+    """Return the matched exchanges of several ranks, with the columns of `JOINED`.
 
     Args:
-        accounts: the accounts of the ranks.
-        clocks: index of an account in `accounts` -> the clock of its rank.
+        accounts: the figures (accounts) of the ranks, with their exchanges.
+        clocks: index of an account in `accounts` -> the clock offset of its rank.
     """
     tables = [_named(place, known) for place, known in enumerate(accounts)]
     ahead = {place: clock.offset_ns for place, clock in clocks.items()}
@@ -93,7 +94,7 @@ def join(accounts: Sequence[RankAccount], clocks: Mapping[int, Offset]) -> pl.Da
 
 
 def _named(place: int, known: RankAccount) -> pl.DataFrame:
-    """Return the exchanges of a rank. `among` names the ranks that take part, and is null where they are not known."""
+    """Return the exchanges of a rank. `among` names the ranks that take part; it is null if they are unknown."""
     members = {name: ",".join(map(str, sorted(ranks))) for name, ranks in known.groups.items()}
     everyone = all(len(ranks) == known.world_size for ranks in known.groups.values())
     blank = pl.col("group") == ""
@@ -113,7 +114,7 @@ def _named(place: int, known: RankAccount) -> pl.DataFrame:
 
 
 def _kind(known: RankAccount) -> pl.Expr:
-    """Return the key that an exchange has on all of its ranks; null for an exchange that cannot be matched."""
+    """Return a key for each exchange of a rank that is the same on all ranks; null if it cannot be matched."""
     operation, own = pl.col("operation"), pl.lit(known.rank, pl.Int64)
     sends, receives = operation.is_in(_SENDS), operation.is_in(_RECEIVES)
     told = pl.col("peer").is_not_null()
@@ -132,7 +133,7 @@ def _kind(known: RankAccount) -> pl.Expr:
 
 
 def _pairs(known: RankAccount) -> bool:
-    """Return whether all groups have at most two ranks: a message then has only one possible receiver."""
+    """Return whether all groups have at most two ranks, so that a message has only one possible receiver."""
     return bool(known.groups) and all(len(ranks) <= 2 for ranks in known.groups.values())
 
 

@@ -1,6 +1,7 @@
 """Find why a rank is late: the part of its steps that takes longer than on the other ranks.
 
-Parts are those of `metrics.bounds`, such as computing or waiting for data, and those of the time between steps.
+The parts of steps are those of `metrics.bounds`, such as computing or waiting for data. Time between steps has parts,
+too (`step_gaps`).
 """
 
 from collections.abc import Set
@@ -15,13 +16,13 @@ from ms_profiler.analysis.metrics import bounds, stretches
 
 STOPPED: Final = "stopped"
 UNKNOWN: Final = "unknown"
-#: share of a rank's lateness that a cause has to explain
+#: a cause must explain at least this share of a rank's lateness
 PART: Final = 0.3
-#: parts that a stopped process may show in a single step
+#: parts in which the time may appear if the process was stopped in a single step
 _STILL: Final = (STILL, bounds.BLOCKED)
-#: causes due to other programs; a rank that is late only in some steps is not reported for such a cause
+#: causes due to other programs; for these causes, a rank that is late only in some steps is not reported
 _OF_OTHERS: Final = (bounds.RUNNABLE,)
-#: cause -> the clause about the rank
+#: cause -> the clause of a sentence about the rank
 SENTENCES: Final = {
     bounds.DATA: "it waits for its input",
     bounds.COMPUTING: "it computes for longer",
@@ -47,13 +48,13 @@ _KEYS: Final = ["step", "part"]
 
 @dataclass(frozen=True)
 class Cause:
-    """Why a rank is late.
+    """The reason why a rank is late: the part of its steps that takes longer than on other ranks.
 
     Attributes:
         rank: number of the rank.
         kind: a part of `metrics.bounds` or of `step_gaps`, `STOPPED` or `UNKNOWN`.
         excess_ns: the time of this part, minus the median of its times on the other ranks.
-        parts: part -> its excess in ns (as for `excess_ns`), the largest first.
+        parts: part -> its excess in ns (computed like `excess_ns`), the largest first.
         name: the module or the operator that takes most of the part; empty if it is unknown.
     """
 
@@ -72,7 +73,7 @@ class Cause:
 def causes(parts: pl.DataFrame, late: list[Late], hindered: Set[int] = frozenset()) -> dict[int, Cause]:
     """Return the cause of each late rank, by rank.
 
-    A rank that is late only in some steps is left out if other programs took its processor.
+    If a rank is late only in some steps, because other programs took its processor, it is left out.
 
     Args:
         parts: the parts of all ranks' steps: `rank`, and the columns of `rank_account.PARTS`.
@@ -86,7 +87,7 @@ def causes(parts: pl.DataFrame, late: list[Late], hindered: Set[int] = frozenset
     usual = _medians(others)
     seen = others.select("step").unique()
     mine = own.join(seen, on="step", how="semi").select("rank", *_KEYS, "duration_ns")
-    # a part that the rank's steps lack counts as 0 ns
+    # if a rank's steps lack a part, its time counts as 0 ns
     lacking = mine.select("rank", "step").unique().join(usual, on="step").select("rank", *_KEYS, -pl.col("median"))
     excess = pl.concat([mine.rename({"duration_ns": "excess"}), lacking.rename({"median": "excess"})])
     moments = [(found.rank, step) for found in late for step in found.moments]
@@ -113,7 +114,7 @@ def causes(parts: pl.DataFrame, late: list[Late], hindered: Set[int] = frozenset
 
 
 def _by_itself(late: Late, found: Cause) -> Cause:
-    """Return the cause of a rank's lateness, waits for a processor aside; `found` if there is no other cause.
+    """Return the cause of a rank's lateness that remains without waits for a processor; `found` if none remains.
 
     A rank with more work also waits longer for a processor. So these waits are no cause of its lateness.
     """

@@ -1,8 +1,9 @@
 """Find the ranks that come late to exchanges, and the ranks that wait for them.
 
-A rank's own time is the time from the end of one exchange until the rank is ready for the next one. All ranks leave an
-exchange together, so the rank with the longest own time comes last, and the others wait for it. The clocks of two ranks
-are never compared. The excess of a rank in a step is its own time minus the median own time of the other ranks.
+A rank's own time is the time from the end of one exchange until the rank is ready for the next exchange. All ranks
+leave an exchange together. So the rank with the longest own time comes last, and the other ranks wait for it. This
+method never compares the clocks of two ranks. The excess of a rank in a step is its own time minus the median own time
+of the other ranks.
 """
 
 from dataclasses import dataclass, field
@@ -10,23 +11,23 @@ from typing import Any, Final
 
 import polars as pl
 
-#: a rank with the excess x in each of n steps is late in most steps if it reaches the four limits that follow. First:
-#: n * median(x) >= `SHARE` * time of the steps
+#: Let x be the excess (own time of a rank - median of the other ranks) in each of n steps. The rank is late in most
+#: steps if it reaches four limits. The first is: n * median(x) >= `SHARE` * time of the steps
 SHARE: Final = 0.03
-#: second: mean(x) >= `TIMES` * standard deviation(x) / sqrt(n)
+#: second limit of a rank that is late in most steps: mean(x) >= `TIMES` * standard deviation(x) / sqrt(n)
 TIMES: Final = 4.0
-#: third: x >= `SHARE` * length of a step, in at least this share of the steps
+#: third limit of a rank that is late in most steps: x >= `SHARE` * length of a step in at least this share of the steps
 OFTEN: Final = 0.7
-#: fourth, only among at least `MANY` ranks, where m is the median(x) of a rank:
+#: fourth limit, used only among at least `MANY` ranks, where m is the median(x) of a rank:
 #: m >= median(m of all ranks) + `SPREAD` * median(|m - median(m)| of all ranks)
 MANY: Final = 8
 SPREAD: Final = 5.0
-#: a rank with the excess x in each step is late in single steps if
+#: a rank with the excess x (own time - median of the other ranks) in each step is late in single steps if
 #: max(x) >= max(`ONCE_NS`, `ONCE` * length of a step, `BEYOND` * median(|x|))
 ONCE_NS: Final = 200_000_000
 ONCE: Final = 2.0
 BEYOND: Final = 5.0
-#: such a rank is late in each step with
+#: a rank that is late in single steps is late in each step in which its excess x reaches this limit:
 #: x >= max(`BEYOND` * median(|x|), min(`AGAIN` * max(x), max(`ONCE_NS`, `ONCE` * length of a step)))
 AGAIN: Final = 0.3
 #: smallest number of steps from which the variation over the steps can be judged
@@ -38,7 +39,10 @@ OWN: Final = pl.Schema({"rank": pl.Int64, "step": pl.Int64, "own_ns": pl.Int64})
 
 @dataclass(frozen=True)
 class Late:
-    """A rank that is late.
+    """A rank that is late: it comes to exchanges after the other ranks, which wait for it.
+
+    The own time of a rank is the time from the end of one exchange until it is ready for the next. Its excess is its
+    own time minus the median of the other ranks.
 
     Attributes:
         rank: number of the rank.
@@ -68,6 +72,8 @@ class Late:
 class Lateness:
     """The late ranks of a job, and the time that they cost.
 
+    The own time of a rank is the time from the end of one exchange until it is ready for the next.
+
     Attributes:
         steps: the number of steps in which the own times of at least two ranks are known.
         total_ns: the time of these steps on the median rank.
@@ -95,8 +101,9 @@ def lateness(own: pl.DataFrame, total_ns: int) -> Lateness:
     """Return the late ranks, and the time that they cost.
 
     Args:
-        own: own times as `OWN`. A step that one rank lacks still counts for the other ranks.
-        total_ns: the time of all steps, ns.
+        own: table of own times, with the columns of `OWN`: the time from the end of an exchange until the rank is ready
+            for the next. If one rank lacks a step, the step still counts for the other ranks.
+        total_ns: the time of all steps, in ns.
     """
     known = own.drop_nulls("own_ns").filter(pl.len().over("step") > 1)
     if known.is_empty():
@@ -183,7 +190,7 @@ def _late(table: pl.DataFrame, total_ns: int, count: int) -> list[Late]:
 
 
 def _moments(table: pl.DataFrame, row: dict[str, Any], length: float) -> tuple[tuple[int, ...], int]:
-    """Return the single steps in which a rank is late, and its excess summed over them, ns."""
+    """Return the single steps in which a rank is late, and its excess summed over these steps, in ns."""
     least = max(min(AGAIN * row["most"], max(ONCE_NS, length)), BEYOND * row["usual"])
     found = table.filter(pl.col("rank") == row["rank"], pl.col("excess_ns") >= least).sort("step")
     return tuple(found["step"].to_list()), int(found["excess_ns"].sum())

@@ -1,6 +1,6 @@
 """One timeline of several ranks, on the first rank's clock.
 
-Each rank is a process of the timeline. A flow joins the same exchange on all its ranks.
+Each rank is a process of the timeline. A flow (an arrow in the timeline) joins the events of an exchange on all ranks.
 """
 
 import os
@@ -22,7 +22,7 @@ from ms_profiler.errors import MsProfilerError, StoreError, UsageError
 if TYPE_CHECKING:
     from ms_profiler.analysis.metrics.measures import Measures
 
-#: the track numbers of the first rank begin at `_STRIDE`, those of the second rank at 2 * `_STRIDE`, and so on
+#: the ids of tracks (rows of the timeline) begin at `_STRIDE` for the first rank, at 2 * `_STRIDE` for the second, etc.
 _STRIDE: Final = 2**40
 
 
@@ -31,7 +31,7 @@ class MergedRank:
     """A rank in the timeline.
 
     Attributes:
-        account: the account of the rank.
+        account: the figures of the rank (its account), with its exchanges.
         clock: the offset of the rank's clock from the timeline's clock.
     """
 
@@ -72,11 +72,11 @@ def merge(
         output: the path of the file to write.
         ranks: the ranks to draw; None for all.
         steps: the consecutive numbers of the steps to draw; None for all.
-        wanted: the path of a result whose job is drawn; by default the newest job, see `separate_jobs.chosen`.
+        wanted: the path of a result whose job is drawn; by default the newest job, as `separate_jobs.chosen` finds it.
 
     Raises:
         StoreError: no result can be read.
-        UsageError: no rank is among `ranks`, none has any of the steps, or no result is the wanted one.
+        UsageError: no rank is among `ranks`, no rank has any of the steps, or no result is the wanted one.
         MsProfilerError: the file cannot be written.
     """
     found = Merged(output)
@@ -90,7 +90,7 @@ def merge(
     exchanges = joined_exchanges.join(chosen, clocks)
     if steps is not None:
         exchanges = exchanges.filter(pl.col("step").is_in(steps))
-    # a flow with only one exchange in the chosen steps joins nothing, so it is dropped
+    # if only one exchange of a flow is in the chosen steps, the flow joins nothing, so it is dropped
     exchanges = exchanges.with_columns(flow=pl.when(pl.len().over("flow") > 1).then("flow"))
     try:
         os.makedirs(os.path.dirname(os.path.abspath(output)), exist_ok=True)
@@ -117,7 +117,7 @@ def _write(
     taken: set[int] = set()
     flows = set()
     for place, known in enumerate(chosen):
-        # a fetched result has to stay until its timeline is written, because writing reads a long recording again
+        # a fetched result must stay until its timeline is written, because writing reads a long recording again
         with ExitStack() as fetched:
             try:
                 here = fetched.enter_context(storage.local(known.directory, everything=True))
@@ -135,7 +135,7 @@ def _write(
 
 
 def _track(known: RankAccount, measures: "Measures", order: int, clock: Offset, taken: set[int]) -> RankTrack:
-    """Return the track of a rank. Its pid is that of the rank's process, or another if an earlier rank has that pid."""
+    """Return the track of a rank. Its pid is that of the rank's process, or another one if an earlier rank has it."""
     pid = int(measures.steps.process)
     while pid in taken or pid <= 0:
         pid = 1 + (pid + 1) % 2**22

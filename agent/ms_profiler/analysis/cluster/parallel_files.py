@@ -16,7 +16,7 @@ LOADS: Final = "expert_load.csv"
 
 
 def write(job: WholeJob, output: str) -> None:
-    """Write the two files. If the facts for a file are not known, remove an older file.
+    """Write the two files. If the facts for a file are unknown, remove an older file of this name.
 
     Args:
         job: the ranks of the job.
@@ -58,7 +58,7 @@ def pipeline(found: Pipeline | None) -> dict[str, Any] | None:
     """Return the stages of a pipeline for the job's summary. Each time is the mean over the steps, in milliseconds.
 
     Args:
-        found: the stages; None where they are not known.
+        found: the stages; None if they are unknown.
     """
     if found is None:
         return None

@@ -1,17 +1,21 @@
-"""Find out from the purposes of groups of ranks which groups are a pipeline, or share the experts of a layer.
+"""Find out from the purposes of groups of ranks which groups are a pipeline, and which share the experts of a layer.
 
-A purpose is one of these: the description that the script gave a group (PyTorch's `group_desc`, which Megatron sets),
-the dimension of a device mesh (`mesh_pp`), the name of a group of MindSpore, or `group_name` in the metadata of
-Ascend's tools. A group is of a kind if its purpose has a word of this kind, and all other words of the purpose, such as
-GROUP, say nothing about the kind. So the ranks of `EXPERT_DATA_PARALLEL_GROUP` share no experts, because of the word
-DATA.
+The purpose of a group is one of these:
+
+- the description that the script gave the group (PyTorch's `group_desc`, which Megatron sets),
+- the dimension of a device mesh (`mesh_pp`),
+- the name of a group of MindSpore, or
+- `group_name` in the metadata of Ascend's tools.
+
+A group is of a kind if its purpose has a word of this kind, and all other words, such as GROUP, say nothing about the
+kind. So the ranks of `EXPERT_DATA_PARALLEL_GROUP` share no experts, because of the word DATA.
 """
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-#: words of the purpose of a pipeline's group, and of a group that shares experts
+#: words that tell the kind of a group: a pipeline, or ranks that share experts
 PIPELINE: Final = frozenset({"pp", "pipe", "pipeline"})
 EXPERTS: Final = frozenset({"ep", "exp", "expert", "experts"})
 #: words that say nothing about the kind of a group
@@ -20,7 +24,7 @@ _WORD: Final = re.compile(r"[^\W\d_]+")
 
 
 def purpose(name: str, purposes: Mapping[str, Iterable[str]], words: frozenset[str]) -> str:
-    """Return the purpose by which a group is a pipeline, or shares experts; empty if no purpose says so.
+    """Return the purpose that tells that a group is a pipeline, or shares experts; empty if no purpose tells it.
 
     Args:
         name: the name of the group, which counts as a purpose too.

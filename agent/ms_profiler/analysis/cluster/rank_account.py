@@ -1,4 +1,4 @@
-"""The account of one rank for the comparison of ranks: its steps, the parts of their time, and its exchanges.
+"""The account of one rank: the figures that the comparison of ranks needs, such as its steps and its exchanges.
 
 A part says what filled an interval, such as computing or waiting for data (`metrics.bounds`). A piece is an interval
 with one part.
@@ -50,32 +50,32 @@ _WAITS: Final = (bounds.COMMUNICATION, *bounds.WAITS)
 
 @dataclass
 class RankAccount:
-    """The account of one rank.
+    """The account of one rank: the figures that the comparison of ranks needs.
 
     Attributes:
         directory: the directory of its result.
         rank: number of the rank.
         world_size: the number of ranks of the job.
         host: name of its machine.
-        boot: identifies the machine and its start; empty where it is not known.
+        boot: text that identifies the machine and its last boot; empty if unknown.
         started_ns: when its recording began, nanoseconds since the epoch.
         ended_ns: when the last record was made, nanoseconds since the epoch.
         end: the way in which its process ended.
         verdict: the finding in the summary of its run.
-        uncertainty_ns: the uncertainty of its clock; None where it is not known.
+        uncertainty_ns: the uncertainty of its clock, in ns; None if unknown.
         role: the role of its process in the job; empty if all processes do the same.
         actor: the id of its Ray actor; empty if the process is no Ray actor.
         attempt: how often its launcher had started the rank before.
-        job: the name of its launch; all ranks of the launch on one machine, and all their starts, have the same name.
+        job: the name of its launch. All ranks of the launch on one machine have this name, and all their restarts.
         saved: for each checkpoint that it wrote completely, the last step that the checkpoint holds; -1 for a
             checkpoint that holds no step.
         loaded: whether it read a checkpoint before its first step ended.
         stepped: whether its steps are those of the job; otherwise the whole run counts as one step.
         groups: name of a group that it used -> the ranks of the group.
-        purposes: name of a group -> its purposes, see `parallel_groups`.
-        between: part of the time between steps -> the module or operator that takes most of it, see `step_gaps`.
-        steps: its steps, as `STEPS`.
-        parts: the parts of these steps, as `PARTS`.
+        purposes: name of a group -> its purposes, such as a pipeline (`parallel_groups`).
+        between: part of the time between steps -> the module or operator that takes most of it, from `step_gaps`.
+        steps: its steps, with the columns of `STEPS`.
+        parts: the parts of these steps, with the columns of `PARTS`.
         exchanges: its exchanges, as `exchanged.EXCHANGES`; as `exchanged.MARKED` after `gathering` has reduced them.
         sent: the exchanges of its experts, as `expert_exchanges.SENT`; only `gathering` fills this table.
     """
@@ -112,7 +112,7 @@ class RankAccount:
 
 
 def account(measures: "Measures") -> RankAccount:
-    """Return the account of a rank.
+    """Return the account of a rank: the figures that the comparison of ranks needs.
 
     Args:
         measures: the measures of the rank's run.
@@ -154,20 +154,20 @@ def account(measures: "Measures") -> RankAccount:
 
 
 def steps_of(table: pl.DataFrame, exchanges: pl.DataFrame, *further: pl.DataFrame) -> pl.DataFrame:
-    """Return the steps of a rank as `STEPS`.
+    """Return the steps of a rank, with the columns of `STEPS`.
 
     Exchanges that overlap in time form a block. The own time of a step is a sum over the blocks that begin in the step:
 
         own = sum(start of the last exchange in the block - end of the block before)
 
-    The formula needs no clock but the rank's. Work during the exchanges of a block counts as own time until the last of
-    these exchanges starts.
+    The formula needs only the clock of the rank. Work during the exchanges of a block counts as own time until the last
+    of these exchanges starts.
 
     Args:
-        table: `number`, `start_ns`, `end_ns` of steps, by start.
-        exchanges: `exchanged.EXCHANGES`.
-        further: tables with `step` and those columns of `STEPS` that do not follow from the exchanges. A column that no
-            table has is null.
+        table: `number`, `start_ns`, `end_ns` of steps, sorted by start.
+        exchanges: the exchanges of the rank, with the columns of `exchanged.EXCHANGES`.
+        further: tables with `step` and those columns of `STEPS` that do not follow from the exchanges. If no table has
+            a column, the column is null.
     """
     block = (pl.col("start_ns") >= pl.col("end_ns").cum_max().shift(1)).fill_null(True).cum_sum()
     together = (
@@ -197,11 +197,11 @@ def steps_of(table: pl.DataFrame, exchanges: pl.DataFrame, *further: pl.DataFram
 def _unseen(measures: "Measures", found: pl.DataFrame) -> pl.Series:
     """Return, for each step, whether the recording lacks exchanges of the step.
 
-    If steps were sampled, the other steps have only the exchanges that the script called.
+    If only some steps were sampled, the remaining steps have only the exchanges that the script called.
 
     Args:
         measures: the measures of the run.
-        found: `exchanged.EXCHANGES`.
+        found: the recorded exchanges, with the columns of `exchanged.EXCHANGES`.
     """
     table, unseen = measures.steps.table, [tables.TIMES_ALONE]
     if measures.recording.device is None:
@@ -216,8 +216,8 @@ def _sure(steps: pl.DataFrame, unseen: pl.Series) -> pl.DataFrame:
     """Return the steps, with null as `own_ns` if the recording lacks exchanges during the own time.
 
     Args:
-        steps: `STEPS`.
-        unseen: the result of `_unseen`.
+        steps: the steps, with the columns of `STEPS`.
+        unseen: for each step, whether the recording lacks exchanges of the step, from `_unseen`.
     """
     count = unseen.cast(pl.Int64).cum_sum().alias("count")
     begin = pl.when(pl.col("exchange_ns").is_not_null()).then(pl.col("count") - unseen.cast(pl.Int64))
@@ -226,7 +226,7 @@ def _sure(steps: pl.DataFrame, unseen: pl.Series) -> pl.DataFrame:
 
 
 def _ran(measures: "Measures") -> pl.DataFrame:
-    """Return `step` and `processor_ns`; no rows where the CPU time is not known."""
+    """Return `step` and `processor_ns` of each step; no rows if the CPU time is unknown."""
     table = measures.steps.table
     ran = host_load.amounts(host_load.shown(measures.recording), [host_metrics.USER, host_metrics.SYSTEM], table)
     if ran is None:
@@ -248,9 +248,9 @@ def _parts(measures: "Measures", gaps: pl.DataFrame) -> pl.DataFrame:
 
 
 def _with_stills(pieces: pl.DataFrame, measures: "Measures", steps: "Steps") -> pl.DataFrame:
-    """Return the pieces, with the part `STILL` for the intervals in which the stepping thread stood still.
+    """Return the pieces, with the part `STILL` in the intervals in which the stepping thread stood still.
 
-    Where operators run in other threads, this is certain only in pieces without computing.
+    If operators run in other threads, standing still is certain only in pieces without computing.
     """
     known = scheduling.asleep(scheduling.cells(measures.recording.looks, steps.process, steps.thread))
     still = intervals.union(known).filter(pl.col("end_ns") - pl.col("start_ns") >= STILL_NS)

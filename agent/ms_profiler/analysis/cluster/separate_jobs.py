@@ -14,9 +14,9 @@ _NAMED: Final = 4
 
 
 def chosen(accounts: Iterable[RankAccount], remarks: list[str], wanted: str = "") -> list[RankAccount]:
-    """Return the accounts of one job: of the job to which the wanted result belongs, or else of the newest job.
+    """Return the accounts (figures of ranks) of one job: the job of the wanted result, or the newest job.
 
-    Accounts without the name of a launch, such as the accounts from other tools' results, belong to every job.
+    Some accounts lack the name of a launch, such as those from other tools' results. They belong to every job.
 
     Args:
         accounts: the accounts of results.
@@ -43,11 +43,11 @@ def chosen(accounts: Iterable[RankAccount], remarks: list[str], wanted: str = ""
 
 
 def _jobs(accounts: Sequence[RankAccount]) -> list[list[RankAccount]]:
-    """Return the accounts of each job, the newest job first.
+    """Return the accounts (figures of ranks) of each job, the newest job first.
 
-    A job has several launches if each machine or each rank has its own launcher. So two launches belong to one
-    job, except in three cases: they have a rank in common, their numbers of ranks differ, or one launch ended before
-    the other began.
+    A job has several launches if each machine or each rank has its own launcher. So two launches usually belong to one
+    job. They belong to different jobs in three cases: they have a rank in common, their numbers of ranks differ, or one
+    launch ended before the other launch began.
     """
     launches: dict[tuple[str, str, str, str], list[RankAccount]] = {}
     for each in accounts:

@@ -1,22 +1,22 @@
-"""Links between ranks that are slower than others of their kind."""
+"""Find links between ranks that are slower than other links of their kind."""
 
 import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-#: smallest number of links of one kind among which a link can be called slow
+#: a link can be called slow only if there are at least this many links of its kind
 LEAST: Final = 5
 #: a link is slow if its bandwidth is less than this share of the median bandwidth of the links of its kind
 SLOW: Final = 0.7
-#: transports without a known bandwidth. LOCAL is within a rank. TCP is between CPUs: a recorded call also waits for the
-#: other rank, or only queues the message, so its duration is not that of the transfer
+#: transports without a known bandwidth. LOCAL is within a rank. TCP is between CPUs: the duration of a recorded call is
+#: not that of the transfer, because the call also waits for the other rank, or only queues the message
 _LEFT_OUT: Final = ("LOCAL", "TCP")
 
 
 @dataclass(frozen=True)
 class SlowLink:
-    """A link that is slower than others.
+    """A link between two ranks that is slower than other links of its kind.
 
     Attributes:
         source: the sending rank.

@@ -1,6 +1,6 @@
-"""Compare the bubbles of a pipeline's stages. `stage_waits` defines a bubble.
+"""Compare the bubbles of a pipeline's stages. A bubble is the time in which a rank only waits for its neighbours.
 
-The number of a rank's stage is the index of the rank in its pipeline's group of ranks.
+`stage_waits` computes the bubbles. The number of a rank's stage is the index of the rank in its pipeline's group.
 """
 
 from collections.abc import Mapping
@@ -22,8 +22,9 @@ class Stage:
 
     Attributes:
         number: its index in the pipeline, from 0.
-        ranks: its ranks that have a result.
-        bubble_ns: the sum of its bubbles over all steps; the bubble of a step is the mean over the stage's ranks.
+        ranks: the ranks of the stage that have a result.
+        bubble_ns: the time of its bubbles (waits for neighbours) over all steps; the bubble of a step is the mean over
+            the stage's ranks.
         share: the bubbles as a share of the time of its steps.
     """
 
@@ -35,7 +36,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Pipeline:
-    """The stages of a job.
+    """The stages of a job's pipeline, with their bubbles (the time in which they only wait for neighbours).
 
     Attributes:
         known_by: the purposes of the groups that define the stages.
@@ -53,10 +54,12 @@ class Pipeline:
 
 
 def pipeline(accounts: Mapping[int, RankAccount]) -> Pipeline | None:
-    """Return the stages of a job with their bubbles; None where the stages are not known for certain.
+    """Return the stages of a job's pipeline with their bubbles; None if the stages are not known for certain.
+
+    A bubble is the time in which a rank only waits for its neighbours.
 
     Args:
-        accounts: the accounts, by rank.
+        accounts: rank -> the figures of the rank (its account).
     """
     kind = parallel_groups.PIPELINE
     found = {rank: parallel_groups.of_kind(known.groups, known.purposes, kind) for rank, known in accounts.items()}

@@ -1,11 +1,10 @@
 """Compute the bubbles of a rank in a pipeline: the time in which the rank only waits for its neighbours.
 
-The bubble of a rank is the part of a step in which the rank sends or receives a message of the pipeline's group, or
-waits for one, and does nothing else: it neither computes nor takes part in another exchange. GPipe
-(https://arxiv.org/abs/1811.06965, section 2.3) and Megatron-LM (https://arxiv.org/abs/2104.04473, section 2.2) call all
-idle time in a pipeline a bubble; here a bubble is only the time in messages, their transfer included. For results of
-Ascend's tools, the bubble is the column `Bubble` (the sum of the receives), but at most `Communication(Not
-Overlapped)`.
+In this time, the rank sends, receives or awaits a message of the pipeline's group, and does nothing else: it neither
+computes nor takes part in another exchange. GPipe (https://arxiv.org/abs/1811.06965, section 2.3) and Megatron-LM
+(https://arxiv.org/abs/2104.04473, section 2.2) call all idle time in a pipeline a bubble. Here a bubble is only the
+time in messages, their transfer included. For results of Ascend's tools, the bubble is the column `Bubble` (the sum of
+the receives), but at most `Communication(Not Overlapped)`.
 """
 
 from collections.abc import Collection
@@ -24,13 +23,14 @@ _LENGTH: Final = pl.col("end_ns") - pl.col("start_ns")
 
 
 def by_step(measures: "Measures", exchanges: pl.DataFrame, pipelines: Collection[str]) -> pl.DataFrame:
-    """Return `step` and `bubble_ns` of a rank; empty where it sent no message within a pipeline.
+    """Return `step` and `bubble_ns` of a rank; empty if it sent no message within a pipeline.
 
-    Without a device, only messages of PyTorch count, because only their calls last as long as the message.
+    A bubble is the time in which the rank only waits for its neighbours. Without a device, only messages of PyTorch
+    count, because only their calls last as long as the message.
 
     Args:
         measures: the measures of the rank's run.
-        exchanges: `exchanged.EXCHANGES`.
+        exchanges: the exchanges of the rank, with the columns of `exchanged.EXCHANGES`.
         pipelines: the names of the groups that are pipelines.
     """
     recording = measures.recording
@@ -41,13 +41,13 @@ def by_step(measures: "Measures", exchanges: pl.DataFrame, pipelines: Collection
 
 
 def bubbles(messages: pl.DataFrame, others: pl.DataFrame, computing: pl.DataFrame, table: pl.DataFrame) -> pl.DataFrame:
-    """Return `step` and `bubble_ns` of each recorded step; empty without messages.
+    """Return the bubble of each recorded step, as `step` and `bubble_ns`; empty without messages.
 
     Args:
         messages: the times of messages and of waits for messages.
         others: the other exchanges.
         computing: the intervals in which the rank computed.
-        table: `number`, `start_ns`, `end_ns`, `recorded` of steps that do not overlap, by start.
+        table: the steps: `number`, `start_ns`, `end_ns`, `recorded`, without overlap, sorted by start.
     """
     if messages.is_empty():
         return pl.DataFrame(schema={"step": pl.Int64, "bubble_ns": pl.Int64})

@@ -1,4 +1,4 @@
-"""Divide the time between the steps of a rank into parts, because work between steps makes other ranks wait, too."""
+"""Divide the time between the steps of a rank into parts, because other ranks also wait for work between steps."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -17,15 +17,19 @@ _PHASES: Final = (bounds.COMMUNICATION, bounds.DATA, bounds.COMPILE, bounds.CHEC
 _PLACED: Final = pl.Schema({"step": pl.Int64, "part": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64})
 #: categories of spans that name the work between steps, the preferred one first
 _NAMING: Final = (Category.MODULE, Category.OP)
-#: the spans of one name give a part this name if they take at least this share of the part's time
+#: a part is named after a module or operator only if its spans take at least this share of the part's time
 _MOST: Final = 0.3
 
 
 def pieces(measures: "Measures") -> pl.DataFrame:
     """Return the time between steps, divided into pieces. A piece is an interval with one part.
 
-    The part is the first of these that applies: communication, during an exchange; evaluation, rollout, profiling or
-    network calls; the phase of the stepping thread, if it is one of `_PHASES`; `stretches.BETWEEN`.
+    The part of a moment is the first of these that applies:
+
+    - communication, during an exchange,
+    - evaluation, rollout, profiling or network calls,
+    - the phase of the stepping thread, if it is one of `_PHASES`,
+    - `stretches.BETWEEN`.
 
     Args:
         measures: the measures of the run.
@@ -58,10 +62,10 @@ def pieces(measures: "Measures") -> pl.DataFrame:
 
 
 def asleep(found: pl.DataFrame, measures: "Measures") -> pl.DataFrame:
-    """Return the pieces, with the part `BLOCKED` instead of `stretches.BETWEEN` where the stepping thread slept.
+    """Return the pieces, with the part `BLOCKED` in place of `stretches.BETWEEN` while the stepping thread slept.
 
     Args:
-        found: the result of `pieces`.
+        found: the time between steps, as pieces with one part each, from `pieces`.
         measures: the measures of the run.
     """
     used = measures.steps
@@ -81,12 +85,12 @@ def asleep(found: pl.DataFrame, measures: "Measures") -> pl.DataFrame:
 def names(measures: "Measures", found: pl.DataFrame) -> dict[str, str]:
     """Return, for each part of the time between steps, the module or operator that took most of it.
 
-    A module is named if it took the share `_MOST` of the part. Otherwise an operator is named, if it took this share.
-    If neither did, the part has no name.
+    A module is named if it took at least the share `_MOST` of the part. If no module did, an operator that took this
+    share is named. If no operator did either, the part has no name.
 
     Args:
         measures: the measures of the run.
-        found: the result of `pieces`.
+        found: the time between steps, as pieces with one part each, from `pieces`.
     """
     used, recording = measures.steps, measures.recording
     own = recording.spans.filter(pl.col("process") == used.process, pl.col("thread") == used.thread)

@@ -10,7 +10,7 @@ from ms_profiler.store.format import Category, Flag
 if TYPE_CHECKING:
     from ms_profiler.analysis.metrics.measures import Measures
 
-#: one row per recorded step; the remaining time of a step is training
+#: one row per recorded step, with the time that is not training; the remaining time of a step is training
 USES: Final = pl.Schema({"step": pl.Int64, "waiting_ns": pl.Int64, "checkpoint_ns": pl.Int64, "compile_ns": pl.Int64})
 #: parts in which a step makes no progress, because the rank waits for its input or for other ranks
 _WAITING: Final = (bounds.DATA, bounds.COMMUNICATION)
@@ -25,15 +25,15 @@ _LOADS: Final = (
     "load_checkpoint_async",
     "load_distributed_checkpoint",
 )
-#: two groups of phases. A step has updated the parameters when its last phase of the first group has ended. The second
-#: group counts if the step has no phase of the first group
+#: phases that update the parameters. A step has updated the parameters when its last phase of the first group has
+#: ended. If a step has no phase of the first group, the second group is used
 _UPDATES: Final = ((Category.OPTIMIZER,), (Category.GRAPH, Category.BACKWARD, Category.FORWARD))
 
 
 def uses(measures: "Measures") -> pl.DataFrame:
-    """Return the uses of the time of each step, as `USES`.
+    """Return how much time of each step is not training, with the columns of `USES`.
 
-    Time in which the rank computes is training, even if the rank exchanges data or waits at the same time.
+    If the rank computes, the time is training, even if the rank exchanges data or waits at the same time.
 
     Args:
         measures: the measures of the rank's run.
@@ -69,7 +69,7 @@ def saved(measures: "Measures") -> list[int]:
     )
     broken = files.filter(~pl.col("whole"), pl.col("text") == _CLOSING)["start_ns"].max()
     saves = files.filter("whole", pl.col("text").is_in(_SAVES)).sort("start_ns")
-    if broken is not None:  # the file of the last save was written, but not closed: it is no checkpoint
+    if broken is not None:  # the file of the last save was written, but not closed, so it is no checkpoint
         last = saves.filter(pl.col("end_ns") <= broken)["start_ns"].max()
         saves = saves.filter(pl.col("start_ns") != pl.lit(last, pl.Int64)) if last is not None else saves
     done = _updated(spans.filter(pl.col("process") == measures.steps.process), table)

@@ -1,7 +1,7 @@
 """Access results in a file system of this machine, or in an object store that fsspec reads, such as S3.
 
-Small files are read in place. Files that an analysis needs on a disk are fetched into a temporary directory: only the
-files `_SMALL` if these are enough for the account of a rank, otherwise all files of the rank.
+Small files are read in place. If an analysis needs files on a disk, they are fetched into a temporary directory. If the
+files `_SMALL` are enough for the figures (the account) of a rank, only these are fetched; otherwise all its files.
 """
 
 import importlib
@@ -20,7 +20,7 @@ _SIGN: Final = "://"
 _LOCAL: Final = "file://"
 _RESULTS: Final = (layout.SUFFIX, layout.TORCH_SUFFIX)
 _TRACES: Final = (".pt.trace.json", ".pt.trace.json.gz")
-#: files from which the account of a rank is read
+#: files from which the figures (the account) of a rank are read
 _SMALL: Final = re.compile(
     r"FRAMEWORK/run_info\.json|profiler_info_\d+\.json|profiler_metadata\.json|rank\.json"
     r"|ASCEND_PROFILER_OUTPUT/(communication\.json|step_trace_time\.csv)"
@@ -32,15 +32,15 @@ class _MissingError(StoreError):
 
 
 def remote(path: str) -> bool:
-    """Return whether a path is an address for fsspec rather than a local path."""
+    """Return whether a path is an address for fsspec, and not a local path."""
     return _SIGN in path and not path.startswith(_LOCAL)
 
 
 def find(paths: list[str]) -> list[str]:
-    """Return the results and traces among paths and one level below them, as `engine.find` does.
+    """Return the results and traces among paths and one level below them, as `engine.find` does for local paths.
 
     Args:
-        paths: the paths of directories and files, or their addresses.
+        paths: the paths of directories and files, or their addresses in an object store.
 
     Raises:
         StoreError: one of the paths holds neither a result nor a trace.
@@ -74,7 +74,7 @@ class Listing:
     """The files and directories below a directory."""
 
     def __init__(self, directory: str) -> None:
-        """List an address completely now; a local directory is listed later, when `walk` or `names` reads it.
+        """List an address completely now. A local directory is listed later, when `walk` or `names` reads it.
 
         Args:
             directory: the directory or its address.
@@ -85,7 +85,7 @@ class Listing:
             self._known = _tree(self.base)
 
     def walk(self) -> Iterator[tuple[str, list[str], list[str]]]:
-        """Yield directories as `os.walk` does: a directory that the caller removes from the list is skipped."""
+        """Yield directories as `os.walk` does. If the caller removes a directory from the list, it is skipped."""
         if self._known is None:
             yield from os.walk(self.base)
             return
@@ -111,11 +111,11 @@ class Listing:
 
 @contextmanager
 def local(path: str, everything: bool = False) -> Iterator[str]:
-    """Return a context manager that gives a local copy of a result, which exists until the block ends.
+    """Return a context manager that gives a local copy of a result. The copy exists until the block ends.
 
     Args:
-        path: the path of the result, or its address.
-        everything: whether to fetch all files, rather than only those from which its account is read.
+        path: the path of the result, or its address in an object store.
+        everything: whether to fetch all files; if false, only the files for the figures (account) of the rank.
 
     Raises:
         StoreError: the result cannot be fetched.
@@ -163,7 +163,7 @@ def written(path: str) -> Iterator[str]:
 
 
 def sizes(path: str) -> dict[str, int]:
-    """Return relative path -> size in bytes of each file below an address; empty if nothing is there."""
+    """Return the size in bytes of each file below an address, by relative path; empty if nothing is there."""
     files, place = _files(path)
     try:
         with _translated(path):
@@ -203,9 +203,9 @@ def _below(path: str) -> list[str]:
 
 
 def _tree(base: str) -> dict[str, tuple[list[str], list[str]]]:
-    """Return each directory at or below an address -> sorted names of its directories, sorted names of its files.
+    """Return for each directory at or below an address the sorted names of its directories and of its files.
 
-    One listing of everything is faster than a listing for each directory.
+    Everything is listed at once, because this is faster than a listing for each directory.
     """
     files, place = _files(base)
     known: dict[str, tuple[list[str], list[str]]] = {}
@@ -222,12 +222,12 @@ def _tree(base: str) -> dict[str, tuple[list[str], list[str]]]:
 
 
 def _needed(names: list[str]) -> list[str]:
-    """Return those files of a result from which the account of its rank is read."""
+    """Return those files of a result from which the figures (the account) of its rank are read."""
     ours = any(name.startswith(f"{layout.FRAMEWORK}/") for name in names)
     enough = layout.RANK in names if ours else f"{layout.OUTPUT}/{layout.COMMUNICATION}" in names
     if not enough:
         return names
-    # `rank.json` is fetched last, because it does not count if it is older than `run_info.json`
+    # `rank.json` is fetched last, because it is ignored if it is older than `run_info.json`
     return sorted((name for name in names if _SMALL.fullmatch(name)), key=lambda name: name == layout.RANK)
 
 
@@ -248,7 +248,7 @@ def _files(path: str) -> tuple[Any, str]:
 
 @contextmanager
 def _translated(path: str, done: str = "read") -> Iterator[None]:
-    """Raise the errors of an object store as `StoreError`, because each store's package raises its own types."""
+    """Raise the errors of an object store as `StoreError`, because each store's package has its own error types."""
     try:
         yield
     except (MsProfilerError, ImportError, ValueError):

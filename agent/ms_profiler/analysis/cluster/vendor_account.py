@@ -1,4 +1,4 @@
-"""The account of a rank from the small files of a result on Ascend, without reading its timeline.
+"""Read the account (the figures) of a rank from the small files of a result on Ascend, without reading its timeline.
 
 communication.json has the begin and duration of each exchange. step_trace_time.csv has the parts of each step.
 """
@@ -26,7 +26,7 @@ _BUBBLE: Final = "Bubble"
 
 
 def account(path: str) -> RankAccount:
-    """Return the account of a rank.
+    """Return the account of a rank, which has the figures that the comparison of ranks needs.
 
     Args:
         path: the path of its result.
@@ -70,7 +70,7 @@ def _rank(path: str) -> int:
 
 
 def _size(metadata: dict[str, Any]) -> int:
-    """Return the number of ranks of the job; 1 where the metadata lack it."""
+    """Return the number of ranks of the job; 1 if the metadata do not tell it."""
     for key in ("ms_profiler", "distributed_args"):
         facts = metadata.get(key)
         if isinstance(facts, dict) and str(facts.get("world_size")).isdecimal():
@@ -134,13 +134,13 @@ def _number(text: str | None) -> float | None:
 
 
 def _steps(rows: list[dict[str, float]], exchanges: pl.DataFrame, piped: bool) -> pl.DataFrame:
-    """Return the steps as `rank_account.STEPS`.
+    """Return the steps of a rank, with the columns of `rank_account.STEPS`.
 
     own time = `Stage` - `Communication(Not Overlapped)`
 
     Args:
         rows: the rows of step_trace_time.csv.
-        exchanges: `exchanged.EXCHANGES`.
+        exchanges: the exchanges of the rank, with the columns of `exchanged.EXCHANGES`.
         piped: whether the rank is in a pipeline.
     """
     begins = dict(exchanges.group_by("step").agg(pl.col("start_ns").min()).iter_rows())

@@ -28,7 +28,7 @@ _SIZES: Final = "Size Distribution"
 _TRANSPORT: Final = "Transport Type"
 _NAME: Final = "Op Name"
 _LEAST: Final = 1e-15
-#: the sums leave out exchanges whose names contain such a word, because a `total` entry contains these exchanges, too
+#: if the name of an exchange contains one of these words, the sums leave it out, because a `total` entry contains it
 _PARTS: Final = ("middle", "top", "bottom")
 
 #: (kind of the exchanges, name of the group, step, name of the exchange)
@@ -54,11 +54,11 @@ def entries(rank: int, communication: dict[str, Any], matrix: dict[str, Any]) ->
 
 
 class Exchanges:
-    """The exchanges of all ranks: their data is in a file, their positions in the file are in memory.
+    """The exchanges of all ranks. Their data is in a file; only their positions in the file are in memory.
 
     Attributes:
         groups: kind of the exchanges ("collective" or "p2p") -> name of a group -> its ranks.
-        sums: ("SOURCE-TARGET", kind of the link) -> (megabytes, milliseconds); `matrix` fills this dict.
+        sums: ("SOURCE-TARGET", kind of the link) -> (megabytes, milliseconds); the method `matrix` fills this dict.
     """
 
     def __init__(self, file: BinaryIO) -> None:
@@ -91,11 +91,11 @@ class Exchanges:
             self._size += length
 
     def communication(self) -> Iterator[bytes]:
-        """Yield the content of cluster_communication.json in parts; nothing where there are no exchanges."""
+        """Yield the content of cluster_communication.json in parts; nothing if there are no exchanges."""
         return self._content(self._places[0], _with_totals)
 
     def matrix(self) -> Iterator[bytes]:
-        """Yield the content of cluster_communication_matrix.json in parts; nothing where there are no links."""
+        """Yield the content of cluster_communication_matrix.json in parts; nothing if there are no links."""
         return self._content(self._places[1], self._joined)
 
     def _joined(self, exchanged: "_Exchanged") -> Iterator[tuple[str, bytes]]:
@@ -171,7 +171,7 @@ def _ratio(part: float, whole: float) -> float:
 
 
 def _with_totals(exchanges: _Exchanged) -> Iterator[tuple[str, bytes]]:
-    """Yield (name, JSON) of each exchange, and then of each group's total, which has the sums of each rank."""
+    """Yield (name, JSON) of each exchange, then (name, JSON) of each group's total, which has the sums of each rank."""
     sums: dict[str, dict[int, dict[str, Any]]] = {}
     for name in exchanges:
         own = sums.setdefault(group_of(name), {})
@@ -215,7 +215,7 @@ def _add_bandwidths(total: dict[str, Any], known: dict[str, Any]) -> None:
 def _joined_links(exchanges: _Exchanged) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield (name of an exchange, its links on all ranks), and then (name of a group's total, sums of its links).
 
-    The matrix of a rank numbers the ranks within their group. Here these numbers are replaced by ranks of the job.
+    The matrix of a rank identifies ranks by their numbers within the group. They are replaced by ranks of the job.
     """
     members: dict[str, dict[str, int]] = {}
     for name in exchanges:

@@ -29,7 +29,7 @@ RANKS: Final = 16
 
 @dataclass
 class _Part:
-    """The contribution of some ranks to the files.
+    """What some ranks contribute to the files of all ranks.
 
     Attributes:
         entries: the entries of the exchanges, as `vendor_communication.entries` yields them.
@@ -148,7 +148,7 @@ def _text(steps: vendor_steps.StepRows) -> bytes:
 
 
 def replace(path: str, parts: Iterable[bytes]) -> None:
-    """Replace a file by new content, or remove the file where the content is empty.
+    """Replace a file by new content. If the content is empty, remove the file.
 
     Args:
         path: the path of the file.

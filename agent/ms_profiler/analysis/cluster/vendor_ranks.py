@@ -12,7 +12,7 @@ from ms_profiler.analysis.cluster import storage
 from ms_profiler.errors import StoreError
 from ms_profiler.store import layout
 
-#: number of directory levels that are searched
+#: number of directory levels below the given directory that are searched
 DEPTH: Final = 10
 _RANK: Final = re.compile(r"profiler_info_(\d+)\.json")
 _DATABASE: Final = re.compile(r"ascend_(pytorch|mindspore)_profiler(_\d+)?\.db")
@@ -25,8 +25,8 @@ class Found:
     """The results of a job by rank.
 
     Attributes:
-        ranks: rank -> directory, in the order in which the file system lists them, because sums are added up in this
-            order.
+        ranks: rank -> directory. The order is that in which the file system lists the directories, because sums are
+            added up in this order.
         remarks: a sentence for each result that is left out.
     """
 

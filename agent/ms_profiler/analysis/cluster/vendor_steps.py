@@ -17,7 +17,7 @@ _RANK, _STAGE = "rank", "stage"
 
 @dataclass
 class StepRows:
-    """The steps of all ranks.
+    """The steps of all ranks, as rows of a table.
 
     Attributes:
         header: the names of the columns, from the first rank that has steps.
@@ -87,7 +87,7 @@ class StepRows:
 
 
 def layout(arguments: Any) -> dict[int, list[int]]:
-    """Return rank -> [data index, pipeline index, tensor index]; empty where the layout is not known.
+    """Return rank -> [data index, pipeline index, tensor index]; empty if the layout is unknown.
 
     Megatron numbers the ranks in this way:
 
@@ -120,10 +120,10 @@ def layout(arguments: Any) -> dict[int, list[int]]:
 
 
 def stages(groups: list[dict[str, Any]]) -> list[list[int]]:
-    """Return the ranks of each pipeline stage; empty where no group of ranks belongs to a pipeline.
+    """Return the ranks of each pipeline stage; empty if no group of ranks belongs to a pipeline.
 
-    Ranks of one collective group are in one stage. A group with two ranks of one pipeline is left out, because such a
-    group spans several stages.
+    Ranks of one collective group are in one stage. Groups that have two ranks of one pipeline are left out, because
+    they span several stages.
 
     Args:
         groups: `comm_group_parallel_info` of communication_group.json.

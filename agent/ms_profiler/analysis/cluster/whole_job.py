@@ -1,4 +1,4 @@
-"""All ranks of one job: select the results that belong together, and compute their findings."""
+"""All ranks of one job: select the results that belong together, and compute findings about them."""
 
 import statistics
 from collections.abc import Iterable, Mapping
@@ -28,13 +28,13 @@ from ms_profiler.analysis.cluster.stage_bubbles import Pipeline
 TWICE: Final = 2.0
 #: largest number of ranks that a remark lists
 _LISTED: Final = 8
-#: ends of a process that need no remark; the end is empty for other tools and for processes of another machine
+#: ends of a process that need no remark; the end is empty for other tools' results, and processes of another machine
 _USUAL: Final = ("", "exit", "stopped", "running", "unknown", "ended by its parent")
 
 
 @dataclass(frozen=True)
 class Chain:
-    """An exchange to which a rank comes late.
+    """The first exchange of a step to which a rank comes late, and the ranks that wait in it.
 
     Attributes:
         rank: the late rank.
@@ -55,12 +55,12 @@ class Chain:
 
 @dataclass
 class WholeJob:
-    """The ranks of a job.
+    """The ranks of a job, with their figures and the findings about them.
 
     Attributes:
-        accounts: the accounts by rank, with `exchanged.MARKED` as exchanges.
+        accounts: rank -> its figures (its account), with the columns of `exchanged.MARKED` for its exchanges.
         remarks: a sentence for each result that could not be read or is left out.
-        starts: the accounts of all starts of these ranks, earlier ones included.
+        starts: the accounts of all starts of these ranks; this includes earlier starts.
         others: the directories of results that are left out: they are of other jobs, or older.
     """
 
@@ -71,7 +71,7 @@ class WholeJob:
 
     @cached_property
     def goodput(self) -> Goodput | None:
-        """Return the goodput over all starts; None where no rank made a step."""
+        """Return the goodput (share of time spent training) over all starts; None if no rank made a step."""
         return goodput.goodput(self.starts)
 
     @property
@@ -86,7 +86,7 @@ class WholeJob:
 
     @property
     def ended(self) -> list[str]:
-        """Return a sentence for each rank that did not end normally: how it ended, and whether others came further."""
+        """Return a sentence for each rank that did not end normally: how it ended, and if others came further."""
         last = {rank: int(known.steps["step"].max() or 0) for rank, known in self.accounts.items()}  # type: ignore[arg-type]
         most = max(last.values(), default=0)
         sentences = []
@@ -104,14 +104,14 @@ class WholeJob:
 
     @cached_property
     def lateness(self) -> Lateness:
-        """Return the late ranks, without ranks that are late in single steps because of other programs."""
+        """Return the late ranks. Ranks that are late only in single steps because of other programs are left out."""
         return self._lateness(pl.col("own_ns"))
 
     def _lateness(self, own: pl.Expr) -> Lateness:
         """Return the ranks that would be late if the own times were `own`.
 
-        `own` may be shorter than the recorded own times. A step then counts as shorter by
-        max(recorded own times) - max(`own`).
+        An own time is the time from the end of one exchange until the rank is ready for the next. `own` may be shorter
+        than the recorded own times. A step then counts as shorter by max(recorded own times) - max(`own`).
         """
         known = pl.concat(each.steps.with_columns(rank=pl.lit(each.rank, pl.Int64)) for each in self.accounts.values())
         shared = known.drop_nulls("own_ns").filter(pl.len().over("step") > 1)["step"].unique()
@@ -127,7 +127,7 @@ class WholeJob:
         found = self.lateness.late
         if not found:
             return {}
-        # the late ranks as they would be if no thread had waited for a processor
+        # to see the effect of waits for a processor, find the ranks that would be late without these waits
         alone = self._lateness((pl.col("own_ns") - pl.col("queued_ns").fill_null(0)).clip(lower_bound=0))
         hindered = {each.rank for each in found} - {each.rank for each in alone.late} - self._busier(found)
         tables = [_gathered(known).with_columns(rank=pl.lit(known.rank, pl.Int64)) for known in self.accounts.values()]
@@ -139,7 +139,7 @@ class WholeJob:
     def _busier(self, late: list[Late]) -> set[int]:
         """Return the late ranks whose processes took far more processor time than the processes of other ranks.
 
-        Such ranks do more work. A shared processor takes longer for the same work, but hardly twice as long.
+        These ranks do more work. A shared processor also takes longer for the same work, but hardly twice as long.
         """
         taken = {rank: known.steps.drop_nulls("own_ns")["processor_ns"] for rank, known in self.accounts.items()}
         means = {rank: float(ran.mean() or 0) for rank, ran in taken.items() if ran.count()}  # type: ignore[arg-type]
@@ -172,7 +172,7 @@ class WholeJob:
 
     @cached_property
     def pipeline(self) -> Pipeline | None:
-        """Return the stages of the pipeline with their bubbles; None where they are not known."""
+        """Return the stages of the pipeline with their bubbles (idle time); None if they are unknown."""
         return stage_bubbles.pipeline(self.accounts)
 
     @cached_property
@@ -191,19 +191,19 @@ class WholeJob:
         if inside.is_empty():
             return None
         first = inside.row(0, named=True)
-        # in an exchange of a group smaller than the job, only ranks of this group wait
+        # if the group of an exchange is smaller than the job, only ranks of this group wait
         members = self.accounts[late.rank].groups.get(first["group"], [])
         waiting = min(late.ahead, len(members) - 1) if len(members) > 1 else late.ahead
         return Chain(late.rank, late.worst, first["operation"], first["number"], late.worst_ns, waiting)
 
 
 def collect(accounts: Iterable[RankAccount], remarks: list[str], wanted: str = "") -> WholeJob:
-    """Return the job to which accounts belong. If they belong to several runs, use the last run.
+    """Return the job to which accounts (figures of ranks) belong. If they belong to several runs, use the last run.
 
     Args:
         accounts: the accounts of results.
         remarks: a sentence for each result that could not be read.
-        wanted: the path of a result whose job is used; by default the newest job, see `separate_jobs.chosen`.
+        wanted: the path of a result whose job is used; by default the newest job, as `separate_jobs.chosen` finds it.
 
     Raises:
         UsageError: there is no result `wanted`.
@@ -244,7 +244,7 @@ def _starts(accounts: Iterable[RankAccount], last: Iterable[RankAccount]) -> lis
 
 
 def last_run(accounts: Iterable[RankAccount], remarks: list[str], wanted: str = "") -> list[RankAccount]:
-    """Return the newest account of each rank and actor from the last run of a job, sorted by role and rank.
+    """Return the newest account (figures) of each rank and actor from a job's last run, sorted by role and rank.
 
     A script that profiles with a schedule may leave a last trace in which nothing ran. So a trace with an exchange is
     preferred to newer traces without one.
@@ -252,7 +252,7 @@ def last_run(accounts: Iterable[RankAccount], remarks: list[str], wanted: str = 
     Args:
         accounts: the accounts of results.
         remarks: receives a sentence for each reason to leave results out.
-        wanted: the path of a result whose job is used; by default the newest job, see `separate_jobs.chosen`.
+        wanted: the path of a result whose job is used; by default the newest job, as `separate_jobs.chosen` finds it.
 
     Raises:
         UsageError: there is no result `wanted`.
@@ -296,10 +296,10 @@ def _comparable(account: RankAccount) -> bool:
 
 
 def clocks(accounts: Mapping[int, RankAccount]) -> dict[int, clock_offsets.Offset]:
-    """Return by how much each clock is ahead of the clock of the account with the lowest number.
+    """Return by how much each rank's clock is ahead of the clock of the rank with the lowest key.
 
     Args:
-        accounts: number of an account -> the account, with `exchanged.MARKED` as exchanges.
+        accounts: a number for each rank -> its figures (its account), with `exchanged.MARKED` as exchanges.
     """
     return clock_offsets.offsets(
         pl.concat([_meetings(number, known) for number, known in accounts.items()]),
@@ -309,7 +309,7 @@ def clocks(accounts: Mapping[int, RankAccount]) -> dict[int, clock_offsets.Offse
 
 
 def _gathered(known: RankAccount) -> pl.DataFrame:
-    """Return the parts of a rank's steps.
+    """Return the parts of a rank's steps, such as computing or waiting for data.
 
     The own time of a step may include earlier steps without an exchange. The parts of these steps then count for the
     step with the exchange.
@@ -322,9 +322,9 @@ def _gathered(known: RankAccount) -> pl.DataFrame:
 
 
 def _total(known: RankAccount, shared: pl.Series) -> tuple[int, int]:
-    """Return the time (ns) and the number of a rank's `shared` steps.
+    """Return the time (ns) and the number of a rank's `shared` steps, which other ranks also have.
 
-    Both include the steps without an exchange that lie between one `shared` step and the next.
+    If steps without an exchange lie between one `shared` step and the next, both figures include these steps.
     """
     passed = (pl.col("end_ns") - pl.col("start_ns")).cum_sum()
     met = known.steps.with_columns(passed=passed, count=pl.int_range(1, pl.len() + 1)).filter(
@@ -336,7 +336,7 @@ def _total(known: RankAccount, shared: pl.Series) -> tuple[int, int]:
 
 
 def _meetings(number: int, known: RankAccount) -> pl.DataFrame:
-    """Return the last joint exchange of each group and operation in each step; `key` is the same on all its ranks."""
+    """Return the last joint exchange of each group and operation in each step; `key` is equal on all its ranks."""
     last = pl.col("place") == pl.col("count")
     joint = known.exchanges.filter(last, pl.col("operation").is_in(clock_offsets.JOINT))
     names = joint["group"].replace({name: ",".join(map(str, ranks)) for name, ranks in known.groups.items()})

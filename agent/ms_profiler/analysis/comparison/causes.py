@@ -1,9 +1,9 @@
 """Explain why the steps of two runs differ, by contributors that add up to the change.
 
 `moments` divides the time of a step into cells, such as the time of one operator in one module. The differences of the
-cells add up to the change. A contributor sums up cells that belong together: waits of one kind, or the work of the
+cells add up to the change. A contributor combines cells that belong together: waits of one kind, or the work of the
 innermost module that has most of the change. If everything takes longer by the same factor, the cause is the machine,
-or something else on which the whole job depends. The change by this factor is a contributor of its own.
+or something else on which the whole job depends. This common factor is a contributor of its own.
 """
 
 from bisect import bisect_left
@@ -27,29 +27,29 @@ SMALL: Final = "small differences"
 UNEXPLAINED: Final = "unexplained"
 #: kinds of contributors that come from the machine and not from the job
 MACHINE: Final = (ALIKE, bounds.RUNNABLE)
-#: a contributor with the change x is shown if x >= `SHOWN` * change of the step, and
-#: x >= max(`LEAST`, min(spread, `MOST`)) * step of the first run, where spread is the usual variation of steps
+#: a contributor with the change x is shown if x >= `SHOWN` * change of the step, and if
+#: x >= max(`LEAST`, min(spread, `MOST`)) * step of the first run. The spread is the usual variation of steps
 SHOWN: Final = 0.1
 LEAST: Final = 0.01
 MOST: Final = 0.05
 #: a change is remarkable if it is larger than this share of the step, and larger than the usual variation of steps
 REMARKABLE: Final = 0.05
-#: a factor nearer to 1 than this counts as 1
+#: if a factor differs from 1 by less than this, it counts as 1
 EVEN: Final = 0.02
-#: smallest number of modules (or phases outside of modules) from which a common factor is computed
+#: a common factor is computed only from at least this number of modules (or phases outside of modules)
 AGREEING: Final = 5
 #: a module counts towards the common factor if it takes at least this share of a step
 ASKED: Final = 0.005
-#: a module's change beyond the common factor is noise if it is smaller than max(`BEYOND`, `APART` * d) * time of the
-#: module, where d = median(|factor of a module / common factor - 1|)
+#: beyond the common factor, a module's change is noise if it is smaller than max(`BEYOND`, `APART` * d) * time of the
+#: module. Here d = median(|factor of a module / common factor - 1|)
 BEYOND: Final = 0.1
 APART: Final = 2.5
-#: contributors are sorted by their changes. The change of a contributor from the machine is first divided by this
-#: number
+#: contributors are sorted by their changes. To put the job's contributors first, the change of a contributor from the
+#: machine is divided by this number before
 WEIGHT: Final = 2
 #: inner modules are the cause instead of the outer module if they have at least this share of the outer module's change
 INSIDE: Final = 0.7
-#: parts of a step whose cells form one contributor each, whatever module they are in
+#: parts of a step whose cells form one contributor for each part, whatever module they are in
 _WAITS: Final = (bounds.DATA, bounds.COMPILE, bounds.CHECKPOINT, bounds.GARBAGE, bounds.RUNNABLE)
 _OF_DEVICE: Final = (critical_path.COPY, critical_path.GAP)
 
@@ -58,13 +58,13 @@ _Key = tuple[str, str]
 
 @dataclass(frozen=True)
 class Contributor:
-    """A part of the change of the step time.
+    """A part of the change of the step time, such as the work of one module.
 
     Attributes:
         kind: a part of `metrics.bounds`, or "module", "outside", "kernel", "alike", "small differences", "unexplained".
         name: the name for people.
-        module: path of the contributor's module in the second run, or else in the first; empty without a module.
-        was: the path of the module in the first run if it differs from `module`; else empty.
+        module: path of its module in the second run; if the module is gone, in the first run. Empty without a module.
+        was: the path of the module in the first run if it differs from `module`; otherwise empty.
         before_ns: ns per step in the first run.
         after_ns: ns per step in the second run.
         change_ns: the change, ns per step, without the change by the common factor.
@@ -87,11 +87,11 @@ class Contributor:
 
 @dataclass(frozen=True)
 class Causes:
-    """Why step times differ.
+    """The reasons why step times differ between two runs.
 
     Attributes:
-        before_ns: the median step of the first run.
-        after_ns: the median step of the second run.
+        before_ns: the median step of the first run, in ns.
+        after_ns: the median step of the second run, in ns.
         spread: the usual variation of steps, as a share of the step.
         remarkable: whether the change of the step, or a contributor other than the machine, is larger than both
             `spread` and `REMARKABLE`.
@@ -136,8 +136,8 @@ def between(first: Digest, second: Digest, matches: Sequence[matching.Match], sp
     Args:
         first: the run before.
         second: the run after.
-        matches: the modules of both, the result of `matching.match`.
-        spread: usual variation of steps, as a share of the step.
+        matches: the modules of both runs, from `matching.match`.
+        spread: the usual variation of steps, as a share of the step.
     """
     was = {each.after: each.before for each in matches if each.before is not None and each.after is not None}
     now = {before: after for after, before in was.items()}
@@ -168,7 +168,7 @@ def between(first: Digest, second: Digest, matches: Sequence[matching.Match], sp
 
 
 def step_at_speed_of(reference: Digest, run: Digest) -> float | None:
-    """Return the median step, ns, that a run would have at the speed of another run.
+    """Return the median step, in ns, that a run would have at the speed of another run.
 
     Args:
         reference: the run whose speed counts.
@@ -230,8 +230,8 @@ class _Pairs:
     def factor(self) -> float:
         """Return the factor by which all computing changed; 1 if it did not change, or not by a common factor.
 
-        The result is the unweighted or the time-weighted median of the modules' factors, whichever is nearer to 1. So
-        neither many small modules nor a large one decides. If one median is > 1 and the other < 1, the result is 1.
+        Two medians of the modules' factors are computed: unweighted, and weighted by time. The one nearer to 1 is
+        returned, so that neither many small modules nor a large one decides. If one is > 1 and the other < 1, it is 1.
         """
         known = self._ratios()
         if len(known) < AGREEING:
@@ -282,8 +282,8 @@ class _Pairs:
         """Return the contributors for changes of modules, and of code outside of modules, beyond the common factor.
 
         Args:
-            factor: the result of `factor`.
-            least: smallest change that is shown, ns.
+            factor: the common factor by which all computing changed, from the method `factor`.
+            least: smallest change that is shown, in ns.
         """
         more = {
             key: after - round(before * factor)
@@ -291,7 +291,7 @@ class _Pairs:
             if key[0] in (MODULE, OUTSIDE, KERNEL)
         }
         if factor != 1:
-            # small deviations from the common factor are noise, and must not appear as a cause
+            # small deviations from the common factor are noise; they must not appear as a cause
             apart = max(BEYOND, APART * self._apart(factor))
             # the limit is a share of min(expected time, real time), because a drop cannot exceed the expected time
             more = {
@@ -333,7 +333,7 @@ class _Tree:
     """A tree of modules with the change of their times.
 
     Args:
-        more: path -> change of the module without the modules in it, ns.
+        more: path of a module -> change of its time in ns, without the modules inside it.
     """
 
     def __init__(self, more: dict[str, int]) -> None:
@@ -382,7 +382,7 @@ def _key(cell: Cell) -> _Key:
     """Return the kind and the name of the contributor to which a cell belongs."""
     if cell.part in _WAITS or cell.part in _OF_DEVICE:
         return cell.part, ""
-    # on a CPU, exchanges are operators, so only the name shows that an operator is an exchange
+    # on a CPU, an exchange is an operator, so only the operator's name shows that it is an exchange
     if cell.part == bounds.COMMUNICATION or cell.what.startswith(COLLECTIVE):
         return bounds.COMMUNICATION, ""
     if cell.part == bounds.SYNC:

@@ -150,8 +150,8 @@ def _each(placed: pl.Series, rows: list[int], amount: pl.Series | None = None) -
     Args:
         placed: the row of the step of each event; null outside of steps.
         rows: the rows of the steps.
-        amount: an amount for each event, such as its bytes. If it is given, the amounts are added up, and the events are
-            not counted.
+        amount: an amount for each event, such as its bytes. If it is given, the amounts are added up, and the events
+            are not counted.
     """
     one = pl.repeat(1, len(placed), dtype=pl.Int64, eager=True) if amount is None else amount.cast(pl.Int64)
     summed = pl.DataFrame({"row": placed.cast(pl.UInt32), "n": one}).drop_nulls("row").group_by("row").agg(pl.sum("n"))

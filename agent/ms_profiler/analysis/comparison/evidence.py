@@ -1,4 +1,4 @@
-"""Describe the evidence for a contributor (a part of the change of the step time, see `causes`), in words with numbers."""
+"""Describe the evidence for a contributor (a part of the change of the step time) in words and numbers."""
 
 from collections.abc import Sequence
 from typing import Final

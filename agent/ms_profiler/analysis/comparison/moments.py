@@ -142,7 +142,7 @@ def _touching(within: tuple[int, int]) -> pl.Expr:
 
 
 def _said(column: str) -> pl.Expr:
-    """Return an expression for a column of `_SAID`: from the running kernel if one runs, otherwise from the host's work."""
+    """Return an expression for a column of `_SAID`: from the running kernel, or from the host's work if none runs."""
     part = pl.col("part")
     device = pl.when(part.is_in(_OF_DEVICE)).then(pl.lit(""))
     ran = device.when((part == bounds.COMPUTING) & (pl.col("kernel") > 0)).then(f"kernel_{column}")
@@ -211,8 +211,8 @@ def _callers(measures: Measures, rows: pl.Series) -> pl.Series:
 def _names(measures: Measures, name: str) -> pl.Series:
     """Return for each kernel a name that is the same in each run.
 
-    The name is the primitive if the framework names it, otherwise the name on the device. The names of exchanges contain
-    numbers that change from run to run, so an exchange is named by its type.
+    The name is the primitive if the framework names it, otherwise the name on the device. The names of exchanges
+    contain numbers that change from run to run, so an exchange is named by its type.
     """
     chosen = "full_name" if measures.recording.device is not None and name == "kernel" else "type"
     return measures.stream.names.select(pl.coalesce(chosen, "full_name").alias("what")).to_series()

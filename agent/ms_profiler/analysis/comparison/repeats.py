@@ -54,8 +54,8 @@ def typical(runs: Sequence[Digest]) -> Digest:
 def spread(runs: Sequence[Digest]) -> float:
     """Return the usual variation of step times, as a share of the step: (max(m) - min(m)) / 2 / median(m).
 
-    If there are several runs, m are their median steps. If there is one run, its steps are divided into `BLOCKS` blocks,
-    and m are the medians of the blocks. The result for one run is less certain.
+    If there are several runs, m are their median steps. If there is one run, its steps are divided into `BLOCKS`
+    blocks, and m are the medians of the blocks. The result for one run is less certain.
 
     Args:
         runs: the digests of the runs of one job.

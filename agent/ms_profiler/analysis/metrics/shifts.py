@@ -28,7 +28,7 @@ SIDE: Final = 4
 #: spread = mean(|x - median(x)|) for the medians x of the blocks; the larger spread counts.
 LEAST: Final = 0.05
 CLEAR: Final = 4.0
-#: used in place of `CLEAR` for the share of a phase; it is smaller, because steps at full speed must show the change too
+#: used in place of `CLEAR` for the share of a phase; smaller, because also steps at full speed must show the change
 CLEAR_PART: Final = 3.0
 #: the length of a step at full speed is this quantile of the medians of the blocks, on either side of the change
 FULL: Final = 0.1

@@ -1,6 +1,7 @@
-"""The tables of an accelerator's work, recorded by another tool or by ms-profiler's own tracing; see `tables`.
+"""The tables of an accelerator's work, recorded by another tool or by ms-profiler's own tracing.
 
-A task is a piece of work on a stream, usually a kernel. An exchange is a task in which ranks send data to each other.
+`tables` exports them, too. A task is a piece of work on a stream, usually a kernel. An exchange is a task in which
+ranks send data to each other.
 """
 
 from collections.abc import Callable
@@ -27,7 +28,7 @@ TASKS = pl.Schema(
 )
 
 #: The tasks that ms-profiler's own tracing recorded, sorted by start. The table has few columns, because there may be
-#: tens of millions of rows. In `Whole.runs`, the columns of type UInt32 may have a smaller unsigned type.
+#: tens of millions of rows. `Whole.runs` may use a smaller unsigned type for the columns of type UInt32.
 RUNS = pl.Schema(
     {
         "stream": pl.UInt32,
@@ -199,7 +200,7 @@ COUNTER_TABLES = {
 
 
 class Form(Enum):
-    """The tool that recorded a device's work. The analysis uses this tool's formulas for the times of a step."""
+    """The tool that recorded a device's work. The analysis computes the times of a step by this tool's formulas."""
 
     MINDSPORE = "mindspore"
     TORCH_NPU = "torch_npu"
@@ -212,7 +213,7 @@ class Form(Enum):
 
 @dataclass(frozen=True)
 class Totals:
-    """Counts of all tasks of a device.
+    """Counts of all tasks of a device, such as kernels.
 
     Attributes:
         tasks: the number of tasks.
@@ -235,16 +236,16 @@ class Totals:
 
 @dataclass
 class Whole:
-    """All records of ms-profiler's own tracing of a device, while `Device` may hold only the tasks of some steps.
+    """All records of ms-profiler's own tracing of a device. `Device` may hold only the tasks of some steps.
 
     Attributes:
-        runs: `RUNS`; no rows after `take_runs`.
+        runs: all tasks, with the columns of `RUNS`; no rows after `take_runs`.
         kernels: `name`, `type` and `core` of tasks.
-        call_sums: the result of `metrics.operators.by_level` for all calls.
+        call_sums: the times of all calls of the driver, from `metrics.operators.by_level`.
         copied: the intervals in which memory was copied or set, sorted and without overlap.
         details: a function that returns the tasks of some intervals, with their calls and copies. Its argument is a
-            table of `start_ns` and `end_ns` without overlap, or None for the whole run. The attribute is None after
-            the function was called.
+            table of `start_ns` and `end_ns` without overlap, or None for the whole run. After the function was called,
+            the attribute is None.
         totals: the counts of `runs`.
     """
 
@@ -261,7 +262,10 @@ class Whole:
         self.totals = Totals.of(self.runs)
 
     def take_runs(self) -> pl.DataFrame:
-        """Return `runs`, and drop them: they may take hundreds of megabytes, and only one pass needs them."""
+        """Return `runs`, and drop them from the object to free memory: they may take hundreds of megabytes.
+
+        Only one pass of the analysis needs them.
+        """
         runs, self.runs = self.runs, self.runs.clear()
         return runs
 
@@ -272,31 +276,30 @@ class Device:
 
     Attributes:
         form: the tool that recorded the work.
-        tasks: `TASKS`.
+        tasks: the tasks, with the columns of `TASKS`.
         files: the names of the files that were read.
         unmarked: whether the other tool's timeline lacks the lanes of the overlap analysis.
-        calls: `DRIVER_CALLS`.
-        transfers: `TRANSFERS`.
-        memory: `DEVICE_MEMORY`.
-        allocations: `ALLOCATIONS`.
-        modules: `MODULE_MEMORY`.
+        calls: the calls of the device's driver, with the columns of `DRIVER_CALLS`.
+        transfers: the transfers within exchanges, with the columns of `TRANSFERS`.
+        memory: the memory that components held over time, with the columns of `DEVICE_MEMORY`.
+        allocations: the blocks of memory that operators allocated, with the columns of `ALLOCATIONS`.
+        modules: the memory that modules of the driver reserved, with the columns of `MODULE_MEMORY`.
         launches: `LAUNCHES`, one row for each row of `tasks`; None if the calls that launched the tasks are unknown.
         callers: the thread that launched each task, as in `LAUNCHES`. None if `launches` has the threads, or if they
             are unknown.
-        copies: `COPIES`.
-        waits: `WAITS`.
-        marks: `MARKS`.
+        copies: the tasks that copied or set memory, with the columns of `COPIES`.
+        waits: the waits for the device's work, with the columns of `WAITS`.
+        marks: the markers on streams, with the columns of `MARKS`.
         exchanged: `EXCHANGED`, one row for each row of `tasks`; None if the tool reported no such columns.
         details: further columns of the tool's table of kernels, unchanged, with `stream` and `start_ns` of each row;
             None if the table has no further columns.
-        counters: CANN's tables of `COUNTER_TABLES`, with readings of other parts of the device and of the host, as
-            text.
+        counters: CANN's tables of `COUNTER_TABLES` as text: readings of other parts of the device, and of the host.
         reservations: `RESERVATIONS` of the whole run; only for ms-profiler's own tracing.
         whole: the columns of all tasks; only for ms-profiler's own tracing.
-        unread: the reason why the work of a device is missing although the device ran; empty if it is not missing.
+        unread: the reason why the work of a device is missing although the device ran; empty if no work is missing.
         on_host: whether the tasks are operators of the host, because nothing ran on a device.
         within: `number`, `start_ns`, `end_ns` of the steps whose tasks, calls, copies and waits this object holds; None
-            for all.
+            if it holds those of all steps.
     """
 
     form: Form

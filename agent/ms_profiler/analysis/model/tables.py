@@ -102,7 +102,7 @@ COUNTERS = pl.Schema(
     {"process": pl.UInt32, "thread": pl.UInt32, "name": pl.UInt32, "time_ns": pl.Int64, "value": pl.Float64}
 )
 
-#: the scheduler's figures for threads: one row per thread and sample of the recorder, sorted by process, thread and time
+#: the scheduler's figures for threads, one row per thread and sample of the recorder, sorted by process, thread, time
 LOOKS = pl.Schema(
     {
         "process": pl.UInt32,
@@ -114,8 +114,8 @@ LOOKS = pl.Schema(
     }
 )
 
-#: Counters of the operating system for a process, its threads and its machine, one row per change of a counter. The rows
-#: are sorted by process, name, thread and time.
+#: Counters of the operating system for a process, its threads and its machine, one row per change of a counter. The
+#: rows are sorted by process, name, thread and time.
 METRICS = pl.Schema(
     {
         "process": pl.UInt32,

@@ -214,7 +214,7 @@ class _Intake:
         )
 
     def _owned(self, process: int, windows: list[tables.Window]) -> dict[str, Owner]:
-        """Return for each kernel name in a process's compiled graphs its owner: the module that the kernel belongs to."""
+        """Return for each kernel name in a process's compiled graphs the module that owns the kernel (its owner)."""
         found = graphs.read(layout.process_dir(self.recording.directory, process), self.recording.counts)
         if not found:
             return {}
