@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 #: one row per exchange, sorted by start
 EXCHANGES: Final = pl.Schema(
     [
-        ("group", pl.String),  # the group of ranks, as its framework names it; empty where that is not known
+        ("group", pl.String),  # the group of ranks, as its framework names it; empty if unknown
         ("operation", pl.String),  # in lower case, without underscores
         ("bytes", pl.Int64),  # 0 where the size is not known
         ("start_ns", pl.Int64),  # when the rank was ready for the exchange

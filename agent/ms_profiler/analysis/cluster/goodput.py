@@ -78,7 +78,7 @@ def goodput(accounts: Iterable[RankAccount]) -> Goodput | None:
         useful = time from the rank's first record to its last record - time of all `PARTS`
 
     If the job was started again, the steps that a start made after its last checkpoint count as lost. A wait for data
-    or for other ranks is not useful, unless the rank computes at the same time.
+    or for other ranks is not useful. If the rank computes at the same time, however, the time is useful.
 
     Args:
         accounts: the figures (accounts) of all starts of the job's ranks.

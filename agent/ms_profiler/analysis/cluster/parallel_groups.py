@@ -29,7 +29,7 @@ def purpose(name: str, purposes: Mapping[str, Iterable[str]], words: frozenset[s
     Args:
         name: the name of the group, which counts as a purpose too.
         purposes: name of a group -> its purposes.
-        words: `PIPELINE` or `EXPERTS`.
+        words: the words that tell the kind of a group: `PIPELINE` or `EXPERTS`.
     """
     for text in (*purposes.get(name, ()), name):
         found = set(_WORD.findall(text.lower()))
@@ -46,7 +46,7 @@ def of_kind(
     Args:
         groups: name of a group -> its ranks.
         purposes: name of a group -> its purposes.
-        words: `PIPELINE` or `EXPERTS`.
+        words: the words that tell the kind of a group: `PIPELINE` or `EXPERTS`.
     """
     found = {name: purpose(name, purposes, words) for name, ranks in groups.items() if len(ranks) > 1}
     return {name: text for name, text in found.items() if text}

@@ -25,17 +25,17 @@ STEPS: Final = pl.Schema(
         "step": pl.Int64,
         "start_ns": pl.Int64,
         "end_ns": pl.Int64,
-        # own time: from the end of the previous exchange until the rank is ready for the next one; null where not known
+        # own time: from the end of the previous exchange until the rank is ready for the next one; null if unknown
         "own_ns": pl.Int64,
         "exchange_ns": pl.Int64,  # time in which an exchange ran, also while the rank computed
-        # longest time for which a thread waited for a processor; null where not known
+        # longest time for which a thread waited for a processor; null if unknown
         "queued_ns": pl.Int64,
-        "processor_ns": pl.Int64,  # CPU time of the rank's processes; null where not known
-        # these three are the columns of `step_uses.USES`; null where not known
+        "processor_ns": pl.Int64,  # CPU time of the rank's processes; null if unknown
+        # the next three are the columns of `step_uses.USES`; null if unknown
         "waiting_ns": pl.Int64,
         "checkpoint_ns": pl.Int64,
         "compile_ns": pl.Int64,
-        "bubble_ns": pl.Int64,  # see `stage_waits`; null where the rank is in no known pipeline
+        "bubble_ns": pl.Int64,  # time of only waiting for neighbours in a pipeline; null if no pipeline is known
     }
 )
 #: one row per step and part: the time of the part in the step (`metrics.bounds`) and before it (`step_gaps`)

@@ -1,4 +1,4 @@
-"""cluster_analysis_output: the four files of `msprof-analyze cluster -m all` 26.2, with the same names and cells."""
+"""cluster_analysis_output: the four files of `msprof-analyze cluster -m all` 26.2, with the same names and contents."""
 
 import csv
 import io

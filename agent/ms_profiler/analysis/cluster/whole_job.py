@@ -228,7 +228,7 @@ def collect(accounts: Iterable[RankAccount], remarks: list[str], wanted: str = "
 
 
 def _starts(accounts: Iterable[RankAccount], last: Iterable[RankAccount]) -> list[RankAccount]:
-    """Return the accounts of the ranks' last starts, and of earlier starts by the same launchers, sorted by start."""
+    """Return the figures of the ranks' last starts, and of earlier starts by the same launchers, sorted by start."""
     chosen = list(last)
     launches = {(each.host, each.boot, each.job, each.role) for each in chosen if each.job}
     newest = {each.directory for each in chosen}

@@ -206,7 +206,7 @@ def _rest(first: Digest, second: Digest, rest: int, change: int) -> Contributor:
 
 
 class _Pairs:
-    """The cells of two runs by contributor, side by side.
+    """The cells (parts of the step time) of two runs, side by side, grouped by contributor.
 
     Args:
         first: the run before.
@@ -379,7 +379,7 @@ class _Tree:
 
 
 def _key(cell: Cell) -> _Key:
-    """Return the kind and the name of the contributor to which a cell belongs."""
+    """Return the kind and the name of the contributor to which a cell (part of the step time) belongs."""
     if cell.part in _WAITS or cell.part in _OF_DEVICE:
         return cell.part, ""
     # on a CPU, an exchange is an operator, so only the operator's name shows that it is an exchange

@@ -111,7 +111,7 @@ class ModuleRow:
         matched: how it was matched: "name", "structure", "class", "operators", "order"; empty if only one run has it.
         before_ns: ns per step in the first run, with all modules inside; None if only the second run has it.
         after_ns: ns per step in the second run, with all modules inside; None if only the first run has it.
-        difference_ns: after_ns - before_ns, where a missing value counts as 0.
+        difference_ns: after_ns - before_ns; a missing value counts as 0.
         forward_ns: change of its forward pass, ns per step.
         backward_ns: change of its backward pass, ns per step.
         optimizer_ns: change of its optimizer, ns per step.
@@ -183,7 +183,7 @@ class Comparison:
     notes: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the comparison as a dictionary for JSON, see `compare.schema.json`."""
+        """Return the comparison as a dictionary for JSON; `compare.schema.json` describes its form."""
         return asdict(self) | {"causes": asdict(self.causes) | {"change_ns": self.causes.change_ns}}
 
 

@@ -49,10 +49,10 @@ class _Node:
 def match(before: Digest, after: Digest) -> list[Match]:
     """Return the modules of two runs. A module that both runs have appears once.
 
-    A module is compared with the children of its parent's counterpart. It matches the child with the same name, or else
-    a child that has inner modules of the same names, the same class, or the same operators. If several children match
-    equally well, the order of their first calls decides. A module without a counterpart among these children may have
-    been wrapped or unwrapped: it then matches any module of the second run with nearly the same inner modules.
+    A module is compared with the children of its parent's counterpart. It matches the child with the same name. If
+    there is none, it matches a child that has inner modules of the same names, the same class, or the same operators.
+    If several children match equally well, the order of their first calls decides. If no child matches, the module may
+    have been wrapped or unwrapped. It then matches any module of the second run with nearly the same inner modules.
 
     Args:
         before: the first run.

@@ -18,7 +18,7 @@ from ms_profiler.analysis.metrics.ownership import of_steps
 from ms_profiler.analysis.metrics.scopes import Part
 from ms_profiler.store.format import Category
 
-#: the table of cells, see `digest.Cell`
+#: the columns of the table of cells (parts of the step time), as in `digest.Cell`
 CELLS: Final = pl.Schema(
     {
         "part": pl.String,
@@ -109,7 +109,7 @@ def cells(measures: Measures, found: Diagnosis, rows: list[int]) -> pl.DataFrame
 
 
 def folded(described: pl.DataFrame) -> pl.DataFrame:
-    """Add up equal cells, remove the names of small cells, and round so that the cells add up to the rounded sum.
+    """Add up equal parts of a step, remove the names of small ones, and round so that they add up to the rounded sum.
 
     Args:
         described: parts of the time of a step, with the columns of `CELLS`; `ns` may have fractions.
@@ -195,7 +195,7 @@ def _callers(measures: Measures, rows: pl.Series) -> pl.Series:
 
     Args:
         measures: the measures of the run.
-        rows: the rows of the recording's spans, null where not known.
+        rows: the rows of the operators among the recording's spans; null if unknown.
     """
     recording = measures.recording
     if rows.null_count() == len(rows):

@@ -155,7 +155,7 @@ def words(found: Makers | None) -> str:
     The advice appends this text to its text about waits for data.
 
     Args:
-        found: the result of `makers`.
+        found: the figures of the processes that make batches, from `makers`.
     """
     if found is None or not found.batches:
         return ""

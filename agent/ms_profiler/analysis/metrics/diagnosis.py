@@ -68,7 +68,7 @@ class Diagnosis:
         moments: the result of `bounds.parts` for the examined steps, also if a device was recorded.
         crowd: waits of the job's threads for processors in these steps.
         delayed: the share of the waits for data and for other ranks that arose because threads waited for a processor.
-        reading: the share of the launching time between close reads of values; 0 unless operators compute on the host.
+        reading: the share of the launching time between close reads of values; 0 if no operators compute on the host.
         optimizing: cost of the optimizer in these steps.
         casts: cost of casts in these steps; None if unknown.
         late: waits of exchanges for other ranks; None if unknown.
@@ -76,7 +76,7 @@ class Diagnosis:
         accelerator: whether a device computed, but was not recorded. The reason for the host's waits is then unknown.
         path: the critical paths of the same steps, in the form of `critical_path.segments`.
         launched: figures of the operators or kernels; None if none were recorded.
-        reads: the result of `reads.reads` for the same steps.
+        reads: the reads of values and the waits for the device in the same steps, from `reads.reads`.
         recompiles: repeated compilations: `step` (row of `steps.table`), `text`.
         compile_ns: step (row of `steps.table`) -> time in ns in which something was compiled.
         growth: the growth of the memory of tensors, or of the process if tensors are unknown; None without growth.
@@ -378,7 +378,7 @@ def _held(recording: tables.Recording, steps: Steps, kernels: pl.DataFrame) -> p
 
 
 def kernels_since(times: pl.Series, windows: list[tables.Window], starts: pl.Series) -> pl.Series:
-    """Return for each time how many kernels started since its window began; 0 for times outside of all windows.
+    """Return how many kernels started from the begin of each time's window to the time; 0 outside of all windows.
 
     Args:
         times: times in ns, sorted.

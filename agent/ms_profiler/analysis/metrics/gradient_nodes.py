@@ -140,9 +140,9 @@ def split(
 
     Args:
         operators: the operators of `host_operators.calls`, with `row`, and `parent` (the `row` of the enclosing span).
-        spans: `tables.SPANS` of the process.
+        spans: spans of the process, with the columns of `tables.SPANS`.
         names: the names of the recording.
-        passed: the result of `passes`.
+        passed: the backward passes and recomputations, from `passes`.
     """
     named = keys(operators["name"], names)
     if not named["node"].any():

@@ -39,7 +39,7 @@ _SIGNS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The cell to which an operator belongs (its owner), and the part of a step.
+    """The cell (module of MindSpore) to which an operator belongs, and the part of a step.
 
     Attributes:
         module: path of the owner: attribute names from the compiled cell to the owner, joined by dots; empty for the
@@ -81,7 +81,7 @@ def owners(graph: Graph) -> dict[str, Owner]:
 
 
 class _Cells:
-    """The known cells of a network."""
+    """The cells (modules of MindSpore) of a network, as far as they are known."""
 
     def __init__(self, graph: Graph, flow: Flow) -> None:
         self.kinds = {path: kind for path, (kind, _) in graph.cells.items()}
@@ -109,11 +109,11 @@ class _Cells:
         return self._held.get(parameter, [])
 
     def holder(self, parameter: str) -> str | None:
-        """Return the innermost module around all cells that hold a parameter; None if no cell is known to hold it."""
+        """Return the innermost module around all cells that hold a parameter; None if no known cell holds it."""
         return common(self.holders(parameter))
 
     def of_kind(self, kind: str | None, module: str) -> list[str]:
-        """Return the cells of a class in a module."""
+        """Return the cells in a module that have a certain class."""
         return [path for path, known in self.kinds.items() if known == kind and inside(path, module)]
 
 
@@ -201,7 +201,7 @@ class _Pass:
         return {name: _innermost(_set(above[name] & below[name], modules)) for name in self._operators}
 
     def _inner(self, operator: Operator, module: str) -> str:
-        """Return the only cell in `module` that has the class in an operator's scope; `module` if there is not one."""
+        """Return the only cell in `module` with the class in an operator's scope; `module` if there is no single one."""
         if operator.path == module or not operator.scope.kind or operator.type in _SIGNS:
             return module
         cells = [path for path in self._cells.of_kind(operator.scope.kind, module) if path not in self._cells.modules]

@@ -16,7 +16,7 @@ _KEYS: Final = ["kernel", "module", "bound", "part"]
 
 
 def waits(executions: pl.DataFrame) -> pl.DataFrame:
-    """Sort the executions of a window by lane and start, and add the column `wait_ns`.
+    """Sort the kernels of a window (interval with records) by lane and start, and add the column `wait_ns`.
 
     wait(i) = start(i) - latest end of the executions before i in the lane. It is 0 if i is the first execution, and if
     i overlaps an earlier one.
@@ -118,7 +118,7 @@ def by_type(sums: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
     ratio = total / total of all kernels
 
     Args:
-        sums: the result of `sum_up`.
+        sums: the times of kernels by name, module and part, from `sum_up`.
         names: table of kernel names, with the columns of `tables.KERNEL_NAMES`.
 
     Returns:
@@ -170,7 +170,7 @@ def inferred(sums: pl.DataFrame, how: Bound) -> int:
     """Return the number of kernels whose module was inferred by one method.
 
     Args:
-        sums: the result of `sum_up`.
+        sums: the times of kernels by name, module and part, from `sum_up`.
         how: the method: by the order of a backward pass, or by parameters.
     """
     return int(sums.filter(pl.col("bound") == int(how))["count"].sum())

@@ -175,7 +175,7 @@ class Measures:
 
     @cached_property
     def finding(self) -> verdict.Finding:
-        """Return the biggest finding of the run, see `verdict`."""
+        """Return the biggest finding of the run, such as long waits for data."""
         if (device := self.recording.device) is not None:
             parts = self.diagnosis.shares
             return verdict.of_device(device, self.recording.info, self.stream.moments, self.types, parts)
@@ -197,7 +197,7 @@ class Measures:
 
     @cached_property
     def shift(self) -> dict[str, Any] | None:
-        """Return the lasting change of the steps' length, see `shifts.shift`; None for results of other tools."""
+        """Return the lasting change of the steps' length, from `shifts.shift`; None for results of other tools."""
         return None if self.recording.foreign else shifts.shift(self.steps, self.ownership, self.spans)
 
     @cached_property
@@ -227,7 +227,7 @@ class Measures:
 
     @cached_property
     def stretches(self) -> pl.DataFrame:
-        """Return the time of the whole run cut into parts, such as set-up and steps, see `stretches.stretches`."""
+        """Return the time of the whole run cut into parts, such as set-up and steps."""
         return stretches.stretches(self.recording)
 
     @cached_property
@@ -271,12 +271,12 @@ class Measures:
 
     @property
     def states(self) -> pl.DataFrame:
-        """Return when the recorded steps computed and communicated, see `overlap.states`."""
+        """Return the intervals in which the recorded steps computed and communicated, from `overlap.states`."""
         return self.stream.states
 
     @cached_property
     def curves(self) -> pl.DataFrame:
-        """Return the counters of a device over time in the chosen steps, see `device_counters.counters`."""
+        """Return the counters of a device over time in the chosen steps, such as queues and memory."""
         found = device_counters.counters(self.recording.device or tables.Device.none())
         if self.chosen is None:
             return found
@@ -297,13 +297,13 @@ class Measures:
 
     @cached_property
     def blocks(self) -> pl.DataFrame:
-        """Return the memory blocks of the host's allocator with their owners, see `tensor_owners.owned`."""
+        """Return the memory blocks of the host's allocator with their owners, from `tensor_owners.owned`."""
         found = None if self.recording.blocks.is_empty() else self.ownership
         return tensor_owners.owned(self.recording, self.steps, self.recording.spans, self.pieces, found)
 
     @property
     def steady(self) -> pl.DataFrame:
-        """Return the recorded steady steps, see `steps.settled`."""
+        """Return the recorded steady steps, which are the steps without compilation and without the first step."""
         known = self.steps.table.with_row_index("row").filter("recorded")
         return known.filter(pl.col("row").is_in(steps.settled(known, self.compiled)))
 

@@ -27,7 +27,7 @@ def leading(held: pl.DataFrame) -> pl.DataFrame:
     """Return the memory of the component that allocated most; the CPU's component only if there is no other.
 
     Args:
-        held: `tables.DEVICE_MEMORY`.
+        held: the memory of each component over time, with the columns of `tables.DEVICE_MEMORY`.
     """
     most = (
         held.drop_nulls("allocated")
@@ -42,11 +42,11 @@ def by_step(memory: pl.DataFrame, used: Steps) -> pl.DataFrame:
     """Return for each recorded step the peak of allocated memory and the allocated memory at its end, in bytes.
 
     Args:
-        memory: `tables.MEMORY`.
+        memory: the allocator's memory over time, with the columns of `tables.MEMORY`.
         used: the steps in use.
 
     Returns:
-        `number` (of the step), `peak`, `end`, by number. Steps without allocations and releases are left out.
+        `number` (of the step), `peak`, `end`, sorted by number. Steps without allocations and releases are left out.
     """
     own = memory.filter(pl.col("process") == used.process)
     row = intervals.locate(own["time_ns"], used.recorded)

@@ -1,4 +1,4 @@
-"""Find the other rank and the tag of each message. The job records both as an instant within the call."""
+"""Find the other rank and the tag of each message. The job records both as an instant (event without duration)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final

@@ -8,7 +8,7 @@ import polars as pl
 from ms_profiler.analysis.metrics.binding import INFERRED
 from ms_profiler.analysis.metrics.scopes import Part
 
-#: columns of the tree of modules, see `rows`
+#: columns of the tree of modules, which `rows` returns
 ROWS: Final = pl.Schema(
     {
         "module": pl.String,  # path: attribute names from the outermost module on, joined by dots

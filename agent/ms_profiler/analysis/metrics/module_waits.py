@@ -23,8 +23,8 @@ def within(moments: pl.DataFrame, spans: pl.DataFrame, names: pl.Series, steps: 
     The result covers only those of `PARTS` that take at least the share `LEAST` of the steps.
 
     Args:
-        moments: the result of `bounds.parts`.
-        spans: `tables.SPANS` of these steps.
+        moments: the steps cut into pieces with one part each, from `bounds.parts`.
+        spans: spans of these steps, with the columns of `tables.SPANS`.
         names: the names of the recording.
         steps: the steps in use.
     """

@@ -35,7 +35,7 @@ def work(
     The rows are in the order of the tree.
 
     Args:
-        found: the result of `ownership.ownership`.
+        found: the modules of the run with their times, from `ownership.ownership`.
         recording: the run.
         used: the steps in use.
         steady: the steady steps: rows of the table of `used`, with their `row`.

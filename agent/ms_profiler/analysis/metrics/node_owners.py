@@ -152,7 +152,7 @@ class Known:
         """Find the modules of kernels in backward passes; return `chosen` (the pass), `position`, `module`, `again`.
 
         Args:
-            kernels: `kernel`, `position`, `backward`, `tape`, `scripted`, by pass.
+            kernels: `kernel`, `position`, `backward`, `tape`, `scripted`, sorted by pass.
             scopes: the parsed names of kernels; `kernel` is an index of this list.
         """
         roles = {row: _kernel_role(scopes[row]) for row in kernels["kernel"].unique()}

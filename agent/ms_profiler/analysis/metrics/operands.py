@@ -17,7 +17,7 @@ def shapes(spans: pl.DataFrame) -> pl.Series:
     """Return `shapes`: the row in the recording's names that has the shapes of each span's inputs; null if unknown.
 
     Args:
-        spans: `category` and `arg`.
+        spans: table of spans, with the columns `category` and `arg`.
     """
     row = (pl.col("arg") // _SHAPES).cast(pl.UInt32)
     return spans.select(pl.when(SHAPED).then(row).alias("shapes")).to_series()

@@ -134,7 +134,7 @@ def optimizing_beside(moments: pl.DataFrame, kernels: pl.DataFrame, during: pl.D
 
 
 def reading(found: pl.DataFrame, starts: pl.Series, moments: pl.DataFrame) -> float:
-    """Return the share of the launching time that lies between two close reads (see `BETWEEN`).
+    """Return the share of the launching time between two close reads: at most `BETWEEN` operators lie between them.
 
     Args:
         found: the reads of values, from `reads.reads`. The job must use PyTorch without an accelerator, where reads

@@ -20,7 +20,7 @@ def computing(cut: pl.DataFrame) -> pl.DataFrame:
     """Return the intervals of the phases that compute the model, for runs without recorded kernels.
 
     Args:
-        cut: the result of `phases.pieces`.
+        cut: the steps cut into phases, from `phases.pieces`.
     """
     return intervals.union(cut.filter(pl.col("phase").is_in(COMPUTING)))
 

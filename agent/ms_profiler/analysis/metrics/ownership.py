@@ -129,7 +129,7 @@ def heaviest(found: Ownership, spans: pl.DataFrame, names: pl.Series, used: Step
     """Return text about the module with most self time and its largest operator; empty if no module takes much.
 
     Args:
-        found: the result of `ownership`.
+        found: the modules of the run with their times, from `ownership`.
         spans: the spans of `operators.self_times`.
         names: the names of the recording.
         used: the steps in use.

@@ -73,8 +73,8 @@ class Passes:
         The owner is the operator whose gradient the kernel computes. Kernels with an unknown owner have no row.
 
         Args:
-            kernels: `QUEUED`, by lane: `window_ns` (begin of the window), `after` and `before` (the kernel was queued
-                between these times), `backward` (span of the backward pass; null in a forward pass).
+            kernels: `QUEUED`, sorted by lane: `window_ns` (begin of the window), `after` and `before` (the kernel was
+                queued between these times), `backward` (span of the backward pass; null in a forward pass).
             scopes: the parsed names of kernels; `kernel` is an index of this list.
 
         Returns:

@@ -34,7 +34,7 @@ def pauses(spans: pl.DataFrame, names: pl.Series, steps: Steps, chosen: list[int
     share = sum of the collections' durations / sum of the steps' durations.
 
     Args:
-        spans: `tables.SPANS`.
+        spans: table of spans, with the columns of `tables.SPANS`.
         names: texts by row.
         steps: the steps in use.
         chosen: the rows of `steps.table` to examine.

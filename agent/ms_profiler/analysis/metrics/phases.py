@@ -47,11 +47,11 @@ def pieces(spans: pl.DataFrame, steps: Steps) -> pl.DataFrame:
     The rest of a step is "other".
 
     Args:
-        spans: `tables.SPANS` of the run.
+        spans: table of the run's spans, with the columns of `tables.SPANS`.
         steps: the steps in use.
 
     Returns:
-        `step` (row of `steps.table`), `phase`, `start_ns`, `end_ns`, by time.
+        `step` (row of `steps.table`), `phase`, `start_ns`, `end_ns`, sorted by time.
     """
     own = spans.filter(pl.col("process") == steps.process, pl.col("thread") == steps.thread)
     known = steps.table.with_row_index("step").filter("recorded")
@@ -100,7 +100,7 @@ def by_step(cut: pl.DataFrame) -> pl.DataFrame:
     """Return the time of each phase in each step: `step`, `phase`, `duration_ns`.
 
     Args:
-        cut: the result of `pieces`.
+        cut: the steps cut into phases, from `pieces`.
     """
     return (
         cut.group_by("step", "phase")

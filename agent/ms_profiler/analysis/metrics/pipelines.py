@@ -179,7 +179,7 @@ def pipelines(windows: Iterable[Window]) -> list[Pipeline]:
 
 
 def lost(windows: Iterable[Window], first_ns: int) -> list[dict[str, Any]]:
-    """Return the windows that could not be read, as `summary.json` lists them.
+    """Return the time windows whose samples could not be read, as `summary.json` lists them.
 
     Args:
         windows: the windows of `readers.pipeline_samples.read`.

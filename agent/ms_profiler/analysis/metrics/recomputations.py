@@ -1,4 +1,4 @@
-"""Join the nodes of backward passes with the nodes of the recomputations inside of them.
+"""Join the nodes of backward passes with the nodes of the recomputations inside these passes.
 
 MindSpore's `Cell.recompute` makes one node of autograd for a whole cell. When a backward pass runs this node, MindSpore
 computes the cell again, and autograd makes nodes for this second computation. A second backward pass inside the first
@@ -21,7 +21,7 @@ _NODE: Final = "CellCustomBackward"
 _CELLS: Final = ("_recompute_cell", "_RecomputeCell")
 #: name that ms-profiler gives the node of a recomputing cell
 AGAIN: Final = "recompute"
-#: spans inside of a backward pass whose nodes were joined to the pass: row of the span, and row of the pass
+#: spans inside a backward pass whose nodes were joined to the pass: row of the span, and row of the pass
 INSIDE: Final = pl.Schema({"row": pl.UInt32, "backward": pl.UInt32})
 
 

@@ -163,7 +163,7 @@ def ends(called: pl.DataFrame, ran: pl.DataFrame, pairs: list[list[int]]) -> pl.
 def known(
     recording: tables.Recording, steps: Steps, called: pl.DataFrame, ran: pl.DataFrame, pairs: list[list[int]]
 ) -> pl.DataFrame:
-    """Return the exchanges of gloo that exchange buckets of DistributedDataParallel, with the columns of `KNOWN`.
+    """Return the rows of `ran` that exchange buckets of DistributedDataParallel, with the columns of `KNOWN`.
 
     Args:
         recording: the run; its instants contain the job's notes about buckets.

@@ -124,6 +124,7 @@ def crowd(
     pressure = (time waited for a processor) / (this time + processor time), with both times summed up over all threads
     with samples.
 
+    Args:
         looks: the samples of threads, with the columns of `tables.LOOKS`.
         process: the process of the stepping thread.
         thread: the number of the stepping thread, which runs the steps.

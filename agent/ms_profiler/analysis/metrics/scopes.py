@@ -29,7 +29,7 @@ class Part(IntEnum):
     OPTIMIZER = 4
 
 
-#: primitive of the first kernel of a backward pass, unless the script passes a gradient
+#: primitive of the first kernel of a backward pass; if the script passes a gradient, the pass has no such kernel
 SEED: Final = "Ones"
 #: first parts of the names of kernels that belong to a network
 ROOTS: Final = ("Default", "Gradients", "recompute_Default")

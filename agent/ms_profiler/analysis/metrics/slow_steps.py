@@ -47,9 +47,9 @@ def slowest(found: Ownership, steady: pl.DataFrame, cut: pl.DataFrame, numbers: 
     """Return the cause of the slowest step; None if no step took much longer than usual.
 
     Args:
-        found: the result of `ownership.ownership`.
+        found: the modules of the run with their times, from `ownership.ownership`.
         steady: steps that are compared, with `row`.
-        cut: the result of `phases.pieces`.
+        cut: the steps cut into phases, from `phases.pieces`.
         numbers: the numbers of all steps in use.
     """
     table = steady.filter(pl.col("row").is_in(found.sums["step"].unique().implode()))

@@ -80,7 +80,7 @@ class _Load:
     Args:
         recording: the run.
         steps: the steps in use.
-        during: `start_ns` and `end_ns` of the steps to examine.
+        during: the steps to examine, with `start_ns` and `end_ns`.
     """
 
     def __init__(self, recording: tables.Recording, steps: Steps, during: pl.DataFrame) -> None:

@@ -52,7 +52,7 @@ PROCESSES = pl.Schema(
         "name": pl.String,
         "recorder": pl.String,  # "native" or "python"
         "recorder_reason": pl.String,
-        "state": pl.String,  # how the process ended, see `driver.liveness.state_of`
+        "state": pl.String,  # how the process ended, as `driver.liveness.state_of` tells it
         "first_ns": pl.Int64,
         "last_ns": pl.Int64,  # time of the process's last record
         "records": pl.UInt64,  # number of records that were read
@@ -195,8 +195,8 @@ STEPS = pl.Schema(
         "end_ns": pl.Int64,
         "source": pl.UInt8,  # store.format.StepSource
         "recorded": pl.Boolean,  # the step has all records that the options request
-        "content": pl.String,  # which records the step has, see `ALL_OF_IT`
-        "stretch": pl.UInt32,  # number of the group of steps of which one burst was sampled, see `metrics.sampling`
+        "content": pl.String,  # which records the step has: "all", "coarse" or "times"
+        "stretch": pl.UInt32,  # number of the group of steps from which one burst of steps was sampled
     }
 )
 
@@ -326,7 +326,7 @@ class Recording:
         starts: the sorted begins of some fine-grained spans, if `spans` does not hold all fine-grained spans.
         sums: the times of all fine-grained spans by name, from `metrics.operators.sum_up`, if `spans` does not hold all
             fine-grained spans.
-        sums_by_place: the times of all fine-grained spans by name and place, which tells how a span counts.
+        sums_by_place: the times of all fine-grained spans by name and place (`metrics.sampling.places`).
         detailed: numbers of the steps whose fine-grained spans `spans` holds; None for all.
         windows: the windows of the kernel stream, by process and start.
         device: the work of an accelerator; None if there was none, or it was not recorded.

@@ -123,9 +123,9 @@ class _Taken:
     """The sums and the rows of the tasks that were read so far.
 
     Attributes:
-        sums: the result of `kernels.sum_up`.
-        kernels: `tables.KERNELS`.
-        bound: `launched.BOUND` of these kernels, sorted by start.
+        sums: the times of the tasks by name and module, from `kernels.sum_up`.
+        kernels: the tasks that are kept one by one, with the columns of `tables.KERNELS`.
+        bound: what launched each of these kernels, with the columns of `launched.BOUND`, sorted by start.
         owned: the step of each row of `kernels`.
     """
 
@@ -193,7 +193,7 @@ def calls(device: tables.Device, stream: Stream) -> pl.DataFrame:
 
     Args:
         device: the device that exchanged data.
-        stream: the result of `collect`.
+        stream: the kernel stream of the device, from `collect`.
     """
     tasks = device.tasks.with_columns(stream.owned, called=pl.lit(None, pl.String), bytes=pl.lit(None, pl.Int64))
     also = []

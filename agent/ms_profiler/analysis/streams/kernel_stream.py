@@ -159,7 +159,7 @@ class _Intake:
         self.lost: list[dict[str, Any]] = []
 
     def run(self) -> Stream:
-        """Read all windows and return the stream."""
+        """Read all recorded windows of kernels, and return the stream."""
         for process, group in groupby(self.recording.windows, lambda window: window.process):
             self._process(process, list(group))
         if not self.states:
@@ -184,7 +184,7 @@ class _Intake:
         )
 
     def _process(self, process: int, windows: list[tables.Window]) -> None:
-        """Read the windows of one process, and process them in batches of at least `BATCH` kernels."""
+        """Read the recorded windows of one process, and process them in batches of at least `BATCH` kernels."""
         self.owners = self._owned(process, [window for window in windows if self._touches(window)])
         pending: list[pl.DataFrame] = []
         since = -_FOREVER
@@ -254,7 +254,7 @@ class _Intake:
         }
 
     def _shapes(self, window: tables.Window) -> Iterator[tuple[str, str]]:
-        """Yield (kernel name, shapes of its operands) for a window, each pair once."""
+        """Yield (kernel name, shapes of its operands) for a recorded window, each pair once."""
         names: dict[str, int] = {}
         texts: dict[str, int] = {}
         read = reader.read(window, names, self.recording.clock, ReadCounts())
