@@ -50,7 +50,7 @@ class Distributed:
     def each(self, tasks: Iterable[Task]) -> Iterator[Any]:
         """Yield the results in the order of the tasks.
 
-        At most `AHEAD` tasks per thread of the workers are submitted before the next result is yielded.
+        For each thread of the workers, at most `AHEAD` tasks are submitted before the next result is yielded.
         """
         most = AHEAD * max(sum(self._client.nthreads().values()), 1)
         running: deque[tuple[Task, Any]] = deque()

@@ -19,7 +19,7 @@ WIDTH: Final = 8
 #: child processes are worthwhile only from this number of short tasks on. Four tasks (64 ranks with 40 steps) take
 #: 3.5 s in two processes and 2.2 s in one. 64 tasks (1,024 ranks with 10 steps) take 13.3 s in two and 13.4 s in one
 MANY: Final = 64
-#: largest number of tasks per process that are submitted before the next result is yielded
+#: for each process, at most this number of tasks is submitted before the next result is yielded
 AHEAD: Final = 2
 #: number of times that a task is tried again after its worker was lost
 LOSSES: Final = 3
@@ -46,7 +46,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Lost:
-    """The result of a task whose workers were all lost.
+    """The result in place of a task's own result if all workers that tried the task were lost.
 
     Attributes:
         name: the name of the task.
@@ -69,7 +69,7 @@ class Engine(Protocol):
         """Stop the engine."""
 
     def each(self, tasks: Iterable[Task]) -> Iterator[Any]:
-        """Yield the results in the order of the tasks, and a `Lost` for each task whose workers were lost."""
+        """Yield the results in the order of the tasks. A task whose workers were all lost has the result `Lost`."""
 
     def reduced(self, tasks: Sequence[Task], join: Callable[[list[Any]], Any]) -> Any:
         """Return all results reduced to one in a tree. `join` combines at most `WIDTH` results at a time, in order."""
@@ -178,7 +178,7 @@ class _Worker:
     """A child process that runs one task at a time.
 
     Attributes:
-        pipe: the end of the pipe to the process; it can be read once the process has answered or ended.
+        pipe: the connection to the process. It has data to read when the process has answered or ended.
     """
 
     def __init__(self) -> None:
@@ -194,7 +194,7 @@ class _Worker:
             self.pipe.send(task)
 
     def answer(self) -> Any:
-        """Return the result of the task, or its exception as `_Raised`.
+        """Return the result of the task. If the task raised an exception, return it as `_Raised`.
 
         Raises:
             LostWorkerError: the process has ended.

@@ -36,11 +36,11 @@ class Copied:
 
 
 def copy(paths: list[str], target: str) -> Copied:
-    """Copy results to a directory or an address.
+    """Copy results to a directory or an address in an object store.
 
     Args:
-        paths: the paths of `storage.find`, on this machine.
-        target: the directory, which is made if it is missing, or its address, as `s3://BUCKET/JOB`.
+        paths: the paths of results on this machine, from `storage.find`.
+        target: the directory or the address, such as `s3://BUCKET/JOB`. A missing directory is made.
 
     Raises:
         StoreError: the target cannot be written.

@@ -84,7 +84,7 @@ def verdict(job: WholeJob) -> str:
 
 
 def role(job: WholeJob, rank: int) -> str:
-    """Return the role of a rank: `LATE`, `WAITS` for others, `EVEN` (neither), or `ALONE` if its waits are unknown."""
+    """Return the role of a rank: `LATE`, `WAITS` (for other ranks), `EVEN` (neither), or `ALONE` (waits unknown)."""
     if any(late.rank == rank for late, _ in job.late):
         return LATE
     waited = job.waits.get(rank)

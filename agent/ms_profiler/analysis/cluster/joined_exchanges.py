@@ -44,7 +44,7 @@ _SENDS: Final = ("send", "isend")
 _RECEIVES: Final = ("receive", "recv", "irecv")
 #: operations in which only some ranks of the group take part
 _SOME: Final = (*_SENDS, *_RECEIVES, "batchsendreceive", "sendrecv")
-#: prefix of the names of waits; a wait belongs to an exchange that was queued earlier
+#: prefix of the names of calls that wait for an exchange; the exchange itself was queued by an earlier call
 _WAIT: Final = "wait"
 _WITHIN: Final = ["place", "among", "kind"]
 
@@ -98,7 +98,7 @@ def _named(place: int, known: RankAccount) -> pl.DataFrame:
     members = {name: ",".join(map(str, sorted(ranks))) for name, ranks in known.groups.items()}
     everyone = all(len(ranks) == known.world_size for ranks in known.groups.values())
     blank = pl.col("group") == ""
-    # if all groups have all ranks of the job, an exchange without a group is among all ranks, too
+    # if all groups contain all ranks of the job, an exchange without a known group is also among all ranks
     among = pl.when(blank).then(pl.lit(ALL if everyone else None)).otherwise(pl.col("group").replace(members))
     return known.exchanges.cast(exchanged.EXCHANGES).select(
         pl.lit(place, pl.Int64).alias("place"),

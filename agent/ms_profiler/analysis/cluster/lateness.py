@@ -30,10 +30,10 @@ BEYOND: Final = 5.0
 #: a rank that is late in single steps is late in each step in which its excess x reaches this limit:
 #: x >= max(`BEYOND` * median(|x|), min(`AGAIN` * max(x), max(`ONCE_NS`, `ONCE` * length of a step)))
 AGAIN: Final = 0.3
-#: smallest number of steps from which the variation over the steps can be judged
+#: the variation over steps is judged only if there are at least this many steps
 STEPS: Final = 5
 
-#: columns of the own times, one row for each rank and step
+#: columns of own times (the time from the end of one exchange until the rank is ready for the next), by rank and step
 OWN: Final = pl.Schema({"rank": pl.Int64, "step": pl.Int64, "own_ns": pl.Int64})
 
 
@@ -134,10 +134,10 @@ def lateness(own: pl.DataFrame, total_ns: int) -> Lateness:
 def _differences(known: pl.DataFrame) -> pl.DataFrame:
     """Add `excess_ns`, `last` (whether the rank is the last one in the step) and `saved_ns` (as in `Late`).
 
-    The median of the other ranks is the mean of two of the n sorted own times. Among the n - 1 values of the other
-    ranks, these two have the indices i = (n - 2) // 2 and i = (n - 1) // 2. Let k be the index of the rank's own value
-    among all n values. Then the value with index i among the others has the index i + 1 among all n values if k <= i,
-    else i.
+    The excess is the difference from the median of the other ranks. This median is the mean of two of the n sorted own
+    times. Among the n - 1 values of the other ranks, these two have the indices i = (n - 2) // 2 and i = (n - 1) // 2.
+    Let k be the index of the rank's own value among all n values. If k <= i, the value with index i among the others
+    has the index i + 1 among all n values. If k > i, it has the index i.
     """
     places = known.sort("step", "own_ns", "rank").with_columns(
         place=pl.int_range(pl.len()).over("step"), count=pl.len().over("step")
@@ -197,7 +197,7 @@ def _moments(table: pl.DataFrame, row: dict[str, Any], length: float) -> tuple[t
 
 
 def _spread(differences: pl.Series) -> float:
-    """Return median(x) + `SPREAD` * median(|x - median(x)|) of the differences x; 0 for fewer than `MANY` of them."""
+    """Return a limit for differences x: median(x) + `SPREAD` * median(|x - median(x)|); 0 for fewer than `MANY`."""
     if len(differences) < MANY:
         return 0.0
     middle = differences.median()

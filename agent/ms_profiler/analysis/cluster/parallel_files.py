@@ -1,4 +1,4 @@
-"""The facts about a job's pipeline and experts: for its summary, and as two files beside those of msprof-analyze."""
+"""Report facts about a job's pipeline and experts: for its summary, and in two files beside those of msprof-analyze."""
 
 import os
 from typing import Any, Final

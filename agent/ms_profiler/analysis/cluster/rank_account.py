@@ -38,9 +38,10 @@ STEPS: Final = pl.Schema(
         "bubble_ns": pl.Int64,  # time of only waiting for neighbours in a pipeline; null if no pipeline is known
     }
 )
-#: one row per step and part: the time of the part in the step (`metrics.bounds`) and before it (`step_gaps`)
+#: one row per step and part: the time of the part within the step (`metrics.bounds`) and before the step (`step_gaps`)
 PARTS: Final = pl.Schema({"step": pl.Int64, "part": pl.String, "duration_ns": pl.Int64})
-#: part in which the stepping thread slept without interruption, but not for data, a checkpoint or other ranks
+#: part for intervals in which the stepping thread slept without interruption. Waits for data, a checkpoint or other
+#: ranks have parts of their own
 STILL: Final = "standing still"
 #: a thread that sleeps for this many ns without interruption counts as stopped
 STILL_NS: Final = 200_000_000
@@ -235,7 +236,7 @@ def _ran(measures: "Measures") -> pl.DataFrame:
 
 
 def _parts(measures: "Measures", gaps: pl.DataFrame) -> pl.DataFrame:
-    """Return the parts of the selected steps, and of the time between them, as `PARTS`."""
+    """Return the time of each part in the selected steps and in the time before them, with the columns of `PARTS`."""
     pieces = measures.diagnosis.pieces
     if measures.recording.device is None:
         pieces = _with_stills(pieces, measures, measures.steps)

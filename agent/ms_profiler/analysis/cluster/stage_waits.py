@@ -17,7 +17,8 @@ from ms_profiler.analysis.metrics import intervals
 if TYPE_CHECKING:
     from ms_profiler.analysis.metrics.measures import Measures
 
-#: operations of messages from one rank to another, and waits for queued messages; NCCL has one kernel for all of them
+#: operations of messages from one rank to another, and waits for queued messages. NCCL has one kernel for all of them,
+#: so the name of its kernel does not tell the operation
 _MESSAGES: Final = ("send", "receive", "batchsendreceive", "sendrecv", "wait for send", "wait for receive")
 _LENGTH: Final = pl.col("end_ns") - pl.col("start_ns")
 

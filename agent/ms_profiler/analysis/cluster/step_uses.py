@@ -56,7 +56,7 @@ def uses(measures: "Measures") -> pl.DataFrame:
 def saved(measures: "Measures") -> list[int]:
     """Return, for each completely written checkpoint, the last step that it holds; -1 if it holds no step.
 
-    A checkpoint holds the steps whose parameters were updated before its writing began.
+    A checkpoint holds a step if the step had updated the parameters before the writing of the checkpoint began.
 
     Args:
         measures: the measures of a run.

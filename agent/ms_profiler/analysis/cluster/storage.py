@@ -139,9 +139,9 @@ def local(path: str, everything: bool = False) -> Iterator[str]:
 
 @contextmanager
 def written(path: str) -> Iterator[str]:
-    """Return a context manager that gives a writable directory.
+    """Return a context manager that gives a writable directory for files that shall be stored at a path.
 
-    For an address, the directory is temporary, and its files are uploaded when the block ends.
+    If the path is an address, the directory is temporary, and its files are uploaded when the block ends.
 
     Args:
         path: the path of a directory, or its address.
@@ -174,7 +174,7 @@ def sizes(path: str) -> dict[str, int]:
 
 
 def send(names: dict[str, str], path: str) -> None:
-    """Upload files.
+    """Upload files to an object store.
 
     Args:
         names: path relative to the address -> path of the file on this machine. An empty relative path stands for the

@@ -31,9 +31,9 @@ _LEAST: Final = 1e-15
 #: if the name of an exchange contains one of these words, the sums leave it out, because a `total` entry contains it
 _PARTS: Final = ("middle", "top", "bottom")
 
-#: (kind of the exchanges, name of the group, step, name of the exchange)
+#: key of an exchange: (kind of the exchanges, name of the group, step, name of the exchange)
 _Key = tuple[str, str, str, str]
-#: (rank, step, kind of the exchange, name of the exchange, whether communication_matrix.json has it, size of its JSON)
+#: facts of an exchange: (rank, step, kind, name, whether communication_matrix.json has it, size of its JSON)
 Entry = tuple[int, str, str, str, bool, int]
 
 
@@ -70,8 +70,8 @@ class Exchanges:
         self.groups: dict[str, dict[str, set[int]]] = {COLLECTIVE: {}, P2P: {}}
         self.sums: dict[tuple[str, str], tuple[float, float]] = {}
         self._file, self._size = file, 0
-        #: two dicts, one for communication.json and one for communication_matrix.json: `_Key` -> three numbers for each
-        #: entry, one entry after the other: rank, position in the file, size
+        #: positions in the file, as two dicts: for communication.json and for communication_matrix.json. Each dict maps
+        #: `_Key` -> three numbers for each entry (rank, position in the file, size), one entry after the other
         self._places: tuple[dict[_Key, array[int]], dict[_Key, array[int]]] = ({}, {})
 
     def add(self, found: Sequence[Entry], texts: bytes) -> None:
@@ -109,7 +109,7 @@ class Exchanges:
     def _content(
         self, places: "dict[_Key, array[int]]", complete: Callable[["_Exchanged"], Iterator[tuple[str, bytes]]]
     ) -> Iterator[bytes]:
-        """Yield the JSON of exchanges by group and step. `complete` yields the name and JSON of a step's exchanges."""
+        """Yield the JSON of exchanges by group and step. `complete` yields name and JSON of each exchange of a step."""
         self._file.flush()
         found: dict[str, dict[str, dict[str, array[int]]]] = {}
         for (kind, name, step, exchange), where in places.items():
@@ -153,7 +153,7 @@ class _Exchanged:
 
 
 def group_of(name: str) -> str:
-    """Return the name of the group, which is a part of the name of each exchange."""
+    """Return the name of the group, which the name of each exchange contains."""
     return name.rpartition("@")[2]
 
 

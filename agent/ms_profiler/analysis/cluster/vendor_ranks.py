@@ -16,7 +16,7 @@ from ms_profiler.store import layout
 DEPTH: Final = 10
 _RANK: Final = re.compile(r"profiler_info_(\d+)\.json")
 _DATABASE: Final = re.compile(r"ascend_(pytorch|mindspore)_profiler(_\d+)?\.db")
-#: index of the time among the words of a directory's name, which is ..._TIME_ascend_ms
+#: index of the time in a list of the words of a directory's name, which is ..._TIME_ascend_ms
 _TIME: Final = -3
 
 

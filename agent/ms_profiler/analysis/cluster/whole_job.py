@@ -160,12 +160,12 @@ class WholeJob:
 
     @cached_property
     def waits(self) -> dict[int, int]:
-        """Return rank -> the ns that the rank waited for the last rank of each step, over all steps."""
+        """Return for each rank the time in ns that it waited for the last rank of each step, summed over all steps."""
         return dict(self.lateness.waits.iter_rows())
 
     @cached_property
     def queued_share(self) -> float:
-        """Return the share of the steps' time in which threads of the median rank waited for a CPU; 0 if unknown."""
+        """Return the share of the steps' time in which the median rank's threads waited for a CPU; 0 if unknown."""
         queued = [known.steps.drop_nulls("own_ns")["queued_ns"] for known in self.accounts.values()]
         sums = [int(each.sum()) for each in queued if each.count()]
         return statistics.median(sums) / max(self.lateness.total_ns, 1) if sums else 0.0
@@ -186,7 +186,7 @@ class WholeJob:
         return clocks(self.accounts)
 
     def chain(self, late: Late) -> Chain | None:
-        """Return the first exchange of the step in which a rank is latest; None if the rank made none in this step."""
+        """Return the first exchange in the step in which a rank is latest; None if this step has no exchange."""
         inside = self.accounts[late.rank].exchanges.filter(pl.col("step") == late.worst)
         if inside.is_empty():
             return None
@@ -291,7 +291,7 @@ def _left_out(why: str, accounts: list[RankAccount]) -> str:
 
 
 def _comparable(account: RankAccount) -> bool:
-    """Return whether ms-profiler recorded the result in a launch, or the result contains an exchange."""
+    """Return whether a result can be compared: ms-profiler recorded it in a launch, or it contains an exchange."""
     return bool(account.job) or not account.exchanges.is_empty()
 
 

@@ -1,1 +1,1 @@
-"""Compare runs: condense each run to a digest, and explain the differences between two runs."""
+"""Compare runs: reduce each run to a digest (a small record of its figures), and explain differences of two runs."""

@@ -25,7 +25,7 @@ KERNEL: Final = "kernel"
 ALIKE: Final = "alike"
 SMALL: Final = "small differences"
 UNEXPLAINED: Final = "unexplained"
-#: kinds of contributors that come from the machine and not from the job
+#: kinds of contributors (parts of the change of the step time) that come from the machine and not from the job
 MACHINE: Final = (ALIKE, bounds.RUNNABLE)
 #: a contributor with the change x is shown if x >= `SHOWN` * change of the step, and if
 #: x >= max(`LEAST`, min(spread, `MOST`)) * step of the first run. The spread is the usual variation of steps
@@ -47,7 +47,7 @@ APART: Final = 2.5
 #: contributors are sorted by their changes. To put the job's contributors first, the change of a contributor from the
 #: machine is divided by this number before
 WEIGHT: Final = 2
-#: inner modules are the cause instead of the outer module if they have at least this share of the outer module's change
+#: inner modules, and not the module around them, are the cause if they have at least this share of the outer change
 INSIDE: Final = 0.7
 #: parts of a step whose cells form one contributor for each part, whatever module they are in
 _WAITS: Final = (bounds.DATA, bounds.COMPILE, bounds.CHECKPOINT, bounds.GARBAGE, bounds.RUNNABLE)
@@ -224,7 +224,7 @@ class _Pairs:
         self.ns = {key: (_total(before), _total(after)) for key, (before, after) in self.cells.items()}
 
     def has_factor(self) -> bool:
-        """Return whether the runs have enough modules for a common factor."""
+        """Return whether the two runs have enough modules to compute a common factor of their times."""
         return len(self._ratios()) >= AGREEING
 
     def factor(self) -> float:
@@ -245,7 +245,7 @@ class _Pairs:
         return found if abs(found - 1) >= EVEN else 1.0
 
     def _ratios(self) -> list[tuple[float, int]]:
-        """Return (factor, time before in ns) of each module with at least `ASKED` of the step, sorted by factor."""
+        """Return (factor of its time, time before in ns) of each module of at least `ASKED` of a step, by factor."""
         least = ASKED * self.first.told_ns
         return sorted(
             (after / before, before)
@@ -293,7 +293,7 @@ class _Pairs:
         if factor != 1:
             # small deviations from the common factor are noise; they must not appear as a cause
             apart = max(BEYOND, APART * self._apart(factor))
-            # the limit is a share of min(expected time, real time), because a drop cannot exceed the expected time
+            # the limit of noise is a share of min(expected time, real time), as no drop can exceed the expected time
             more = {
                 key: each if abs(each) >= apart * min(self.ns[key][0] * factor, self.ns[key][1]) else 0
                 for key, each in more.items()

@@ -82,13 +82,13 @@ class Row:
 
 @dataclass(frozen=True)
 class NamedRow:
-    """Operators or kernels of one name, on both sides.
+    """Operators or kernels of one name, with their times and counts on both sides of the comparison.
 
     Attributes:
         name: the name of the operators or kernels.
         before_ns: ns per step in the first run; None if only the second run has them.
         after_ns: ns per step in the second run; None if only the first run has them.
-        difference_ns: after - before.
+        difference_ns: after_ns - before_ns; a missing value counts as 0.
         before_count: number per step in the first run; 0 if it has none.
         after_count: number per step in the second run; 0 if it has none.
     """
@@ -191,8 +191,8 @@ def compare(before: Sequence[Digest], after: Sequence[Digest], names: tuple[str,
     """Return the differences between two runs, or two sets of repeated runs.
 
     Args:
-        before: the first side: results of `runs.digests`, at least one.
-        after: the second side: results of `runs.digests`, at least one.
+        before: the digests of the first side's runs, from `runs.digests`, at least one.
+        after: the digests of the second side's runs, from `runs.digests`, at least one.
         names: names of the two sides.
 
     Raises:

@@ -26,7 +26,7 @@ from ms_profiler.store.format import Category
 
 #: if more than this share of the steps after the first `WARMING` steps compile, compiling counts as regular work
 REPEATED: Final = 0.1
-#: number of first steps in which a job usually compiles its graphs
+#: a job usually compiles its graphs within this number of first steps
 WARMING: Final = 5
 #: largest number of operators, of kernels, and of modules in a digest; those with the longest times are kept
 MOST: Final = 500

@@ -10,17 +10,17 @@ from typing import Any, Final, TypeVar, Union, get_args, get_origin, get_type_hi
 
 from ms_profiler.errors import StoreError
 
-#: version of the form of a digest; a reader refuses digests of later versions
+#: version of the form of a digest; a digest of a later version than this is refused
 VERSION: Final = 1
 
 
 @dataclass(frozen=True)
 class StepTime:
-    """Duration of the steps.
+    """The durations of a run's steps.
 
     Attributes:
-        median_ns: the median of the steady steps. The first step and steps that compiled are not steady. But if more
-            than a tenth of the steps after the fifth one compiled, all steps after the fifth one are steady.
+        median_ns: the median of the steady steps. The first step and steps that compiled are not steady. However, if
+            more than a tenth of the steps after the fifth one compiled, all steps after the fifth one are steady.
         first_ns: the time from the first record of the run to the end of its first step; None if another tool recorded
             the run.
         durations_ns: the duration of each steady step of the slowest rank, in order.
@@ -285,7 +285,7 @@ class Digest:
 
     @staticmethod
     def from_dict(content: Any, path: str = "a digest") -> "Digest":
-        """Return the digest in a dictionary that `to_dict` made.
+        """Return the digest that a dictionary holds; the reverse of `to_dict`.
 
         Args:
             content: the content of the JSON file.
@@ -306,7 +306,7 @@ class Digest:
             raise StoreError(f"{path} is damaged ({reason}).", "Make it again from the result directories.") from None
 
 
-#: Field that was added without a new version -> its value for files without it, because users keep old baselines.
+#: Fields that were added without a new version -> their values in files without them, because users keep old digests.
 _ADDED: Final[dict[str, Any]] = {"caller": ""}
 
 #: largest number in a digest: nanoseconds since the epoch and bytes have 64 bits

@@ -25,7 +25,7 @@ TITLES: Final = {
     critical_path.COPY: "copies on the device",
     critical_path.GAP: "gaps between kernels on the device",
 }
-#: part of a step -> the causes of `advice` that concern it
+#: part of a step -> the causes in the advice that concern this part
 _HINTS: Final = {
     bounds.DATA: ("input-bound",),
     critical_path.COPY: ("copy-bound",),
@@ -56,7 +56,7 @@ WORDS: Final = {
     counting.BREAKS: "graph breaks",
     counting.COMPILED: "steps that compiled",
 }
-#: titles of the parts that the work of a module may have
+#: part of a step -> its title as a part of the work of a module
 _PARTS: Final = {
     bounds.BLOCKED: "asleep or blocked",
     bounds.LAUNCH: "launching",
@@ -128,10 +128,10 @@ def title(kind: str, name: str, first: Digest, second: Digest, before: Sequence[
     Args:
         kind: a kind of contributor, as in `causes`.
         name: path of a module, a phase, or a kernel.
-        first: the run before.
-        second: the run after.
-        before: the cells of the contributor in the first run.
-        after: the cells of the contributor in the second run.
+        first: the digest of the run before.
+        second: the digest of the run after.
+        before: the parts of the first run's step time (cells) that belong to the contributor.
+        after: the parts of the second run's step time (cells) that belong to the contributor.
     """
     cells = (*before, *after)
     if kind == "module":
@@ -156,8 +156,8 @@ def counted(name: str, first: Digest, second: Digest) -> str:
 
     Args:
         name: the name of the count, as in `counting`.
-        first: the run before.
-        second: the run after.
+        first: the digest of the run before.
+        second: the digest of the run after.
     """
     before, after = first.counts.get(name), second.counts.get(name)
     if before is None or after is None or before.value == after.value:
@@ -192,9 +192,9 @@ def changes(before: Sequence[Cell], after: Sequence[Cell], field: str) -> list[s
     """Return the names with the largest changes, as "NAME +1.2 ms". Changes below `SOME` of the whole are left out.
 
     Args:
-        before: the contributor's cells in the first run.
-        after: the contributor's cells in the second run.
-        field: the field of a cell: "what" or "stage".
+        before: the parts of the first run's step time (cells) that belong to the contributor.
+        after: the parts of the second run's step time (cells) that belong to the contributor.
+        field: the field of a cell that has the name: "what" or "stage".
     """
     more: dict[str, int] = {}
     for cells, sign in ((before, -1), (after, 1)):
@@ -217,7 +217,7 @@ def signed(ns: float) -> str:
 
 
 def _off(before: Sequence[Cell], after: Sequence[Cell]) -> list[str]:
-    """Return the parts of a module's change that are not computing, in words."""
+    """Return the parts of a module's change that are not computing, such as waits, in words."""
     whole = abs(_ns(after) - _ns(before))
     found = []
     for part, word in _PARTS.items():

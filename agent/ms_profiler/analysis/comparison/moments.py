@@ -32,7 +32,7 @@ CELLS: Final = pl.Schema(
 )
 #: `phase` of the cells of a step on a device
 DEVICE: Final = "device"
-#: the columns that say what ran in a cell
+#: the columns that tell what ran in a cell (a part of the step time)
 _SAID: Final = ("module", "stage", "what", "caller")
 #: if a cell is shorter than this share of a step (20 us of 100 ms), only its part and phase are kept
 LEAST: Final = 2e-4

@@ -64,7 +64,7 @@ def digests(path: str, callback: Callable[[str], None] | None = None) -> list[Di
 
 
 def launches(parts: Sequence[Digest]) -> list[list[Digest]]:
-    """Group results into launches. The ranks of a launch began within `TOGETHER`, and each rank has one result.
+    """Group results into launches. A launch has one result per rank, and its ranks began within `TOGETHER`.
 
     Args:
         parts: the digests, one for each result.

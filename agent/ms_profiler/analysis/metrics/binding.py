@@ -188,13 +188,14 @@ class Hosts:
             only: for each kernel, the only phase to which it can belong; null if it can belong to several.
         """
         keys = [self._keys.get(_key(COLLECTIVES.get(scope.type, scope.type))) for scope in scopes]
-        # a kernel that occurs only in backward passes shows that the queue has reached the pass
+        # the host runs ahead of the kernels. A kernel that occurs only in backward passes shows that the queue has
+        # reached the pass
         begun = self._begun(kernels["start_ns"]).zip_with(
             (only == int(Category.BACKWARD)).fill_null(False), self._begun(kernels["window_ns"])
         )
         order = kernels["start_ns"].arg_sort()
         windows = kernels["window_ns"].unique().sort()
-        # the spans of this process do not limit the queueing times of kernels of another process
+        # kernels of another process are not limited by the spans of this process, so they get no window
         own = kernels["process"] == self.steps.process
         queue = kernels.select(
             pl.when(own).then("window_ns").alias("window"),
@@ -370,7 +371,7 @@ class _Line:
 
     @cached_property
     def _outer(self) -> pl.DataFrame:
-        """Return `row`, `start_ns` and `outer` (row of the enclosing span) of each span, sorted by row."""
+        """Return for each span its `row`, `start_ns` and `outer` (row of the enclosing span), sorted by row."""
         nested = nest(self._spans)
         return nested.select("row", "start_ns", nested["row"].gather(nested["parent"]).alias("outer")).sort("row")
 

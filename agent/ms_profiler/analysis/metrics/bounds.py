@@ -1,6 +1,6 @@
 """Assign every moment of a step to one part: computing, or the reason why nothing was computed.
 
-A piece is an interval with one part. The pieces of a step add up to its length exactly.
+A piece is an interval with one part. The lengths of a step's pieces add up to the length of the step exactly.
 """
 
 from typing import Final
@@ -125,7 +125,7 @@ def parts(
 
 
 def _shared_out(pieces: pl.DataFrame, cells: pl.DataFrame, operators: bool, beside: bool) -> pl.DataFrame:
-    """Divide each idle piece into its final parts: time blocked, then time waiting for a processor, then the rest."""
+    """Divide each idle piece into its final parts: first blocked, then waiting for a processor, then the rest."""
     length = pl.col("end_ns") - pl.col("start_ns")
     # a gap lasts from one operator to the next one. A phase or a sample that begins in between does not end the gap
     apart = (pl.col("part") != _IDLE) | (pl.col("ran") > 0)
@@ -176,7 +176,7 @@ def by_step(pieces: pl.DataFrame) -> pl.DataFrame:
     """Return the time of each part in each step: `step`, `part`, `duration_ns`.
 
     Args:
-        pieces: the pieces of `parts`.
+        pieces: the steps cut into pieces with one part each, from `parts`.
     """
     return (
         pieces.group_by("step", "part")

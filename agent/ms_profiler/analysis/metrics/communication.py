@@ -158,7 +158,10 @@ def called(recording: tables.Recording, steps: Steps) -> pl.DataFrame:
 
 
 def _called(grouped: pl.DataFrame, kernels: pl.DataFrame) -> pl.DataFrame:
-    """Return the script's calls that exchange data: call, bytes, time of the call, start, end, `messages.PEERS`."""
+    """Return the script's calls that exchange data.
+
+    The columns are `call`, `bytes`, `called_ns`, `start_ns`, `end_ns`, and those of `messages.PEERS`.
+    """
     queued = kernels.select(pl.col("launch").alias("row"), pl.col("start_ns").alias("ran_ns"), "duration_ns")
     return (
         grouped.filter(pl.col("bytes") > 0)
@@ -280,7 +283,10 @@ def _compiled(
 
 
 def _noted(recording: tables.Recording) -> pl.DataFrame:
-    """Return what is noted about each exchange of compiled graphs: kernel name, shapes of inputs, call, bytes."""
+    """Return what is noted about the exchanges of compiled graphs.
+
+    The columns are `full_name` of the kernel, `shapes` of its inputs, `call`, `bytes`.
+    """
     marks = recording.instants.filter(pl.col("category") == Category.COMMUNICATION).unique(["name", "arg"])
     found = [
         (match["kernel"], match["shapes"].rstrip(";"), match["call"], size)

@@ -8,7 +8,7 @@ import polars as pl
 from ms_profiler.analysis.metrics import critical_path
 from ms_profiler.analysis.metrics.device_waits import PAGEABLE
 
-#: text in the names of copies to or from pinned memory; `device_waits.PAGEABLE` is the text for pageable memory
+#: text in the names of copies to or from pinned memory (for pageable memory, the text is `device_waits.PAGEABLE`)
 _PINNED: Final = "Pinned"
 
 

@@ -32,7 +32,7 @@ MOST: Final = 100_000
 _HOST: Final = bounds.HOST
 #: kind: a device copies memory or fills memory with a value
 COPY: Final = "copy"
-#: kind: the device is idle although the next kernel is queued
+#: kind: the device is idle although the host has queued the next kernel
 GAP: Final = "kernel gap"
 KINDS: Final = (*bounds.PARTS[:2], COPY, GAP, *bounds.PARTS[2:])
 _SEGMENTS: Final = pl.Schema({"step": pl.UInt32, "kind": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64})

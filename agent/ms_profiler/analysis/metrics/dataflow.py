@@ -11,7 +11,7 @@ from ms_profiler.analysis.metrics.scopes import Part, Scope
 from ms_profiler.analysis.readers.graphs import Graph
 from ms_profiler.store.format import Category
 
-#: types of nodes without a kernel; the output of such a node is its input
+#: types of nodes that run no kernel; the output of such a node is its input
 PASS_THROUGH: Final = frozenset({"Load", "Depend", "TupleGetItem", "MakeTuple", "Reshape", "ExpandDims", "Squeeze"})
 #: types of nodes that may lie between a weight and the operator that uses it
 _PREPARED: Final = PASS_THROUGH | {"Cast", "Transpose", "TransposeView", "TransposeExt", "BroadcastTo"}

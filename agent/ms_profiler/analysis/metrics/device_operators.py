@@ -1,4 +1,4 @@
-"""Compute the device time of each operator: the time of all kernels launched by it or by operators inside it."""
+"""Compute the device time of each operator: the time of all kernels that it, or an operator inside it, launched."""
 
 import polars as pl
 

@@ -139,9 +139,9 @@ def segments(during: pl.DataFrame, tasks: pl.DataFrame, waits: pl.DataFrame, hos
     """Return the critical path of each step: `step`, `kind`, `start_ns`, `end_ns`, sorted by time.
 
     Args:
-        during: the result of `launched_steps.spans`, only the selected steps.
+        during: the selected steps on the device, from `launched_steps.spans`.
         tasks: all tasks of a device: `stream`, `start_ns`, `end_ns`, `launch_ns` (null if unknown), `kind`.
-        waits: the host's waits for the device (`device_waits.WAITED`), only those of threads that delay the steps.
+        waits: the host's waits for the device (`device_waits.WAITED`), but only waits of threads that delay the steps.
         host: what the host did: `part` (one of `bounds.PARTS`), `start_ns`, `end_ns`, without overlap, sorted by time.
     """
     walk = _Walk(tasks, waits)

@@ -15,7 +15,7 @@ from ms_profiler.analysis.model import tables
 #: if a stream pauses before a queued task for less than this many ns, the pause is a "kernel wait"; HTA has the same
 #: limit
 KERNEL_WAIT: Final = 30_000
-#: sequences of more kernels than this are not reported
+#: sequences of more kernels than this number are not reported
 LONGEST: Final = 100
 HOST_WAIT: Final = "host wait"
 BEHIND: Final = "kernel wait"
@@ -42,14 +42,14 @@ def ran(device: tables.Device) -> pl.DataFrame:
 
 
 def launches(device: tables.Device) -> pl.DataFrame:
-    """Return the work with a known launch, and the calls that launched it.
+    """Return the work of a device whose launch is known, with the calls that launched it.
 
     Args:
         device: the device, with its tasks, copies and calls.
 
     Returns:
         The columns of `ran`; `call` (name of the launching call); `called_ns` (duration of this call); `delay_ns` (time
-        from the end of the call to the start of the work, 0 if the work began before the call returned).
+        from the end of the call to the start of the work; 0 if the work began before the call returned).
     """
     known = device.calls.select(
         pl.col("start_ns").alias("driver_ns"),
@@ -91,7 +91,9 @@ def idle(device: tables.Device) -> pl.DataFrame:
 
 
 def queue(device: tables.Device) -> pl.DataFrame:
-    """Return the number of launched tasks that have not begun, at each change: `stream`, `time_ns`, `length`.
+    """Return the length of each stream's queue whenever it changes: `stream`, `time_ns`, `length`.
+
+    The queue contains the launched tasks that have not begun.
 
     Args:
         device: the device, with its tasks and copies.

@@ -62,8 +62,8 @@ def bubbles(names: pl.Series, form: Form) -> pl.Series:
     """Return for each task whether it waits for another stage of a pipeline.
 
     Args:
-        names: the name of each task; for Kineto, its type instead.
-        form: the form of the result; it tells the tool that recorded the tasks.
+        names: the name of each task. For results of Kineto, its type instead of its name.
+        form: the form of the result; it tells which tool recorded the tasks.
     """
     return names.str.contains(_BUBBLES[form])
 

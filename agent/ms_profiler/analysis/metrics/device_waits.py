@@ -15,7 +15,7 @@ import polars as pl
 from ms_profiler.analysis.metrics import intervals
 from ms_profiler.analysis.model import tables
 
-#: calls that return when the device has finished: of CUDA, ROCm, AscendCL, MTIA, Level Zero, Unified Runtime and SYCL
+#: calls that return when the device has finished, of CUDA, ROCm, AscendCL, MTIA, Level Zero, Unified Runtime and SYCL
 _SYNCHRONIZING: Final = r"(?i)synchroni[sz]e|^ur(QueueFinish|EventWait)$|^sycl.*wait$"
 #: names of copying calls that return when the copy is done; CANN's runtime reports its calls without a prefix
 _COPYING: Final = r"^(cuda|hip|acl(rt)?|cu|mu|mc|rt)?Memcpy(\w*)$"
@@ -28,8 +28,8 @@ _NO_STREAM: Final = 2**32 - 1
 #: start of the names of spans that compute gradients on a separate thread; the script waits for this thread
 _AUTOGRAD: Final = "autograd::engine::evaluate_function"
 
-#: waits of the host: `stream` is the awaited stream, null if the host awaits several; `released_ns` is the start of the
-#: awaited copy, null if the host awaits no copy
+#: the waits of the host. `stream` is the awaited stream; null if the host awaits several. `released_ns` is the start of
+#: the awaited copy; null if the host awaits no copy
 WAITED: Final = pl.Schema(
     {"start_ns": pl.Int64, "end_ns": pl.Int64, "thread": pl.Int64, "stream": pl.UInt32, "released_ns": pl.Int64}
 )
@@ -48,7 +48,7 @@ def waits(device: tables.Device) -> pl.DataFrame:
     recorded = device.waits.filter(name.is_in(_ON_HOST)).select(
         "start_ns", "end_ns", pl.when(pl.col("stream") != _NO_STREAM).then("stream").alias("stream")
     )
-    # the device's interface may have reported the stream that a call waited for
+    # the device's interface may have reported which stream a call waited for
     known = synchronizing.join_asof(
         recorded.select(
             pl.col("start_ns").alias("recorded_ns"), "stream", pl.col("end_ns").alias("recorded_end_ns")

@@ -280,7 +280,7 @@ def _behind(tasks: pl.DataFrame, during: pl.DataFrame) -> float | None:
 
 
 def _tasks(recording: tables.Recording, kernels: pl.DataFrame, stream: Stream, watched: bool) -> pl.DataFrame:
-    """Return the work for the critical path: the tasks of the device, or the kernels; no rows if neither is known."""
+    """Return the work for the critical path: the device's tasks, or the host's kernels; no rows if neither is known."""
     if recording.device is not None:
         return recording.device.tasks.select(*intervals.BOUNDS, "launch_ns", "exchange")
     known = kernels if watched else kernels.head(0)
@@ -306,7 +306,7 @@ def _of_device(
     host: pl.DataFrame,
     rows: list[int],
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Return the parts of the examined steps (`rows`) and their critical paths, for a recorded device."""
+    """Return the parts of the examined steps (`rows`) and their critical paths, if a device was recorded."""
     did, waits = _did(device), _waited(recording, device, spans, steps)
     during = stream.during.filter(pl.col("step").is_in(rows))
     states = stream.states
@@ -334,7 +334,7 @@ def _did(device: tables.Device) -> pl.DataFrame:
 
 
 def _waited(recording: tables.Recording, device: tables.Device, spans: pl.DataFrame, steps: Steps) -> pl.DataFrame:
-    """Return the waits of the host for a device: known waiting calls, and waiting spans that contain no such call."""
+    """Return the host's waits for a device: known waiting calls, and waiting spans that contain no known call."""
     known = device_waits.waits(device)
     waiting = [int(category) for category in (Category.SYNC, Category.GRAPH)]
     own = spans.filter(
@@ -369,7 +369,7 @@ def _growth(
 
 
 def _held(recording: tables.Recording, steps: Steps, kernels: pl.DataFrame) -> pl.DataFrame:
-    """Return the memory that the job held, without the records that MindSpore's recorder keeps until it is emptied."""
+    """Return the memory that the job held. Records that MindSpore's recorder keeps until it is emptied do not count."""
     own = recording.counters.filter(pl.col("process") == steps.process)
     own = own.filter(recording.names.gather(own["name"]) == HELD).sort("time_ns").select("time_ns", "value")
     windows = [window for window in recording.windows if window.process == steps.process]

@@ -57,8 +57,8 @@ _FLASH: Final = "aten::_scaled_dot_product_"
 def _folded(shapes: Shapes) -> int | None:
     """Return the number of operations of a matrix product whose matrices may be transposed.
 
-    The product sums over the one size that both matrices have. The result is None if the matrices share no size,
-    or if they share both sizes.
+    The product sums over the one size that both matrices share. If they share no size or both sizes, it is unknown over
+    which size the product sums. Then the result is None.
     """
     if len(shapes) < 2 or min(map(len, shapes[:2])) < 2 or shapes[0][:-2] != shapes[1][:-2]:
         return None
@@ -129,7 +129,7 @@ _UNKNOWN_KERNELS: Final = (
 
 
 def counted(name: str) -> bool:
-    """Return whether an operator of PyTorch has operations that count, even if their number is unknown."""
+    """Return whether the operations of a PyTorch operator count for FLOPs, even if their number is unknown."""
     space, colons, _ = name.partition("::")
     if not colons or " " in space:
         return False

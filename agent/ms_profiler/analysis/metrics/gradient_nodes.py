@@ -24,7 +24,7 @@ _ACCUMULATES: Final = r"^(?:autograd::engine::evaluate_function: )?torch::autogr
 _OPERATOR: Final = r"^(?:\w+::)*(\w+)$"
 #: part of a node's name -> part of its operator's name, for the nodes whose names differ from their operators' names
 _CALLED: Final = {"nlllossforward": "nllloss", "nllloss2dforward": "nllloss2d"}
-#: operators with two kinds of overloads: some have a derivative, the others call operators that have one
+#: operators with two kinds of overloads: some have a derivative, the others call operators that have a derivative
 _BOTH: Final = ("max", "min", "norm")
 
 #: one row per node, and one row per operator that may have created a node
@@ -169,7 +169,7 @@ def split(
         intervals.locate(made["start_ns"], intervals.union(without)).is_null(),
         made["thread"].is_in(threads.implode()),
     ).sort("thread", "start_ns", "end_ns", descending=[False, False, True])
-    # of nested operators, the outer one created the node; but an operator inside one of `_BOTH` may have created it
+    # if operators are nested, the outer one created the node; but inside one of `_BOTH`, the inner one may have done so
     until = pl.when(pl.col("key").is_in(_BOTH)).then("start_ns").otherwise("end_ns").cum_max().shift(1).over("thread")
     outer = made.filter((pl.col("start_ns") >= until).fill_null(True))
     return nodes, outer.select(_COLUMNS).sort("start_ns")

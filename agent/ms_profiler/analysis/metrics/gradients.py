@@ -82,11 +82,11 @@ _SEVERAL: Final = {
     "Expand/_SoftmaxBackward/Cast": 2,  # in float16
     "Expand/_SoftmaxBackward/Transpose": 3,  # along another axis than the last
 }
-#: operators whose gradients MindSpore expands to a known number of kernels
+#: operators whose gradients MindSpore expands to several kernels, in a known number
 _COUNTED: Final = frozenset({"softmax"})
 #: losses whose gradient is computed in the backward pass by a kernel of the same type as the loss
 _BOTH: Final = frozenset({"sparsesoftmaxcrossentropywithlogits"})
-#: operators that MindSpore computes with the kernel of another operator's gradient
+#: operators that MindSpore computes with a kernel that is named after the gradient of another operator
 _ALIASES: Final = {"conv2dbackpropinput": "conv2d", "conv3dbackpropinput": "conv3d"}
 
 
@@ -94,7 +94,7 @@ def _keys(*lines: str) -> frozenset[str]:
     return frozenset(name.lower() for line in lines for name in line.split())
 
 
-#: operators without a gradient, and operators whose gradient has only kernels named after them, matrix products, sums
+#: operators without a gradient, and those whose gradient has only kernels named after them, matrix products and sums
 _OWN_KERNELS: Final = PRODUCTS | _keys(
     "AdaptiveAvgPool2D AdaptiveMaxPool2D AvgPool AvgPool3D BatchNorm BiasAdd Conv2D Conv3D Dropout Elu GatherD",
     "GroupNorm HSigmoid HSwish LayerNorm LogSoftmax LSTM MaxPool MaxPool3D PReLU ReLU ReLU6 ResizeBilinear",
@@ -118,7 +118,7 @@ _COMPOSED: Final = _keys(
 #: kernel that adds up the gradients of one tensor, if several operators read the tensor
 SUM: Final = "Add"
 #: Elementwise kernels that gradients launch. If an operator makes a view, its gradient launches none of these kernels.
-#: `Cast` is missing here, because any gradient may launch it before and after a kernel that lacks float16.
+#: `Cast` is missing here, because any gradient may launch it before and after a kernel that does not support float16.
 _ELEMENTS: Final = _keys(
     "Cos Div Equal Exp Greater GreaterEqual Less LessEqual Log LogicalAnd MaskedFill Mul Neg NotEqual Pow RealDiv",
     "Select Sign Sin Square Sub Tile",
@@ -335,7 +335,7 @@ class _Candidates:
         )
 
     def narrow(self, table: pl.DataFrame) -> pl.DataFrame:
-        """Move `first` forward, and `last` back, to the nearest candidate of the kernel's group."""
+        """Raise `first`, and lower `last`, to the nearest candidate in the kernel's group."""
         base = table["group"] * _GROUP
         at = self._places.search_sorted(base + table["first"].clip(upper_bound=_NONE), side="left")
         before = self._places.search_sorted(base + table["last"].clip(lower_bound=-1), side="right").cast(pl.Int64) - 1

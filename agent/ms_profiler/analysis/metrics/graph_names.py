@@ -134,7 +134,7 @@ def _family(name: str) -> str:
 
 
 def _differs(graph: Graph, name: str, ran: set[str] | None, expanded: bool) -> bool:
-    """Return whether a kernel ran with other shapes of operands than its node has."""
+    """Return whether the shapes of a kernel's operands in the run differ from the shapes of its node in the graph."""
     if not ran:
         return False
     expected = {shape for shape in graph.shapes(graph.nodes[name]) if shape and "-1" not in shape}

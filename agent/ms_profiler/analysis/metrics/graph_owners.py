@@ -29,8 +29,8 @@ from ms_profiler.analysis.metrics.module_paths import common, inside, prefixes
 from ms_profiler.analysis.metrics.scopes import Part
 from ms_profiler.analysis.readers.graphs import Graph
 
-#: operators of Python's syntax, such as `+`. MindSpore parses each of these signs only once, so all uses of a sign have
-#: the scope of its first use
+#: operators of Python's syntax, such as `+`. MindSpore parses each sign only once, so all uses of the sign have the
+#: scope of its first use, and the scope does not tell the module
 _SIGNS: Final = {
     *("Add", "AddExt", "Sub", "SubExt", "Mul", "Muls", "Div", "Divs", "RealDiv", "FloorDiv", "Mod", "Pow", "Neg"),
     *("MatMul", "MatMulExt", "BatchMatMul", "Less", "Greater", "Equal", "NotEqual", "LessEqual", "GreaterEqual"),
@@ -54,7 +54,7 @@ class Owner:
 
 
 def owners(graph: Graph) -> dict[str, Owner]:
-    """Return the owner of each operator of a graph, by the name of the node."""
+    """Return the owner of each operator of a graph by the name of its node: its cell (module) and part of a step."""
     flow = Flow(graph)
     cells = _Cells(graph, flow)
     found: dict[str, str] = {}
@@ -64,7 +64,7 @@ def owners(graph: Graph) -> dict[str, Owner]:
     for name, parameter in flow.written.items():
         if (module := cells.holder(parameter)) is not None:
             found[name] = module
-    # without gradients, the graph may belong to any part of a step
+    # if a graph has no gradients, it may belong to any part of a step
     trains = any(operator.part == Part.BACKWARD for operator in flow.operators.values())
     result = {
         name: Owner(
@@ -89,7 +89,7 @@ class _Cells:
         for path, (_, own) in graph.cells.items():
             for name in own:
                 held[name].append(path)
-        # a training cell lists all parameters, in addition to the cells that hold them
+        # a training cell lists the parameters of all cells inside, in addition to the cells that hold them
         self._held = {
             name: [path for path in paths if not any(other != path and inside(other, path) for other in paths)]
             for name, paths in held.items()
@@ -201,7 +201,10 @@ class _Pass:
         return {name: _innermost(_set(above[name] & below[name], modules)) for name in self._operators}
 
     def _inner(self, operator: Operator, module: str) -> str:
-        """Return the only cell in `module` with the class in an operator's scope; `module` if there is no single one."""
+        """Return the only cell in `module` with the class in an operator's scope; `module` if there is not exactly one.
+
+        The scope is the part of the operator's name that tells its place in the network.
+        """
         if operator.path == module or not operator.scope.kind or operator.type in _SIGNS:
             return module
         cells = [path for path in self._cells.of_kind(operator.scope.kind, module) if path not in self._cells.modules]
@@ -312,7 +315,7 @@ class _Pass:
 
 
 def _child(module: str | None, outer: str) -> str:
-    """Return the direct child of `outer` that is `module` or contains it; empty if there is none."""
+    """Return the module directly inside `outer` that is `module` or contains it; empty if there is none."""
     if not module or module == outer:
         return ""
     rest = module[len(outer) + 1 :] if outer else module

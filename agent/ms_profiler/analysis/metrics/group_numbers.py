@@ -6,12 +6,12 @@ _PRIMES: Final = (29, 131)
 
 
 def number(group: str) -> str:
-    """Return the number by which Ascend's files refer to a group; a number is returned unchanged."""
+    """Return the number by which Ascend's files refer to a group. If `group` is already a number, it is unchanged."""
     return group if group.isdecimal() else hashed(group)
 
 
 def hashed(name: str) -> str:
-    """Return the number of a name.
+    """Return the number that Ascend's files use for a group with this name.
 
     The number has 64 bits. Each half is a polynomial over the characters, modulo 2^32, as in msprof-analyze 26.2.
     """

@@ -70,7 +70,7 @@ def growth(
     placed = samples.sort("time_ns").join_asof(ends, on="time_ns").drop_nulls("row")
     if placed.height < ENOUGH:
         return None
-    # `quiet`: nothing was compiled between a sample and the sample before it
+    # `quiet`: nothing was compiled between a sample and the previous sample
     seen = pl.Series("compiled", sorted(compiled), dtype=pl.Int64).search_sorted(placed["row"], side="right")
     quiet = seen == seen.shift(1)
     added = (placed["held"] - placed["held"].shift(1)).cast(pl.Float64)

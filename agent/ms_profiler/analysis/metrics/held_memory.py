@@ -73,7 +73,7 @@ def by_step(recording: tables.Recording, steps: Steps) -> pl.DataFrame:
     """Return the largest resident memory of the stepping process in each recorded step.
 
     Returns:
-        `number` (of the step), `peak` (the largest sample in the step, in bytes); steps without a sample are left out.
+        `number` (of the step), `peak` (the largest sample in the step, in bytes). Steps without a sample are left out.
     """
     known = recording.host.filter(pl.col("process") == steps.process, pl.col("name") == names.RESIDENT.name)
     row = intervals.locate(known["start_ns"], steps.recorded)

@@ -21,7 +21,7 @@ from ms_profiler.store.format import Category
 #: if long calls of an operator are at least this share of its calls, they count as computing. If they are rarer, the
 #: operator is short, and the system only delayed these calls
 OFTEN: Final = 0.02
-#: start of the name of autograd's operator around each node; its self time is the time of the script's hooks
+#: start of the name of the operator in which autograd runs each node; its self time is the time of the script's hooks
 AROUND_NODE: Final = "autograd::engine::evaluate_function"
 #: start of Inductor's name for the span of a compiled graph. The self time of the span is the time of the graph's fused
 #: kernels, which are C++ code. The other kernels of the graph are operators inside the span
@@ -32,7 +32,7 @@ _IS_OPERATOR: Final = pl.col("category") == Category.OP
 
 
 def compute(recording: tables.Recording) -> bool:
-    """Return whether the operators of a run compute in their calls, as PyTorch's operators do without an accelerator.
+    """Return whether the operators of a run compute during their calls, as in PyTorch without an accelerator.
 
     Args:
         recording: the run.
@@ -104,10 +104,10 @@ def ties(operators: pl.DataFrame) -> pl.DataFrame:
 
 
 def known(operators: pl.DataFrame, steps: Steps) -> pl.DataFrame:
-    """Return the recorded steps in which the stepping process ran any known operator.
+    """Return the recorded steps in which the stepping process ran at least one known operator.
 
     Args:
-        operators: the operators of `calls`.
+        operators: the operators of the run, from `calls`.
         steps: the steps in use.
 
     Returns:

@@ -51,7 +51,7 @@ def longest(recording: tables.Recording, used: Steps, pieces: pl.DataFrame) -> s
 
 
 def _until(own: pl.DataFrame, times: pl.Series) -> pl.Series:
-    """Return for each time the total length, in ns, of the disjoint intervals `own` before this time."""
+    """Return for each time how much of the disjoint intervals `own` lies before it, in ns."""
     length = own["end_ns"] - own["start_ns"]
     before = length.cum_sum() - length
     place = own["start_ns"].search_sorted(times, side="right").cast(pl.Int64) - 1

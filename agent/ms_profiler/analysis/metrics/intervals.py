@@ -36,7 +36,7 @@ def timeline(sets: Mapping[str, pl.DataFrame], weights: Mapping[str, str] | None
 
 
 def _until(frame: pl.DataFrame, bound: str, weight: str | None, cuts: pl.Series) -> pl.Series:
-    """Return for each cut the total weight (Int64) of the intervals whose `bound` is at or before the cut."""
+    """Return for each cut (a time) the total weight (Int64) of the intervals whose `bound` is at or before it."""
     if weight is None:
         return frame[bound].sort().search_sorted(cuts, side="right").cast(pl.Int64)
     known = frame.select(bound, pl.col(weight).cast(pl.Int64)).sort(bound)

@@ -51,7 +51,7 @@ def owners(runs: pl.DataFrame, steps: Steps, launches: bool) -> pl.Series:
     placed = runs.select(
         "stream",
         "start_ns",
-        # rows are unsigned, so they are cast before -1 is filled in
+        # rows are unsigned integers, so they are cast to a signed type before -1 is filled in
         pl.when(times.is_not_null()).then(pl.lit(found).cast(pl.Int64).fill_null(_OUTSIDE)).alias("step"),
     ).with_row_index("row")
     both = placed.sort("stream", "start_ns", "row").with_columns(
@@ -205,7 +205,7 @@ def by_step(parts: Iterable[pl.DataFrame], moments: pl.DataFrame, during: pl.Dat
 
 
 def _covered(tasks: pl.DataFrame) -> pl.DataFrame:
-    """Return the time in which at least one task of a step ran: `step`, `covered`."""
+    """Return for each step the time in which at least one of its tasks ran: `step`, `covered`."""
     until = pl.col("end_ns").cum_max().shift(1).over("step")
     gained = (pl.col("end_ns") - pl.max_horizontal("start_ns", until)).clip(lower_bound=0)
     return tasks.sort("start_ns").with_columns(gained.alias("covered")).group_by("step").agg(pl.col("covered").sum())

@@ -99,7 +99,7 @@ def _pair(runs: pl.DataFrame, spans: pl.DataFrame, keys: list[str]) -> pl.DataFr
 
 
 def _in_order(pairs: pl.DataFrame) -> pl.DataFrame:
-    """Drop each pair that contradicts another pair: in a lane, a kernel that starts later was queued later."""
+    """Drop each pair that contradicts another pair. In a lane, kernels start in the order in which they were queued."""
     earlier = pl.col("queued_ns").cum_max().shift(1).over("lane")
     later = pl.col("queued_ns").cum_min(reverse=True).shift(-1).over("lane")
     crossed = (pl.col("queued_ns") < earlier) | (pl.col("queued_ns") > later)

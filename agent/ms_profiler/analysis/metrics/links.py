@@ -7,7 +7,7 @@ import polars as pl
 
 from ms_profiler.analysis.metrics import communication
 
-#: smallest number of exchanges from which the bandwidth of a link is estimated
+#: the bandwidth of a link is estimated only from at least this number of exchanges
 ENOUGH: Final = 3
 #: a link is slow if bandwidth < SLOW * (best bandwidth of the same operation in any group)
 SLOW: Final = 0.5
@@ -64,12 +64,13 @@ def bandwidths(calls: pl.DataFrame) -> pl.DataFrame:
 def slow(table: pl.DataFrame) -> list[Slow]:
     """Return the slow links, the one with the most time first.
 
-    Small exchanges are slow because of latency. So a link counts only if its exchanges are large enough:
+    Small exchanges are slow because of latency, so they prove no slow link. A link counts only if its exchanges are
+    large enough:
 
         bytes / exchanges of the link >= (bytes / exchanges of the best link) / 2
 
     Args:
-        table: the table of `bandwidths`.
+        table: the bandwidth of each link, from `bandwidths`.
     """
     found = []
     for _, links in table.filter(pl.col("count") >= ENOUGH).group_by("operation", maintain_order=True):

@@ -117,7 +117,7 @@ class Measures:
 
     @cached_property
     def shaped(self) -> bool:
-        """Return whether the shapes of the inputs are known for any operator."""
+        """Return whether at least one operator has recorded shapes of its inputs."""
         return bool(self.spans.select(operands.SHAPED.any()).item())
 
     @property
@@ -127,7 +127,7 @@ class Measures:
 
     @property
     def forms(self) -> frozenset[str]:
-        """Return the forms of the result that the run or this analysis requests."""
+        """Return the forms of the result (such as "html") that the run or this analysis requests."""
         info = self.recording.info
         page = ["html"] if info.options.get("report") is True else []
         return self.request.forms | frozenset([] if self.recording.foreign else info.listed("export_type") + page)
@@ -139,7 +139,7 @@ class Measures:
         return totals.totals(self.steps, self.spans if known is None else known, self.stream, self.pieces)
 
     def sections(self) -> Iterator[Section]:
-        """Yield the sections of the run: consecutive intervals that fit into memory."""
+        """Yield the run in sections: consecutive intervals whose records fit into memory."""
         for section in sections(self.recording, self.spans, self.steps.table, self.chosen is not None):
             cut = self.recording.again is not None and self._operators_compute
             yield replace(section, operators=host_operators.calls_in(section) if cut else self.host_operators)
@@ -309,7 +309,7 @@ class Measures:
 
 
 def _by_operators(own: pl.DataFrame, recording: tables.Recording) -> bool:
-    """Return whether the computing time comes from operators; this needs the operators of all steps in memory."""
+    """Return whether the computing time comes from operators. This is so only if all operators are in memory."""
     return not own.is_empty() and recording.sums is None
 
 

@@ -8,11 +8,11 @@ from ms_profiler.analysis.metrics import intervals
 from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.analysis.model import tables
 
-#: reason why only the parameters of modules have a memory size
+#: reason why modules have no memory size except that of their parameters
 NO_MEMORY: Final = "no allocator reports the module that uses its memory; the size of parameters is exact"
 #: component name for the memory that MindSpore's recorder of CPU kernels reports
 COMPONENT: Final = "MindSpore"
-#: component name for the memory of PyTorch's CPU allocator in our own recordings
+#: component name for the memory of PyTorch's CPU allocator in recordings of ms-profiler
 PYTORCH: Final = "PyTorch"
 #: component name for the memory of PyTorch's CPU allocator in traces of Kineto
 PROCESSOR: Final = "CPU"

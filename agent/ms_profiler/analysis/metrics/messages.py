@@ -9,8 +9,8 @@ from ms_profiler.analysis.metrics import intervals
 from ms_profiler.analysis.model import tables
 from ms_profiler.store.names import PEER, PEER_IN_GROUP
 
-#: `peer` is the other rank of a message, by its number in the job. `peer` and `tag` are null if they are unknown, or if
-#: the exchange is not a message
+#: columns about a message. `peer` is the other rank, by its number in the job. `peer` and `tag` are null if they are
+#: unknown, or if the exchange is not a message
 PEERS: Final = pl.Schema({"peer": pl.Int64, "tag": pl.Int64})
 #: pattern of the names of calls that send or receive a message; it captures the name of the group
 _CALL: Final = r"(?s)^(?:Send|Receive)@(.*)$"
@@ -29,7 +29,7 @@ def peers(
         groups: name of a group -> its ranks in the group's order.
 
     Returns:
-        `row` (of the call) and `PEERS`. The result has no row for a call without such an instant.
+        `row` (of the call) and the columns of `PEERS`. A call without an instant for its message has no row.
     """
     marks = recording.instants.filter(pl.col("process") == process, _tells(recording))
     if marks.is_empty():

@@ -46,12 +46,14 @@ class _Node:
 
 
 def rows(times: pl.DataFrame, calls: pl.DataFrame, whole_ns: int) -> pl.DataFrame:
-    """Return the tree, as `ROWS`: each module is followed by its inner modules, the largest first.
+    """Return the tree of modules, with the columns of `ROWS`: each module is followed by its inner modules.
+
+    Among the inner modules of a module, the largest comes first.
 
     Args:
         times: `owner`, `part`, `bound`, `self_ns`, from `owners.sums` or from kernels.
         calls: `module`, `calls` (number of calls).
-        whole_ns: the time that shares refer to.
+        whole_ns: the time of which shares are computed.
     """
     known: dict[str, _Node] = {}
     summed = times.drop_nulls("owner").group_by("owner", "part", "bound").agg(pl.col("self_ns").sum())
@@ -104,8 +106,8 @@ def heaviest(tree: pl.DataFrame, whole_ns: int) -> tuple[str, float] | None:
     """Return the module with most self time, and its share of the whole; None without modules.
 
     Args:
-        tree: the tree of `rows`.
-        whole_ns: the time that the share refers to.
+        tree: the tree of modules, from `rows`.
+        whole_ns: the time of which the share is computed.
     """
     modules = tree.filter(pl.col("forward_ns") + pl.col("backward_ns") > 0, pl.col("self_ns") > 0)
     if modules.is_empty():
@@ -121,7 +123,7 @@ def within(sums: pl.DataFrame) -> pl.DataFrame:
     except `self_ns` include inner modules.
 
     Args:
-        sums: the sums of `owners.sums`.
+        sums: the time of each owner in each step, from `owners.sums`.
     """
     known = sums.drop_nulls("owner")
     parts = known["owner"].unique().sort()

@@ -13,7 +13,7 @@ from ms_profiler.store.format import Category
 PARTS: Final = (bounds.BLOCKED, bounds.HOST)
 #: a module is named if its own code, without inner modules, takes more than this share of the part's time
 MOST: Final = 0.5
-#: a module is named only for a part that takes at least this share of the steps
+#: a module is named for a part only if the part takes at least this share of the steps
 LEAST: Final = 0.05
 
 

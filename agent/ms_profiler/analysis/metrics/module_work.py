@@ -105,7 +105,7 @@ def _operators(found: Ownership, recording: tables.Recording, used: Steps) -> tu
                 name="text",
                 flops=pl.Series([counts[kind] for kind in kinds.iter_rows()], dtype=pl.Int64),
             ),
-            # no operators are recorded for the operations of a compiled graph
+            # the operations inside a compiled graph are not recorded as operators, so their number is unknown
             graphs.select("start_ns", "place", name="text", flops=pl.lit(None, pl.Int64)),
         ]
     )
@@ -120,7 +120,7 @@ def _operators(found: Ownership, recording: tables.Recording, used: Steps) -> tu
 
 
 def _inside(chosen: pl.DataFrame, spans: pl.DataFrame) -> pl.Series:
-    """Return, for each operator, whether another chosen operator contains it; only the outer one's FLOPs then count."""
+    """Return, for each operator, whether another chosen operator contains it; then only the outer one's FLOPs count."""
     around, own = spans["parent"].gather(chosen["id"]), chosen["id"].implode()
     found = pl.repeat(False, chosen.height, dtype=pl.Boolean, eager=True)
     while around.null_count() < around.len():

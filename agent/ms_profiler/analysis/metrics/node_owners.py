@@ -60,8 +60,8 @@ EMITS: Final[dict[str, frozenset[str]]] = {
     )
     for key in keys.split()
 }
-#: operators whose gradient launches only casts before its main kernel. The main kernel is named after the operator, or
-#: is typical of the operator
+#: operators whose gradient launches nothing but casts before its main kernel, which is named after the operator, or is
+#: typical of it
 FIRST: Final = frozenset(
     {"batchmatmul", "batchnorm", "biasadd", "conv2d", "dropout", "gatherd", "gelu", "layernorm", "matmul", "relu"}
 )

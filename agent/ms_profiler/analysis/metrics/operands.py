@@ -47,7 +47,7 @@ def with_shapes(tie: str, known: str) -> pl.Expr:
 
 
 def texts(args: pl.Series) -> pl.Series:
-    """Return, for each argument, the number of the text with the shapes; 0 if the argument has no shapes."""
+    """Return, for each argument, the number of the text that describes the shapes; 0 if the argument has no shapes."""
     return (args // _SHAPES).cast(pl.UInt32)
 
 

@@ -119,7 +119,7 @@ def sum_up(spans: pl.DataFrame) -> pl.DataFrame:
         matter.
     """
     length = pl.col("duration_ns")
-    # grouping by one number takes a third of the time of grouping by two columns
+    # one number as key is faster: grouping by it takes a third of the time of grouping by two columns
     key = (pl.col("name").cast(pl.UInt64) * 256 + pl.col("category")).alias("key")
     again = spans.filter("repeated").group_by(key).agg(pl.col("self_ns").sum().alias("again_ns"))
     counted = spans if again.is_empty() else spans.filter(~pl.col("repeated"))
@@ -191,11 +191,11 @@ def by_level(calls: pl.DataFrame) -> pl.DataFrame:
 
 
 def add_up(sums: list[pl.DataFrame], keys: tuple[str, ...] = ("name", "category")) -> pl.DataFrame:
-    """Return the sums over several parts of a run.
+    """Add up the sums of several parts of a run.
 
     Args:
-        sums: the sums of `sum_up`, at least one.
-        keys: columns to sum up by.
+        sums: the sums of each part, from `sum_up`, at least one.
+        keys: the columns to group by.
     """
     return (
         pl.concat(sums)
@@ -213,9 +213,9 @@ def by_name(sums: pl.DataFrame, names: pl.Series, category: Category) -> pl.Data
     """Return the sums of one category with their names, most self time first.
 
     Args:
-        sums: the sums of `sum_up`.
+        sums: the times of operators and modules by name, from `sum_up`.
         names: texts by row.
-        category: the category.
+        category: the category of the returned rows.
     """
     chosen = sums.filter(pl.col("category") == category)
     return chosen.with_columns(names.gather(chosen["name"])).sort(

@@ -26,7 +26,7 @@ BYTES_A_SECOND: Final = 100e6
 
 @dataclass(frozen=True)
 class Casts:
-    """Changes of data type.
+    """The cost of casts, which are changes of the data type.
 
     Attributes:
         name: the name of the operator.
@@ -41,7 +41,7 @@ class Casts:
 
 @dataclass(frozen=True)
 class Optimizing:
-    """The cost of the optimizer.
+    """The cost of the optimizer in some steps.
 
     Attributes:
         share: the share of the steps' time that the optimizer takes.
@@ -155,8 +155,8 @@ class Delayed:
     """Waits that last longer because threads wait for a processor.
 
     Attributes:
-        parts: part of a step, such as "data" -> share of its waits that is due to waiting for a processor.
-        lost: the share of the steps' time in which the stepping thread waited for a processor during such waits.
+        parts: part of a step, such as "data" -> share of its waits that comes from waiting for a processor.
+        lost: the share of the steps' time in which the stepping thread waited for a processor during these waits.
     """
 
     parts: dict[str, float]

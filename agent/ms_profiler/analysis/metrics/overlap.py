@@ -87,10 +87,10 @@ def by_step(pieces: pl.DataFrame) -> pl.DataFrame:
 
 
 def sum_up(pieces: pl.DataFrame) -> pl.DataFrame:
-    """Return the sums over one part of a run; `add_up` combines the sums of all parts.
+    """Return the sums over one part of a run. `add_up` combines the sums of all parts.
 
     Args:
-        pieces: the pieces of `states`.
+        pieces: the steps of this part, cut at changes of the state, from `states`.
     """
     both = pl.col("computing") & pl.col("communicating")
     length = pl.col("end_ns") - pl.col("start_ns")
@@ -112,10 +112,10 @@ def sum_up(pieces: pl.DataFrame) -> pl.DataFrame:
 
 
 def add_up(parts: list[pl.DataFrame]) -> pl.DataFrame:
-    """Return the columns of `by_step` for a run that was summed up part by part.
+    """Combine the sums of all parts of a run to the columns of `by_step`.
 
     Args:
-        parts: the results of `sum_up`, at least one.
+        parts: the sums of the parts, from `sum_up`, at least one.
     """
     moments = pl.col("start_ns", "first_ns")
     sums = pl.concat(parts).group_by("step").agg(pl.exclude("step", "start_ns", "first_ns").sum(), moments.min())

@@ -88,7 +88,7 @@ def pieces(spans: pl.DataFrame, names: pl.Series, steps: Steps, nodes: pl.DataFr
 
 
 def _compiled(modules: pl.DataFrame, names: pl.Series) -> pl.DataFrame:
-    """Return the modules without the modules that Dynamo makes inside a compiled module."""
+    """Return the modules, without those that Dynamo makes inside a compiled module."""
     made = names.gather(modules["name"]).str.contains(_MADE)
     inside = intervals.locate(modules["start_ns"], intervals.union(modules.filter(~made))).is_not_null()
     return modules.filter(~(made & inside))

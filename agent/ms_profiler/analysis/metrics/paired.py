@@ -19,11 +19,11 @@ from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.analysis.model import tables
 from ms_profiler.store.format import CATEGORY_FINE, Category
 
-#: smallest number of pairs from which the cost is measured
+#: the cost is measured only from at least this number of pairs
 LEAST: Final = 8
 #: a burst of n recorded steps is compared with up to `BESIDE * n` steps on either side
 BESIDE: Final = 2
-#: share of the pairs that is left out at the low end, and again at the high end
+#: share of the pairs that is left out at each end: the lowest and the highest pairs
 TRIMMED: Final = 0.1
 
 

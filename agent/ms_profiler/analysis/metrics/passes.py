@@ -127,7 +127,7 @@ class Passes:
         owners = gradients.owners(kernels, begins.drop("start_ns"), scopes).join(
             begins, on="backward", how="left", maintain_order="left"
         )
-        # operators without kernels may have been queued before the first kernel, or after the last one
+        # an operator without kernels may have been queued even before the first kernel, or after the last one
         earlier = kernels["after"].gather((owners["begin"] - 1).clip(lower_bound=0))
         first = (pl.col("first") == pl.col("begin")) & pl.col("unseen")
         last = (pl.col("last") == pl.col("end") - 1) & pl.col("unseen")

@@ -167,7 +167,7 @@ def innermost(spans: pl.DataFrame, value: str = "category") -> pl.DataFrame:
     nested = _nested(spans.filter(pl.col("end_ns") > pl.col("start_ns")))
     around = pl.col("depth").cast(pl.Int32)
     starts = nested.select(pl.col("start_ns").alias("time_ns"), (around + 1).alias("depth"), value, order=around + 1)
-    # at equal times, ends come before starts, and the end of the outermost span comes last
+    # at equal times, ends come before starts, and of several ends the one of the outermost span comes last
     ends = nested.select(
         pl.col("end_ns").alias("time_ns"),
         around.alias("depth"),

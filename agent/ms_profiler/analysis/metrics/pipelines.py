@@ -236,6 +236,6 @@ def percent(operator: Operator) -> float | None:
 
 
 def per_worker(operator: Operator) -> float | None:
-    """Return the mean processor time of one worker, in percent of a processor, with two decimals."""
+    """Return `percent` for one worker: its mean processor time, in percent of a processor, with two decimals."""
     used = percent(operator)
     return None if used is None or not operator.workers else round(used / operator.workers, 2)

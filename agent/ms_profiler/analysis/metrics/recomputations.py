@@ -17,7 +17,7 @@ from ms_profiler.analysis.readers.tapes import Node, Tape
 
 #: name of the node of a cell that computes its own gradient
 _NODE: Final = "CellCustomBackward"
-#: how the last part of a recomputing cell's path begins
+#: the last part of the path of a recomputing cell begins with one of these texts
 _CELLS: Final = ("_recompute_cell", "_RecomputeCell")
 #: name that ms-profiler gives the node of a recomputing cell
 AGAIN: Final = "recompute"

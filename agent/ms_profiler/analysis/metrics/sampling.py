@@ -14,7 +14,7 @@ from ms_profiler.analysis.metrics import intervals
 from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.store.format import CATEGORY_FINE
 
-#: largest number of parts into which a run is divided; differences between neighbouring parts give the error
+#: a run is divided into at most this number of parts; the differences between neighbouring parts give the error
 PARTS: Final = 256
 #: The place of a span is a number that tells how the span counts. `LEFT_OUT`: not at all, because its step was not
 #: sampled. `EXACT`: once. `FIRST` + n: scaled by the weight of its stretch of steps; n is the row of the first recorded
@@ -73,7 +73,7 @@ def places(spans: pl.DataFrame, steps: Steps) -> pl.Series:
 
 
 def sum_up(spans: pl.DataFrame, steps: Steps) -> pl.DataFrame:
-    """Return the sums of fine-grained spans by `place`, `name` and `category`: `count`, `total_ns` and `self_ns`.
+    """Add up fine-grained spans by `place`, `name` and `category`: `count`, `total_ns` and `self_ns`.
 
     Args:
         spans: the spans of `operators.self_times`.
@@ -93,12 +93,13 @@ def sum_up(spans: pl.DataFrame, steps: Steps) -> pl.DataFrame:
 
 
 def totals(sums: pl.DataFrame, keys: list[str], columns: list[str], steps: Steps) -> pl.DataFrame:
-    """Return sums over the whole run: `keys`, `columns`, and the standard error of each column, as `<column>_error`.
+    """Return estimated sums over the whole run, and the standard error of each column as `<column>_error`.
 
-    Work of other processes and work outside of all steps was recorded completely, and is added without scaling.
+    The result also has `keys` and `columns`. Work of other processes, and work outside of all steps, was recorded
+    completely, so it is added without scaling.
 
     Args:
-        sums: the sums, by `place` and `keys`.
+        sums: the sums by `keys` and `place` (which tells how a span counts).
         keys: the columns to group by.
         columns: the columns to sum up.
         steps: the steps in use.

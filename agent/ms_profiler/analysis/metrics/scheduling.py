@@ -17,7 +17,7 @@ ASLEEP_NS: Final = 5_000_000
 ASLEEP: Final = 0.95
 #: largest number of threads whose samples are examined; for one thread, this takes 8 ms
 THREADS_MOST: Final = 128
-#: the job itself fills the processors if it uses at least this share of their time
+#: the job itself keeps all processors busy if it uses at least this share of their time
 FULL: Final = 0.8
 #: other programs keep the machine busy if `Crowd.others` is at least this
 BUSY: Final = 0.1

@@ -90,7 +90,7 @@ def _most(times: pl.DataFrame, steps: pl.DataFrame, slow: int) -> tuple[str, flo
     """
     by_step = times.group_by("step", "name").agg(pl.col("time").sum())
     names = by_step.join(steps.select(step="row"), on="step", how="semi").select("name").unique()
-    # in a step without this name, the time of the name is 0
+    # if a step lacks a name, the time of the name is 0 in this step
     every = steps.select(step="row").join(names, how="cross").join(by_step, on=["step", "name"], how="left")
     compared = (
         every.with_columns(pl.col("time").fill_null(0))

@@ -12,7 +12,7 @@ from ms_profiler.analysis.metrics.traced_calls import Calls
 #: parts that are shown as `bounds.HOST`. In these parts, the thread is off its processor. Samples tell for how long it
 #: is off, but not when
 _ASIDE: Final = (bounds.BLOCKED, bounds.RUNNABLE, bounds.UNKNOWN)
-#: largest number of functions that advice names, and the smallest share of the part that each of them takes
+#: largest number of functions that advice names, and the smallest share of the part that a named function takes
 _NAMED: Final = 2
 _SHARE: Final = 0.1
 

@@ -62,7 +62,7 @@ class Stacks:
 
     @property
     def known(self) -> bool:
-        """Return whether the run has any samples; traced calls do not count."""
+        """Return whether the run has any samples. Traced calls do not count as samples."""
         return not self.samples.is_empty()
 
     @property

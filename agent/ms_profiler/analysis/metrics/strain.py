@@ -22,7 +22,7 @@ SAMPLES: Final = 2
 #: a cause that affects all steps counts if it takes at least this share of their time
 SOME: Final = 0.1
 #: other programs are the cause if the stepping thread waits for a processor in at least this share of the steps' time.
-#: On a shared virtual machine, a job without this problem waited in 12 % of the time
+#: The share is high, because on a shared virtual machine a job without this problem waited in 12 % of the time
 CROWDED: Final = 0.2
 #: a cause of slow steps counts if it takes at least this share of their extra time
 EXPLAINS: Final = 0.4

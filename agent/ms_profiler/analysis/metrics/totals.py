@@ -65,8 +65,8 @@ def totals(steps: Steps, spans: pl.DataFrame, stream: Stream, pieces: pl.DataFra
     sums = spans if "place" in spans.columns else sampling.sum_up(spans, steps)
     times = phases.by_step(pieces).rename({"step": "row", "duration_ns": "ns"})
     found = sampling.estimate(times, ["phase"], ["ns"], steps)
-    # Recording lengthens the sampled steps, so the sum of the estimates exceeds the time of all steps. The time of all
-    # steps is known, so the estimates are scaled to this time (ratio estimate: Cochran, Sampling Techniques, 6.1).
+    # Recording lengthens the sampled steps, so the sum of the estimates exceeds the time of all steps. But the time of
+    # all steps is known. So the estimates are scaled to it (ratio estimate: Cochran, Sampling Techniques, 6.1).
     ratio = float(steps.table["duration_ns"].sum()) / max(float(found["ns"].sum()), 1.0)
     found = found.with_columns(pl.col("ns", "ns_error") * ratio)
     return Totals(

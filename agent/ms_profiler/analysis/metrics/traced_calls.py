@@ -66,7 +66,7 @@ class Calls:
 
     @cached_property
     def threads(self) -> dict[tuple[int, int], str]:
-        """Return (pid, number of the thread) -> label, for each thread with calls."""
+        """Return the label of each thread with calls, by (pid, number of the thread)."""
         table = self.recording.threads
         found = {}
         for process, thread in self.table.select("process", "thread").unique().sort("process", "thread").iter_rows():
@@ -122,8 +122,8 @@ class Calls:
         """Return the functions with most self time. If a function calls itself directly, its total time counts once."""
         table = self.table
         around = table["function"].gather(table["parent"])
-        # if a function calls itself directly, only the outermost call counts; if it calls itself through other
-        # functions, the inner call counts again, as in cProfile
+        # as in cProfile: if a function calls itself directly, only the outermost call counts. If it calls itself
+        # through other functions, the inner call counts again
         table = table.with_columns(outer=around.ne_missing(table["function"]))
         made = table.group_by("function").agg(
             (~pl.col("resumed")).sum().alias("calls"),

@@ -15,7 +15,7 @@ from ms_profiler.store.run_info import RunInfo
 COMPILE_SHARE = 0.5
 #: waiting is the biggest finding if it takes at least this part of a step, even if computing takes more
 WAIT_SHARE = 0.2
-#: words for the time to which the share of a primitive refers
+#: words for the time of which a primitive takes a share
 _KERNELS = "kernel time"
 #: the primitive with the most kernel time is named if it takes at least this part of the kernel time
 KERNEL_SHARE = 0.2
@@ -43,11 +43,11 @@ _REST = {
     bounds.UNKNOWN: "is in code that ms-profiler does not measure",
     bounds.RUNNABLE: "waits for a processor",
 }
-#: parts that occur only on a device -> words in the sentence
+#: parts that occur only on a device -> words for them in the sentence
 _GAPS = {critical_path.GAP: "is gaps before kernels that were launched already"}
 #: words for reads of values in a job without a device; such a read waits for threads that compute
 _READS_OF_HOST = "waits for values of tensors"
-#: state of a device -> its name as a phase, and its words in the sentence
+#: state of a device -> its name as a phase, and words for it in the sentence
 _STATES = {
     "computing": ("computing", "is spent computing"),
     "not_overlapped": (NAMES[Category.COMMUNICATION], _WAITS[NAMES[Category.COMMUNICATION]]),

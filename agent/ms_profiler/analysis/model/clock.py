@@ -31,11 +31,11 @@ SLACK_NS = 1_000_000_000
 
 @dataclass(frozen=True)
 class WallStep:
-    """A jump of the wall clock.
+    """A jump of the wall clock, for example because someone set it.
 
     Attributes:
         at_ns: latest possible time of the jump, on the run's time line.
-        jump_ns: the size of the jump; negative if the clock was set back.
+        jump_ns: the size of the jump in ns; negative if the clock was set back.
         after_ns: earliest possible time of the jump, on the run's time line.
     """
 

@@ -33,7 +33,7 @@ RUNS = pl.Schema(
     {
         "stream": pl.UInt32,
         "kernel": pl.UInt32,  # row of `Whole.kernels`
-        # the thread that launched the task; null if the thread recorded nothing, or is unknown
+        # the thread that launched the task; null if it is unknown or recorded nothing
         "thread": pl.UInt32,
         "start_ns": pl.Int64,
         "end_ns": pl.Int64,
@@ -45,7 +45,7 @@ RUNS = pl.Schema(
 #: Further columns of tasks that ms-profiler's own tracing recorded. Row n belongs to row n of the table of tasks.
 LAUNCHES = pl.Schema(
     {
-        # the thread that launched the task; null if the thread recorded nothing, or is unknown
+        # the thread that launched the task; null if it is unknown or recorded nothing
         "thread": pl.UInt32,
         "correlation": pl.UInt32,
         "device": pl.UInt32,
@@ -131,7 +131,7 @@ TRANSFERS = pl.Schema(
     }
 )
 
-#: bytes of a device's memory that a component held, sorted by time; null if unknown
+#: bytes of a device's memory that each component held, sorted by time; null if unknown
 DEVICE_MEMORY = pl.Schema(
     {
         "component": pl.String,
@@ -143,8 +143,8 @@ DEVICE_MEMORY = pl.Schema(
     }
 )
 
-#: One row per block of memory that an operator allocated on a device. Sizes are bytes. Times of release are null for a
-#: block that was not released.
+#: One row per block of memory that an operator allocated on a device. Sizes are in bytes. If a block was not released,
+#: its times of release are null.
 ALLOCATIONS = pl.Schema(
     {
         "name": pl.String,
@@ -179,8 +179,8 @@ DRIVER_CALLS = pl.Schema(
 )
 
 
-#: Tables of CANN that the analysis copies into a result unchanged: msprof's name -> the name in MindSpore's profiler. A
-#: table that MindSpore's profiler leaves out keeps msprof's name.
+#: Tables of CANN that the analysis copies into a result unchanged: msprof's name -> name in MindSpore's profiler. If
+#: MindSpore's profiler lacks a table, the table keeps msprof's name.
 COUNTER_TABLES = {
     "l2_cache": "l2_cache",
     "hbm": "hbm",

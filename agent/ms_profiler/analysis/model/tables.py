@@ -82,7 +82,7 @@ SPANS = pl.Schema(
     }
 )
 
-#: spans before they are sorted and nested
+#: columns of spans before the spans are sorted and nested
 UNNESTED = pl.Schema({name: kind for name, kind in SPANS.items() if name not in ("depth", "parent")})
 
 #: one row per event that has no duration
@@ -127,7 +127,7 @@ METRICS = pl.Schema(
     }
 )
 
-#: the counters of `METRICS` in units for people, as means over intervals, sorted by process, name, thread and time
+#: the counters of `METRICS` in readable units, as means over intervals, sorted by process, name, thread and time
 HOST = pl.Schema(
     {
         "process": pl.UInt32,

@@ -21,7 +21,8 @@ def collect(recording: tables.Recording, device: tables.Device, whole: Steps, us
     """Return the kernel stream of a device's tasks, with the states of the steps.
 
     In the result, `sums` leaves out exchanges, as the tables of the recording tools do. If ms-profiler's own tracing
-    recorded the tasks, `sums` covers all tasks, but `table` may hold only the tasks of some steps (`Device.within`).
+    recorded the tasks, `sums` covers all tasks. But then `table` may hold only the tasks of some steps
+    (`Device.within`).
 
     Args:
         recording: the run.
@@ -73,7 +74,7 @@ def _numbered(recording: tables.Recording, device: tables.Device) -> tuple[list[
             return texts, names, device.whole.take_runs()
         different, shapes = _shapes(device, len(texts))
         return [*texts, *different], names, device.whole.runs.with_columns(shapes)
-    # without a type, the name is the type
+    # if the type of a task is unknown, its name is used as the type
     tasks = device.tasks.with_columns(pl.coalesce("type", "name").alias("type"))
     if device.launches is not None:
         tasks = tasks.with_columns(device.launches["thread"])
@@ -108,7 +109,7 @@ class _Choice:
         self._rows = pl.select(pl.when(chosen).then(chosen.cum_sum() - 1).cast(pl.UInt32)).to_series()
 
     def rows(self, steps: pl.Series) -> pl.Series:
-        """Turn rows of all steps into rows of the selected steps; null for steps that are not selected."""
+        """Turn rows of all steps into rows of the selected steps; null for steps that were not selected."""
         return self._rows.gather(steps).alias("step")
 
     def of(self, table: pl.DataFrame) -> pl.DataFrame:

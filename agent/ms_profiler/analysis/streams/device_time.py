@@ -108,7 +108,7 @@ class DeviceTime:
         return pieces
 
     def _keep(self, states: pl.DataFrame) -> None:
-        """Store the states of the steps whose tasks the stream shows one by one."""
+        """Store the states of those steps whose tasks the stream keeps one by one."""
         if self._device.within is not None:
             # the tasks of a step may still run long after the step's end on the host
             numbers = self._steps.table["number"].gather(states["step"])

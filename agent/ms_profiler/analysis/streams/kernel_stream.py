@@ -38,7 +38,7 @@ from ms_profiler.store.reader import ReadCounts
 
 #: approximate largest number of kernels whose rows are kept
 MOST: Final = 500_000
-#: smallest number of kernels in a batch, except in the last one
+#: smallest number of kernels in a batch; only the last batch may be smaller
 BATCH: Final = 100_000
 
 #: number of recorded windows whose kernel shapes are compared with the shapes in compiled graphs
@@ -285,7 +285,7 @@ class _Intake:
         """
         processes = self.recording.processes
         state = processes.row(by_predicate=pl.col("process") == window.process, named=True)["state"]
-        # `drained` is reliable if the process was not killed; MindSpore writes no file for a window without kernels
+        # if the process was killed, `drained` is unreliable; MindSpore writes no file for a window without kernels
         nothing = not liveness.is_killed(state) and window.drained == 0 and reader.empty(window)
         whole = window.ended and (count > 0 or nothing or not self._computed(window))
         if whole or (count > 0 and reader.written(window)):

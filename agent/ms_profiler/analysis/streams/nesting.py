@@ -8,8 +8,8 @@ from ms_profiler.analysis.columns import COLUMNS
 from ms_profiler.store.format import Category
 
 _OPERATORS: Final = (int(Category.OP), int(Category.TRACED))
-#: Limit of process numbers: the number of a lane has 31 bits for the process, 32 bits for the thread, and one bit for
-#: the kind of lane.
+#: Process numbers must be below this limit, because the number of a lane has 31 bits for the process, 32 bits for the
+#: thread, and one bit for the kind of lane.
 _PLACED: Final = 2**31
 
 

@@ -1,4 +1,4 @@
-"""What all advice shares: its types, the thresholds of causes, and numbers as text."""
+"""What all advice shares: its data types, the thresholds of causes, and the formatting of numbers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from ms_profiler.analysis.metrics import bounds, critical_path
 from ms_profiler.analysis.metrics.diagnosis import Diagnosis
 from ms_profiler.analysis.metrics.pipelines import Pipeline
 
-#: part of a step -> smallest share of the steps' time at which the part is reported
+#: part of a step -> the part is reported if it takes at least this share of the steps' time
 WORTH: Final = {
     bounds.DATA: 0.2,
     bounds.SYNC: 0.2,
@@ -114,7 +114,7 @@ def worth(found: Diagnosis, part: str) -> bool:
     if found.crowd.busy and part in SPIKES:
         share = min(share, _usual(found.parts, part))
     share *= 1 - found.delayed.parts.get(part, 0.0)
-    # the time of these parts excludes waits for a processor, so the time of the steps has to exclude them, too
+    # these parts do not include waits for a processor, so the waits are subtracted from the time of the steps, too
     without = found.crowd.queued if part in (bounds.CHECKPOINT, bounds.HOST) else 0.0
     return share >= WORTH[part] * (1 - max(found.shares[bounds.RUNNABLE] + found.delayed.lost, without))
 

@@ -9,11 +9,11 @@ from ms_profiler.analysis.metrics import bounds
 from ms_profiler.analysis.metrics.advice.base import SOME, Advice, Facts, length, percent, size, worst_step
 from ms_profiler.analysis.metrics.diagnosis import Diagnosis
 
-#: compiling counts as warm-up if at most this number of steps compiled something
+#: if at most this number of steps compiled something, compiling counts as warm-up
 WARM_UP_STEPS: Final = 2
-#: garbage collections are reported if there are at least this many
+#: garbage collections are reported if there are at least this many of them
 PAUSES: Final = 3
-#: advice about growing memory comes before all other advice if growth / memory before the growth is at least this
+#: growing memory is mentioned before all other advice if growth / memory before the growth is at least this
 LEAK: Final = 0.1
 #: steps are uneven if 95th percentile / median > `UNEVEN`; this is tested only with at least `UNEVEN_STEPS` steps
 UNEVEN: Final = 2.0

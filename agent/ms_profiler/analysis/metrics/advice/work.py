@@ -16,7 +16,7 @@ LOOK: Final = (
 )
 #: the optimizer is reported if it takes at least this share of the steps' time
 OPTIMIZING: Final = 0.4
-#: a reported optimizer counts as unfused if launching takes at least this share of the optimizer's time
+#: if the optimizer is reported, it counts as unfused if launching takes at least this share of the optimizer's time
 UNFUSED: Final = 0.5
 #: casts are reported if they take at least this share of the steps' time
 CASTING: Final = 0.15
@@ -27,7 +27,7 @@ FETCH: Final = (
     "Fetch values (item, tolist, asnumpy, bool or print of a tensor) less often, and many at once: each fetch makes "
     "the host wait for all queued work, and keeps the operators before and after it from being compiled together."
 )
-#: launches count as many if a step has at least this number of operators or kernels
+#: a step has many launches if it has at least this number of operators or kernels
 MANY: Final = 200
 #: launching is reported if it takes at least this many times as long as computing. The factor is large, because
 #: recording lengthens launching
