@@ -30,7 +30,7 @@ class Offset:
     Attributes:
         offset_ns: how far the clock is ahead of the first rank's clock, in ns; subtract it from the rank's times.
         uncertainty_ns: the largest possible error of the offset, in ns; None if unknown.
-        by: how the offset is known: "machine" (same clock as another rank), "exchanges", or "wall clock" (not known).
+        by: how the offset is known: "machine" (a shared clock) or "exchanges"; "wall clock" if it is known by neither.
     """
 
     offset_ns: int

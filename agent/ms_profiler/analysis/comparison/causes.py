@@ -45,7 +45,7 @@ ASKED: Final = 0.005
 BEYOND: Final = 0.1
 APART: Final = 2.5
 #: contributors are sorted by their changes. To put the job's contributors first, the change of a contributor from the
-#: machine is divided by this number before
+#: machine is divided by this number for sorting
 WEIGHT: Final = 2
 #: inner modules, and not the module around them, are the cause if they have at least this share of the outer change
 INSIDE: Final = 0.7

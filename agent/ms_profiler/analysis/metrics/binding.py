@@ -248,7 +248,7 @@ class Hosts:
     def _late(self, kernels: pl.DataFrame) -> pl.DataFrame:
         """Return `pass` and the kernel's `row` for the seeds (first kernels) of backward passes.
 
-        Steps are skipped in which the number of seeds differs from the number of backward passes.
+        Steps in which the number of seeds differs from the number of backward passes are left out.
         """
         spans = self._by_phase[Category.BACKWARD].with_row_index("pass")
         begun = spans.select("pass", "start_ns", step=intervals.locate(spans["start_ns"], self.steps.table))

@@ -73,11 +73,11 @@ def parts(
     - The host runs other code.
     - Nothing is known.
 
-    So a moment in which a thread waits for a processor while it computes counts as computing. If the thread waits for
-    data, the moment counts as waiting for data.
+    So a moment in which a thread waits for a processor while it computes counts as computing. If it waits for a
+    processor while it waits for data, the moment counts as waiting for data.
 
     Args:
-        cut: the pieces of `phases.pieces`, only those of the selected steps.
+        cut: the steps cut into phases, from `phases.pieces`, only the selected steps.
         computing: intervals in which something was computed.
         communicating: intervals in which data was exchanged.
         drained: intervals in which the host could queue nothing because of reads, from `reads.drained`.

@@ -99,7 +99,7 @@ class _Walk:
         return (bounds.LAUNCH if launching else bounds.SYNC), start, -1
 
     def _before(self, kernel: int, time: int) -> tuple[int, int]:
-        """Return end and index of the kernel before a kernel; if its launch comes before it, that time and -1."""
+        """Return end and index of a kernel's predecessor; if the predecessor is its launch, the time of this and -1."""
         previous = bisect_right(self.ends, time, 0, kernel) - 1
         ended = self.ends[previous] if previous >= 0 else -1
         launched = self.launches[kernel]

@@ -127,7 +127,7 @@ _ELEMENTS: Final = _keys(
 
 @dataclass(frozen=True)
 class Roles:
-    """The role of a kernel: which operators may launch it in a backward pass, and what its own gradient launches.
+    """The role of a kernel: which operators may launch it, and what the gradient of its operator launches.
 
     The role is derived from the kernel's name. A family is a set of kernels with the same candidate operators.
 

@@ -172,8 +172,8 @@ class _Pass:
     def _around(self, sure: dict[str, str]) -> dict[str, str]:
         """Return for each operator the innermost module whose call surrounds the operator; empty if there is none.
 
-        A call surrounds an operator if it computes an input of the operator and uses the operator's result, both
-        directly or indirectly.
+        A call surrounds an operator if it computes an input of the operator and also uses the operator's result. Other
+        operators may lie in between.
         """
         keys: dict[tuple[str, int], int] = {}
         own: dict[str, int] = {}

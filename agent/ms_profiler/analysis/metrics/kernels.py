@@ -144,7 +144,7 @@ def by_part(sums: pl.DataFrame) -> dict[str, float]:
 
 
 def queued(sums: pl.DataFrame) -> dict[str, float]:
-    """Return each part of a step's share of the kernels' time; empty if half of this time has no known part."""
+    """Return for each part of a step its share of the kernels' time; empty if half of this time has no known part."""
     totals = dict(sums.group_by("part").agg(pl.col("total_ns").sum()).iter_rows())
     whole = sum(totals.values())
     if 2 * totals.get(int(Part.UNKNOWN), 0) >= whole:

@@ -303,7 +303,7 @@ class Measures:
 
     @property
     def steady(self) -> pl.DataFrame:
-        """Return the recorded steady steps, which are the steps without compilation and without the first step."""
+        """Return the recorded steady steps: all except the first one and those that compiled (`steps.settled`)."""
         known = self.steps.table.with_row_index("row").filter("recorded")
         return known.filter(pl.col("row").is_in(steps.settled(known, self.compiled)))
 

@@ -49,6 +49,7 @@ def states(
     compute: pl.DataFrame, communicate: pl.DataFrame, steps: Steps, within: tuple[int, int] | None = None
 ) -> pl.DataFrame:
     """Cut the recorded steps wherever computing or communicating begins or ends.
+
     Args:
         compute: intervals of computing.
         communicate: intervals of exchanges.

@@ -97,7 +97,7 @@ def pauses(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
 def uneven(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
     """Yield advice about uneven steps. It names the part that takes at least half of the extra time of slow steps.
 
-    If this part is computing or launching, there is no advice, because then only the machine was busy.
+    If this part is computing or launching, there is no advice, because then the machine was busy.
     """
     median, tail = facts.statistics["median_ms"], facts.statistics["p95_ms"]
     if facts.statistics["count"] < UNEVEN_STEPS or not median or tail <= UNEVEN * median or found.crowd.busy:

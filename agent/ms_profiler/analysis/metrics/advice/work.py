@@ -105,8 +105,8 @@ def host(found: Diagnosis, facts: Facts) -> Iterator[Advice]:
         worst = worst_step(found, facts, bounds.LAUNCH)
         yield Advice(cause, bounds.LAUNCH, share, f"{cause}: {numbers}; {takes}", action, worst, facts.lane)
     # the script's own work is reported even if computing takes longer, because this work can move to another thread. If
-    # launches are also reported, the own work may in truth be slow launches. So it is then reported only if its
-    # functions are known and it takes at least as long as launching
+    # launches are also reported, this work may consist of slow launches. So it is then reported only if its functions
+    # are known and it takes at least as long as launching
     alone = not (many and due) or (bool(facts.functions) and host >= launch)
     if alone and (host >= least or worth(found, bounds.HOST)):
         yield Advice(
