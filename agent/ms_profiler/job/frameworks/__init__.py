@@ -1,7 +1,7 @@
-"""The frameworks that can be hooked, each a folder beside this file.
+"""The frameworks whose functions ms-profiler can wrap, each a folder beside this file.
 
-While MS_PROFILER_OPTIONS is set, every interpreter imports this package. So it imports neither a framework nor
-`typing`, which takes 3 ms.
+While MS_PROFILER_OPTIONS is set, every interpreter imports this package. So the package must be cheap to import. It
+imports no framework, and not even `typing`, whose import takes 3 ms.
 """
 
 TYPE_CHECKING = False

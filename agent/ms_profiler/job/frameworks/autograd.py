@@ -3,9 +3,9 @@
 The work of a backward pass runs outside of all calls of modules. Autograd numbers the nodes of its graph in the order
 in which it makes them. A backward pass runs the nodes that lead to the requested gradients, in reverse order.
 
-At the begin and end of each module's call, ms-profiler reads the number of the newest node: the nodes with numbers in
-between belong to the module. Right before a backward pass, ms-profiler reads the graph of the pass. The reading takes 2
-to 4 us a node. So graphs are read only in the second step, the 9th, the 65th and so on. ms-profiler registers nothing
+At the begin and end of each module's call, ms-profiler reads the number of the newest node. The nodes with numbers in
+between belong to the module. Right before a backward pass, ms-profiler reads the graph of this pass. It takes 2 to 4 us
+to read a node. So ms-profiler reads graphs only in the second step, the 9th, the 65th and so on. It registers no hook
 with a node, and keeps no node alive.
 """
 
@@ -20,28 +20,28 @@ from ms_profiler.store import layout
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
-#: the graph is read after FIRST steps, then after FIRST * FACTOR steps, and so on: 1, 8, 64
+#: ms-profiler reads autograd's graph after FIRST steps, then after FIRST * FACTOR steps, and so on: 1, 8, 64
 FIRST, FACTOR = 1, 8
-#: largest number of nodes in a graph that is read, and largest number of noted calls of modules. If a backward pass
-#: finds more noted calls, the reading ends after this pass.
+#: Two limits: the largest number of nodes in a graph that is read, and the largest number of noted calls of modules.
+#: When more calls of modules are noted, ms-profiler stops reading graphs after the next backward pass.
 MOST = 20_000
 #: largest number of backward passes whose graph is read in one step
 PASSES = 64
-#: number that autograd gives a leaf: a node that receives a gradient and makes none
+#: number that autograd gives every leaf; a leaf is a node that receives a gradient and computes none
 LEAF = 2**64 - 1
 
-#: a node: its number, its name, and a receiver for each of its gradients. A receiver is (key of a node, number of that
-#: node's output), or None if no node receives the gradient.
+#: A node of autograd's graph: its number, its name, and the receiver of each gradient that the node computes. A
+#: receiver is (key of another node, index of an output of that node), or None if no node receives the gradient.
 Node = tuple[int, str, list[tuple[int, int] | None]]
-#: a node as autograd describes it: its number, its name, and the receivers of its gradients (node, number of output)
+#: a node as autograd describes it: its number, its name, and the receivers of its gradients: (node, index of output)
 Parts = tuple[int, str, tuple[tuple[Any, int], ...]]
-#: a node that a backward pass runs: its number, its name, the number of requested gradients that it makes, and how many
-#: of these are added to an existing gradient
+#: A node that a backward pass runs: its number, its name, and two counts. The first count is the number of requested
+#: gradients that the node computes. The second count says how many of them autograd adds to an existing gradient.
 Made = tuple[int, str, int, int]
 
 
 class Looking(threading.local):
-    """The `Tape` with which this thread reads nodes, or None."""
+    """Hold the `Tape`, the reader of autograd's nodes, that works on this thread; None while no nodes are read."""
 
     tape: Any = None
 
@@ -53,30 +53,31 @@ class Tape:
     """Read autograd's graph in some steps.
 
     Args:
-        host: the session whose store receives the nodes.
-        watch: switches the report of every call of a module on or off.
+        host: the session, which stores the nodes.
+        watch: a function that switches on or off whether every call of a module is reported to this object.
     """
 
     def __init__(self, host: "Host", watch: Callable[[bool], None]) -> None:
         self.host = host
-        #: noted calls of modules: (number of the newest node at the begin, the same at the end, path of the module)
+        #: a tuple for each noted call of a module: (number of autograd's newest node at the begin of the call, number
+        #: of the newest node at the end, path of the module)
         self.calls: list[tuple[int, int, str]] = []
         self._watch = watch
         self._next = FIRST
         self._stored = 0
-        #: _late: a backward pass had nodes that were made before the reading began. _longer: the reading lasts for a
-        #: second step because of such a pass.
+        #: _late: a backward pass ran nodes that autograd had made before ms-profiler began to read graphs. _longer:
+        #: because of such a pass, ms-profiler also reads the graphs of the next step.
         self._late = self._longer = False
 
     def stepped(self, count: int) -> tuple[int, bool]:
-        """Begin or end the reading of graphs between two steps; see `host.Host.at_step` for argument and result."""
+        """Begin or stop to read graphs, between two steps; `host.Host.at_step` describes argument and result."""
         if self._late and not self._longer and looking.tape is self and self.useful():
             self._longer = True
             return count + 1, False
         self._end()
         if count < self._next or not self.useful():
-            # even after NEVER, the session calls every source at the next burst of sampled steps and at the next
-            # recording
+            # NEVER does not mean that this function is never called again. The session calls it when it begins to
+            # sample steps again, and when a new recording begins.
             if not self.host.steps.marks.sampled or not self.host.wants("CPU"):
                 return NEVER, False
             # check again at growing intervals; while the schedule pauses recording, check at each step
@@ -89,7 +90,7 @@ class Tape:
         return count + 1, False
 
     def begin(self) -> None:
-        """Prepare the framework for the reading of autograd's graph."""
+        """Prepare the framework, so that autograd's graph can be read."""
 
     def _end(self) -> None:
         if looking.tape is not None:
@@ -98,7 +99,7 @@ class Tape:
             self.forget()
 
     def useful(self) -> bool:
-        """Return whether fine-grained records of the host are made now; without them, nodes are of no use."""
+        """Return whether calls of modules and operators are recorded now; without them, nodes are of no use."""
         steps = self.host.steps
         return steps.recording and steps.marks.sampled and self.host.wants("CPU")
 
@@ -111,10 +112,10 @@ class Tape:
         raise NotImplementedError
 
     def write_nodes(self, nodes: list[Made]) -> None:
-        """Write nodes to the store.
+        """Write the nodes of a backward pass to a file of the result.
 
         Args:
-            nodes: the result of `run`.
+            nodes: the nodes that the backward pass runs, as `run` returns them.
         """
         home = self.host.home
         if not nodes or home is None:
@@ -122,22 +123,22 @@ class Tape:
         content = {"time_ns": self.host.recorder.now(), "nodes": nodes, "calls": self.calls}
         side_file.write(self.host, layout.tape_path(home.folder, len(layout.tapes(home.folder))), content)
         self._stored += 1
-        if self._stored == PASSES or len(self.calls) > MOST:  # stop here, because the step may never end
+        if self._stored == PASSES or len(self.calls) > MOST:  # do not wait for the end of the step: it may never end
             self._end()
 
 
 def parts(node: Any) -> Parts:
-    """Return number, name and receivers of a node whose class the framework itself defines."""
+    """Return number, name and gradient receivers of a node of autograd's graph; the framework defines its class."""
     return node._sequence_nr(), node.name(), node.next_functions
 
 
 def read(waiting: list[Any], key: Callable[[Any], int], parts: Callable[[Any], Parts] = parts) -> dict[int, Node]:
-    """Return the nodes of a graph by key; empty if the graph has more than `MOST` nodes.
+    """Return the nodes of autograd's graph by key; empty if the graph has more than `MOST` nodes.
 
     Args:
-        waiting: the roots of the graph, where its backward pass begins; this function changes the list.
-        key: returns a key that is unique among living nodes.
-        parts: returns the data of a node.
+        waiting: the nodes at which the backward pass begins; this function changes the list.
+        key: a function that returns the key of a node; no other living node has this key.
+        parts: a function that returns number, name and gradient receivers of a node.
     """
     found: dict[int, Node] = {}
     held = []  # keeps the nodes alive, because a key is unique only among living nodes
@@ -160,8 +161,8 @@ def run(nodes: dict[int, Node], leaves: Callable[[int], bool]) -> list[Made]:
     """Return the nodes that the backward pass runs, in the order in which autograd made them.
 
     Args:
-        nodes: the nodes, by key.
-        leaves: returns whether the gradient of a leaf is requested; its argument is the key of the leaf.
+        nodes: all nodes of the graph, by key.
+        leaves: a function that gets the key of a leaf, and returns whether the gradient of this leaf is requested.
     """
     wanted = {key for key, (number, _, _) in nodes.items() if number >= LEAF and leaves(key)}
     ordered = sorted(((node, key) for key, node in nodes.items() if node[0] < LEAF), key=lambda item: item[0][0])

@@ -1,7 +1,8 @@
-"""The base of framework plugins: a plugin declares its targets; this module wraps them and can undo the wrapping.
+"""The base of the plugins for PyTorch and MindSpore: wraps functions of the framework, and can restore the originals.
 
-A plugin is a folder with one file for each concern. Each file has a function `targets(host)`, which returns a list of
-`Target`. If the installed framework lacks a target, `run_info.json` says so, and the other targets are wrapped.
+A plugin is a folder with one file for each concern, for example collectives. Each file has a function `targets(host)`,
+which returns a list of `Target`: the functions to wrap. The installed version of the framework may lack a target. Then
+`run_info.json` says so, and the other targets are wrapped.
 """
 
 import functools
@@ -33,12 +34,11 @@ class Target:
     Args:
         module: the module that defines the callable.
         path: dotted name of the callable in the module, for example "Model.train".
-        closure: a function that takes the original callable and returns its replacement, such as the result of
-            `recorded`.
-        wrapper: called in place of each call. The wrapper adds a frame to the stack, so use it only where that is
-            harmless.
-        copies: whether to also replace the original where other modules of the framework imported it by this name.
-        group: one name in the run's record for many targets; empty to use the target's own name.
+        closure: a decorator: it takes the original callable and returns the replacement. `recorded` returns one.
+        wrapper: called in place of each call. The wrapper adds a frame to the stack. Use it only where this frame does
+            no harm.
+        copies: whether to also replace the original in other modules of the framework, which imported it by this name.
+        group: a name in `run_info.json` that many targets share; empty to use the target's own name.
     """
 
     module: str
@@ -50,7 +50,7 @@ class Target:
 
     @property
     def name(self) -> str:
-        """Return the name of the target in the run's record: its group, or else its full dotted name."""
+        """Return the name of the target in `run_info.json`: its group if it has one, else its full dotted name."""
         return self.group or f"{self.module}.{self.path}"
 
 
@@ -59,11 +59,11 @@ class MissingError(Exception):
 
 
 class Plugin:
-    """Wrap the targets of one framework, note the state of each, and undo the wrapping.
+    """Wrap functions of one framework, note for each of them whether that succeeded, and restore the originals.
 
     Args:
         framework: name of the framework's top-level module.
-        concerns: functions that declare targets.
+        concerns: functions that return the targets, that is the functions of the framework to wrap.
     """
 
     def __init__(self, framework: str, concerns: Iterable[Callable[["Host"], list[Target]]]) -> None:
@@ -75,7 +75,7 @@ class Plugin:
         self.state: dict[str, str] = {}
 
     def apply(self, host: "Host") -> None:
-        """Wrap every target that exists; never raise."""
+        """Wrap every target that this version of the framework has; never raise."""
         self.state.clear()
         self._apply_quickly(host, self._concerns)
 
@@ -87,7 +87,7 @@ class Plugin:
         """Replace the framework's own profiler, if it has one, by our classes of the same interface."""
 
     def _apply_quickly(self, host: "Host", concerns: Iterable[Callable[["Host"], list[Target]]]) -> None:
-        # a garbage collection here would free nothing, and would take 100 ms for the many objects of a framework
+        # A garbage collection here would free nothing. It would take 100 ms, because a framework has many objects.
         collecting = gc.isenabled()
         gc.disable()
         try:
@@ -131,7 +131,7 @@ class Plugin:
         return {}
 
     def undo(self) -> None:
-        """Restore every original, in reverse order, and remove the sources that the plugin added."""
+        """Restore every original function, and remove the functions that the plugin registered with the session."""
         while self._sources:
             sources, calls = self._sources.pop()
             sources.drop(calls)
@@ -171,16 +171,16 @@ class Plugin:
         return original, replacement
 
     def _set(self, owner: Any, attribute: str, value: Any) -> None:
-        # The reference is weak. With a strong one, Python would set the names in the module to None when the process
-        # ends. Then MindSpore's __del__ methods, which use these names, would print errors.
+        # The reference to the module is weak. A strong one would keep the module alive at the end of the process, and
+        # Python would set the module's names to None. MindSpore's __del__ methods use these names, and would fail.
         self._undo.append((weakref.ref(owner), attribute, vars(owner).get(attribute, _ABSENT)))
         setattr(owner, attribute, value)
 
     def _replace_copies(self, copies: dict[str, list[tuple[Any, Any]]]) -> None:
-        """Replace the copies of targets that modules of the framework imported before the hooks were applied.
+        """Replace wrapped functions also in the modules that had imported them with `from ... import`.
 
-        Only values with the name of a target are compared. This takes 2 ms for MindSpore's thousand modules; comparing
-        all values takes 18 ms.
+        This method compares only values that have the name of a wrapped function. That takes 2 ms for MindSpore's
+        thousand modules. To compare all values would take 18 ms.
         """
         prefix = self.framework + "."
         for name, module in list(sys.modules.items()):
@@ -200,12 +200,13 @@ _ABSENT = object()
 def wrap(original: Any, wrapper: Wrapper, method: bool = False) -> Any:
     """Return a callable that calls `wrapper` in place of `original`.
 
-    The replacement of a function is a function, because a function can be pickled by its name. A wrapt object cannot.
+    The replacement of a function is a function, because the job may pickle it: a function can be pickled by its name,
+    but an object of `wrapt` cannot.
 
     Args:
         original: any callable.
         wrapper: called in place of each call.
-        method: whether the first argument of a call is the instance.
+        method: whether `original` is a method, so that the first argument of a call is the instance.
     """
     if not isinstance(original, FunctionType):
         import wrapt  # takes 40 ms, so it is imported only once a framework is loaded
@@ -225,7 +226,7 @@ def wrap(original: Any, wrapper: Wrapper, method: bool = False) -> Any:
 
 
 def loaded(*modules: str) -> str:
-    """Return the first of these modules that is loaded, else the first name; names of modules depend on the version."""
+    """Return the first of these module names that is loaded, else the first: versions use different names."""
     return next((module for module in modules if module in sys.modules), modules[0])
 
 
@@ -239,7 +240,7 @@ def _resolve(target: Target) -> tuple[Any, str, Any]:
         owner = getattr(owner, parent, None)
         if owner is None:
             raise MissingError(f"{target.module} has no {parent}")
-    # `vars` comes first, because `getattr` binds static and class methods, and `undo` has to restore the unbound object
+    # `vars` returns static and class methods as they are, which `undo` needs later. `getattr` would bind them.
     original = vars(owner).get(attribute, _ABSENT)
     if original is _ABSENT and not (isinstance(owner, type) and _is_of_metaclass(owner, attribute)):
         original = getattr(owner, attribute, _ABSENT)
@@ -249,17 +250,18 @@ def _resolve(target: Target) -> tuple[Any, str, Any]:
 
 
 def _is_of_metaclass(owner: type, attribute: str) -> bool:
-    """Return whether neither a class nor its bases define an attribute, so that only the metaclass can define it."""
+    """Return whether only the metaclass can define an attribute, because neither the class nor its bases define it."""
     return not any(attribute in vars(kind) for kind in owner.__mro__)
 
 
 class Inside(threading.local):
-    """Whether this thread is inside a call of a certain kind; then further calls of this kind are not recorded."""
+    """Note whether this thread is inside a call of some kind, because nested calls of this kind are not recorded."""
 
     value = False
 
 
-#: In a fork child that has not recorded yet: the session, so that a hook can call `Host.reopen`. Otherwise empty.
+#: The session, while this process is a fork child that has not recorded yet: the first hook then calls `Host.reopen`,
+#: which opens files of the child's own. Empty in any other process.
 forked: list["Host"] = []
 
 
@@ -277,8 +279,8 @@ def recorded(host: "Host", label: str, category: int, outermost: int = 0) -> Clo
         host: the session that records.
         label: name of the spans.
         category: the category of the spans.
-        outermost: `MODULES`, `WAITS` or `CELLS`, to record only the outermost of nested calls of this kind; 0 to record
-            all.
+        outermost: kind of the calls: `MODULES`, `WAITS` or `CELLS`. Of nested calls of one kind, only the outermost is
+            recorded. 0 records every call.
     """
     recorder, failed = host.recorder, host.guard(f"recording {label}")
     name = recorder.intern(label)
@@ -294,14 +296,14 @@ def recorded(host: "Host", label: str, category: int, outermost: int = 0) -> Clo
 def around(
     host: "Host", what: str, before: Callable[..., Any], after: Callable[..., Any] | None = None, **settings: Any
 ) -> Closure:
-    """Return a decorator that calls functions of ours before and after each call of a function.
+    """Return a decorator that calls one function of ours before each call of a function, and another one after it.
 
     Args:
         host: the session that records.
         what: description for the message when one of our functions fails.
-        before: called with the arguments; its result is passed to `after`.
-        after: called with the result of `before`, the call's result and the call's exception; not called if `before`
-            returned None.
+        before: called with the arguments of the call; its result goes to `after`.
+        after: called with the result of `before`, the result of the call, and the exception of the call. If `before`
+            returns None, `after` is not called.
         settings: more arguments of `Recorder.wrap`.
     """
     failed = host.guard(what)
@@ -314,7 +316,7 @@ def around(
 
 
 def following(host: "Host", what: str, note: Callable[[Any], Any]) -> Closure:
-    """Return a decorator that calls a function of ours after each call of a method, unless the call raises.
+    """Return a decorator that calls a function of ours after each call of a method that raised no exception.
 
     Args:
         host: the session that records.
@@ -333,7 +335,7 @@ def following(host: "Host", what: str, note: Callable[[Any], Any]) -> Closure:
 
 
 def begin(recorder: Recorder, name: int, category: int, argument: int = 0) -> int:
-    """Begin a span and return its token; a fork child that has not recorded yet first opens its store."""
+    """Begin a span and return its token; a fork child that has not recorded yet first opens files of its own."""
     token = recorder.begin(name, category, argument)
     if not token and forked:
         forked[0].reopen()
@@ -344,19 +346,19 @@ def begin(recorder: Recorder, name: int, category: int, argument: int = 0) -> in
 _Label = TypeVar("_Label")
 
 
-#: at most NAMES_LEAST + 2 * (number of living modules) names are stored; a name takes 200 bytes
+#: The store accepts at most NAMES_LEAST + 2 * (number of living modules) names of modules. A name takes 200 bytes.
 NAMES_LEAST = 4096
-#: name of a module if not even the name of its class can be stored
+#: name that a module gets when the store accepts no further names, not even the name of the module's class
 UNNAMED = "(one of many modules)"
 
 
 class Labels(Generic[_Label]):
-    """Cache a description (label) of each object whose calls are recorded, for the life of the object.
+    """Cache a description, called label, of each object whose calls are recorded. A label lives as long as its object.
 
-    Nothing is written to the object itself, because the job may pickle, copy or compare it.
+    The labels are not stored in the objects themselves, because the job may pickle, copy or compare its objects.
 
     Args:
-        describe: returns the label of an object; this class does not catch its errors.
+        describe: a function that returns the label of an object; its exceptions are not caught here.
     """
 
     def __init__(self, describe: Callable[[Any], _Label]) -> None:
@@ -379,7 +381,7 @@ class Labels(Generic[_Label]):
     def name(self, recorder: Recorder, text: str) -> int:
         """Store the name of an object and return the id of the name; 0 if too many names are stored already.
 
-        A job may make many short-lived modules with different names, and a stored name is never removed.
+        The number is limited, because a stored name is never removed, and a job may make many short-lived modules.
         """
         return recorder.intern_one_of(text, NAMES_LEAST + 2 * len(self.known))
 
@@ -394,5 +396,5 @@ class Labels(Generic[_Label]):
 
 
 def keep_signature(original: Callable[..., Any], replacement: Callable[..., Any]) -> Callable[..., Any]:
-    """Copy the metadata of `original` to `replacement` and set `__wrapped__`, by which MindSpore finds the source."""
+    """Copy the metadata of `original` to `replacement`; set `__wrapped__`, with which MindSpore finds the source."""
     return functools.wraps(original)(replacement)

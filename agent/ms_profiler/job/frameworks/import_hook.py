@@ -1,8 +1,9 @@
-"""Call functions when the job imports a module; the hook itself neither imports nor changes the module.
+"""Call functions of ours when the job imports a module; this hook neither imports nor changes the module.
 
 Our finder is the first in `sys.meta_path`. It gets the module's loader from the finders behind it and replaces the
 loader's method `exec_module`. The replacement removes itself before the module executes. So the module has the same
-loader, spec and source as without ms-profiler. This file imports only modules that a starting interpreter has loaded.
+loader, spec and source as without ms-profiler. To keep the start of the interpreter short, this file imports only
+modules that Python has loaded before.
 """
 
 import os
@@ -20,12 +21,12 @@ if TYPE_CHECKING:
     Before = Callable[[str], object]
     After = Callable[[str, ModuleType, int, int], object]
 
-#: Variable for tests: with the value 1, an error of ours is raised in the job.
+#: Environment variable for tests: with the value 1, an exception in ms-profiler is raised in the job, not suppressed.
 RAISE = "MS_PROFILER_RAISE"
 
 
 class Watch:
-    """The callbacks around the execution of one module."""
+    """The functions of ours to call before and after one module executes, and when its execution fails."""
 
     __slots__ = ("after", "before", "failed")
 
@@ -40,16 +41,16 @@ _searching = _local()
 def watch(
     name: str, before: "Before | None" = None, after: "After | None" = None, failed: "Before | None" = None
 ) -> None:
-    """Call functions around every execution of a module, also around reloads.
+    """Call functions of ours before and after every execution of a module, reloads included.
 
-    If one of these functions fails, one line is printed, and the import succeeds.
+    If one of these functions fails, ms-profiler prints one line, and the import succeeds.
 
     Args:
         name: full name of the module, which may be a submodule.
         before: called with the name right before the module executes.
         after: called with the name, the module, and the begin and end of its execution (CLOCK_MONOTONIC_RAW, ns). If
-            the module was imported before this call, `after` is called at once, with 0 and 0.
-        failed: called with the name when the execution has ended with an exception.
+            the job has imported the module already, `watch` itself calls `after`, with 0 for both times.
+        failed: called with the name when the execution of the module has ended with an exception.
     """
     _watches.setdefault(name, []).append(Watch(before, after, failed))
     if _finder not in sys.meta_path:
@@ -60,12 +61,12 @@ def watch(
 
 
 def unwatch(name: str) -> None:
-    """Forget all watches of a module."""
+    """Forget the functions to call at imports of a module."""
     _watches.pop(name, None)
 
 
 def clear() -> None:
-    """Forget all watches and remove our finder from `sys.meta_path`."""
+    """Forget the functions to call at imports of all modules, and remove our finder from `sys.meta_path`."""
     _watches.clear()
     if _finder in sys.meta_path:
         sys.meta_path.remove(_finder)
@@ -81,7 +82,7 @@ def call(callback: "Callable[..., object]", *args: "Any") -> None:
 
 
 def _reported(name: str, reason: Exception) -> bool:
-    """Print a line about an error of ours at an import; return False, without a line, if the error is the job's."""
+    """Print a line about an error at an import, and return True; if code of the job raised the error, return False."""
     try:
         from ms_profiler import log
         from ms_profiler.job import guard
@@ -102,15 +103,15 @@ def now() -> int:
 def _like_importlib(code: "CodeType") -> "CodeType":
     """Hide a function of ours from tracebacks, as CPython hides importlib.
 
-    When an import fails, CPython removes frames from the traceback. It removes a run of frames with this file name if
-    the last frame of the run has this function name (remove_importlib_frames in Python/import.c). So the job prints the
-    same traceback as without us.
+    When an import fails, CPython removes consecutive frames with importlib's file name from the traceback. It does so
+    if the last of these frames has the function name below (remove_importlib_frames in Python/import.c). So with both
+    names, the job prints the same traceback as without ms-profiler.
     """
     return code.replace(co_filename="<frozen importlib._bootstrap>", co_name="_call_with_frames_removed")
 
 
 class Finder:
-    """Find a watched module through the other finders, and watch its loader."""
+    """A finder for `sys.meta_path`: asks the other finders for a watched module, and changes the module's loader."""
 
     def find_spec(
         self, name: str, path: "Sequence[str] | None" = None, target: "ModuleType | None" = None
@@ -118,7 +119,7 @@ class Finder:
         """Return the spec of a watched module from the other finders; None for a module that is not watched."""
         if name not in _watches:
             return None
-        # another finder may call all finders, this one included, as wrapt's does
+        # Another finder may call all finders, also this one: the finder of wrapt does. So detect the nested search.
         if name in _searching.__dict__:
             return None
         _searching.__dict__[name] = True
@@ -142,8 +143,9 @@ _finder = Finder()
 def _watch_loader(name: str, spec: "ModuleSpec") -> None:
     """Make the loader of a module call our functions at the module's next execution, if the loader can be changed.
 
-    The method is set on the instance, because importlib.resources, pkgutil and inspect check the loader's class. All
-    modules of an archive share a loader, so the replaced method first checks that the module has this spec.
+    The replacement of the method `exec_module` is an attribute of the loader object. The class of the loader stays as
+    it is, because importlib.resources, pkgutil and inspect check the class. All modules of a zip archive share one
+    loader. So the replacement first checks by its spec that a module is the watched one.
     """
     loader = spec.loader
     execute = getattr(loader, "exec_module", None)

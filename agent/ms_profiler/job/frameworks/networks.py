@@ -1,7 +1,8 @@
-"""Store the structure of networks once: their modules and the sizes of their parameters.
+"""Store the structure of each network once: its modules and the sizes of its parameters.
 
-Titles distinguish networks of one class that exist at the same time: `Net`, `Net#2`. A module may make or replace its
-parameters in its first call. So the parameters of a network are read after its first call, between two steps.
+Each network has a title, for example `Net`. If two networks of this class exist at the same time, the title of the
+second is `Net#2`. A module may make or replace its parameters in its first call. So ms-profiler reads the parameters of
+a network after this call, between two steps.
 """
 
 import os
@@ -15,15 +16,16 @@ from ms_profiler.store import layout
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
-#: largest number of stored networks in a process, and of numbered titles for a class. The limit is needed because a
-#: script may make a new network in each step.
+#: Largest number of networks that a process stores, and of different titles `Net`, `Net#2`, ... for one class. Without
+#: this limit, a script that makes a new network in each step would fill the disk.
 MOST: Final = 64
-#: returns the numbers of elements and bytes of a parameter; None if reading them would run code of the script
+#: a function that returns the number of elements and the number of bytes of a parameter. It returns None if code of the
+#: script would have to run for that.
 Sizes = Callable[[Any], tuple[int, int] | None]
 
 
 class Titles:
-    """Name networks by the class of the outermost module, and number those that live at the same time."""
+    """Name each network after the class of its outermost module; number networks of a class that exist together."""
 
     def __init__(self) -> None:
         self._taken: dict[str, list[weakref.ref[Any]]] = {}
@@ -53,11 +55,12 @@ class Networks:
     """Store the structure of the networks of this process.
 
     Args:
-        host: the session whose store receives the structure.
-        table: name of the attribute of a module that holds its inner modules.
-        parameters: name of the attribute of a module that holds its parameters.
-        sizes: returns the numbers of elements and bytes of a parameter.
-        left_out: returns whether modules of a class, for example optimizers, are left out of networks.
+        host: the session, which stores the structure.
+        table: name of the attribute in which a module holds its inner modules.
+        parameters: name of the attribute in which a module holds its parameters.
+        sizes: a function that returns the number of elements and the number of bytes of a parameter.
+        left_out: a function that gets a class and returns whether modules of this class are not part of a network. For
+            example, optimizers of MindSpore are not.
     """
 
     def __init__(
@@ -79,7 +82,7 @@ class Networks:
         return bool(self._own(root)) or any(True for _ in self._children(root))
 
     def called(self, title: str, root: Any) -> None:
-        """Note a network that has been called, to store it at the next check between two steps."""
+        """Note that a network has been called; `stepped` stores the network later, between two steps."""
         if len(self._known) < MOST and self.has_parameters(root):
             entry = title, weakref.ref(root)
             self._known.append(entry)
@@ -92,19 +95,19 @@ class Networks:
                 yield title, root
 
     def stepped(self, count: int) -> tuple[int, bool]:
-        """Store the networks that were called; return the step of the next check, and whether there were any.
+        """Store the new networks; return the step after which to call this again, and whether there were new networks.
 
         Args:
-            count: the number of steps so far; checks follow steps 1, 2, 4, 8 and so on.
+            count: the number of steps so far. This function runs after the steps 1, 2, 4, 8 and so on.
         """
         return max(2 * count, 1), self.write_waiting()
 
     def end(self) -> None:
-        """Store the networks that were called since the last check."""
+        """Store the networks that were called since the last call of `stepped`."""
         self.write_waiting()
 
     def write_waiting(self) -> bool:
-        """Write all networks if the store is new, otherwise the waiting ones; return whether there were any."""
+        """Write the networks that the current result lacks; return whether there were any."""
         if not self._known or self.host.home is None:
             return False
         folder = self.host.home.folder
@@ -131,15 +134,15 @@ class Networks:
     def _described(self, root: Any) -> dict[str, Any]:
         """Return the structure of a network as a JSON object.
 
-        `parameters` lists the sizes of each parameter, null if unknown. `modules` lists the class of each module, the
-        indexes of its parameters, and the indexes of its inner modules by name. A parameter or module that several
-        modules share is listed once.
+        The object has two lists. `parameters` has the numbers of elements and bytes of each parameter, null if unknown.
+        `modules` has an item for each module: its class, the indexes of its parameters in `parameters`, and the indexes
+        of its inner modules by name. A parameter or module that several modules share has one item.
         """
         places, items = {id(root): 0}, [root]
         numbers: dict[int, int] = {}
         sizes: list[tuple[int, int] | None] = []
         modules = []
-        for item in items:  # the loop continues with the items that are added
+        for item in items:  # the body adds inner modules to `items`, and the loop continues with them
             own, held = [], {}
             for name, inner in self._children(item):
                 if id(inner) not in places:

@@ -1,4 +1,4 @@
-"""Notes that hold for the whole process, such as the ranks of its communication groups."""
+"""Records that hold for the whole process and not for a moment, such as the ranks of its communication groups."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -8,7 +8,7 @@ from ms_profiler.store.format import Category, Kind
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
-#: A list of ranks with more characters than this is written as ranges.
+#: Largest length of a list of ranks such as "0,1,2", in characters. A longer list is written as ranges: "0-2".
 RANKS_MOST = 4000
 
 
@@ -22,7 +22,7 @@ class Notes:
         host.at_start(self._again)
 
     def add(self, text: str, number: int) -> None:
-        """Write a note, unless a note with this text was written before.
+        """Write a note; do nothing if a note with the same text was written before.
 
         Args:
             text: text of the note.
@@ -37,7 +37,8 @@ class Notes:
             self._record(text, number)
 
     def _record(self, text: str, number: int) -> None:
-        # a paused recorder ignores `instant`, but accepts `record`: the note also applies to the time after the pause
+        # The recorder may be paused. Then it ignores `instant`, but accepts `record`. The note must not be lost,
+        # because it also applies to the time after the pause.
         recorder = self.host.recorder
         now, label = recorder.now(), recorder.intern(text)
         recorder.record(Kind.INSTANT, Category.COMMUNICATION, 0, label, now, now, number)

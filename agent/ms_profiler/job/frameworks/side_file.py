@@ -1,4 +1,4 @@
-"""Write a JSON file beside the segments of a process, for example the nodes of a backward pass."""
+"""Write a JSON file beside the files of a process's records, for example with the nodes of a backward pass."""
 
 import json
 import os
@@ -11,21 +11,21 @@ if TYPE_CHECKING:
 
 
 def as_json(host: "Host", content: Any) -> str:
-    """Return a JSON value as text, with names of the job replaced if the option `anonymize` is set.
+    """Return a JSON value as text; if the option `anonymize` is set, replace the names that come from the job.
 
     Args:
-        host: the session.
+        host: the session, which knows the options.
         content: a JSON value.
     """
     return json.dumps(anonymous.content(content) if host.asks("anonymize") else content)
 
 
 def write(host: "Host", path: str, value: Any) -> None:
-    """Write a new file, and count its bytes towards `max_disk`.
+    """Write a new JSON file, and count its bytes towards the option `max_disk`.
 
     Args:
-        host: the session.
-        path: the path of the file, which does not exist; its folder is made.
+        host: the session, which counts the bytes on disk.
+        path: path of the new file. The file must not exist; its folder is made if necessary.
         value: the content of the file, a JSON value.
     """
     content = as_json(host, value).encode()

@@ -17,11 +17,12 @@ MOST: Final = 10_000
 
 
 class Strategy:
-    """Store the framework's description when it has changed: after the steps 1, 2, 4 and so on, and at the end.
+    """Store how a job is divided among its ranks. Check for changes after the steps 1, 2, 4 and so on, and at the end.
 
     Args:
-        host: the session whose store receives the description.
-        read: returns the description as a JSON object; empty if the job is not divided.
+        host: the session, which stores the description.
+        read: a function that asks the framework and returns the description as a JSON object; empty if the job is not
+            divided.
     """
 
     def __init__(self, host: "Host", read: Callable[[], dict[str, Any]]) -> None:
@@ -31,7 +32,7 @@ class Strategy:
         host.at_end(self.end)
 
     def stepped(self, count: int) -> tuple[int, bool]:
-        """Store the description if it has changed; return the step of the next check, and whether it was stored."""
+        """Store the description if it has changed; return the step of the next check, and whether it has changed."""
         if not self._host.asks(OPTION):
             return NEVER, False
         return max(2 * count, 1), self.store_if_changed()

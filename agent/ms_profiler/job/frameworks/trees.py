@@ -12,16 +12,16 @@ _DICT = type.__dict__["__dict__"].__get__
 
 
 def attributes(item: Any) -> dict[str, Any]:
-    """Return the `__dict__` of an object; empty if it has none."""
+    """Return the `__dict__` of an object; an empty dictionary if the object has none."""
     try:
         found = object.__getattribute__(item, "__dict__")
-    except AttributeError:  # a class with __slots__ alone
+    except AttributeError:  # the class of the object uses __slots__, so there is no `__dict__`
         return {}
     return found if issubclass(type(found), dict) else {}
 
 
 def children(item: Any, table: str) -> Iterator[tuple[str, Any]]:
-    """Yield name and module of each child of a module or cell.
+    """Yield the name and the object of each child of a module (PyTorch) or cell (MindSpore).
 
     Args:
         item: the module or cell.
@@ -39,8 +39,8 @@ def held(item: Any, name: str, table: str) -> Any:
 
     Args:
         item: the module or cell.
-        name: the name of the attribute.
-        table: as for `children`.
+        name: the name of the attribute or child.
+        table: the attribute that holds the children, "_modules" or "_cells".
     """
     found = dict.get(attributes(item), name)
     return dict(children(item, table)).get(name) if found is None else found
@@ -63,7 +63,7 @@ def mro(kind: type) -> tuple[type, ...]:
 
 
 def members(kind: type) -> dict[str, Any]:
-    """Return the attributes that a class itself defines."""
+    """Return the attributes that a class itself defines, without those of its base classes."""
     found: dict[str, Any] = _DICT(kind)
     return found
 
@@ -74,13 +74,13 @@ def member(kind: type, name: str) -> Any:
 
 
 def walk(root: Any, table: str) -> Iterator[tuple[str, Any]]:
-    """Yield path and module of each module or cell of a tree: each module once, and before the modules in it.
+    """Yield path and object of each module or cell in a tree of modules, each object once.
 
-    The root comes first, with the path "".
+    A module comes before the modules in it. The root comes first, with the path "".
 
     Args:
         root: the outermost module or cell.
-        table: as for `children`.
+        table: the attribute of a module that holds its children, "_modules" or "_cells".
     """
     seen = {id(root)}
     waiting = [("", root)]

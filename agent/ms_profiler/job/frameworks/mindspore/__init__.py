@@ -1,4 +1,4 @@
 """The hooks of MindSpore, one file for each concern.
 
-This package imports none of these files, because helper processes import the package, too.
+Helper processes import this package, too, and need no hooks. So the package itself imports none of these files.
 """

@@ -1,6 +1,6 @@
 """Record the saving and loading of checkpoints, and of other files with weights or graphs.
 
-MindSpore's `_exec_save` writes the file: inside `save_checkpoint`, on another thread, or in a child process.
+MindSpore's `_exec_save` writes the file. It runs inside `save_checkpoint`, on another thread, or in a child process.
 """
 
 from typing import TYPE_CHECKING
@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
 SERIALIZATION = "mindspore.train.serialization"
-#: (module, function); up to ten other modules import each function by its name, so these copies are replaced, too
+#: (module, function). Up to ten other modules import each of these functions by its name. ms-profiler replaces the
+#: function there, too.
 FUNCTIONS = (
     (SERIALIZATION, "save_checkpoint"),
     (SERIALIZATION, "_exec_save"),
@@ -29,7 +30,7 @@ FUNCTIONS = (
     ("mindspore.parallel.transform_safetensors", "unified_safetensors"),
 )
 NAMES = {"_exec_save": "write checkpoint", "load": "load MindIR"}
-#: (module, method, name of the span): waits for another thread that loads or writes
+#: (module, method, name of the span): methods in which the job waits for another thread that loads or writes a file
 METHODS = (
     (SERIALIZATION, "ParamDictFuture.result", "wait for load_checkpoint_async"),
     ("mindspore.train.callback._checkpoint", "ModelCheckpoint.end", "ModelCheckpoint.end"),
@@ -37,7 +38,7 @@ METHODS = (
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare targets: the functions that save or load files, or wait for a thread that does so."""
+    """Return the functions to wrap: those that save or load files, or wait for a thread that does so."""
 
     def recorded(name: str) -> base.Closure:
         return base.recorded(host, name, Category.CHECKPOINT)

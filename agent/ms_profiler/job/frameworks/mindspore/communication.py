@@ -1,11 +1,12 @@
 """Record collectives and messages between ranks, with their group and bytes.
 
 MindSpore offers collectives and messages as primitives, for example `ops.AllReduce`, and as functions in
-`communication.comm_func`, `ops.communication` and `mint.distributed`. Each function calls a primitive, whose call is
-recorded as `AllReduce@group`. The functions themselves are not replaced: MindSpore may compile them into a graph, and a
-function of ours would change the graph. The bytes of the input follow from its shape and type; no value is read. The
-times are measured on the host, which in most cases only queues the work. `exchanges` records the exchanges of compiled
-graphs.
+`communication.comm_func`, `ops.communication` and `mint.distributed`. Each function calls a primitive. ms-profiler
+records the call of the primitive as `AllReduce@group`. It does not replace the functions themselves: MindSpore may
+compile them into a graph, and a function of ours would change the graph.
+
+ms-profiler computes the bytes of the input from its shape and type, and reads no value. It measures the times on the
+host, which in most cases only queues the work. The module `exchanges` records the collectives of compiled graphs.
 """
 
 import inspect
@@ -24,12 +25,13 @@ if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
 PRIMITIVES = "mindspore.ops.operations.comm_ops"
-#: module with the generated primitives that the functions call; the names of these primitives begin with `PREFIXES`
+#: Module with the primitives that MindSpore generates for the functions of `comm_func` and others. The name of each of
+#: these primitives begins with one of `PREFIXES`.
 GENERATED = "mindspore.ops.auto_generate.gen_ops_prim"
 PREFIXES = ("InnerComm", "DistComm")
 HANDLES = ("mindspore.communication.comm_func", "mindspore.ops.function.comm_func")
 
-#: begin of a primitive's name, after removal of `PREFIXES` -> kind of exchange; the first entry that fits counts
+#: begin of a primitive's name, without the prefix -> kind of exchange between ranks; the first entry that fits counts
 KINDS = {
     "AllReduce": "AllReduce",
     "AllGather": "AllGather",
@@ -49,19 +51,20 @@ KINDS = {
     "BatchI": "BatchSendReceive",
     "Barrier": "Barrier",
 }
-#: possible names of the parameter with the input, in order of preference; other parameters receive results
+#: possible names of the parameter that holds a collective's input, in order of preference. Other parameters that hold
+#: tensors receive results.
 INPUTS = ("input", "input_list", "scatter_list")
 
 
 def kind_of(primitive: str) -> str:
-    """Return the kind of exchange of a primitive, as the public documents name it; empty for other primitives."""
+    """Return the kind of a communication primitive, as MindSpore's documents name it; empty for other primitives."""
     for prefix in PREFIXES:
         primitive = primitive.removeprefix(prefix)
     return next((kind for begin, kind in KINDS.items() if primitive.startswith(begin)), "")
 
 
 class Collectives:
-    """Record collectives, and the members of each group once."""
+    """Record each collective, and once for each group of ranks its members."""
 
     def __init__(self, host: "Host") -> None:
         self.host = host
@@ -69,10 +72,10 @@ class Collectives:
         self._notes = ranks.notes(host)
 
     def primitive(self, kind: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        """Return a decorator for `__call__` of the primitives of this kind.
+        """Return a decorator for `__call__` of the primitives of one kind, for example "AllReduce".
 
-        In generated primitives, the group is a parameter. In other primitives, the group is an attribute, and the input
-        is the first parameter.
+        The decorator finds the group of ranks and the input. In primitives that MindSpore generates, the group is a
+        parameter. In other primitives, the group is an attribute, and the input is the first parameter.
         """
         host, recorder, labelled = self.host, self.host.recorder, self._label
 
@@ -96,7 +99,7 @@ class Collectives:
     def _label(self, kind: str, group: Any) -> int:
         """Return the id of the name of a collective over a group; note the members of a new group."""
         management = sys.modules[MANAGEMENT]
-        # the group of all ranks has another name before the back end is known
+        # MindSpore names the group of all ranks differently before it knows its communication library
         if type(group) is not str or group == getattr(management, "DEFAULT_WORLD_COMM_GROUP", None):
             group = management.GlobalComm.WORLD_COMM_GROUP
         label = self._labels.get((kind, group))
@@ -108,7 +111,7 @@ class Collectives:
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare targets: the primitives that exchange data, and the waits for exchanges."""
+    """Return the functions to wrap: the primitives that exchange data between ranks, and the waits for exchanges."""
     collectives = Collectives(host)
     found = []
     for module, generated in ((PRIMITIVES, False), (GENERATED, True)):

@@ -1,10 +1,11 @@
 """Store a description of each compiled graph, so that the analysis can find the module of a kernel.
 
-The names of kernels are not enough: if several cells are equal, the kernels of all these cells have the scope of the
-first cell. MindSpore's description of a graph has its nodes, their inputs and the names of parameters. The description
-takes 300 bytes an operator, and MindSpore writes it in 20 to 70 us a node. ms-profiler stores the description without
-its constants, which are values of the job. The description names parameters but not their cells, so each file begins
-with a line about the network's cells.
+The names of kernels do not suffice to find the module: if several cells are equal, the kernels of all these cells have
+the name of the first cell. MindSpore's description of a graph has its nodes, their inputs and the names of parameters.
+It takes 300 bytes an operator, and MindSpore needs 20 to 70 us a node to write it.
+
+ms-profiler removes the constants from the description before it stores it, because constants are values of the job. The
+description names parameters but not their cells. So each file begins with a line about the network's cells.
 """
 
 import json
@@ -26,10 +27,10 @@ MOST = 64 << 20
 
 
 class Graphs:
-    """Store the descriptions of compiled graphs.
+    """Store MindSpore's descriptions of the graphs that it compiles.
 
     Args:
-        host: the session whose store receives the descriptions.
+        host: the session, which stores the descriptions.
     """
 
     def __init__(self, host: "Host") -> None:
@@ -83,7 +84,7 @@ def _is_cell(subject: Any) -> bool:
 
 
 def _cells(subject: Any) -> Iterator[tuple[str, str, list[str]]]:
-    """Yield (path, class, names of own parameters) of a cell and of each cell in it, without optimizers."""
+    """Yield (path, class, names of own parameters) of a cell and of each cell in it; leave out optimizers."""
     if not _is_cell(subject):  # a function has no cells
         return
     skipped: tuple[str, ...] = ()

@@ -1,7 +1,7 @@
-"""Record the waits for batches, in loops of `Model` or of the script, and other work for datasets.
+"""Record how long the job waits for batches, in loops of `Model` or of the script, and other work for datasets.
 
-Both kinds of loaders are wrapped: the iterators of `mindspore.dataset`, and `DataLoader`. The workers of a `DataLoader`
-are separate processes, which record how they fetch batches.
+MindSpore has two kinds of loaders, and this module wraps both: the iterators of `mindspore.dataset`, and `DataLoader`.
+The workers of a `DataLoader` are separate processes. Each worker records how it fetches batches.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -22,12 +22,12 @@ fetching = Inside()
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare targets: functions of datasets and loaders."""
+    """Return the functions to wrap: functions of datasets and loaders."""
     recorder, steps = host.recorder, host.steps
     begin, end, now, inside = recorder.begin, recorder.end, recorder.now, fetching
 
     def describe(iterator: Any) -> tuple[int, int, int]:
-        # an `Iterator` uses a copy of the dataset, in its attribute `dataset`; the other attribute has the original
+        # An `Iterator` has two datasets: `dataset` is a copy, which it reads, and the other attribute is the original.
         held = trees.attributes(iterator)
         dataset = held.get("_Iterator__ori_dataset", held.get("dataset"))
         kind = trees.kind_name(iterator if dataset is None else dataset)
@@ -37,7 +37,7 @@ def targets(host: "Host") -> list[Target]:
     known = labels.known
 
     def before(iterator: Any) -> list[int] | None:
-        if inside.value:  # if a loader reads from another loader, both waits count as one
+        if inside.value:  # a loader reads from another loader: the wait of the outer loader includes this wait
             return None
         steps.batch_began(now())
         token = begin(*(known.get(id(iterator)) or labels.add(iterator)))

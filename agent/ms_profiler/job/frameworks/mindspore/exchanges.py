@@ -1,10 +1,9 @@
-"""Note the exchanges of a compiled graph with other ranks: operation, group and bytes.
+"""Note the collectives of a compiled graph: operation, group of ranks, and bytes.
 
-The records of kernels have only names and shapes, and no groups. MindSpore's description of the compiled graph
-(`Cell.get_func_graph_proto`, 300 bytes an operator, no tensor values) names each collective and its kernel. ms-profiler
-reads the description once for each compilation, and only in jobs of several processes.
-
-`store.anf_ir` describes the format.
+MindSpore's records of kernels contain names and shapes, but no groups of ranks. MindSpore's description of the compiled
+graph names each collective and its kernel (`Cell.get_func_graph_proto`: 300 bytes an operator, no tensor values). So
+ms-profiler reads this description once for each compilation, and only in jobs of several processes. The module
+`store.anf_ir` explains the format of the description.
 """
 
 import math
@@ -38,7 +37,7 @@ class Exchange(NamedTuple):
 
     Attributes:
         kernel: full name of the collective's kernel.
-        kind: kind of exchange, see `communication.KINDS`.
+        kind: the operation, for example "AllReduce"; `communication.KINDS` lists all.
         group: name of the group of ranks.
         shapes: dimensions of the inputs, for example "4,8;8" for two inputs.
         size: bytes of all inputs together; 0 if a dimension is unknown.
@@ -52,10 +51,10 @@ class Exchange(NamedTuple):
 
 
 def note(host: "Host", description: bytes) -> None:
-    """Note the exchanges of a graph that has just been compiled, in a job of several processes.
+    """Note the collectives of a graph that MindSpore has just compiled, if the job has several processes.
 
     Args:
-        host: the session that records the notes.
+        host: the session, which stores the notes.
         description: MindSpore's description of the graph, a `ModelProto`.
     """
     if host.identity.world_size <= 1:

@@ -1,8 +1,8 @@
 """Record compilations, the reasons for repeated compilations, and runs of graphs, in graph mode and with @jit.
 
-MindSpore has one executor for cells and one for functions. Both call `_check_recompile` when they find no compiled
-graph and are about to compile one. The compile span begins at this call, and ends when the executor's `compile` ends.
-If the executor finds a compiled graph, no compile span is recorded.
+MindSpore has one executor for cells and one for functions. The method `compile` of an executor looks for a compiled
+graph. If it finds none, it calls `_check_recompile` and compiles the graph. So the span of a compilation begins at the
+call of `_check_recompile` and ends when `compile` ends. If `compile` finds a graph, there is no span.
 """
 
 import sys
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 @dataclass
 class Running:
-    """A compilation that has not ended.
+    """A compilation of a cell or function that has not ended.
 
     Attributes:
-        key: the compiled cell; for a compiled function, its executor.
+        key: the object that identifies the compilation: the cell, or the function's executor.
         subject: the cell or function.
-        executor: the executor of the function; None for a cell.
-        token: token of the compile span.
-        now: the arguments of this compilation.
+        executor: MindSpore's executor of the function; None for a cell.
+        token: token of the compilation's span.
+        now: the arguments for which the graph is compiled.
     """
 
     key: Any
@@ -79,17 +79,17 @@ class Compilation:
         """Note that `compile` of an executor ended on this thread, whether or not it compiled a graph.
 
         Args:
-            call: the executor whose `compile` ended, and the key of the compilation, see `Running`.
+            call: the executor whose `compile` ended, and the key of the compilation: the cell, or else the executor.
             result: MindSpore's name for the graph; for a cell, (this name, whether the graph was compiled).
             reason: the exception that ended `compile`, or None.
         """
         waiting = self._running.waiting
         if not waiting:
-            return  # usually no compilation is open
+            return  # the usual case: `compile` found a compiled graph
         executor, key = call
         if not any(running.key is key for running in waiting):
             return
-        while waiting[-1].key is not key:  # the end of an inner compilation was not reported
+        while waiting[-1].key is not key:  # a nested compilation is still open, because its end was not reported
             self.host.recorder.end(waiting.pop().token, RAISED)
         running, flags = waiting.pop(), 0 if reason is None else RAISED
         if not flags:
@@ -107,7 +107,7 @@ class Compilation:
             return args
 
         def after(args: tuple[Any, ...], result: Any, reason: BaseException | None) -> None:
-            # the executor that called `_check_recompile`: it is not an argument, but `self` in the caller's frame
+            # The executor that called `_check_recompile` is not an argument. It is `self` in the frame of the caller.
             caller = sys._getframe(1).f_locals.get("self")
             if reason is None and caller is not None:
                 obj, arguments, named, full_name = args[:4]
@@ -119,7 +119,7 @@ class Compilation:
     def _starts(self, obj: Any, executor: Any, arguments: tuple[Any, ...], full_name: str) -> None:
         subject = obj if executor is None else executor.fn
         held = trees.attributes(obj)
-        # the attributes behind a cell's properties `phase` and `create_time`, which a script may override
+        # A script may override a cell's properties `phase` and `create_time`. So read the attributes behind them.
         phase = held.get("_phase", "") if "_create_time" in held else ""
         gradient = executor is not None and f".{_first_line(subject)}.grad" in full_name
         now = signature(arguments, phase if type(phase) is str else "", gradient)
@@ -133,7 +133,8 @@ class Compilation:
         owner = subject if executor is None else executor.obj
         which, replaces = executor and executor._create_time, True
         if owner is not None:
-            # Several objects of a class are usual. A new object that replaces the last one is a reason for compiling.
+            # A job may have several objects of a class, and each is compiled once. That is no repeated compilation. But
+            # if a new object replaces one that no longer exists, the replacement is the reason for the compilation.
             which = (which, trees.attributes(owner).get("_create_time", 0), id(owner))
             latest = self._latest.known.get(id(type(owner)))
             replaces = latest is not None and latest() is None
@@ -172,7 +173,8 @@ def _inner(function: Any) -> Any:
 def _definition(subject: Any) -> tuple[Any, int]:
     """Return a key for the code of a cell or function: its class or code object, and the id of the user's function.
 
-    The id is 0 unless the function is a wrapper of MindSpore's.
+    The id is 0, except for a function that MindSpore made around a function of the user. All such wrappers share a code
+    object, so the id tells them apart.
     """
     function = _code_owner(subject)
     if type(function) is not FunctionType:
@@ -211,7 +213,7 @@ def title(subject: Any) -> str:
 def _run(host: "Host") -> base.Closure:
     """Return a decorator for `_JitExecutor.__call__`, which compiles a function if necessary, and runs its graph.
 
-    For a cell in graph mode, `Cell.__call__` does this, see `modules`.
+    For a cell in graph mode, `Cell.__call__` does both. The module `modules` records its calls.
     """
     recorder = host.recorder
     end, now = recorder.end, recorder.now
@@ -239,7 +241,7 @@ def _run(host: "Host") -> base.Closure:
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare targets: the functions that compile graphs or run them."""
+    """Return the functions to wrap: those that compile graphs or run them."""
     compilation = Compilation(host)
     module = loaded("mindspore.graph.api", "mindspore.common.api")
     return [

@@ -1,12 +1,14 @@
 """Record the kernels that MindSpore runs on a CPU, with MindSpore's own C++ recorder of kernels.
 
-In graph mode, no other source sees these kernels. MindSpore's recorder keeps 470 bytes a kernel in memory until it is
-stopped. In pynative mode, MindSpore's recorder also keeps the inputs of steps. In a test with a convolutional net, the
-recorder kept twice the size of the batch for each step: 32 MB after 40 steps. So ms-profiler stops and restarts the
-recorder every `op_flush` kernels, and when the process holds `KERNEL_WINDOW_MOST` bytes more than at the last start.
-ms-profiler stops it between two steps, on the stepping thread, after all queued work has run. In tests that stopped the
-recorder on another thread, the recorder lost records, and once it ended the job. At each stop the recorder writes a few
-files, which the store keeps unchanged.
+In graph mode, ms-profiler sees these kernels in no other way. MindSpore's recorder keeps 470 bytes a kernel in memory
+until it is stopped. In pynative mode, it also keeps the inputs of steps. In a test with a convolutional net, it kept
+twice the size of the batch for each step: 32 MB after 40 steps. So ms-profiler stops and restarts MindSpore's recorder
+in two cases: after `op_flush` kernels, and when the process holds `KERNEL_WINDOW_MOST` bytes more than at the last
+start.
+
+ms-profiler stops MindSpore's recorder between two steps, on the thread that runs the steps, after all queued work has
+run. In tests that stopped it on another thread, it lost records, and once it ended the job. When it is stopped, it
+writes a few files. ms-profiler keeps these files unchanged.
 """
 
 import os
@@ -26,14 +28,15 @@ if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
 OWN_PROFILER = "mindspore.profiler.platform.cpu_profiler"
-#: first part of a file's name; the rank follows. The file has a line for each type of kernel. The second column has the
-#: number of kernels.
+#: Begin of the name of a file that MindSpore's recorder writes; the rank follows. The file has a line for each type of
+#: kernel. The second column is the number of kernels of this type.
 TYPES = "cpu_op_type_info_"
 #: approximate time between two checks of the process's memory, ns, and the largest number of steps between them
 LOOK_NS, LOOK_STEPS = 5_000_000, 64
-#: Time that MindSpore's recorder takes for a kernel, ns: 0.2 ms in a step of 21 kernels.
+#: Time that MindSpore's recorder takes for one kernel, ns. It was measured as 0.2 ms in a step of 21 kernels.
 KERNEL_NS = 9_000
-#: Number of steps in the first window, which shows how many kernels a step has.
+#: Number of steps in the first period between start and stop of the recorder. This period shows how many kernels a step
+#: has.
 FIRST_STEPS = 1
 
 
@@ -41,14 +44,14 @@ class KernelStream:
     """Collect kernels in windows. In each window, MindSpore's recorder runs for some steps, then writes its files.
 
     Args:
-        host: the session.
+        host: the session, which stores the files.
         recorder: MindSpore's recorder of CPU kernels.
     """
 
     def __init__(self, host: "Host", recorder: Any) -> None:
         self.host = host
         self._recorder = recorder
-        self._folder = ""  # the process's folder in the store; receives the window's files
+        self._folder = ""  # this process's folder in the result; receives the window's files
         self._windows = 0
         self._running = ""
         self._interruptions = 0
@@ -56,11 +59,11 @@ class KernelStream:
         self._began = 0  # number of steps before the window
         self._held = 0  # bytes that the process held at the start of the window
         self._pace = Pace(LOOK_NS, most=LOOK_STEPS, slack=4)  # number of steps between two checks of the memory
-        self._spent = False  # whether kernels have used up their share of `max_disk` in this store
+        self._spent = False  # whether the files have used up the disk space that `max_disk` allows
         self._memory = ""  # path of the newest file of allocator records
 
     def start(self) -> None:
-        """Begin a window, unless a window or the script's own profiler runs, or the share of disk space is used up."""
+        """Start MindSpore's recorder, if it may run now: no profiler of the script runs, and disk space is left."""
         host, home = self.host, self.host.home
         if self._running or self._interruptions or home is None or not host.wants("CPU") or not self._wanted:
             return
@@ -84,10 +87,10 @@ class KernelStream:
         self._running = folder
         self._held = self._holds()
         self._began = host.steps.count
-        host.steps.next_look = 0  # call `stepped` after the next step: while no window ran, no call was due
+        host.steps.next_look = 0  # call `stepped` after the next step, because it was not called while no window ran
 
     def stop(self) -> None:
-        """End the window, if one runs: stop MindSpore's recorder, which then writes its files."""
+        """Stop MindSpore's recorder if it runs; it then writes its files."""
         if not self._running:
             return
         recorder = self.host.recorder
@@ -102,7 +105,7 @@ class KernelStream:
         self._windows += 1
 
     def stepped(self, count: int) -> tuple[int, bool]:
-        """Begin or end a window between two steps, as the schedule, the number of kernels and the memory require."""
+        """Start or stop MindSpore's recorder between two steps, as schedule, number of kernels and memory require."""
         was = self._running
         scheduled = self.host.steps.schedule is not None
         wanted = self._wanted
@@ -112,17 +115,22 @@ class KernelStream:
             self.start()
         if scheduled:
             return count + 1, was != self._running
-        # a window that cannot start between steps starts with the next recording, or after the script's profiler
+        # NEVER is right if the recorder did not start here. `start` is also called when the next recording begins, and
+        # after the script's profiler has stopped.
         next_look = min(self._began + self._steps, count + self._pace.steps)
         return (next_look if self._running else NEVER), was != self._running
 
     @property
     def _wanted(self) -> bool:
-        """Return whether to record the kernels of the current step: the schedule and the budget both allow it."""
+        """Return whether to record the kernels of this step: the schedule and `overhead_budget` both allow it."""
         return self.host.steps.recording and self.host.steps.marks.sampled
 
     def _crowded(self) -> bool:
-        """Return whether the process holds much more memory than at the window's start; False between two checks."""
+        """Return whether the process holds much more memory than when the recorder was started.
+
+        The memory is checked only every few milliseconds, because each check takes time. A call in between returns
+        False.
+        """
         if not self._running:
             return False
         now = self.host.recorder.now()
@@ -141,7 +149,7 @@ class KernelStream:
     def yield_to(
         self, wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        """End the window before the script's own profiler starts, because both use the same recorder."""
+        """Stop MindSpore's recorder before the script's own profiler starts, because this profiler uses it, too."""
         with self.host.guard("stopping the kernel recorder for the script's own profiler"):
             self.stop()
             self._interruptions += 1
@@ -151,7 +159,7 @@ class KernelStream:
         return wrapped(*args, **kwargs)
 
     def resume(self, wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Begin a window after the script's own profiler has stopped."""
+        """Start MindSpore's recorder again after the script's own profiler has stopped."""
         result = wrapped(*args, **kwargs)
         with self.host.guard("resuming after the script's own profiler"):
             self._interruptions = max(self._interruptions - 1, 0)
@@ -165,7 +173,7 @@ class KernelStream:
 
     @staticmethod
     def _wait() -> None:
-        """Wait for all queued work, without the hook that records waits, because this is not a wait of the job."""
+        """Wait for all queued work, through a function that is not wrapped: this wait is ours, and is not recorded."""
         executor = sys.modules[loaded("mindspore.graph.api", "mindspore.common.api")]._pynative_executor
         getattr(executor, "_executor", executor).sync()
 
@@ -175,10 +183,10 @@ class KernelStream:
         return Kind.INSTANT, Category.PROFILER, 0, recorder.intern(name), now, now, self._windows
 
     def _finish_files(self, folder: str) -> int:
-        """Count the bytes and kernels of a window's files, and set the length of the next window.
+        """Count the bytes and kernels of the files of one window, set the number of steps of the next window.
 
         Returns:
-            The number of kernels.
+            The number of kernels in the files.
         """
         size = kernels = 0
         for name in os.listdir(folder):
@@ -212,7 +220,7 @@ class KernelStream:
 
 
 def targets(host: "Host") -> list[Target]:
-    """Register the kernel stream with the session; return targets in the script's profiler, to interrupt the stream."""
+    """Register the collection of kernels; return the functions to wrap, which start and stop MindSpore's profiler."""
     from ms_profiler.job.frameworks.mindspore import takeover
 
     if not host.owner or takeover.left_running:

@@ -17,9 +17,9 @@ LOOPS = ("train", "fit", "eval", "predict", "build")
 
 
 class Loops:
-    """Follow which loop of `Model` runs, and report its steps.
+    """Follow which loop of `Model` runs, for example `train` or `eval`, and report its steps.
 
-    The batches of an evaluation inside or after training are no steps. In a job that only evaluates, the batches of the
+    If a job trains, the batches of its evaluations are no steps. In a job that only evaluates, the batches of the
     evaluation are the steps.
     """
 
@@ -28,7 +28,7 @@ class Loops:
         self.running: list[str] = []
 
     def run(self, kind: str) -> base.Closure:
-        """Return a decorator for a public method of `Model`."""
+        """Return a decorator for a public method of `Model` that runs a loop, for example `train`."""
         host, recorder = self.host, self.host.recorder
         name = recorder.intern(f"Model.{kind}")
         category = Category.EVALUATION if kind == "eval" else Category.RUN
@@ -50,7 +50,7 @@ class Loops:
         return make
 
     def step_ended(self, kind: str, source: StepSource) -> base.Closure:
-        """Return a decorator for the method that runs the callbacks of a step; the step ends after the callbacks."""
+        """Return a decorator for the method that runs the callbacks of a step; when it returns, the step ends."""
         steps, now = self.host.steps, self.host.recorder.now
 
         def before(*_: Any, **__: Any) -> bool | None:
@@ -89,7 +89,7 @@ class Loops:
 
     def _note_sinking(self, method: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Note in the run's record that data sinking has no effect, if the script requests it on a CPU."""
-        import inspect  # costs nothing, because MindSpore has imported it
+        import inspect  # takes no time, because MindSpore has imported it
 
         signature = inspect.signature(method)
         if "dataset_sink_mode" not in signature.parameters:
@@ -97,7 +97,7 @@ class Loops:
         try:
             asked = signature.bind(*args, **kwargs).arguments.get("dataset_sink_mode", False)
         except TypeError:
-            return  # MindSpore refuses the arguments, too
+            return  # the arguments are wrong, and MindSpore will raise the error
         if asked and sys.modules[MODULE].context.get_context("device_target") == "CPU":
             self.host.not_collected("data sinking", "the script asks for it, but on a CPU MindSpore trains without it")
 
@@ -122,7 +122,7 @@ class Loops:
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare targets: functions in the loops of `Model`."""
+    """Return the functions to wrap: functions that run the loops of `Model`."""
     loops = Loops(host)
     trained = loops.step_ended("train", StepSource.FRAMEWORK_LOOP)
     evaluated = loops.step_ended("eval", StepSource.EVALUATION_LOOP)

@@ -1,7 +1,7 @@
 """Record each call of a cell (`Cell.__call__`) as a span.
 
-In graph mode, Python calls only the outermost cell, because the inner cells were compiled. The replacement of
-`Cell.__call__` does not disturb MindSpore's parser, which reads `construct`.
+In graph mode, Python calls only the outermost cell, because the inner cells were compiled. ms-profiler replaces
+`Cell.__call__`. MindSpore's compiler is not affected, because it reads the method `construct`.
 """
 
 import sys
@@ -21,38 +21,40 @@ from ms_profiler.store.names import EVALUATING
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
-#: Role of a cell for the steps. OPTIMIZER: an optimizer. TRAINS: a training cell, which has an optimizer in it.
-#: NETWORK: any other outermost cell. NOTHING: any other cell.
+#: Role of a cell, from which ms-profiler decides where steps end. OPTIMIZER: an optimizer. TRAINS: a training cell,
+#: which has an optimizer in it. NETWORK: any other outermost cell. NOTHING: any other cell.
 NOTHING, OPTIMIZER, TRAINS, NETWORK = range(4)
-#: span of a call: id of the name, category, id of the class's name
+#: what the spans of a cell have in common: id of the cell's name, category, id of the name of the cell's class
 Span = tuple[int, int, int]
-#: label of a cell: its span and its role; the span alone if the role is NOTHING and autograd's graph is not read now
+#: The cached data of a cell (its label): the `Span` and the role. If the role is NOTHING and autograd's graph is not
+#: read now, the label is the `Span` alone.
 Label = tuple[Span, int]
-#: state of a call: id of the cell, role, value of `training` before the call, token of the forward span, token of the
-#: cell's span, the cell's span, number of autograd's newest node
+#: A call of a cell that has not ended: id of the cell, role, value of `training` before the call, token of the span of
+#: the forward pass, token of the cell's span, `Span` of the cell, number of autograd's newest node at the begin.
 Call = tuple[int, int, bool, int, int, Span, int | None]
-#: copies of members of enumerations: looking a member up takes 2 us with cold caches
+#: Copies of members of enumerations. To look a member up takes 2 us while the processor's caches are cold.
 MODULE, FORWARD, NO_GRADIENTS = int(Category.MODULE), int(Category.FORWARD), int(Flag.NO_GRADIENTS)
 OPTIMIZER_CYCLE, TRAIN_CELL = StepSource.OPTIMIZER_CYCLE, StepSource.TRAIN_CELL
 #: name of the attribute of a cell that holds the cells in it
 TABLE = "_cells"
 #: name of the attribute of a cell that holds its parameters
 PARAMETERS = "_params"
-#: modules outside of MindSpore that define base classes of MindSpore's parameters
+#: The modules outside of MindSpore that define base classes of its parameters. A class from elsewhere is the script's.
 _MADE_BY = ("abc", "builtins", "pybind11_builtins")
-#: ends of the paths of cells that MindSpore puts around a recomputed cell, and around its method
+#: MindSpore puts a cell of its own around a cell that is recomputed in the backward pass, and one around the method of
+#: that cell. These are the ends of the paths of the two.
 AGAIN, WRAPPED = "._recompute_cell", ".wrap_cell"
-#: Names of the classes of cells whose time counts as communication.
+#: Names of the classes of cells that exchange gradients between ranks. Their time counts as communication.
 REDUCERS = ("DistributedGradReducer", "PipelineGradReducer")
 
-#: whether this thread is inside a call of a cell with a role, or inside a gradient function
+#: whether this thread is inside a call of an optimizer, a training cell or a network, or inside a gradient function
 training = Inside()
 
 
 def sizes(parameter: Any) -> tuple[int, int] | None:
-    """Return the numbers of elements and bytes of a parameter; None if the script defines its class.
+    """Return the numbers of elements and bytes of a parameter; None if the script defines the class of the parameter.
 
-    Code of the script must not run here.
+    A class of the script may override the properties that are read here. Code of the script must not run here.
     """
     for kind in type(parameter).__mro__:
         if kind.__module__ not in _MADE_BY and kind.__module__.partition(".")[0] != "mindspore":
@@ -61,12 +63,12 @@ def sizes(parameter: Any) -> tuple[int, int] | None:
     try:
         count = int(tensor["size"].fget(parameter))
         return count, count * int(tensor["itemsize"].fget(parameter))
-    except (AttributeError, KeyError, TypeError, ValueError):  # older versions of MindSpore do not report the property
+    except (AttributeError, KeyError, TypeError, ValueError):  # older versions of MindSpore lack one of the properties
         return None
 
 
 class Modules:
-    """Name each cell by its place in the outermost cell, and choose the category of its spans."""
+    """Record calls of cells: name each cell by its path in the outermost cell, and choose the category of its spans."""
 
     def __init__(self, host: "Host") -> None:
         self.host = host
@@ -74,7 +76,7 @@ class Modules:
         self._forward, self._evaluates = host.recorder.intern("forward"), host.recorder.intern(EVALUATING)
         self._trained = False  # whether a called cell was in training mode, which only the script switches on
         self._unnamed = host.recorder.intern(base.UNNAMED)
-        # each attribute that a step looks up takes half a microsecond with cold caches
+        # copies, because to look an attribute up takes half a microsecond in each step while the caches are cold
         self._steps, self._now, self._end = host.steps, host.recorder.now, host.recorder.end
         self.graph_mode = False
         self.networks = Networks(host, TABLE, PARAMETERS, sizes, lambda kind: issubclass(kind, optimizer_types()))
@@ -84,12 +86,16 @@ class Modules:
         self._absorbed: Labels[bool] = Labels(lambda cell: True)
 
     def _describe(self, cell: Any) -> Label | Span:
-        """Return the label of a cell, and label every cell in it; a cell that later moves keeps its first name."""
+        """Return the label of a cell, which has its name, and label every cell in it.
+
+        A cell keeps its first name, also if the script later moves it into another cell.
+        """
         again = self._again(cell)
         root = again or self._titles.of(cell, self.networks.has_parameters(cell))
         span, role = self._label(cell, root)
         if role != OPTIMIZER and not again:
-            # a kernel of a graph names its outermost cell only if a second cell of this class exists
+            # In a compiled graph, the modules of kernels are named without the first outermost cell of a class. Only
+            # the second and later ones, for example `Net#2`, are part of the names. So the first has an empty title.
             self.networks.called("" if self.graph_mode and "#" not in root else root, cell)
         if role == NOTHING and not again:
             role = NETWORK
@@ -117,8 +123,8 @@ class Modules:
         return f"{path}{AGAIN}" if path else ""
 
     def _absorb(self, optimizer: Any) -> None:
-        """Count an optimizer, but not the optimizers inside it (LARS has one), whose calls end no steps."""
-        self.host.steps.optimizer_made(optimizer)  # no hook has seen it if it is a copy, or was made before the hooks
+        """Count an optimizer. Do not count the optimizers inside it, as in LARS, because their calls end no steps."""
+        self.host.steps.optimizer_made(optimizer)  # the hook did not see it if it is a copy, or older than the hook
         for _, inner in trees.children(optimizer, TABLE):
             if issubclass(type(inner), optimizer_types()):
                 self.host.steps.optimizer_made(inner)
@@ -132,17 +138,17 @@ class Modules:
         recorder, labels = self.host.recorder, self.labels
         category, role = self._meaning(cell, kind)
         shown = name.removesuffix(WRAPPED).removesuffix(AGAIN) if kind in recompute.CELLS else name
-        known = name if kind == recompute.CELLS[0] else shown  # the path of the recomputation's node
+        known = name if kind == recompute.CELLS[0] else shown  # nodes of a recomputation get a path of their own
         title, named = labels.name(recorder, kind) or self._unnamed, labels.name(recorder, shown)
         span = (named or title, int(category), title)
         self._paths[span] = known if named else kind
         return span, role
 
     def watch(self, on: bool) -> None:
-        """Choose the calls of cells that are reported to `began` and `ended`.
+        """Choose which calls of cells are reported to `began` and `ended`.
 
         Args:
-            on: whether to report every call; if false, only calls of cells with a role are reported.
+            on: True to report the calls of all cells. False to report only optimizers, training cells and networks.
         """
         known, self._watched = self.labels.known, on
         for key, label in list(known.items()):
@@ -160,7 +166,7 @@ class Modules:
             return Category.GRAPH, role
         if kind in REDUCERS:
             return Category.COMMUNICATION, role
-        # a training cell is not a forward pass: its time outside of the cells in it belongs to the loop
+        # A training cell is not a forward pass. Its time outside of its inner cells belongs to the training loop.
         return (Category.OTHER if role == TRAINS else Category.MODULE), role
 
     def call(self, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -183,17 +189,17 @@ class Modules:
         return 0, MODULE, 0
 
     def began(self, cell: Any, *_: Any, **__: Any) -> Call:
-        """Begin the spans of a call, and report its begin to the steps.
+        """Begin the spans of a cell's call, and report the begin to `steps.py`, which decides where steps end.
 
-        A call of a network outside of training cells and gradients is an evaluation or similar.
+        If a network is called outside of training cells and gradient functions, the call is an evaluation or similar.
         """
         key = id(cell)
         label: Any = self.labels.known.get(key) or self._named(cell)
         span, role = label if len(label) == 2 else (label, NOTHING)
         if recompute.running():
-            role = NOTHING if role == NETWORK else role  # this call is a recomputation in a backward pass
+            role = NOTHING if role == NETWORK else role  # the backward pass recomputes a network: no new forward pass
         elif role == NOTHING and not training.value:
-            role = NETWORK  # the script calls a cell in a training cell separately
+            role = NETWORK  # the script calls an inner cell of a training cell by itself
         trained, training.value = training.value, True
         around = 0
         if role == NETWORK:
@@ -203,8 +209,8 @@ class Modules:
         if role == NETWORK or not self._trained:
             mode = trees.attributes(cell).get("training")
             self._trained |= mode is True
-            # the whole forward pass gets a span, too, because the analysis may leave out the modules of a long run. A
-            # call of a compiled graph has no modules.
+            # Record a span for the whole forward pass, too, because the analysis may leave out the spans of modules of
+            # a long run. A compiled graph needs no such span, because its call has no spans of modules.
             if role == NETWORK and not trained and span[1] == MODULE:
                 name = self._evaluates if self._trained and mode is False else self._forward
                 around = base.begin(self.host.recorder, name, FORWARD)
@@ -213,7 +219,7 @@ class Modules:
         return key, role, trained, around, token, span, number
 
     def ended(self, call: Call, result: Any, reason: BaseException | None) -> None:
-        """End the spans of a call, and report its end to the steps."""
+        """End the spans of a cell's call, and report the end to `steps.py`, which decides where steps end."""
         key, role, trained, around, token, span, number = call
         if looking.tape is not None:
             looking.tape.cell_ended(key, self._paths.get(span, ""), number)
@@ -230,12 +236,12 @@ class Modules:
             self._steps.turn_ended(source, key, self._now(), inside=trained)
 
     def mode_set(self, state: Any, result: Any, reason: BaseException | None) -> None:
-        """Read the execution mode after the script has set it: the category of a cell's time depends on it."""
+        """Read the execution mode after the script has set it, because the category of a cell's spans depends on it."""
         if reason is None:
             self.read_mode()
 
     def read_mode(self) -> None:
-        """Read whether MindSpore is in graph mode; if this has changed, forget all labels."""
+        """Read whether MindSpore is in graph mode; if the mode has changed, forget the labels (names) of all cells."""
         context = sys.modules["mindspore.context"]
         graph_mode = context._get_mode() == context.GRAPH_MODE
         if graph_mode != self.graph_mode:
@@ -244,7 +250,7 @@ class Modules:
 
 
 def optimizer_types() -> tuple[type, ...]:
-    """Return the base classes of MindSpore's two families of optimizers, as far as they are loaded."""
+    """Return the base classes of MindSpore's optimizers (`nn` and `experimental`), as far as they are imported."""
     found = []
     for module in ("mindspore.nn.optim.optimizer", "mindspore.experimental.optim.optimizer"):
         kind = getattr(sys.modules.get(module), "Optimizer", None)
@@ -254,7 +260,7 @@ def optimizer_types() -> tuple[type, ...]:
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare targets: `Cell.__call__`, and the functions that set the mode."""
+    """Return the functions to wrap: `Cell.__call__`, and the functions that set the execution mode."""
     modules = Modules(host)
     modules.read_mode()
     host.at_step(modules.networks.stepped)
@@ -264,7 +270,7 @@ def targets(host: "Host") -> list[Target]:
     sets = base.around(host, "following the mode", lambda *_, **__: True, modules.mode_set)
     return [
         Target("mindspore.nn.cell", "Cell.__call__", closure=modules.call),
-        # set_context has its own reference to the original set_mode, made before the hooks; so both are wrapped
+        # set_context keeps a reference to the original set_mode from before the wrapping. So both are wrapped.
         Target("mindspore.context", "set_context", closure=sets, copies=True),
         Target("mindspore.context", "_Context.set_mode", closure=sets),
     ]

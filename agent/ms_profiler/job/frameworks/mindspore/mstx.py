@@ -1,7 +1,7 @@
-"""Record the script's own markers of `mindspore.profiler.mstx`; MindSpore itself shows markers only on an NPU.
+"""Record the markers that a script makes with `mindspore.profiler.mstx`; MindSpore itself shows them only on an NPU.
 
-MindSpore calls the same functions from its own code, around waits for data and checkpoints. These calls are not
-recorded, because other hooks of ours record the same intervals.
+MindSpore also makes markers in its own code, around waits for data and around checkpoints. ms-profiler does not record
+these markers, because other hooks record the same intervals.
 """
 
 import sys
@@ -20,9 +20,9 @@ DEFAULT_DOMAIN = "default"
 
 
 class RangeId(int):
-    """The number that `range_start` returns, with our data about the range.
+    """The number that `range_start` of `mstx` returns, with our data about the range.
 
-    Without an NPU, MindSpore's number is always 0, so it does not identify the range.
+    Without an NPU, MindSpore returns 0 for every range. So the number alone does not identify a range.
 
     Attributes:
         name: id of the range's text in the store.
@@ -34,18 +34,18 @@ class RangeId(int):
 
 
 def _own_call() -> bool:
-    """Return whether MindSpore's own code called the marker function."""
+    """Return whether MindSpore's own code called the marker function, not the script."""
     return str(sys._getframe(2).f_globals.get("__name__", "")).startswith("mindspore.")
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare targets: the three functions of `mstx` that make markers."""
+    """Return the functions to wrap: the three functions of `mstx` that make markers."""
     recorder, fetching = host.recorder, data.fetching
 
     def text(message: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
         domain = args[2] if len(args) > 2 else kwargs.get("domain", DEFAULT_DOMAIN)
         if not (issubclass(type(message), str) and issubclass(type(domain), str)):
-            return 0  # MindSpore refuses such an object, too; to turn it into a text would run code of the script
+            return 0  # not a text: MindSpore refuses it, too, and its conversion to a text would run code of the script
         words, where = str.__str__(message), str.__str__(domain)
         return recorder.intern(words if where == DEFAULT_DOMAIN else f"{where}: {words}")
 

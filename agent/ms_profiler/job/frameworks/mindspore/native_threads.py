@@ -1,13 +1,14 @@
-"""Find out from /proc whether the threads of a native library in this process are at work."""
+"""Find out from /proc whether the threads that a native library started in this process are at work."""
 
 import os
 import time
 from typing import Final
 
-#: LOOK: seconds between two checks of the threads. PATIENCE: longest wait until they sleep, in seconds.
+#: LOOK: time between two checks of the threads, s. PATIENCE: longest time to wait until the threads sleep, s.
 LOOK: Final = 0.02
 PATIENCE: Final = 1.0
-#: Nanoseconds of processor time that threads without work may use between two checks; work takes many times as much.
+#: Processor time that the threads may use between two checks and still count as idle, ns. Real work takes many times as
+#: much.
 IDLE: Final = 1_000_000
 
 
@@ -19,8 +20,8 @@ def numbers() -> list[str]:
 class NativeThreads:
     """Check whether some threads sleep because they have no work.
 
-    One check is not enough: a thread with work also sleeps while it waits for the interpreter's lock, which the caller
-    of this check holds.
+    One check is not enough. A thread with work also sleeps while it waits for the GIL. The thread that makes the check
+    holds the GIL.
 
     Args:
         ids: thread ids; threads that have ended count as sleeping.
@@ -28,7 +29,7 @@ class NativeThreads:
 
     def __init__(self, ids: list[str]) -> None:
         self.ids = ids
-        # (time of the last check at which all threads slept, processor time that they had used until then, ns)
+        # (time of the last check at which all threads slept, processor time in ns that they had used until this check)
         self._seen: tuple[float, int] | None = None
 
     def forget(self) -> None:
@@ -36,7 +37,7 @@ class NativeThreads:
         self._seen = None
 
     def still(self) -> bool:
-        """Return whether the threads sleep, slept at the last check, and did no work between the two checks."""
+        """Return whether the threads sleep now, slept at the last check, and did no work between the two checks."""
         now = time.monotonic()
         if self._seen is not None and now - self._seen[0] < LOOK:
             return False

@@ -1,4 +1,4 @@
-"""Release our tracing interfaces before the constructor of MindSpore's own NPU profiler prepares the device."""
+"""Detach ms-profiler from the NPU before the constructor of MindSpore's own NPU profiler prepares the device."""
 
 from typing import TYPE_CHECKING
 
@@ -12,5 +12,5 @@ MODULE = "mindspore.profiler.platform.npu_profiler"
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare the functions that begin and end MindSpore's NPU profiler."""
+    """Return the functions to wrap: those that begin and end MindSpore's NPU profiler."""
     return lending.targets(host, MODULE, "NpuProfiler.__init__", "NpuProfiler.finalize")

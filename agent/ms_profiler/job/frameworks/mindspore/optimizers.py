@@ -1,4 +1,4 @@
-"""Count the optimizers that the job makes, because a step ends after a full cycle of calls of all optimizers."""
+"""Count the optimizers that the job makes, because a step ends when all optimizers have been called once."""
 
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare the constructors of MindSpore's two families of optimizers; `modules` records the optimizers' calls."""
+    """Return the constructors of MindSpore's optimizers, to wrap them; the module `modules` wraps their calls."""
     closure = base.following(host, "counting optimizers", host.steps.optimizer_made)
     return [
         Target("mindspore.nn.optim.optimizer", "Optimizer.__init__", closure=closure),

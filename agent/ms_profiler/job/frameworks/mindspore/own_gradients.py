@@ -1,8 +1,8 @@
 """Detect gradients that the script computes itself: by hooks, by a `bprop` of a cell, or by a custom function.
 
-In a backward pass, the kernels of such gradients cannot be distinguished from the kernels of autograd. So after the
-first such gradient, backward passes are recorded under another name. The wrapped functions run when a hook is
-registered, or once for each call of a cell with a `bprop`.
+In a backward pass, the kernels of the script's gradients cannot be distinguished from the kernels of autograd. So after
+the script's first gradient, ms-profiler records backward passes under another name. This costs little: the functions
+that this module wraps run only when a hook is registered, or once for each call of a cell with a `bprop`.
 """
 
 import sys
@@ -23,7 +23,7 @@ FUNCTIONS = "mindspore.common._grad_function"
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare targets: the functions that run backward passes, or register code of the script for them."""
+    """Return the functions to wrap: those that run backward passes, or register code of the script for them."""
     recorder = host.recorder
     passes = [recorder.intern(name) for name in NAMES]
     function = getattr(sys.modules.get(FUNCTIONS), "_Function", int)
@@ -32,7 +32,7 @@ def targets(host: "Host") -> list[Target]:
 
     def note(*args: Any, **_: Any) -> None:
         nonlocal own
-        # MindSpore's recomputation also has a `bprop`, which is not code of the script
+        # MindSpore recomputes cells with a class that also has a `bprop`. This one is not code of the script.
         own = own or not (len(args) > 1 and type(args[1]).__module__ == recompute.MODULE)
 
     def began(*args: Any, **_: Any) -> list[int]:

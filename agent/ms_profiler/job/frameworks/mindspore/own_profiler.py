@@ -1,8 +1,8 @@
 """Replace MindSpore's own profiler classes by ours, so that our session records for a script that uses them.
 
-Two profilers in one process would lose both recordings. A script that uses MindSpore's classes gets our classes
-instead. Our classes record in the one session of this process and make a separate result. On an NPU that only
-MindSpore's profiler can record, no class is replaced.
+If MindSpore's profiler and ms-profiler both ran in one process, both recordings would be lost. So a script that uses
+MindSpore's classes gets our classes instead. They record with ms-profiler, and make a separate result. If only
+MindSpore's profiler can record the NPU of the machine, no class is replaced.
 """
 
 import sys
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
 PROFILER = "mindspore.profiler.profiler"
-#: (module, name in the module, name of our replacement); other modules import these names, so copies are replaced, too
+#: (module, name in the module, name of our replacement). Other modules import these names. They get the replacement,
+#: too.
 NAMES = (
     (PROFILER, "Profile", "_ForgivingProfile"),
     ("mindspore.profiler", "profile", "_ForgivingProfile"),
@@ -28,13 +29,13 @@ NAMES = (
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare the replacements of MindSpore's classes; none unless the session replaces them."""
+    """Return MindSpore's profiler classes with our replacements; empty if ms-profiler leaves MindSpore's in place."""
     if takeover.left_running or not host.redirects:
         return []
 
     def instead(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         def replace(_: Callable[..., Any]) -> Callable[..., Any]:
-            # found by its name in the package: to import `api` here would be circular, because `api` imports the hooks
+            # Do not import `api` here. `api` imports the hooks, so the import would be circular.
             replacement: Callable[..., Any] = getattr(sys.modules["ms_profiler"], name)
             return replacement
 

@@ -1,13 +1,14 @@
 """Sample the operators of dataset pipelines, their queues and processor time, with MindSpore's C++ dataset profiler.
 
-MindSpore's dataset profiler watches the first pipeline that is built after the profiler's set-up. By default, the
-profiler's thread takes a sample every second, and each sample takes 50 ms of processor time. The profiler holds 300
-bytes a batch in memory until the samples are saved. So ms-profiler runs the profiler in windows with growing pauses,
-see `sampling_plan`. The store keeps the profiler's files unchanged.
+After its set-up, MindSpore's dataset profiler watches the next pipeline that is built. By default, the profiler's
+thread takes a sample every second, and each sample takes 50 ms of processor time. The profiler holds 300 bytes a batch
+in memory until the samples are saved. So ms-profiler runs the dataset profiler only in windows, and the pauses between
+the windows grow. The module `sampling_plan` plans the windows. ms-profiler keeps the files of the dataset profiler
+unchanged.
 
-The dataset profiler would print a warning for every pipeline after the first. So the profiler is on for one pipeline at
-a time, until this pipeline has ended. Before the end of the pipeline, the profiler is never set up again, because its
-thread would then read freed memory.
+While the dataset profiler is on, it prints a warning for each further pipeline. So ms-profiler watches one pipeline at
+a time, until this pipeline has ended. Before that, it never sets the dataset profiler up again, because the thread of
+the dataset profiler would then read freed memory.
 """
 
 import atexit
@@ -34,17 +35,17 @@ ENGINE: Final = "mindspore._c_dataengine"
 ITERATORS: Final = "mindspore.dataset.engine.iterators"
 #: Largest number of windows of a run; each window makes three files.
 WINDOWS: Final = 200
-#: Seconds that a pipeline waits while another thread builds one.
+#: Longest time that a thread waits before it builds a pipeline, while another thread builds one; s.
 PATIENCE: Final = 1.0
-#: Files that the dataset profiler reads for each sample. If one is unreadable, the profiler ends the pipeline with an
-#: error.
+#: Files that MindSpore's dataset profiler reads for each sample. If it cannot read one of them, it ends the pipeline
+#: with an error.
 SOURCES: Final = ("/proc/stat", "/proc/meminfo", "/proc/self/stat", "/proc/self/smaps")
 
 SUBJECT: Final = "operators of dataset pipelines"
 
 
 class State(Enum):
-    """The state of the dataset profiler."""
+    """The state of MindSpore's dataset profiler."""
 
     OFF = "no pipeline is watched"
     ON = "samples are taken"
@@ -56,9 +57,9 @@ class PipelineStream:
     """Collect samples of one pipeline at a time, in windows.
 
     Args:
-        host: the session.
+        host: the session, which stores the samples.
         manager: MindSpore's dataset profiler.
-        set_up: the method `init` of the dataset profiler, without our hook.
+        set_up: the original method `init` of the dataset profiler, which our hook replaces.
     """
 
     def __init__(self, host: "Host", manager: Any, set_up: Callable[[Any], None]) -> None:
@@ -75,7 +76,7 @@ class PipelineStream:
         self._disturbed = False  # whether another pipeline was built at the same time as the watched one
         self._others = 0  # number of pipelines that are being built now and will not be watched
         self._given_up = ""
-        self._folder = ""  # the process's folder in the store; receives the window's files
+        self._folder = ""  # this process's folder in the result; receives the window's files
         self._windows = 0
         self._window = 0  # number of the window that runs or ran last
         self._bytes = 0
@@ -88,7 +89,7 @@ class PipelineStream:
     # -- hooks
 
     def create(self, wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Create an iterator, which builds a pipeline, and watch that pipeline if possible."""
+        """Call the constructor of an iterator, which builds a pipeline, and sample this pipeline if possible."""
         armed, before = False, set[str]()
         with self.host.guard("watching a dataset pipeline"):
             armed = self._arm(args[0] if args else kwargs.get("dataset"))
@@ -98,7 +99,8 @@ class PipelineStream:
         try:
             result = wrapped(*args, **kwargs)
         except BaseException:
-            # the traceback may keep parts of the pipeline alive, so the dataset profiler must not be set up again
+            # The traceback may keep parts of the pipeline alive. Then it is not safe to set the dataset profiler up
+            # again.
             with self.host.guard("leaving a dataset pipeline"):
                 self._abandon("a pipeline could not be built")
             raise
@@ -107,7 +109,7 @@ class PipelineStream:
         return result
 
     def _beside(self, wrapped: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Build a pipeline that is not watched; until it is complete, no window begins."""
+        """Build a pipeline that is not watched, and begin no window of samples until the pipeline is complete."""
         if self.host.forked:
             return wrapped(*args, **kwargs)
         with self._lock:
@@ -119,12 +121,12 @@ class PipelineStream:
                 self._others -= 1
 
     def close(self, wrapped: Callable[..., Any], instance: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run a function that ends or replaces an iterator's pipeline and joins its threads; then save the samples."""
+        """Run a function that ends or replaces the pipeline of an iterator, and then save the samples."""
         watched = self._watched == id(instance) and not self.host.forked
         if watched:
             with self.host.guard("leaving a dataset pipeline"), self._lock:
                 self._halt()
-                self._watched = -1  # until the pipeline has ended, neither this pipeline nor another one may be watched
+                self._watched = -1  # until the pipeline has ended, no pipeline may be watched
         result = wrapped(*args, **kwargs)
         if watched:
             with self.host.guard("saving the samples of a dataset pipeline"), self._lock:
@@ -135,13 +137,13 @@ class PipelineStream:
         return result
 
     def yield_to(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the replacement of the dataset profiler's `init`; a call by the script ends our own sampling."""
+        """Return the replacement of the dataset profiler's `init`; when the script calls it, our sampling ends."""
 
         def init(manager: Any) -> Any:
             watched = self._watched
             with self.host.guard("stopping for the script's own dataset profiler"):
                 self._give_up("the script uses MindSpore's dataset profiler itself")
-            # while a pipeline is watched, the dataset profiler is set up already, and a second set-up would do harm
+            # while a pipeline is watched, `init` has run already, and a second run would let a thread read freed memory
             return None if watched else original(manager)
 
         return keep_signature(original, init)
@@ -149,13 +151,13 @@ class PipelineStream:
     # -- sources of the session
 
     def begin(self) -> None:
-        """Begin another window for the watched pipeline, if there is one."""
+        """Begin a new window of samples of the watched pipeline, if a pipeline is watched."""
         with self._lock:
             if self._state is State.PARKED and self._wanted() and self._threads.settle():
                 self._restart()
 
     def end(self) -> None:
-        """End the window and save its samples, also if the pipeline continues."""
+        """End the window of samples and save them; the pipeline may continue."""
         with self._lock:
             self._halt()
             if self._state is State.HALTED:
@@ -164,7 +166,7 @@ class PipelineStream:
                 self._not_collected(SUBJECT, "no pipeline of mindspore.dataset was built")
 
     def stepped(self, count: int) -> tuple[int, bool]:
-        """Begin or end a window between two steps, about once a second."""
+        """Begin or end a window of samples, between two steps; this runs about once a second."""
         if self._state is State.OFF:
             return sys.maxsize, False
         with self._lock:
@@ -188,7 +190,7 @@ class PipelineStream:
     def _arm(self, dataset: Any) -> bool:
         """Set the dataset profiler up for the pipeline that is built next; return whether this was possible."""
         if self.host.forked:
-            if self._state is State.ON:  # a fork child has a copy of the dataset profiler, but not its thread
+            if self._state is State.ON:  # a fork child has a copy of the dataset profiler, without its thread
                 self._state = State.PARKED
                 self._manager.stop()
             return False
@@ -199,13 +201,13 @@ class PipelineStream:
             own = threading.get_ident()
             self._built.wait_for(lambda: self._builder in (None, own), PATIENCE)
             if self._builder is not None:
-                # two pipelines are being built at the same time, and the dataset profiler might watch the wrong one
+                # Two threads build a pipeline at the same time. The dataset profiler might watch the wrong one.
                 if not self._disturbed:
                     self._disturbed = True
                     self._manager.stop()
                 return False
             if self._watched:
-                self._halt()  # else the profiler would warn of a second pipeline; the next step resumes the sampling
+                self._halt()  # so that the profiler prints no warning of a second pipeline; the next step resumes it
                 if self._wanted():
                     why = "MindSpore's dataset profiler watches one pipeline at a time"
                     self._not_collected(f"{SUBJECT} that are built while another one lives", why)
@@ -241,7 +243,7 @@ class PipelineStream:
             self.host.steps.next_look = 0
 
     def _abandon(self, why: str) -> None:
-        """Stop watching for good, because parts of the pipeline that is being built may still exist."""
+        """Watch no pipeline from now on: parts of the pipeline that was being built may exist for an unknown time."""
         with self._lock:
             if not self._disturbed:
                 self._manager.stop()
@@ -266,7 +268,7 @@ class PipelineStream:
             self._begin_window()
 
     def _halt(self) -> None:
-        """End the window; if the dataset profiler has begun a sample, it completes this sample."""
+        """End the window of samples; if the dataset profiler has begun a sample, it still completes it."""
         if self._state is not State.ON:
             return
         self._manager.stop()
@@ -297,7 +299,7 @@ class PipelineStream:
             self._not_collected(f"{SUBJECT} in their last window", "the last sample was not complete")
 
     def _give_up(self, why: str) -> None:
-        """Save the samples, and watch no pipeline from now on."""
+        """Save the samples that exist, and watch no pipeline from now on."""
         with self._lock:
             self._halt()
             if self._state is State.HALTED:
@@ -307,7 +309,7 @@ class PipelineStream:
             self._given_up = why
 
     def _exit(self) -> None:
-        """Save the samples at exit, before Python removes the functions that the end of an iterator calls."""
+        """Save the samples when Python exits. Later would be too late: Python removes functions that iterators call."""
         with self.host.guard("leaving a dataset pipeline"), Late(self.host.recorder.delay_signals):
             if not self.host.forked:
                 self.end()
@@ -316,7 +318,7 @@ class PipelineStream:
     # -- conditions
 
     def _wanted(self) -> bool:
-        """Return whether a recording requests pipelines and the limits allow more samples."""
+        """Return whether the options of a recording request samples of pipelines, and the limits allow more of them."""
         host = self.host
         if self._given_up or not host.owner or not host.steps.recording:
             return False
@@ -353,7 +355,7 @@ class PipelineStream:
         return self._count - 1
 
     def _number(self, dataset: Any) -> int:
-        """Return the number of a dataset; every iterator over the dataset gives the same number."""
+        """Return the number of a dataset, which is the same for every iterator over this dataset."""
         while trees.kind_name(dataset) == "ProjectDataset":  # an iterator over some columns makes a new dataset
             (dataset,) = trees.attributes(dataset)["children"]
         number = self._pipelines.known.get(id(dataset))
@@ -367,13 +369,13 @@ class PipelineStream:
 
 
 def _counter(iterator: Any) -> Callable[[], int]:
-    """Return a function that returns the number of batches of an iterator, and does not keep the iterator alive."""
+    """Return a function that returns the number of batches an iterator has made, without keeping the iterator alive."""
     values = trees.attributes(iterator)
     return lambda: int(values.get("_Iterator__index", 0))
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare the functions that build and end pipelines."""
+    """Return the functions to wrap: those that build and end pipelines, and the dataset profiler's `init`."""
     from ms_profiler.job.frameworks.mindspore import takeover
 
     engine: Any = sys.modules.get(ENGINE)

@@ -1,4 +1,4 @@
-"""The plugin of MindSpore: its concerns, and the description of the framework."""
+"""The plugin of MindSpore: a list of the files whose hooks it applies, and the description of the framework."""
 
 import sys
 from typing import TYPE_CHECKING
@@ -69,7 +69,7 @@ class MindSpore(base.Plugin):
         return takeover.FORWARDED if takeover.left_running else ()
 
     def describe(self) -> dict[str, str]:
-        """Return the mode and the device of MindSpore; a script sets both after the import."""
+        """Return MindSpore's mode and device at the end of the run; a script sets both after the import."""
         context = sys.modules.get("mindspore.context")
         if context is None:
             return {}

@@ -6,11 +6,12 @@ MindSpore 2.10 dispatches an operator from Python in three ways:
 - the `pyboost` functions of generated primitives;
 - the inner primitives behind functions such as `ops.softmax`.
 
-Operators that are called directly in C++ are not recorded here: methods and operators of tensors (`x + y`, `x.view()`),
-the functions of `mint` that choose among C++ overloads, and the whole backward pass. Code that `@jit` or graph mode
-compiled is not recorded here either; this includes the optimizers of `nn`. We could replace methods and `mint`
-functions, but `@jit(capture_mode="bytecode")` would capture the replacements. In a test with replacements, a gradient
-was no longer compiled, and its last bits changed.
+This module does not record operators that are called directly in C++: methods and operators of tensors (`x + y`,
+`x.view()`), the functions of `mint` that choose among C++ overloads, and the whole backward pass. It does not record
+code that `@jit` or graph mode compiled, which includes the optimizers of `nn`.
+
+ms-profiler could also replace the methods and the `mint` functions. But `@jit(capture_mode="bytecode")` would capture
+the replacements. In a test with replacements, a gradient was no longer compiled, and its last bits changed.
 
 A training step of ResNet-18 dispatches 101 operators in its forward pass and loss, 75 of them through Python. A step of
 a two-layer Transformer with `nn.MultiheadAttention` dispatches 153, 91 of them through Python. The kernels of all
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
 DISPATCH = "mindspore.ops.primitive"
-#: modules whose primitives call global functions named pyboost_*
+#: modules of MindSpore whose primitives call global functions named pyboost_*
 PYBOOST = (
     "mindspore.ops.auto_generate.gen_ops_prim",
     "mindspore.ops.operations.manually_defined.ops_def",
@@ -68,7 +69,7 @@ class Dispatch:
     def pyboost(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Return the replacement of a function that runs one operator, such as `pyboost_relu(primitive, arguments)`.
 
-        The name of the operator comes from the primitive of the first call.
+        The name of the operator is the name of the primitive that the first call of the function gets.
         """
         recorder, failed = self.host.recorder, self.host.guard("naming an operator")
 
@@ -90,7 +91,7 @@ def _names(module: str, meant: Callable[[str, Any], bool]) -> list[str]:
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare targets: `_run_op`, and some 650 other functions, which the run's record groups by module."""
+    """Return the functions to wrap: `_run_op`, and some 650 others, which `run_info.json` groups by module."""
     dispatch = Dispatch(host)
     found = [Target(DISPATCH, "_run_op", closure=dispatch.run_op, copies=True)]
     for module in PYBOOST:

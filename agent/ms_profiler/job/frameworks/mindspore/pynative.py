@@ -1,9 +1,11 @@
 """Record the forward and backward passes that MindSpore's gradient functions run in pynative mode.
 
-`grad`, `value_and_grad`, `vjp`, `jvp` and `GradOperation`, under all their names, call the same two functions. There is
-no `Tensor.backward` in MindSpore. In graph mode and with `@jit`, the gradient is part of the compiled graph. The times
-are measured on the host. On a CPU, MindSpore decides whether a call returns when its work is queued or when the work is
-done.
+`grad`, `value_and_grad`, `vjp`, `jvp` and `GradOperation`, under all their names, call the same two functions: one runs
+the forward pass, one the backward pass. MindSpore has no `Tensor.backward`. In graph mode and with `@jit`, the gradient
+is part of the compiled graph.
+
+The times are measured on the host. On a CPU, a call may return when its work is queued, or only when its work is done:
+MindSpore decides.
 """
 
 import sys
@@ -21,10 +23,10 @@ if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
 GRADIENTS = "mindspore.ops.composite.base"
-#: Functions that run the forward pass; which of them exist depends on the version. If both exist, the second calls the
-#: first.
+#: MindSpore's functions that run the forward pass. A version has one of them or both. If both exist, the second calls
+#: the first.
 FORWARDS = ("_pynative_func_grad_forward", "_pynative_forward_run")
-#: Classes that have `FORWARDS[1]` as a method, in some versions of MindSpore.
+#: Classes that have `_pynative_forward_run` as a method, in some versions of MindSpore.
 CLASSES = ("GradOperation", "_Grad")
 
 
@@ -33,7 +35,7 @@ def _inner(before: Callable[..., Any], instance: Any, *args: Any, **kwargs: Any)
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare targets: the functions that run forward and backward passes, and recomputations."""
+    """Return the functions to wrap: those that run forward passes, backward passes and recomputations."""
     steps, recorder = host.steps, host.recorder
     name, again = recorder.intern("forward"), recorder.intern("recompute forward")
 

@@ -1,7 +1,8 @@
 """Note the rank that MindSpore gave this process in a distributed job, and the ranks of each group.
 
-The environment may lack the rank: if msrun runs on several nodes without --node_rank, `init()` assigns the rank later.
-Rank and groups are written into the store at once, for every recording, so that they survive a kill.
+The environment of the process may lack the rank: if msrun runs on several nodes without --node_rank, `init()` assigns
+the rank later. ms-profiler writes rank and groups into every recording as soon as it knows them, so that they are not
+lost when the job is killed.
 """
 
 import sys
@@ -45,7 +46,7 @@ class Ranks(Notes):
         self.add(f"group {name} ranks {ranges(ranks)}", len(ranks))
 
     def rank(self) -> bool:
-        """Note the rank of this process; return whether the process has a rank by now."""
+        """Note the rank of this process if MindSpore has assigned one; return whether it has."""
         management = sys.modules.get(MANAGEMENT)
         if not self._ranked and management is not None and management.GlobalComm.INITED:
             rank = int(management.get_rank())
@@ -83,7 +84,7 @@ _notes: Ranks | None = None
 
 
 def notes(host: "Host") -> Ranks:
-    """Return the session's notes about ranks: one object for all hooks of this process."""
+    """Return the object that notes ranks and groups; all hooks of this process share it."""
     global _notes
     if _notes is None or _notes.host is not host:
         _notes = Ranks(host)
@@ -91,11 +92,11 @@ def notes(host: "Host") -> Ranks:
 
 
 def targets(host: "Host") -> list[Target]:
-    """Register checks for the rank: between steps until the process has a rank, and at the end. Return no targets."""
+    """Check for the rank between steps until the process has one, and at the end; return no functions to wrap."""
     found = notes(host)
 
     def stepped(count: int) -> tuple[int, bool]:
-        # the intervals grow, because a job may never call `init`
+        # the intervals between the checks grow, because a job may never call `init`
         return NEVER if found.rank() else 2 * count + 1, False
 
     host.at_step(stepped)

@@ -1,7 +1,8 @@
 """Find out why a graph is compiled again: how its arguments differ from the last compilation of the same code.
 
-Of tensors, the shapes and types are compared, never the values. Of Python values, the reason says only that they have
-changed. These values stay in memory and are not recorded; for strings, only hashes are kept.
+Of tensors, ms-profiler compares shapes and types, never values. It also compares other arguments, but the reason that
+it records says only that such an argument has changed, and not the value. The values stay in memory. Of a string,
+ms-profiler keeps only a hash.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,11 +13,11 @@ from ms_profiler.job.frameworks import trees
 from ms_profiler.job.frameworks.base import Labels
 from ms_profiler.job.frameworks.mindspore import tensors
 
-#: In sequences, only this number of elements and of nested levels are compared.
+#: Of a sequence, only the first ELEMENTS elements and LEVELS nested levels are compared.
 ELEMENTS, LEVELS = 32, 3
-#: Largest number of differences that a reason lists.
+#: Largest number of differences that the recorded reason of a compilation lists.
 SHOWN = 3
-#: For each function or class, the compilations of this number of objects are remembered.
+#: For each compiled class or function, ms-profiler remembers the last compilation of at most this number of objects.
 OBJECTS = 64
 
 
@@ -27,7 +28,7 @@ class Item:
     Attributes:
         kind: name of the argument's type.
         shape: the shape of a tensor; None for any other argument.
-        value: distinguishes arguments of one type: dtype and name of a tensor, a Python value, a hash, or an id.
+        value: what distinguishes arguments of one type: dtype and name of a tensor, a Python value, a hash, or an id.
         parts: the elements of a sequence or the values of a dictionary.
     """
 
@@ -58,8 +59,8 @@ class Compiled:
 
     Attributes:
         count: the number of compilations.
-        last: key of an object -> arguments of the object's last compilation. Several functions or cells may have the
-            same code, and the key tells them apart.
+        last: key of a cell or function -> arguments of its last compilation. Several cells or functions may share their
+            code, and the key tells them apart.
     """
 
     count: int = 0
@@ -70,10 +71,10 @@ def item(argument: Any, level: int = 0) -> Item:
     """Return the description of one argument; `level` is its depth inside sequences."""
     kind, name = type(argument), trees.kind_name(argument)
     if tensors.is_tensor(argument):
-        # a parameter is compiled into the graph by its name
+        # MindSpore compiles the name of a parameter into the graph, so the name counts, too
         return Item(name, tensors.shape(argument), (str(tensors.read(argument, tensors.TYPE)), tensors.name(argument)))
     if issubclass(kind, (list, tuple, dict)):
-        # a class of the script may override methods of list, tuple and dict, so the base class's methods are called
+        # The class may be a subclass that the script defines, with methods of its own. So call those of the base class.
         keys, values = None, _elements(argument)
         if issubclass(kind, dict):
             keys = hash(tuple(key if type(key) is str else id(key) for key in dict.keys(argument)))
@@ -91,17 +92,17 @@ def _elements(argument: Any) -> list[Any]:
 
 
 def signature(arguments: Iterable[Any], phase: str = "", gradient: bool = False) -> Signature:
-    """Return the description of a compilation that is about to begin, see `Signature`."""
+    """Return the arguments of a compilation that is about to begin, in a form that `differences` can compare."""
     return Signature(tuple(item(argument) for argument in arguments), phase, gradient)
 
 
 def differences(before: Signature, after: Signature, names: Sequence[str] = ()) -> list[str]:
-    """Return the differences between two compilations, in words; empty if no compared property differs.
+    """Return the differences between the arguments of two compilations, in words; empty if there are none.
 
     Args:
         before: arguments of the last compilation.
         after: arguments of this compilation.
-        names: the names of the parameters, as far as they are known.
+        names: names of the function's parameters, as far as they are known.
     """
     found = []
     if len(before.arguments) != len(after.arguments):
@@ -153,16 +154,17 @@ class History:
         """Note a compilation; return the reason if the code was compiled before, and the number of compilations so far.
 
         Args:
-            definition: the class or code that is compiled; it is not kept alive.
-            inner: id of the user's function if MindSpore has put it into a wrapper, because all wrappers have the same
-                code; else 0.
-            which: a hashable key that distinguishes the object from other objects with the same code.
+            definition: the class or code that is compiled; this object does not keep it alive.
+            inner: id of the user's function if MindSpore has put it into a wrapper, else 0. All wrappers have the same
+                code, so the id tells them apart.
+            which: a hashable key that distinguishes the cell or function from others with the same code.
             now: the arguments of this compilation.
-            names: the names of the parameters.
-            replaces: whether the object replaces an earlier object that no longer exists.
+            names: names of the function's parameters.
+            replaces: whether the cell or function replaces an earlier one that no longer exists.
 
         Returns:
-            The reason, which is empty for the first compilation of an object, and the number of compilations.
+            The reason, and the number of compilations so far. The reason is empty for the first compilation of a cell
+            or function.
         """
         known = (self._known.known.get(id(definition)) or self._known.add(definition)).setdefault(inner, Compiled())
         known.count += 1

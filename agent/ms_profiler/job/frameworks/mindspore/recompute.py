@@ -1,7 +1,7 @@
 """Record recomputation in pynative mode: the part of a backward pass that runs a block of the forward pass again.
 
-In graph mode, recomputation is compiled into the graph. The kernels of a recomputation then have "recompute" in their
-scope.
+In graph mode, MindSpore compiles the recomputation into the graph. Then the kernels of a recomputation have "recompute"
+in their names.
 """
 
 import sys
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
 MODULE = "mindspore.common.recompute"
-#: cells that MindSpore puts around a recomputed cell, and around its method
+#: classes of the cells that MindSpore puts around a cell to be recomputed, and around a method of this cell
 CELLS = ("_RecomputeCell", "_WrapCell")
 
 
@@ -30,12 +30,12 @@ _depth = _Depth()
 
 
 def running() -> bool:
-    """Return whether this thread is recomputing."""
+    """Return whether this thread runs a part of the forward pass again, for a backward pass."""
     return _depth.value > 0
 
 
 def _name(block: Any) -> str:
-    """Return the name of the recomputed class or function, which MindSpore has put into up to four wrappers."""
+    """Return the name of the recomputed class or function; MindSpore has put up to four wrappers around it."""
     for _ in range(4):
         if type(block) is MethodType:
             block = block.__self__
@@ -51,7 +51,7 @@ def _name(block: Any) -> str:
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare targets for both kinds of recomputation in MindSpore, with and without `use_reentrant`."""
+    """Return the functions to wrap, for MindSpore's two kinds of recomputation: with and without `use_reentrant`."""
     recorder = host.recorder
 
     def begin(block: Any) -> int:
@@ -72,13 +72,14 @@ def targets(host: "Host") -> list[Target]:
         return begin(trees.held(instance, "net", "_cells"))
 
     def handle(instance: Any, *args: Any, **kwargs: Any) -> int | None:
-        # MindSpore calls this for each tensor that the backward pass needs; only the first call recomputes the block
+        # MindSpore calls this function for each tensor that the backward pass needs. Only the first call recomputes.
         if instance.is_recomputed.get(args[0] if args else kwargs.get("recompute_key")):
             return None
         return begin(instance.recompute_fn)
 
     def state(original: Callable[..., Any]) -> Callable[..., Any]:
-        # the function that recomputes a block is a new closure for each block, and only the state object refers to it
+        # MindSpore makes a new function for each block to recompute, and stores it only in the state object. So wrap
+        # the constructor of the state object.
         def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807 - stands in for the method
             if args:
                 args = around(lambda *_, block=args[0], **__: begin(block))(args[0]), *args[1:]
@@ -87,6 +88,6 @@ def targets(host: "Host") -> list[Target]:
         return keep_signature(original, __init__)
 
     without_reentrance = Target(MODULE, "_RecomputeHandle.recompute", closure=around(handle))
-    if hasattr(sys.modules.get(MODULE), "_RecomputeState"):  # the class exists until MindSpore 2.9
+    if hasattr(sys.modules.get(MODULE), "_RecomputeState"):  # exists up to MindSpore 2.9
         without_reentrance = Target(MODULE, "_RecomputeState.__init__", closure=state)
     return [Target(MODULE, "_RecomputeCell.bprop", closure=around(cell)), without_reentrance]

@@ -25,7 +25,7 @@ def held() -> list[Held]:
 
 
 def targets(host: "Host") -> list[Target]:
-    """Register the reading of the memory between steps; return no targets, because nothing is wrapped."""
+    """Read the memory between steps from now on; return no functions to wrap."""
     if hasattr(sys.modules.get(MODULE), "memory_stats"):
         device_tensors.watch(host, held)
     return []

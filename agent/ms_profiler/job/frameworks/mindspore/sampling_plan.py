@@ -1,29 +1,29 @@
-"""Plan the windows in which MindSpore's dataset profiler takes samples: the windows are short, and the pauses grow."""
+"""Plan when MindSpore's dataset profiler takes samples: in short windows, with pauses that grow."""
 
 import time
 from typing import Final
 
-#: WINDOW: seconds of recording before a pause. PAUSE: seconds of the first pause; each later pause is twice as long as
-#: the one before.
+#: WINDOW: time during which samples are taken before a pause, s. PAUSE: length of the first pause, s. Each later pause
+#: is twice as long as the one before.
 WINDOW: Final = 20.0
 PAUSE: Final = 2.0
-#: Largest number of batches in a window, because MindSpore keeps 300 bytes for each batch.
+#: Largest number of batches in a window. The limit is for memory: MindSpore keeps 300 bytes for each batch.
 BATCHES: Final = 20_000
 
 
 class SamplingPlan:
-    """Divide the time of a run into windows and pauses."""
+    """Divide the time of a run into windows, in which samples are taken, and pauses."""
 
     def __init__(self) -> None:
         self.pause = PAUSE
         self._began = (0.0, 0)  # begin of the window, and number of batches before it
-        self._spent = 0.0  # seconds recorded since the last pause
+        self._spent = 0.0  # length of all windows since the last pause, s
         self._resume = 0.0
         self._called = (0.0, 0)  # time and number of steps at the last call of `next_look`
 
     @property
     def paused(self) -> bool:
-        """Return whether this is a pause, in which no window begins."""
+        """Return whether a pause lasts, in which no window begins."""
         return time.monotonic() < self._resume
 
     def begin(self, batches: int) -> None:
@@ -36,7 +36,7 @@ class SamplingPlan:
         return time.monotonic() - since >= WINDOW or batches - before >= BATCHES
 
     def end(self) -> None:
-        """Note the end of a window, and begin a pause if `WINDOW` seconds were recorded since the last pause."""
+        """Note the end of a window; if the windows since the last pause took `WINDOW` seconds, begin a pause."""
         now = time.monotonic()
         self._spent += now - self._began[0]
         if self._spent >= WINDOW:
@@ -49,7 +49,7 @@ class SamplingPlan:
         self._called = (0.0, 0)
 
     def next_look(self, steps: int) -> int:
-        """Return the number of the step that comes in about one second; `steps` is the number of steps so far."""
+        """Return the number of steps that will have run in about one second; `steps` have run so far."""
         now = time.monotonic()
         then, before = self._called
         self._called = (now, steps)

@@ -1,6 +1,6 @@
-"""Record the waits of the host for results: reads of tensors, and waits for the device.
+"""Record where the host waits for results: when it reads the value of a tensor, and when it waits for the device.
 
-A read may call another read; only the outermost read is recorded.
+A method that reads a tensor may call another such method. Only the outermost call is recorded.
 """
 
 from typing import TYPE_CHECKING
@@ -27,7 +27,7 @@ WAITS = (
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare targets: the functions that read tensors or wait for the device."""
+    """Return the functions to wrap: those that read tensors or wait for the device."""
     executor = loaded("mindspore.graph.api", "mindspore.common.api")
 
     def named(name: str) -> base.Closure:

@@ -1,10 +1,10 @@
 """Keep MindSpore's own profiler from starting beside ours.
 
 `import mindspore` reads MS_PROFILER_OPTIONS itself, in the last line of `mindspore.profiler.envprofiler`, and starts
-MindSpore's profiler. Two profilers in one process would lose both recordings. Besides, a value like `[1]` would end the
-interpreter, and in a spawn child MindSpore's profiler would start an endless chain of processes. So ms-profiler removes
-the variable from the environment while that module executes, and restores it afterwards. The script and the job's
-children see the variable unchanged.
+MindSpore's profiler. With two profilers in one process, both recordings would be lost. Besides, a value like `[1]`
+would end the interpreter, and in a child that multiprocessing spawns, MindSpore's profiler would start an endless chain
+of processes. So ms-profiler removes the variable from the environment while `envprofiler` executes, and restores it
+afterwards. The script and the job's children see the variable unchanged.
 """
 
 import json
@@ -17,9 +17,9 @@ from ms_profiler.job.devices import npu
 from ms_profiler.job.frameworks import import_hook
 
 MODULE = "mindspore.profiler.envprofiler"
-#: Seconds that the test of an NPU interface may take.
+#: Longest time for the test whether an interface can record the NPU, s.
 PATIENCE = 30
-#: options that only MindSpore's own profiler uses, if it is left running
+#: options that have an effect on MindSpore's own profiler, if ms-profiler lets it run, and none on ms-profiler
 FORWARDED = (
     *("profiler_level", "aic_metrics", "with_stack", "parallel_strategy", "l2_cache", "hbm_ddr", "pcie", "sys_io"),
     *("sys_interconnection", "host_sys", "mstx"),
@@ -32,7 +32,7 @@ _value: str | None = None
 
 
 def install(profiled: bool) -> None:
-    """Watch for the module that starts MindSpore's profiler; called when the import of MindSpore begins.
+    """Hide the variable from the module that starts MindSpore's profiler; called when the import of MindSpore begins.
 
     Args:
         profiled: whether this process may be profiled; helper processes of a job may not.
@@ -41,7 +41,8 @@ def install(profiled: bool) -> None:
     def hide(_name: str) -> None:
         global left_running, _value
         left_running = ""
-        # removed first: then neither profiler starts if one of the next lines fails, and the job is harmed least
+        # Remove the variable first. If one of the next lines fails, MindSpore's profiler does not start, and the job is
+        # harmed least.
         _value = os.environ.pop(origin.VARIABLE, None)
         if _value is None:
             return
@@ -49,7 +50,7 @@ def install(profiled: bool) -> None:
         if left_running:
             os.environ[origin.VARIABLE] = shown
 
-    import_hook.unwatch(MODULE)  # end an earlier watch: an import of MindSpore may have failed, or this is a reload
+    import_hook.unwatch(MODULE)  # undo an earlier call: an import of MindSpore failed, or this is a reload
     import_hook.watch(MODULE, before=hide, after=_restore, failed=_restore)
 
 
@@ -61,7 +62,7 @@ def _restore(_name: str, *_: object) -> None:
 
 
 def _decide(parsed: options.Parsed, value: str, profiled: bool) -> tuple[str, str]:
-    """Return why MindSpore's profiler is left running, and the options for it; two empty texts if it must not run."""
+    """Return why MindSpore's profiler may run, and its options as text; two empty texts if it must not run."""
     if not parsed.takeover:
         return "takeover is false", value
     chosen = parsed.options
@@ -84,10 +85,10 @@ def _for_mindspore(chosen: options.Options) -> str:
 
 
 def unusable(chosen: options.Options) -> str:
-    """Return why none of our interfaces can record the NPU with these options; empty if one can.
+    """Return why ms-profiler cannot record the NPU with these options; empty if it can.
 
-    Each interface is tried in a separate process: a vendor's library may crash the process that loads it. This process
-    may be a job that uses no NPU, and must not crash.
+    ms-profiler tries each tracing interface (msPTI, aclprof) in a separate process, because a vendor's library may
+    crash the process that loads it. This process may be a job that does not even use the NPU, and must not crash.
 
     Args:
         chosen: the options of the run.

@@ -1,7 +1,7 @@
-"""Read autograd's nodes in pynative mode; with them, the analysis finds the node that launched a kernel.
+"""Read the nodes of autograd's graph in pynative mode, so that the analysis finds the node that launched a kernel.
 
-MindSpore does not report the number of the newest node. So this module makes a view of a private tensor and reads the
-number of the view's node. No kernel runs for a view.
+Autograd numbers its nodes, but MindSpore does not report the number of the newest node. So this module makes a view of
+a private tensor and reads the number of the view's node. No kernel runs for a view.
 """
 
 import sys
@@ -15,7 +15,7 @@ from ms_profiler.job.frameworks.mindspore import tensors
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
-#: tensors in a function's result are found down to this level of nested tuples
+#: A function may return nested tuples. Its tensors are found down to this level.
 DEPTH = 3
 
 
@@ -23,8 +23,8 @@ class Tape(autograd.Tape):
     """Read autograd's graph after a forward pass and before its backward pass.
 
     Args:
-        host: the session whose store receives the nodes.
-        watch: switches the report of every call of a cell on or off.
+        host: the session, which stores the nodes.
+        watch: a function that switches on or off whether every call of a cell is reported to this object.
     """
 
     def __init__(self, host: "Host", watch: Callable[[bool], None]) -> None:
@@ -64,7 +64,7 @@ class Tape(autograd.Tape):
         return None
 
     def cell_began(self) -> int | None:
-        """Note that a call of a cell begins, and return autograd's number of the newest node, see `number`."""
+        """Note that a call of a cell begins; return autograd's number of the newest node, None if no graph is read."""
         self._depth += 1
         return self.number()
 
@@ -80,7 +80,7 @@ class Tape(autograd.Tape):
         end = self.number()
         if begin is not None and end is not None:
             self.calls.append((begin, end, name))
-        elif self._depth == 0 and cell == self._root:  # gradients are off before and after the outermost call
+        elif self._depth == 0 and cell == self._root:  # gradients are on only inside the outermost call: no numbers
             self.calls.append((-1, LEAF, name))
 
     def ended(self, result: Any) -> None:
@@ -108,7 +108,7 @@ class Tape(autograd.Tape):
 
 
 def _roots(result: Any, depth: int) -> list[Any]:
-    """Return the nodes of the tensors that a function returned."""
+    """Return the autograd nodes of the tensors in the result of a function."""
     if issubclass(type(result), (tuple, list)):
         return [node for each in result for node in _roots(each, depth - 1)] if depth else []
     node = _node(result)
@@ -124,7 +124,7 @@ def supported(host: "Host") -> bool:
     """Return whether this process records kernels and this version of MindSpore gives access to autograd's nodes.
 
     Args:
-        host: the session of the process.
+        host: the session, which knows whether this process has a result directory of its own.
     """
     from ms_profiler.job.frameworks.mindspore import takeover
 

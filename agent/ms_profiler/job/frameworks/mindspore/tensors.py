@@ -5,17 +5,17 @@ from typing import Any
 
 from ms_profiler.job.frameworks import trees
 
-#: properties that MindSpore's C++ base class of all tensors defines; subclasses in a script may override them
+#: properties that MindSpore's C++ base class of all tensors defines. A script may override them in a subclass.
 SHAPE, TYPE, ITEM = "_shape", "dtype", "_itemsize"
 
 
 def is_tensor(value: Any) -> bool:
-    """Return whether a value is a tensor of MindSpore, or of a subclass."""
+    """Return whether a value is a tensor of MindSpore, or of a subclass in the script."""
     return trees.member(type(value), "asnumpy") is not None and _lowest(value, TYPE) is not None
 
 
 def read(tensor: Any, name: str) -> Any:
-    """Return the value of a property that MindSpore's C++ code defines for a tensor; None if it defines none."""
+    """Return a property of a tensor as MindSpore's C++ code defines it; None if MindSpore defines no such property."""
     found = _lowest(tensor, name)
     return None if found is None else found.__get__(tensor)
 
@@ -26,7 +26,7 @@ def shape(tensor: Any) -> tuple[int, ...]:
 
 
 def size(value: Any) -> int:
-    """Return the bytes of a tensor, or of all tensors in a sequence, without waiting for their values; 0 if unknown."""
+    """Return the size of a tensor, or of all tensors in a sequence, in bytes; 0 if unknown. Do not wait for values."""
     kind = type(value)
     if issubclass(kind, list):
         return sum(map(size, list.__iter__(value)))
@@ -44,6 +44,6 @@ def name(parameter: Any) -> str | None:
 
 
 def _lowest(value: Any, name: str) -> Any:
-    """Return the definition of a property in the last class of the method resolution order that has it, or None."""
+    """Return the property as the most basic class of a value defines it; None if no class has it."""
     found = [trees.members(base)[name] for base in trees.mro(type(value)) if name in trees.members(base)]
     return found[-1] if found and hasattr(type(found[-1]), "__get__") else None

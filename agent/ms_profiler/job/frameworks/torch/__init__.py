@@ -1,1 +1,1 @@
-"""The hooks of PyTorch 2, one file for each concern."""
+"""The hooks of PyTorch 2: functions of PyTorch that ms-profiler wraps. Each file has one concern, such as memory."""

@@ -1,9 +1,8 @@
 """Record the memory of tensors on the host: the blocks that PyTorch's allocator takes from the C library and returns.
 
-PyTorch's own memory events exist only in Kineto's recordings, and Kineto cannot run together with the stream of
-operators. So the extension replaces two functions that the allocator's library imports (`native/blocks.c`). The
-extension counts all blocks, and records each block of `LEAST` bytes or more. This module reads the counts between
-steps.
+PyTorch itself reports memory only to Kineto, and ms-profiler records operators without Kineto. So the extension
+replaces two functions of the C library that the allocator's library imports (`native/blocks.c`). The extension counts
+all blocks, and records each block of `LEAST` bytes or more. This module reads the counts between steps.
 """
 
 import struct
@@ -20,28 +19,29 @@ if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
 OPTION: Final = "profile_memory"
-#: name of these data in notes about missing data
+#: name of the memory records, used when `run_info.json` says that they are missing
 WHAT: Final = "memory of tensors"
 #: library that contains `c10::alloc_cpu`
 LIBRARY: Final = "libc10.so"
 #: smallest size of a block that gets its own record, in bytes; smaller blocks are only counted
 LEAST: Final = 1024
-#: PAUSE: smallest time between two readings of the counts, ns. MOST: largest number of steps between two readings.
+#: PAUSE: shortest time between two readings of the counts, ns. MOST: largest number of steps between two readings.
 PAUSE: Final = 1_000_000
 MOST: Final = 1024
-#: the source lines that allocate blocks are recorded in step FIRST, then in step FIRST * FACTOR, and so on
+#: The source lines that allocate blocks are recorded only in some steps, because this is expensive: in step FIRST, then
+#: in step FIRST * FACTOR, and so on.
 FIRST, FACTOR = 2, 2
-#: copy of a member of an enumeration: looking it up takes 2 us with cold caches
+#: copy of a member of an enumeration, because to look it up takes 2 us while the processor's caches are cold
 COUNTER: Final = int(Kind.COUNTER)
 
 
 class Allocator:
     """Count the memory of tensors from the first recording that requests it to the end of the process.
 
-    The counting continues between recordings, so that a later recording knows the blocks in use at its begin.
+    The counting continues after a recording ends. So a later recording knows which blocks are in use at its begin.
 
     Args:
-        host: the session that records.
+        host: the session, which receives the records.
     """
 
     def __init__(self, host: "Host") -> None:
@@ -83,7 +83,7 @@ class Allocator:
         return count + self._pace.steps, False
 
     def _place(self, count: int) -> bool:
-        """Record the source lines that allocate blocks, in the steps 2, 4, 8 and so on, and not in other steps.
+        """Switch the recording of source lines that allocate blocks: on in the steps 2, 4, 8 and so on, else off.
 
         Returns:
             Whether the lines are recorded in the next step.
@@ -111,14 +111,14 @@ class Allocator:
             why = f"{found.lost} blocks could not be noted" if found.lost else "another tool has replaced its imports"
             self._host.not_collected(f"{WHAT} from step {self._host.steps.number} on", f"{LIBRARY}: {why}")
             return
-        # the two records get the last two nanoseconds of the step as times, so that they belong to the step
+        # The times of the two records are the last two nanoseconds of the step. So the records belong to this step.
         for before, (name, value) in zip((2, 1), zip(self._names, (found.peak, found.live), strict=True), strict=True):
             bits = struct.unpack("=Q", struct.pack("=d", value))[0]
             recorder.record(COUNTER, Category.OTHER, 0, name, at_ns - before, at_ns - before, bits)
 
 
 def targets(host: "Host") -> list[Target]:
-    """Register the counting of blocks; return no targets, because no Python function is wrapped."""
+    """Count blocks from now on; return no functions to wrap, because the extension replaces C functions."""
     if sys.platform == "linux":
         allocator = Allocator(host)
         host.at_start(allocator.start)

@@ -1,19 +1,19 @@
 """Tell whether PyTorch's C++ code has called the Python code that this thread runs.
 
-Examples of such Python code are operators that are implemented in Python, forward methods of autograd's functions, and
-hooks of a backward pass.
+PyTorch's C++ code calls Python code in some cases: for operators that are implemented in Python, for forward methods of
+autograd's functions, and for hooks of a backward pass.
 """
 
 import ctypes
 from collections.abc import Callable
 
-#: Largest number of C functions to look at, from the innermost function outward.
+#: Largest number of C functions on the stack to look at, beginning with the innermost one.
 DEPTH = 1024
 _LIBRARIES = b"libtorch"
 
 
 class _Place(ctypes.Structure):
-    """What `dladdr` returns: the name of the file, its begin, and the nearest symbol."""
+    """The result of the C function `dladdr`: name of the library file, its begin in memory, and the nearest symbol."""
 
     _fields_ = (
         ("file", ctypes.c_char_p),
@@ -24,9 +24,10 @@ class _Place(ctypes.Structure):
 
 
 def checker() -> Callable[[], bool]:
-    """Return a function that returns whether its caller is inside of PyTorch's C++ code.
+    """Return a function that tells whether PyTorch's C++ code is among the callers of the running Python code.
 
-    The function returns False if the C library cannot list the callers. The first call takes 1 ms, a later one 0.1 ms.
+    The returned function returns False if the C library cannot list the callers. Its first call takes 1 ms, a later one
+    0.1 ms.
     """
     try:
         libc = ctypes.CDLL(None)

@@ -1,7 +1,7 @@
 """Record how long files are saved and loaded: with `torch.save`, `torch.load`, or as checkpoints of many ranks.
 
-Only the internal functions that write and read the file are replaced. The public functions issue warnings for the line
-of their caller; if we replaced them, the caller would be our code.
+ms-profiler replaces only the internal functions that write and read the file, not the public ones. A public function
+issues warnings that name the line of its caller. If it were replaced, its caller would be code of ms-profiler.
 """
 
 from typing import TYPE_CHECKING
@@ -24,11 +24,11 @@ FILES = (
     (SERIALIZATION, "_load", "torch.load"),
     (SERIALIZATION, "_legacy_load", "torch.load"),
 )
-#: Method that closes the file, which writes the rest of the content. The opening has a span in `FILES`, because opening
-#: an existing file waits until the earlier content of the file is written.
+#: Method that closes the file and so writes the rest of the content. `FILES` also has the function that opens the file,
+#: because this function may take long: an existing file opens only when its earlier content has been written.
 CLOSING = "_open_zipfile_writer_file.__exit__"
-#: (module, function, name of the span): these functions do the work of one rank in `save`, `async_save` and `load`. Few
-#: jobs import their modules.
+#: (module, function, name of the span): functions that do the work of one rank in `save`, `async_save` and `load` of
+#: `torch.distributed.checkpoint`. They are wrapped only when the job imports their modules, because few jobs do.
 SAVING = ((SAVER, "_save_state_dict", "distributed checkpoint: save"),)
 LOADING = ((LOADER, "_load_state_dict", "distributed checkpoint: load"),)
 
@@ -41,16 +41,16 @@ def _targets(host: "Host", functions: tuple[tuple[str, str, str], ...]) -> list[
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare targets: the functions that write and read files."""
+    """Return the functions to wrap: those that write and read files."""
     closing = base.recorded(host, "torch.save, closing", Category.CHECKPOINT)
     return [*_targets(host, FILES), Target(SERIALIZATION, CLOSING, closure=closing)]
 
 
 def saving(host: "Host") -> list[Target]:
-    """Declare targets: the functions that save checkpoints of many ranks."""
+    """Return the functions to wrap: those that save checkpoints of many ranks."""
     return _targets(host, SAVING)
 
 
 def loading(host: "Host") -> list[Target]:
-    """Declare targets: the functions that load checkpoints of many ranks."""
+    """Return the functions to wrap: those that load checkpoints of many ranks."""
     return _targets(host, LOADING)

@@ -1,11 +1,11 @@
 """Keep our functions out of Dynamo's traces.
 
-Our replacement of a PyTorch function is either an object of the extension or a Python function. In place of an object
-of the extension, Dynamo traces the function that the object replaces. Dynamo skips a Python function of ours, and
-traces the functions that this function calls.
+ms-profiler replaces a PyTorch function either by an object of the extension or by a Python function. Both must leave
+the traces of `torch.compile` as they are. In place of an object of the extension, Dynamo traces the original function.
+Dynamo skips a Python function of ours, and traces the functions that it calls.
 
-In a compiled region, `is_dynamo_compiling` is a constant, so code that depends on it disappears. Outside of compiled
-regions, `is_dynamo_compiling` is a call that takes 40 ns and returns False.
+In compiled code, `is_dynamo_compiling` is a constant, so code that depends on it disappears. Elsewhere,
+`is_dynamo_compiling` is a call that takes 40 ns and returns False.
 """
 
 import inspect
@@ -28,13 +28,13 @@ def traced() -> Callable[[], bool]:
 
 
 def unseen(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Exclude a function of ours, but not the functions that it calls, from Dynamo's tracing; return the function."""
+    """Exclude a function of ours from Dynamo's tracing and return it; Dynamo still traces the functions it calls."""
     _exclude(function.__code__, "DEFAULT")
     return function
 
 
 def hide() -> None:
-    """Exclude every other function of ours from Dynamo's tracing, with all functions that it calls."""
+    """Exclude all other functions of ours from Dynamo's tracing, together with the functions that they call."""
     for name, module in list(sys.modules.items()):
         if name.startswith("ms_profiler.") and module is not None:
             for code in _codes(vars(module).values(), name):
@@ -42,16 +42,16 @@ def hide() -> None:
                     _exclude(code, "SKIP")
 
 
-#: code of our functions that call code of the job
+#: code of those functions of ours that call code of the job; Dynamo must still trace the code of the job
 _unseen: set[CodeType] = set()
 
 
 def _exclude(code: CodeType, called: str) -> None:
-    """Exclude code from Dynamo's tracing by a function of PyTorch's C++ code, for which Dynamo need not be imported.
+    """Exclude code from Dynamo's tracing with a function of PyTorch's C++ code, so that Dynamo need not be imported.
 
     Args:
         code: the code to exclude.
-        called: treatment of the functions that the code calls: "DEFAULT", or "SKIP" to exclude them, too.
+        called: what Dynamo does with the functions that the code calls: "DEFAULT" traces them, "SKIP" excludes them.
     """
     if called == "DEFAULT":
         _unseen.add(code)

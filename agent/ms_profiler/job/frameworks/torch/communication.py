@@ -1,14 +1,14 @@
 """Record collectives and messages between ranks, with their group and bytes.
 
 The hooks wrap functions of `torch.distributed`, which many modules import by name. Functions that exchange objects need
-no hook, because they call functions that exchange tensors. We add our wrapped functions to Dynamo's table of
-replacements for PyTorch's functions. The bytes of the input follow from its shape and type; no value is read. The times
-are measured on the host, which for NCCL only queues the work.
+no hook, because they call functions that exchange tensors. Dynamo has a table of replacements for PyTorch's functions.
+ms-profiler adds the wrapped functions to this table. It computes the bytes of the input from its shape and type, and
+reads no value. The times are measured on the host, which for NCCL only queues the work.
 
-Some exchanges do not call these functions. DTensor and compiled graphs call operators instead, see `functional`. C++
-code sends the gradients of DistributedDataParallel. For such exchanges, gloo reports operators from its own threads
-(native/operators.h), and CUPTI reports NCCL's kernels. Neither reports group or bytes; `replicas` finds them for
-DistributedDataParallel.
+Some collectives do not call these functions. DTensor and compiled graphs call operators instead, which the module
+`functional` records. In DistributedDataParallel, C++ code exchanges the gradients. These collectives are visible in
+another way: gloo reports operators from its own threads (native/operators.h), and CUPTI reports NCCL's kernels. Neither
+reports group or bytes. For DistributedDataParallel, the module `replicas` finds both.
 """
 
 import inspect
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 COMMUNICATION = "torch.distributed"
 FUNCTIONAL = "torch.distributed._functional_collectives"
-#: function -> (kind of exchange, name of the parameter with the input)
+#: function of `torch.distributed` -> (kind of exchange, name of the parameter that holds the input)
 KINDS = {
     "all_reduce": ("AllReduce", "tensor"),
     "all_reduce_coalesced": ("AllReduce", "tensors"),
@@ -54,27 +54,27 @@ KINDS = {
     "barrier": ("Barrier", ""),
     "monitored_barrier": ("Barrier", ""),
 }
-#: functions that only queue a message; they return an object with which the script waits
+#: functions that only queue a message; they return an object with which the script waits for the message
 QUEUED = ("isend", "irecv")
-#: function -> its two parameters for the other rank of a message, of which a call sets one. The first is the number of
-#: the rank in the job, the second is the number of the rank in the group.
+#: Function -> the names of two parameters, of which a call sets one. Both name the rank at the other end of a message.
+#: The first has the number of this rank in the job, the second its number in the group.
 PEERS = {
     "send": ("dst", "group_dst"),
     "isend": ("dst", "group_dst"),
     "recv": ("src", "group_src"),
     "irecv": ("src", "group_src"),
 }
-#: a rank and the tag of a message must be smaller than this: a record has rank * _WORD + tag as its argument
+#: Limit of ranks and of tags of messages. A record stores both in one number: rank * _WORD + tag.
 _WORD = 2**32
-#: function -> the function to which it leaves the exchange, in versions that have the second function
+#: function -> another function that it calls to do the exchange, in versions of PyTorch that have the other function
 CALLERS = {"all_gather_into_tensor": "all_gather_single", "reduce_scatter_tensor": "reduce_scatter_single"}
 
 
 class OfClass:
-    """Replace a method of a C++ class for objects of C++ classes, but not for objects of Python's subclasses.
+    """Replace a method of a C++ class, but leave the method as it is for objects of Python subclasses.
 
     For an object of a Python subclass, pybind11 would take our replacement for an override. Then the C++ code would
-    call the replacement, and the replacement the C++ code, without end.
+    call the replacement, and the replacement would call the C++ code, without end.
 
     Args:
         kind: the C++ class.
@@ -93,12 +93,12 @@ class OfClass:
 
 
 class Collectives:
-    """Record collectives, only the outermost of nested ones, and note the members of each group once."""
+    """Record collectives and, once for each group, its ranks. If collectives are nested, record only the outermost."""
 
     def __init__(self, host: "Host") -> None:
         self.host = host
         self._groups = ranks.groups(host)
-        #: object that a queued message returned -> id of the name of the wait for this message
+        #: object with which the script can wait for a queued message -> id of the name of the span of this wait
         self._waits: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 
     def function(self, kind: str, given: str, name: str) -> base.Closure:
@@ -106,7 +106,7 @@ class Collectives:
 
         Args:
             kind: the kind of exchange, for example "AllReduce".
-            given: the name of the parameter with the input.
+            given: the name of the parameter that holds the input.
             name: the name of the function.
         """
         queued, others = name in QUEUED, PEERS.get(name, ())
@@ -122,7 +122,7 @@ class Collectives:
                 return args[place] if 0 <= place < len(args) else kwargs.get(name)
 
             def note(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
-                """Record the other rank of a message and the tag; return the tag if the call names no rank, else -1."""
+                """Record the other rank and the tag of a message; return the tag if the call names no rank, else -1."""
                 tag = argument("tag", args, kwargs) or 0
                 if type(tag) is not int or not 0 <= tag < _WORD:
                     return -1
@@ -163,7 +163,7 @@ class Collectives:
         return make
 
     def coalesced(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the replacement of `_broadcast_coalesced`, which broadcasts parameters or buffers together.
+        """Return the replacement of `_broadcast_coalesced`, which joins parameters or buffers and broadcasts them.
 
         The original is a C++ function with the arguments `(group, tensors, largest bytes of a joined tensor, source)`.
         """
@@ -189,7 +189,7 @@ class Collectives:
         return base.around(self.host, "recording a broadcast", before, after)(original)
 
     def begun(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the replacement of the function that makes the group of all ranks; then this process has a rank."""
+        """Return the replacement of the function that makes the group of all ranks and so gives this process a rank."""
 
         def before(*_: Any, **__: Any) -> bool:
             return True
@@ -222,24 +222,24 @@ class Collectives:
 
 
 def _is_new() -> bool:
-    """Return whether PyTorch's modules are just being imported, so that the script has none of their functions yet."""
+    """Return whether the import of PyTorch is still running, so that the script cannot hold its functions yet."""
     specs = (getattr(sys.modules.get(name), "__spec__", None) for name in ("torch", DISTRIBUTED))
     return any(getattr(spec, "_initializing", False) for spec in specs)
 
 
 def _register_with_dynamo(original: Any, replacement: Any) -> None:
-    """Make Dynamo treat our replacement as the original, if Dynamo made its table before the hooks were applied."""
+    """Make Dynamo treat our replacement as the original; needed if Dynamo made its table before we replaced it."""
     table = getattr(sys.modules.get(FUNCTIONAL), "traceable_collective_remaps", {})
     if original in table:
         table[replacement] = table[original]
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare targets: the functions that exchange data, wait for exchanges, or make the group of all ranks."""
+    """Return the functions to wrap: those that exchange data, wait for exchanges, or make the group of all ranks."""
     there = vars(sys.modules[DISTRIBUTED])
     collectives = Collectives(host)
-    # PyTorch compares the functions `QUEUED` by identity with a function that the script gives it. After PyTorch's
-    # import, the script may have the original functions.
+    # PyTorch compares `isend` and `irecv` by identity with a function that the script passes. After the import of
+    # PyTorch, the script may hold the original functions. Then these two must not be replaced.
     left_out = () if _is_new() else QUEUED
     return [
         *(

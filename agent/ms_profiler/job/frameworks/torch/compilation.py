@@ -1,8 +1,8 @@
 """Record the compilations of `torch.compile`, the reasons for recompilations, and runs of compiled graphs.
 
-Dynamo compiles a function of the script in `_compile`, or only parts of the function if the function breaks the graph.
-The backward pass of a graph is compiled when it first runs. PyTorch imports Dynamo's modules at the first use of
-`torch.compile`.
+Dynamo compiles a function of the script in `_compile`. If the function breaks the graph, Dynamo compiles only parts of
+it. The backward pass of a graph is compiled when it first runs. PyTorch imports Dynamo's modules at the first use of
+`torch.compile`, so the hooks are applied then.
 """
 
 import re
@@ -21,16 +21,17 @@ if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
 FRAMES = "torch._dynamo.convert_frame"
-#: names of the function that returns why no earlier compilation fits; up to PyTorch 2.5 it has the second name
+#: names of Dynamo's function that returns why it cannot reuse an earlier compilation; PyTorch 2.5 and older use the
+#: second name
 CAUSES = ("get_and_maybe_log_recompilation_reasons", "get_and_maybe_log_recompilation_reason")
 GRAPHS = "torch._dynamo.output_graph"
 CALLBACKS = "torch._dynamo.callback"
-#: first part of the name of the global variable through which the script's function calls a graph
+#: Dynamo stores a compiled graph in a global variable of the script. This is the begin of the variable's name.
 GRAPH = "__compiled_fn"
-#: Longest text of a cause, in characters.
+#: Largest length of the recorded cause of a recompilation, in characters.
 CAUSE_MOST = 200
 
-#: number of functions, or parts of functions, compiled in this process
+#: number of functions, or parts of functions, that Dynamo has compiled in this process
 compiled = 0
 
 _COMPARED = re.compile(r"(?P<what>.+?) (==|!=|is not|is|not in|in|<=|>=|<|>) .*")
@@ -41,7 +42,7 @@ class _Compiling(threading.local):
     def __init__(self) -> None:
         #: [name, reason of the recompilation] of each function that is being compiled, innermost last
         self.running: list[list[str]] = []
-        #: token of the span of a compilation that is not Dynamo's
+        #: token of the span of a compilation that is not part of Dynamo's, such as that of a backward pass
         self.token = 0
 
 
@@ -57,7 +58,7 @@ class Compilation:
         self._counts: dict[tuple[str, CodeType], int] = {}
 
     def function(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the replacement of `_compile`, whose first argument is the code of a function."""
+        """Return the replacement of Dynamo's `_compile`, whose first argument is the code of a function."""
         recorder, guard, compiling = self.host.recorder, self.host.guard, _compiling
 
         def _compile(code: CodeType, *args: Any, **kwargs: Any) -> Any:
@@ -89,9 +90,9 @@ class Compilation:
             recorder.instant(recorder.intern(f"recompile {name}: {why}"), Category.COMPILE, count)
 
     def causes(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the replacement of the function that returns why no earlier compilation fits.
+        """Return the replacement of Dynamo's function that returns why it cannot reuse an earlier compilation.
 
-        That function returns one reason for each earlier compilation; the first reason is noted.
+        Dynamo's function returns a reason for each earlier compilation. The replacement notes the first one.
         """
         compiling, guard = _compiling, self.host.guard
 
@@ -105,10 +106,10 @@ class Compilation:
         return closures.replace(original, reasons)
 
     def starts(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the replacement of the callback at the begin of a compilation.
+        """Return the replacement of PyTorch's callback at the begin of a compilation.
 
-        The replacement ignores compilations by Dynamo, which `function` records. Up to PyTorch 2.7, the callback does
-        not get the name of the compilation. The name of the span is then "compile graph".
+        The replacement ignores compilations by Dynamo, because the method `function` records them. PyTorch 2.7 and
+        older do not tell the callback the name of the compilation. With these, the name of the span is "compile graph".
         """
         recorder, guard, compiling = self.host.recorder, self.host.guard, _compiling
 
@@ -122,7 +123,7 @@ class Compilation:
         return closures.replace(original, run_start_callbacks)
 
     def ends(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the replacement of the callback at the end of a compilation."""
+        """Return the replacement of PyTorch's callback at the end of a compilation."""
         recorder, compiling = self.host.recorder, _compiling
 
         def run_end_callbacks(handler: Any, *args: Any) -> Any:
@@ -164,9 +165,9 @@ def title(code: CodeType, variables: dict[str, Any]) -> str:
 
 
 def cause(text: str) -> str:
-    """Return Dynamo's text about a failed guard, without values and lines of the script.
+    """Return Dynamo's text about a failed guard, without values and source lines of the script.
 
-    Sizes and types of tensors remain in the text. For any other object, the text says only that the value changed.
+    Sizes and types of tensors stay in the text. For any other object, the result says only that the value changed.
 
     Args:
         text: Dynamo's text, for example "0/0: tensor 'x' size mismatch at index 0. expected 2, actual 3" or
@@ -183,7 +184,7 @@ def cause(text: str) -> str:
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare targets in Dynamo, which is imported by now, and hide our own functions from Dynamo."""
+    """Return Dynamo's functions to wrap, after Dynamo's import; exclude our own functions from Dynamo's tracing."""
     closures.hide()
     compilation = Compilation(host)
     causes = next((name for name in CAUSES if name in vars(sys.modules[FRAMES])), CAUSES[0])
@@ -195,7 +196,7 @@ def targets(host: "Host") -> list[Target]:
 
 
 def callbacks(host: "Host") -> list[Target]:
-    """Declare targets: the callbacks that report compilations, in a module that may be imported later than Dynamo."""
+    """Return the callbacks to wrap, which report compilations; their module may be imported later than Dynamo."""
     compilation = Compilation(host)
     return [
         Target(CALLBACKS, "CompilationCallbackHandler.run_start_callbacks", closure=compilation.starts),

@@ -1,4 +1,4 @@
-"""Attach the tracing of GPUs at PyTorch's first use of CUDA in this process; read the memory of PyTorch's allocator."""
+"""Begin to trace GPUs when PyTorch first uses CUDA in this process; read the memory that PyTorch's allocator holds."""
 
 import sys
 from typing import TYPE_CHECKING
@@ -12,14 +12,15 @@ if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
 MODULE = "torch.cuda"
-#: value of the option `activities` for this device
+#: name of this device in the option `activities`
 ACTIVITY = "GPU"
 
 
 class Uses:
-    """Try to attach the tracing interface after uses of the GPU, until an attempt succeeds or none can succeed.
+    """Attach CUPTI, which traces the GPU, when the job uses the GPU. Try again until this works or cannot work.
 
-    PyTorch calls the wrapped function at every use of `torch.cuda`. An attempt is made after calls 1, 2, 4 and so on.
+    PyTorch calls the wrapped function at every use of `torch.cuda`. To keep the cost low, ms-profiler tries to attach
+    only after calls 1, 2, 4 and so on.
     """
 
     def __init__(self, host: "Host") -> None:
@@ -27,12 +28,12 @@ class Uses:
         self._calls, self._due = 0, 1
 
     def began(self) -> bool | None:
-        """Return True to try to attach the interface after this call, None otherwise."""
+        """Return True to try to attach CUPTI after this call of PyTorch's function, else None."""
         self._calls += 1
         return True if self._calls >= self._due and self._devices.waits(ACTIVITY) else None
 
     def ended(self, state: bool, result: None, reason: BaseException | None) -> None:
-        """Try to attach the interface."""
+        """Try to attach CUPTI, the interface that traces GPUs."""
         if reason is None:
             self._due = 2 * self._calls
             self._devices.look(ACTIVITY)
@@ -54,7 +55,10 @@ def held() -> list[Held]:
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare the function that PyTorch calls at every use of CUDA; its first call precedes any context or kernel."""
+    """Return the function that PyTorch calls at every use of CUDA, to wrap it.
+
+    PyTorch calls it for the first time before it makes any CUDA context or kernel.
+    """
     uses = Uses(host)
     device_tensors.watch(host, held)
     initialised = base.around(host, "tracing a device", uses.began, uses.ended)

@@ -1,4 +1,4 @@
-"""Record the captures and the replays of CUDA graphs; a capture counts as a compilation."""
+"""Record the captures and the replays of CUDA graphs; a capture has the category of compilations."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +38,7 @@ class Captures:
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare targets: methods of `CUDAGraph`."""
+    """Return the functions to wrap: methods of `CUDAGraph` that capture and replay."""
     captures = Captures(host)
     return [
         Target(MODULE, "CUDAGraph.capture_begin", closure=captures.begins),

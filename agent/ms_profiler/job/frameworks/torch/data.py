@@ -1,8 +1,9 @@
-"""Record the waits for a batch, and the work of the loader's workers.
+"""Record how long the job waits for batches of a `DataLoader`, and the work of the loader's workers.
 
-An iterator of a loader waits in its method `_next_data`, which is wrapped. `__next__`, which calls `_next_data`, is not
-wrapped, because `__next__` issues warnings for the line of its caller. Workers are separate processes, which record how
-they fetch batches. The collation of a batch is a separate span inside the fetch.
+An iterator of a loader waits in its method `_next_data`, so this method is wrapped. Its caller `__next__` is not
+wrapped: `__next__` issues warnings that name the line of its own caller, and this would be a line of ms-profiler.
+
+Workers are separate processes. Each worker records a span for the fetch of a batch, and in it a span for the collation.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,7 @@ FETCH = "torch.utils.data._utils.fetch"
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare targets: functions of data loaders and of their workers."""
+    """Return the functions to wrap: functions of data loaders and of their workers."""
     recorder, steps, category = host.recorder, host.steps, int(Category.DATA)
     begin, end, now = recorder.begin, recorder.end, recorder.now
 

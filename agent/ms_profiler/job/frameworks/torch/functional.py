@@ -1,16 +1,15 @@
-"""Record exchanges that operators make: in DTensor, in functional collectives and in compiled graphs.
+"""Record collectives that operators run: in DTensor, in functional collectives and in compiled graphs.
 
-All three call operators of `torch.ops._c10d_functional`. The operators' C++ code queues the exchange and does not call
-`torch.distributed`. Dynamo, FX and the dispatcher compare operators by identity, so an operator itself is not replaced.
-Only the function in its attribute `_op`, which enters C++, is replaced.
+All three call operators of `torch.ops._c10d_functional`. The C++ code of these operators queues the collective and does
+not call `torch.distributed`. Dynamo, FX and the dispatcher compare operators by identity, so ms-profiler must not
+replace an operator itself. It replaces only the function in the operator's attribute `_op`, which enters C++.
 
-A tracer calls this function, too: with tensors that have no data, or inside a dispatch mode. Such a call exchanges
-nothing and is not recorded. A dispatch mode of the script, for example a counter of exchanges, calls the operator again
-outside of the mode; this second call is recorded.
+A tracer also calls `_op`: with tensors that have no data, or inside a dispatch mode. This call exchanges nothing, and
+ms-profiler does not record it. A dispatch mode of the script, for example a counter of collectives, calls the operator
+a second time outside of the mode. ms-profiler records the second call.
 
-Looking the operators up takes 2 ms. So the hooks are applied when this process has joined a process group, because no
-operator exchanges anything before that. The hooks are applied again after the import of a module that may register more
-operators.
+It takes 2 ms to look the operators up. So ms-profiler does it when this process joins a process group, because no
+operator exchanges anything before that. It does it again after the import of a module that may register more operators.
 """
 
 import sys
@@ -26,7 +25,7 @@ from ms_profiler.store.names import COMMUNICATION_WAIT
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
-#: operator -> kind of exchange; the operator's first argument is the input, the last positional argument is the group
+#: Operator -> kind of exchange. The first argument of each operator is the input. The last positional one is the group.
 KINDS = {
     "all_reduce": "AllReduce",
     "all_reduce_": "AllReduce",
@@ -44,27 +43,28 @@ KINDS = {
     "broadcast_": "Broadcast",
 }
 WAIT = "wait_tensor"
-#: namespaces of the operators; the second one exists if the gradients of these operators are in C++ code
+#: Namespaces of the operators. The second one exists in versions of PyTorch that compute the gradients of these
+#: operators in C++.
 NAMESPACES = ("_c10d_functional", "_c10d_functional_autograd", "_dtensor")
-#: modules that register operators; the last one exists until PyTorch 2.4
+#: modules of PyTorch that register operators of these namespaces; the last one exists up to PyTorch 2.4
 REGISTERING = (
     "torch.distributed._functional_collectives",
     "torch.distributed.tensor._collective_utils",
     "torch.distributed._tensor._collective_utils",
 )
-#: whether this thread is inside an exchange that already has a span
+#: whether this thread is inside a collective that already has a span
 exchanging = Inside()
-#: our replacements, which must stay alive, because TorchScript identifies them by their address
+#: Our replacements of `_op`. TorchScript identifies functions by their address, so they must stay alive.
 _known: list[Any] = []
 
 
 class Operators:
-    """Record exchanges that operators make, and the waits for them.
+    """Record collectives that operators run, and the waits for them.
 
     Args:
-        host: the session.
-        modes: returns the number of dispatch modes of the thread.
-        level: returns the level of the thread's functorch transform; None outside of transforms.
+        host: the session, which receives the records.
+        modes: PyTorch's function that returns how many dispatch modes are active on this thread.
+        level: PyTorch's function that returns the level of this thread's functorch transform; None outside of one.
     """
 
     def __init__(self, host: "Host", modes: Callable[[], int], level: Callable[[], int | None]) -> None:
@@ -78,7 +78,7 @@ class Operators:
 
         Args:
             kind: the kind of exchange, for example "AllReduce".
-            name: the name of the operator for TorchScript.
+            name: the name under which TorchScript knows the operator.
         """
         recorder, category, inside = self.host.recorder, int(Category.COMMUNICATION), exchanging
 
@@ -103,7 +103,7 @@ class Operators:
         """Return a decorator for the function of the operator that waits for an exchange.
 
         Args:
-            name: the name of the operator for TorchScript.
+            name: the name under which TorchScript knows the operator.
         """
         recorder = self.host.recorder
         usual = recorder.intern(COMMUNICATION_WAIT)
@@ -128,10 +128,10 @@ class Operators:
     def _entry(self, replace: base.Closure, name: str) -> base.Closure:
         def make(original: Callable[..., Any]) -> Callable[..., Any]:
             if any(original is known for known in _known):
-                return original  # the hooks are applied again, and this operator has our replacement already
+                return original  # this operator has our replacement already, from an earlier call of `targets`
             replacement = replace(original)
             if hash(replacement) != hash(original):
-                return original  # the Python recorder's replacement would change the hash of the operator
+                return original  # a replacement in Python, without the extension: the operator's hash would change
             with self.host.guard("telling TorchScript about an operator"):
                 sys.modules["torch.jit._builtins"]._register_builtin(replacement, name)
                 _known.append(replacement)
@@ -141,13 +141,13 @@ class Operators:
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare the functions of the operators that exchange data.
+    """Return the functions `_op` of the operators that exchange data, to wrap them.
 
-    There are no targets before this process joins a process group. There are also no targets if this version of PyTorch
-    does not report dispatch modes and transforms.
+    The list is empty before this process joins a process group. It is also empty if this version of PyTorch does not
+    report dispatch modes and transforms.
 
     Args:
-        host: the session.
+        host: the session, which receives the records.
     """
     core = sys.modules["torch"]._C
     modes = getattr(core, "_len_torch_dispatch_stack", None)

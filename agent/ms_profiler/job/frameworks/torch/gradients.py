@@ -1,8 +1,8 @@
 """Record backward passes: `Tensor.backward`, `autograd.backward` and `autograd.grad` all call one function.
 
-That function is replaced, but not the three functions that call it: Dynamo recognises these three by identity, and they
-issue warnings for the line of their caller. A compilation calls the function to trace a backward pass; this call has no
-span, because its time belongs to the compilation.
+ms-profiler replaces only this inner function. It does not replace the three public functions, because Dynamo recognises
+them by identity, and because they issue warnings that name the line of their caller. A compilation also calls the inner
+function, to trace a backward pass. This call has no span, because its time belongs to the compilation.
 """
 
 import sys
@@ -22,7 +22,7 @@ BACKWARD = int(Category.BACKWARD)
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare the target: the function that runs every backward pass."""
+    """Return the function to wrap: the one that runs every backward pass."""
     compiling = sys.modules["torch.compiler"].is_compiling
     steps, recorder = host.steps, host.recorder
     backward, gradient = recorder.intern("backward"), recorder.intern("autograd.grad")

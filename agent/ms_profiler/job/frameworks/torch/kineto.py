@@ -1,13 +1,13 @@
 """Start and stop Kineto as a profiler of all threads, without its console output; any thread may stop it.
 
 If Kineto starts or stops while another thread runs operators, PyTorch before 2.14 may crash or raise an exception. With
-these versions, Kineto does not start while other threads run operators, see `Kineto.may_run`. Other threads may still
-begin operators while Kineto runs. So before each start and stop, this thread keeps the GIL and waits until the other
-threads sleep. The wait is limited, because a thread that runs operators from C++ code, for example a function of
-TorchScript, does not need the GIL and may never sleep.
+these versions, ms-profiler does not start Kineto while other threads run operators. But they may begin operators while
+Kineto runs. So before each start and stop, this thread keeps the GIL and waits until the other threads sleep. The wait
+has a limit, because a thread that runs operators from C++ code, for example a function of TorchScript, does not need
+the GIL and may never sleep.
 
-At its first use, Kineto initializes itself. On another thread than the one that imported PyTorch, Kineto then prints a
-line, which its log level does not suppress.
+At its first use, Kineto initializes itself. If this happens on another thread than the one that imported PyTorch,
+Kineto prints a line, and Kineto's log level cannot suppress this line.
 """
 
 import functools
@@ -21,19 +21,19 @@ from ms_profiler.job.frameworks.torch.silence import silently
 if TYPE_CHECKING:
     from ms_profiler.job.recorder import Recorder
 
-#: The first version of PyTorch that waits for its callbacks on other threads when Kineto stops.
+#: The first version of PyTorch in which the stop of Kineto waits for Kineto's callbacks on other threads.
 WAITS = (2, 14)
-#: Attributes of `torch.version` with the versions of the libraries of devices, by which Kineto records devices.
+#: Attributes of `torch.version`. Each has the version of the library with which Kineto records one kind of device.
 DEVICES = ("cuda", "hip", "xpu")
-#: Longest wait until the other threads sleep, ns.
+#: Longest time to wait until the other threads sleep, ns.
 LONGEST = 1_000_000_000
 
 
 class Kineto:
-    """Start and stop Kineto.
+    """Start and stop Kineto, PyTorch's own recorder.
 
     Args:
-        recorder: tells whether other threads run operators.
+        recorder: our recorder, which knows whether other threads run operators.
 
     Raises:
         TypeError: the Kineto of this PyTorch records one thread only.
@@ -63,7 +63,7 @@ class Kineto:
         return bool(self._enabled())
 
     def may_run(self) -> bool:
-        """Return whether Kineto may start or go on; called after each step, on the thread of the steps.
+        """Return whether Kineto may start or go on; must be called after each step, on the thread that runs the steps.
 
         With PyTorch before 2.14, Kineto may not run if other threads have begun operators since the last call.
         """
@@ -72,18 +72,19 @@ class Kineto:
     def initialize(self) -> None:
         """Let Kineto initialize itself on this thread, which takes 1 ms.
 
-        A build for a device would attach to the device. There, Kineto initializes itself at its first use.
+        Do nothing if PyTorch was built for an accelerator, because Kineto would attach to the device. In such a build,
+        Kineto initializes itself at its first use.
         """
         built = sys.modules["torch"].version
         if self.enabled or any(getattr(built, device, None) for device in DEVICES):
             return
-        # Kineto sets its log level in the first call, so each call suppresses lines for itself
+        # The first call of `_prepare` sets Kineto's log level. So the lines are suppressed for each call separately.
         silently(lambda: self._prepare(self._own_thread, self._activities))
         silently(lambda: self._enable(self._own_thread, self._activities))
         silently(self._disable)
 
     def prepare(self, shapes: bool) -> None:
-        """Prepare Kineto; this takes much longer than the start itself.
+        """Prepare Kineto for a start; the preparation takes much longer than the start itself.
 
         Args:
             shapes: whether to record the shapes of operators' inputs.
@@ -91,14 +92,14 @@ class Kineto:
         silently(lambda: self._prepare(self._configs[shapes], self._activities))
 
     def enable(self, shapes: bool) -> None:
-        """Start Kineto, which has been prepared.
+        """Start Kineto after `prepare`.
 
         Args:
-            shapes: the same value as for `prepare`.
+            shapes: the value that `prepare` got: whether to record the shapes of operators' inputs.
         """
         enable = functools.partial(self._enable, self._configs[shapes], self._activities)
         silently(lambda: self._call_at_rest(enable, LONGEST))
 
     def disable(self) -> Any:
-        """Stop Kineto, and return PyTorch's result, which has `events()`."""
+        """Stop Kineto, and return PyTorch's result object, whose method `events()` lists what Kineto recorded."""
         return silently(lambda: self._call_at_rest(self._disable, LONGEST))

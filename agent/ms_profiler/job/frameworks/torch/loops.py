@@ -1,6 +1,7 @@
 """Record the loops of Lightning, transformers and stable-baselines3: ends of steps, evaluations and rollouts.
 
-A script's own loop with Accelerate needs no hook here, because Accelerate's optimizers call PyTorch's optimizers.
+A script that uses Accelerate has a loop of its own. It needs no hook here, because Accelerate's optimizers call
+PyTorch's optimizers, which ms-profiler records.
 """
 
 from collections.abc import Callable
@@ -16,19 +17,19 @@ if TYPE_CHECKING:
 
 TRAINER = "transformers.trainer"
 CALLBACKS = "transformers.trainer_callback"
-#: copy of a member of an enumeration: looking it up takes 2 us with cold caches
+#: copy of a member of an enumeration, because to look it up takes 2 us while the processor's caches are cold
 FRAMEWORK_LOOP = StepSource.FRAMEWORK_LOOP
 
 
 class Loops:
-    """Follow which loop runs, and report its steps; the batches of an evaluation inside training are no steps."""
+    """Follow which loop runs and report its steps; batches of an evaluation during training are no steps."""
 
     def __init__(self, host: "Host") -> None:
         self.host = host
         self.running = 0
 
     def trains(self, name: str) -> base.Closure:
-        """Return a decorator for a whole training loop."""
+        """Return a decorator for a function that runs a whole training loop."""
         steps = self.host.steps
 
         def began() -> None:
@@ -42,9 +43,9 @@ class Loops:
         return self._around(name, Category.RUN, lambda: True, began, ended)
 
     def evaluates(self, name: str) -> base.Closure:
-        """Return a decorator for an evaluation, inside training or separate.
+        """Return a decorator for a function that runs an evaluation, during training or without training.
 
-        In a job that only evaluates, the batches or the calls of the network are the steps.
+        In a job that only evaluates, each batch or each call of the network is a step.
         """
         steps = self.host.steps
         applies = lambda: bool(self.running or steps.trains)  # noqa: E731
@@ -53,8 +54,8 @@ class Loops:
     def collects(self, name: str) -> base.Closure:
         """Return a decorator for a rollout, which plays in an environment to collect training data.
 
-        The next step begins at the end of the rollout. Training may begin with a call of a target network, and such a
-        call by itself begins no step.
+        ms-profiler begins the next step at the end of the rollout. It cannot wait for the first call of a network:
+        training may begin with a call of a target network, and this call does not begin a step.
         """
         steps, now = self.host.steps, self.host.recorder.now
 
@@ -72,14 +73,14 @@ class Loops:
         began: Callable[[], None],
         ended: Callable[[], None],
     ) -> base.Closure:
-        """Return a decorator for a loop.
+        """Return a decorator for a function that runs a loop.
 
         Args:
-            name: the name of the span of a call.
+            name: the name of the span that each call gets.
             category: the category of the span.
-            applies: called at the begin of a call; returns whether to call the next two functions.
-            began: called at the begin of the call, to notify `Steps`.
-            ended: called at the end of the call, also after an exception, to notify `Steps`.
+            applies: called at the begin of a call; returns whether `began` and `ended` are called for this call.
+            began: called at the begin of the call. It reports the loop to `Steps`, which decides where steps end.
+            ended: called at the end of the call, also after an exception. It reports the end of the loop to `Steps`.
         """
         host = self.host
         recorder, label = host.recorder, host.recorder.intern(name)
@@ -99,10 +100,10 @@ class Loops:
         return base.around(host, "following a loop", before, after)
 
     def step_ended(self, counts: Callable[[Any], bool]) -> base.Closure:
-        """Return a decorator for the last function of a step.
+        """Return a decorator for the last method that a loop calls in a step.
 
         Args:
-            counts: called with the instance of the method; returns whether the call ended a step.
+            counts: called with the instance after the method has returned; returns whether the step has ended.
         """
         steps, now = self.host.steps, self.host.recorder.now
 
@@ -114,7 +115,7 @@ class Loops:
 
 
 def trainer(host: "Host") -> list[Target]:
-    """Declare targets: functions in the Trainer of transformers; the Trainer ends a step after the optimizer's step."""
+    """Return the functions of the Trainer of transformers to wrap; its step ends later than the optimizer's step."""
     loops = Loops(host)
     return [
         Target(TRAINER, "Trainer._inner_training_loop", closure=loops.trains("Trainer.train")),
@@ -124,13 +125,13 @@ def trainer(host: "Host") -> list[Target]:
 
 
 def _collecting(module: str, host: "Host") -> list[Target]:
-    """Declare the target: a function in one family of algorithms of stable-baselines3."""
+    """Return the function to wrap: the one that collects training data in a module of stable-baselines3."""
     collects = Loops(host).collects("collect_rollouts")
     return [Target(module, f"{ROLLOUTS[module]}.collect_rollouts", closure=collects)]
 
 
 def _evaluating(host: "Host") -> list[Target]:
-    """Declare the target: a function in stable-baselines3 that evaluates a policy."""
+    """Return the function to wrap: the one in stable-baselines3 that evaluates a policy."""
     return [Target(POLICY, "evaluate_policy", closure=Loops(host).evaluates("evaluate_policy"))]
 
 
@@ -138,7 +139,7 @@ def _lightning(package: str) -> Callable[["Host"], list[Target]]:
     module = f"{package}.loops"
 
     def targets(host: "Host") -> list[Target]:
-        """Declare targets: functions in Lightning's loops; a batch that only accumulates gradients is no step."""
+        """Return the functions of Lightning's loops to wrap; a batch that only accumulates gradients is no step."""
         loops = Loops(host)
         ended = loops.step_ended(lambda loop: not loop._should_accumulate())
         return [
@@ -157,7 +158,7 @@ ROLLOUTS = {
 }
 POLICY = "stable_baselines3.common.evaluation"
 
-#: module -> function that declares the hooks of a loop; they can be applied after the module's import
+#: module -> function that returns the functions of a loop to wrap. It is called after the import of the module.
 LATER = {
     TRAINER: trainer,
     POLICY: _evaluating,

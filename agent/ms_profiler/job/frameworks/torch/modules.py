@@ -1,9 +1,9 @@
 """Record each call of a module (`Module.__call__`) as a span.
 
-The outermost call of a thread is a forward pass. In a compiled region, only the outermost call passes through our
-replacement: for inner calls, Dynamo calls `forward` directly. Dynamo does so only if it finds the `Module.__call__`
-that existed when Dynamo was imported. Mostly this is our replacement, because the first use of `torch.compile` imports
-Dynamo.
+The outermost call of a thread is a forward pass. In compiled code, our replacement of `Module.__call__` records only
+the outermost call: for inner calls, Dynamo calls `forward` directly. Dynamo does so only if `Module.__call__` is the
+same function as at Dynamo's import. Mostly this function is our replacement, because Dynamo is imported late, at the
+first use of `torch.compile`.
 """
 
 import functools
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
 MODULE = "torch.nn.modules.module"
-#: span of a call: id of the name, category, id of the class's name
+#: what the spans of a module have in common: id of the module's name, category, id of the name of the module's class
 Span = tuple[int, int, int]
-#: label of a module: its span; while autograd's graph is read, its span and its path
+#: The cached data of a module (its label): its `Span`; while ms-profiler reads autograd's graph, its `Span` and path.
 Label = Span | tuple[Span, str]
-#: modules that only wrap another module: class -> attribute of the wrapped module
+#: for modules that only wrap another module: class of the wrapper -> attribute in which it holds the wrapped module
 AROUND = {
     "DistributedDataParallel": "module",
     "DataParallel": "module",
@@ -47,9 +47,9 @@ REPLICATED = "DistributedDataParallel"
 TABLE = "_modules"
 #: name of the attribute of a module that holds its parameters
 PARAMETERS = "_parameters"
-#: copies of members of enumerations: looking a member up takes 2 us with cold caches
+#: Copies of members of enumerations. To look a member up takes 2 us while the processor's caches are cold.
 FORWARD, MODULE_CATEGORY, NO_GRADIENTS = int(Category.FORWARD), int(Category.MODULE), int(Flag.NO_GRADIENTS)
-#: parts of a path that come from wrapper modules, and are left out of paths
+#: names of attributes of wrapper modules; they are left out of the paths of modules
 BETWEEN = frozenset(AROUND.values()) - {"module"}
 
 
@@ -67,19 +67,20 @@ def contained(module: Any) -> Any:
 def sizes(parameter: Any) -> tuple[int, int] | None:
     """Return the numbers of elements and bytes of a parameter; None if its class is not PyTorch's own.
 
-    A tensor of another class may be only a part of the parameter. The result is also None for a sparse tensor.
+    A tensor of another class may hold only a part of the parameter, so its size means little. The result is also None
+    for a sparse tensor.
     """
     torch = sys.modules["torch"]
     known = type(parameter) in (torch.nn.Parameter, torch.Tensor)
     if not known or tensors.read(parameter, "layout") not in (torch.strided, torch._mkldnn):
         return None
-    # not `numel`: during `torch.jit.trace`, it returns a tensor and adds an operator to the graph
+    # Do not use `numel` here. During `torch.jit.trace`, it returns a tensor and adds an operator to the graph.
     size = int(tensors.read(parameter, "nbytes"))
     return size // int(tensors.read(parameter, "itemsize")), size
 
 
 def paths(root: Any, title: str) -> Iterator[tuple[str, Any]]:
-    """Yield path and module for a module and each module in it; the paths begin with a title."""
+    """Yield path and module for a module and each module in it; each path begins with `title`."""
     for path, inner in trees.walk(root, TABLE):
         parts = [part for part in path.split(".") if part and part not in BETWEEN]
         yield ".".join([title, *parts]), inner
@@ -91,14 +92,14 @@ def gradients(module: Any) -> int:
     total = 0
     for _, inner in trees.walk(module, TABLE):
         own = trees.attributes(inner).get("_parameters")
-        # an attribute of a subclass of Parameter may run code of the script
+        # A subclass of Parameter may run code of the script when an attribute is read. So count plain Parameters only.
         known = [item for item in own.values() if type(item) is plain] if isinstance(own, dict) else []
         total += sum(item.nbytes for item in known if item.requires_grad)
     return total
 
 
 class Modules:
-    """Name each module by its place in the outermost module; a module that moves keeps its first name."""
+    """Record calls of modules. Name each module by its first path in the outermost module, also if it moves later."""
 
     def __init__(self, host: "Host") -> None:
         self.host = host
@@ -137,10 +138,10 @@ class Modules:
         return label if looking.tape is None else (label, self._paths[label[0]])
 
     def watch(self, on: bool) -> None:
-        """Choose the calls of modules that are reported to `began` and `ended`.
+        """Choose which calls of modules are reported to `began` and `ended`.
 
         Args:
-            on: whether to report every call; if false, only the outermost calls are reported.
+            on: True to report all calls. False to report only the outermost calls.
         """
         known = self.labels.known
         for key, label in list(known.items()):
@@ -168,9 +169,9 @@ class Modules:
         return replacement
 
     def began(self, module: Any, *_: Any, **__: Any) -> tuple[int, int, int, int, int, str]:
-        """Begin the spans of a call; report an outermost call, which is a forward pass, to `Steps`.
+        """Begin the spans of a module's call; report an outermost call to `Steps`, which decides where steps end.
 
-        An outermost call without gradients is an evaluation, which begins no step of training.
+        An outermost call is a forward pass. Without gradients it is an evaluation, which begins no training step.
         """
         steps, recorder, key, flags = self.host.steps, self.host.recorder, id(module), NO_GRADIENTS
         if recorder.nest(base.MODULES, 0):
@@ -184,7 +185,8 @@ class Modules:
         elif trees.attributes(module).get("training") is False:
             name = self._evaluates
         steps.call_began(at)
-        # number read after `steps.began`: this call may have begun a step in which autograd's graph is read
+        # Read the number only after `steps.began`. If this call begins a new step, `steps.began` may have switched the
+        # reading of autograd's graph on.
         number = 0 if looking.tape is None else looking.tape.number()
         around = base.begin(recorder, name, FORWARD)
         span, path = self._span_and_path(module)
@@ -199,7 +201,7 @@ class Modules:
         return label if len(label) == 2 else (label, "")
 
     def ended(self, call: tuple[int, int, int, int, int, str], result: Any, reason: BaseException | None) -> None:
-        """End the spans of a call; report the end of an outermost call to `Steps`."""
+        """End the spans of a module's call; report the end of an outermost call to `Steps`."""
         key, flags, around, token, number, path = call
         recorder, raised = self.host.recorder, flags_of(reason) if reason is not None else 0
         recorder.end(token, raised)
@@ -212,7 +214,7 @@ class Modules:
 
 
 def _register_with_dynamo(original: Any, replacement: Any) -> None:
-    """Make Dynamo treat our replacement as `Module.__call__`, if Dynamo was imported before the hooks were applied."""
+    """Make Dynamo treat our replacement as `Module.__call__`; needed if Dynamo was imported before the replacement."""
     for name in ("torch._dynamo.utils", "torch._dynamo.variables.nn_module"):
         module = sys.modules.get(name)
         if getattr(module, "unpatched_nn_module_call", None) is original:
@@ -220,7 +222,7 @@ def _register_with_dynamo(original: Any, replacement: Any) -> None:
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare `Module.__call__` as target, and register functions that read networks between steps."""
+    """Return `Module.__call__`, to wrap it; register functions that read networks between steps."""
     modules = Modules(host)
     host.at_step(modules.networks.stepped)
     host.at_end(modules.networks.end)
@@ -231,5 +233,5 @@ def targets(host: "Host") -> list[Target]:
     call = functools.cache(modules.call)
     if supported():
         host.at_step(Tape(host, modules.watch).stepped)
-    # in PyTorch, both names have the same function; pickle uses the second name
+    # both names of PyTorch mean the same function, and pickle uses the second one
     return [Target(MODULE, f"Module.{name}", closure=call) for name in ("__call__", "_wrapped_call_impl")]

@@ -1,4 +1,4 @@
-"""Release our tracing interfaces while torch_npu's profiler runs; its module's name depends on the version."""
+"""Detach ms-profiler from the NPU while torch_npu's own profiler runs."""
 
 import sys
 from typing import TYPE_CHECKING
@@ -9,7 +9,7 @@ from ms_profiler.job.frameworks.base import Target
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
-#: module of torch_npu's profiler -> name of the profiler's class in it
+#: module of torch_npu's profiler, whose name depends on the version -> name of the profiler's class in this module
 CLASSES = {
     "torch_npu.profiler._profiler_interface": "_ProfInterface",
     "torch_npu.profiler.profiler_interface": "ProfInterface",
@@ -17,7 +17,7 @@ CLASSES = {
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare the functions that begin and end torch_npu's profiler, in the modules that are loaded."""
+    """Return the functions to wrap: those that begin and end torch_npu's profiler, in the modules that are loaded."""
     return [
         target
         for module, name in CLASSES.items()

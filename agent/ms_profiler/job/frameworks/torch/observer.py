@@ -1,8 +1,9 @@
-"""Connect the recorder to PyTorch's callbacks for operators, whose C++ interface we know for some versions of PyTorch.
+"""Register callbacks for operators with PyTorch, in the versions of PyTorch whose C++ interface for this we know.
 
-PyTorch calls these callbacks at the begin and at the end of each operator, see `native/observer.h`. The names of the
-functions contain the types of their arguments, so a changed function is not found. The names say nothing about the
-fields of an operator, whose offsets depend on the version.
+PyTorch calls the callbacks at the begin and at the end of each operator (`native/observer.h`). ms-profiler finds
+PyTorch's functions by their mangled C++ names. These names contain the types of the arguments, so ms-profiler does not
+find a function whose arguments have changed. The names say nothing about the fields of PyTorch's object for an
+operator. The offsets of these fields depend on the version.
 """
 
 import os
@@ -13,24 +14,25 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ms_profiler.job.recorder import Recorder
 
-#: The first and the last version of PyTorch whose headers (ATen/record_function.h) have the fields at these offsets.
+#: The first and the last version of PyTorch whose headers (ATen/record_function.h) give the offsets in `OFFSETS`.
 FIRST, LAST = (2, 4), (2, 15)
-#: Whether PyTorch was built with the newer strings of C++, which are larger -> offsets of `thread_id_`, `scope_`,
-#: `sequence_nr_`, `fwd_thread_id_` and `is_async_` in a `RecordFunction`, in bytes; the same on x86-64 and aarch64.
+#: Offsets of the fields `thread_id_`, `scope_`, `sequence_nr_`, `fwd_thread_id_` and `is_async_` in a `RecordFunction`,
+#: in bytes. They are the same on x86-64 and aarch64. The key says whether PyTorch was built with C++'s newer strings,
+#: which are larger.
 OFFSETS = {True: (88, 96, 200, 304, 320), False: (88, 96, 176, 280, 296)}
 
 
 def version() -> tuple[int, int]:
-    """Return the major and the minor version of PyTorch; (0, 0) if the text of the version has another form."""
+    """Return the major and the minor version of PyTorch; (0, 0) if `torch.__version__` has an unknown form."""
     found = re.match(r"(\d+)\.(\d+)", sys.modules["torch"].__version__)
     return (int(found[1]), int(found[2])) if found else (0, 0)
 
 
 def connect(to: "Recorder") -> str:
-    """Connect the recorder to PyTorch; return the reason if that is impossible, empty on success.
+    """Register the callbacks for operators with PyTorch; return why this is impossible, or an empty text on success.
 
     Args:
-        to: the recorder that receives the operators.
+        to: the recorder, which receives the operators.
     """
     torch = sys.modules["torch"]
     if not FIRST <= version() <= LAST:

@@ -1,12 +1,13 @@
-"""Record PyTorch's operators, which PyTorch's C++ core reports to callbacks of the extension on every thread.
+"""Record PyTorch's operators: on every thread, PyTorch's C++ core calls callbacks of the extension for each operator.
 
-While the callbacks are added, an operator takes 0.2 us more, of which PyTorch's calls of the callbacks are the greatest
-part. In a step that is not sampled, the callbacks are removed. The callbacks know names, autograd's numbers and
-threads, but no shapes (see `shapes`).
+While the callbacks are registered, an operator takes 0.2 us more. Most of this is the time in which PyTorch calls the
+callbacks. In a step that is not sampled, ms-profiler removes them. The callbacks get names, autograd's numbers and
+threads, but no shapes. The module `shapes` records shapes in another way.
 
-A region may begin inside of an operator and end after it: if TorchScript has compiled it, inside of a call of
-`__enter__`; while a `TorchDispatchMode` is on, inside of the operator `PythonDispatchMode`. Spans have to nest. So in
-the records, the two ends are exchanged: the region ends when the operator ends, and the operator when the region ends.
+A `record_function` region may begin inside of an operator and end after the operator. This happens in two cases. In
+code that TorchScript compiled, a region begins inside of a call of `__enter__`. While a `TorchDispatchMode` is on, it
+begins inside of the operator `PythonDispatchMode`. But spans have to nest. So ms-profiler exchanges the two ends: it
+ends the span of the region when the operator ends, and the span of the operator when the region ends.
 """
 
 import os
@@ -27,43 +28,44 @@ from ms_profiler.job.sources import NEVER
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
-#: Number of steps between two checks whether the disk space still allows operators.
+#: Number of steps between two checks whether the disk space that `max_disk` allows is used up.
 LOOK = 16
-#: The environment variable that lets Kineto begin to record for all threads at any moment, without PyTorch's knowledge.
+#: Environment variable of Kineto. If it is set, Kineto may begin to record all threads at any moment, and PyTorch does
+#: not know.
 DAEMON = "KINETO_USE_DAEMON"
 
-#: source of operators in this process: "RecordFunction", "Kineto", or "" for none
+#: where the records of operators in this process come from: "RecordFunction" (callbacks), "Kineto", or "" for none
 source = ""
 
 
 class OpStream:
-    """Record operators while the session records.
+    """Record operators in the steps in which they are wanted, by registering and removing the callbacks.
 
     Args:
-        host: the session.
+        host: the session, which knows what to record.
     """
 
     def __init__(self, host: "Host") -> None:
         self.host = host
-        #: whether operators are to be recorded now
+        #: whether operators are recorded now
         self.wanted = False
         self._spent = False
-        self._left_out = False  # whether operators are left out now only because this step is not sampled
-        self._flagged = False  # whether the script's profilers have set PyTorch's flag, see `flag`
+        self._left_out = False  # whether operators are not recorded only because this step is not sampled
+        self._flagged = False  # whether a profiler of the script has set the flag that `flag` describes
         self._set_flag = getattr(sys.modules[PROFILER], "_set_is_profiler_enabled", None)
 
     def start(self) -> None:
-        """Begin to record."""
+        """Begin to record operators, at the begin of a recording."""
         self._spent = False
         self._want(self.host.steps.recording and self.host.wants("CPU"))
 
     def stop(self) -> None:
-        """Stop recording."""
+        """Stop recording operators, at the end of a recording."""
         self._left_out = False
         self._want(False)
 
     def forked(self) -> None:
-        """Record in a fork child even if its parent does not sample the current step: a child has no sampling plan."""
+        """Record operators in a fork child. It has no plan of sampled steps, so the step need not be a sampled one."""
         if self._left_out:
             self._want(True)
 
@@ -92,7 +94,10 @@ class OpStream:
                 self._set_flag(wanted or self._flagged)
 
     def flag(self, original: Callable[[bool], None]) -> Callable[[bool], None]:
-        """Return the replacement of the function that sets PyTorch's flag: whether compiled code reports its parts."""
+        """Return the replacement of the function that sets a flag of PyTorch: whether compiled code reports its parts.
+
+        The flag is on while a profiler of the script requests it or ms-profiler records operators.
+        """
 
         def _set_is_profiler_enabled(enable: bool) -> None:
             stream._flagged = enable
@@ -102,7 +107,10 @@ class OpStream:
         return closures.replace(original, _set_is_profiler_enabled)
 
     def clear(self, original: Callable[[], None]) -> Callable[[], None]:
-        """Return the replacement of the function that removes all callbacks, also ours."""
+        """Return the replacement of PyTorch's function that removes all callbacks for operators.
+
+        The replacement registers our callbacks again.
+        """
 
         def _clear_callbacks() -> None:
             take = stream.host.recorder.take_operators
@@ -116,9 +124,10 @@ class OpStream:
         return closures.replace(original, _clear_callbacks)
 
     def hand_over(self, original: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-        """Return the replacement of the method by which a region ends as soon as a future is done, on any thread.
+        """Return the replacement of the method that lets a `record_function` region end when a future is done.
 
-        In the records, the region ends when the method is called, because later operators do not belong to it.
+        The future may be done on any thread. ms-profiler ends the span of the region when the script calls the method,
+        because later operators do not belong to the region.
         """
         region_over = self.host.recorder.hand_over_region
 
@@ -129,20 +138,20 @@ class OpStream:
         return base.around(self.host, "a region that ends with a future", before)(original)
 
     def thread(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the replacement of the function that a new thread runs first."""
+        """Return the replacement of the function that a new Python thread runs first, to store the thread's name."""
         name_thread = self.host.recorder.thread_name
 
         def before(thread: threading.Thread) -> None:
             if self.wanted:
                 name_thread(
                     trees.attributes(thread).get("_name", "")
-                )  # a class of the script's may have its own `name`
+                )  # not `name`, which a class of the script may override
 
         return base.around(self.host, "naming a thread", before)(original)
 
 
 def targets(host: "Host") -> list[Target]:
-    """Choose the source of operators, register its recording with the session, and declare the targets for it."""
+    """Choose between callbacks and Kineto for operators, register this source, and return the functions to wrap."""
     global source
     source = ""
     on_demand = f"{DAEMON} is set: Kineto records on demand" if os.environ.get(DAEMON) else ""

@@ -1,12 +1,12 @@
 """Record the optimizers' steps, resets of gradients, and changes of learning rates.
 
 PyTorch's global hooks for optimizers report the steps. These hooks also cover optimizers that were made, or wrapped by
-a scheduler, before the profiler started. A step of one optimizer may run a step of another one inside, for example if
-the first optimizer is a wrapper. Then only the outermost step counts.
+a scheduler, before the profiler started. A step of one optimizer may call the step of another one, for example if the
+first optimizer is a wrapper. Then only the outermost step counts.
 
-A scheduler's `step` issues warnings for the line of its caller, so `step` is not replaced. In every version, a
-scheduler computes inside one context manager; the span begins and ends with this context manager. The only exception is
-ReduceLROnPlateau, which reads a metric; its own method is wrapped.
+ms-profiler does not replace the method `step` of a scheduler, because it issues warnings that name the line of its
+caller. In every version of PyTorch, a scheduler computes inside one context manager. So the span begins and ends with
+this context manager. The only exception is ReduceLROnPlateau, which reads a metric. ms-profiler wraps its own method.
 """
 
 import sys
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 OPTIMIZER = "torch.optim.optimizer"
 SCHEDULERS = "torch.optim.lr_scheduler"
 SCALER = "torch.amp.grad_scaler"
-#: module that loads checkpoints of many ranks; before loading, it makes an optimizer's state by a step without
-#: gradients
+#: Module that loads checkpoints of many ranks. Before it loads the state of an optimizer, it creates the state by a
+#: step without gradients.
 STATES = "torch.distributed.checkpoint.state_dict"
 OPTIMIZER_CATEGORY = int(Category.OPTIMIZER)
-#: reasons to take no shortcut, see `Recorder.leave_optimizers`: a step runs that began without one; the step only
-#: initialises an optimizer's state
+#: The extension records a usual step of an optimizer without Python code (a shortcut). These are two reasons not to do
+#: so. RUNNING: a step that Python code recorded is still open. PREPARING: the step only creates an optimizer's state.
 RUNNING, PREPARING = 1, 2
-#: PyTorch's handles of our hooks, by which they can be removed
+#: handles that PyTorch returned for our hooks; with them, the hooks can be removed
 handles: list[Any] = []
 #: id -> optimizer, for each optimizer that has made a step
 seen: dict[int, weakref.ref[Any]] = {}
@@ -43,18 +43,19 @@ seen: dict[int, weakref.ref[Any]] = {}
 
 class _Running(threading.local):
     def __init__(self) -> None:
-        #: (id of the frame that runs a step, token of the step's span, id of the optimizer), innermost last
+        #: open steps of this thread: (id of the frame that runs the step, token of its span, id of the optimizer); the
+        #: innermost step is the last
         self.steps: list[tuple[int, int, int]] = []
-        #: number of steps that ended, without those that a shortcut has ended
+        #: number of steps that ended, without those that the extension recorded without Python code
         self.ended = 0
 
 
-#: whether this thread initialises the state of an optimizer
+#: whether this thread runs a step that only creates the state of an optimizer
 _preparing = Inside()
 
 
 class Optimizers:
-    """Record the work of optimizers, and notify `Steps` of each step."""
+    """Record the steps of optimizers, and report each of them to `Steps`, which decides where training steps end."""
 
     def __init__(self, host: "Host") -> None:
         self.host = host
@@ -63,12 +64,12 @@ class Optimizers:
         self._absorbed: base.Labels[bool] = base.Labels(lambda optimizer: True)
 
     def before(self, hooks: Any) -> Any:
-        """Register our callback at the begin of a step, and return PyTorch's table of hooks unchanged."""
+        """Register our hook for the begin of an optimizer's step; return PyTorch's table of hooks unchanged."""
         self._hook("register_optimizer_step_pre_hook", "begin", self._begins, Usual.OPTIMIZER_BEGINS)
         return hooks
 
     def after(self, hooks: Any) -> Any:
-        """Register our callback at the end of a step, and return PyTorch's table of hooks unchanged."""
+        """Register our hook for the end of an optimizer's step; return PyTorch's table of hooks unchanged."""
         self._hook("register_optimizer_step_post_hook", "end", self._ends, Usual.OPTIMIZER_ENDS)
         return hooks
 
@@ -113,7 +114,7 @@ class Optimizers:
         while running and running[-1][0] != id(frame):
             recorder.end(running.pop()[1], RAISED)
         if not running:
-            return  # the step began before the hooks were applied
+            return  # the begin of this step was not recorded, because our hook did not exist yet
         recorder.end(running.pop()[1])
         if not running:
             if (held := seen.get(which)) is None or held() is not optimizer:
@@ -133,16 +134,16 @@ class Optimizers:
         """
         self._running.ended += 1
         if _preparing.value:
-            return  # the step only initialises the optimizer's state
+            return  # the step only creates the optimizer's state
         self.host.steps.turn_ended(StepSource.OPTIMIZER_CYCLE, which, self.host.recorder.now(), optimizer)
 
     def _drop_failed(self, running: list[tuple[int, int, int]], frame: FrameType) -> None:
-        """End the spans of steps that an exception ended; PyTorch calls no hook for them.
+        """End the spans of steps that an exception ended, because PyTorch calls no hook for them.
 
         Args:
-            running: the steps that have begun.
-            frame: the frame in which another step begins. A step has ended if its frame is not among the callers of
-                this frame.
+            running: the steps whose spans are open.
+            frame: the frame in which another step begins. An open step whose frame is not among the callers of this
+                frame has ended.
         """
         around, outer = set(), frame.f_back
         while outer is not None:
@@ -156,9 +157,10 @@ class Optimizers:
         return base.following(self.host, "counting optimizers", self.host.steps.optimizer_made)(original)
 
     def scaled(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the replacement of the function that makes a step if the gradients of a scaled loss are finite.
+        """Return the replacement of the function that runs a step if the gradients of a scaled loss are finite.
 
-        If they are not finite, PyTorch skips the optimizer's step. For us, the skipped step counts like any other.
+        If the gradients are not finite, PyTorch skips the optimizer's step. ms-profiler counts the skipped step like
+        any other, because the training step ends there all the same.
         """
         host, running = self.host, self._running
         skipped = host.recorder.intern("optimizer step skipped: gradients are not finite")
@@ -181,7 +183,7 @@ class Rates:
     def __init__(self, host: "Host") -> None:
         self._recorder = host.recorder
         self._label = host.recorder.intern("learning rate")
-        #: id of the context manager -> token of its span
+        #: id of a context manager in which a scheduler computes -> token of its span
         self._tokens: dict[int, int] = {}
         self.begins = base.around(host, "recording a learning rate", self._begin)
         self.ends = base.around(host, "recording a learning rate", self._end)
@@ -194,7 +196,7 @@ class Rates:
 
 
 def preparing(host: "Host") -> list[Target]:
-    """Declare the target: the function that initialises an optimizer's state by a step that must not count."""
+    """Return the function to wrap: it creates an optimizer's state by a step, and this step must not count."""
 
     def before(*_: Any, **__: Any) -> bool:
         _preparing.value = True
@@ -210,13 +212,13 @@ def preparing(host: "Host") -> list[Target]:
 
 
 def release() -> None:
-    """Remove our callbacks from PyTorch."""
+    """Remove our hooks for optimizers from PyTorch."""
     while handles:
         handles.pop().remove()
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare targets: functions of optimizers, schedulers and loss scalers."""
+    """Return the functions to wrap: functions of optimizers, schedulers and loss scalers."""
     optimizers, rates = Optimizers(host), Rates(host)
 
     def recorded(module: str, path: str, name: str) -> Target:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
 MESHES = "torch.distributed.device_mesh"
-#: device meshes that were made and may still exist
+#: device meshes that the job has made; some of them may no longer exist
 _meshes: list[weakref.ref[Any]] = []
 
 
@@ -57,7 +57,7 @@ def _of_meshes() -> list[dict[str, Any]]:
 
 
 def _name_whole(host: "Host", mesh: Any) -> None:
-    """Note the purpose of the group of all ranks if a one-dimensional mesh uses the group; PyTorch does not do so."""
+    """Note the purpose of the group of all ranks if a one-dimensional device mesh uses it: PyTorch does not do so."""
     distributed = sys.modules[DISTRIBUTED]
     names, size = mesh.mesh_dim_names, mesh.mesh.numel()
     if names and len(names) == 1 and distributed.is_initialized() and size == distributed.get_world_size():
@@ -66,7 +66,7 @@ def _name_whole(host: "Host", mesh: Any) -> None:
 
 
 def meshes(host: "Host") -> list[Target]:
-    """Declare the constructor of device meshes, to note each mesh."""
+    """Return the constructor of device meshes, to wrap it, so that each mesh is noted."""
 
     def note(mesh: Any) -> None:
         if len(_meshes) < MOST:

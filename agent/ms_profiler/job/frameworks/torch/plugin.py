@@ -1,4 +1,4 @@
-"""The plugin of PyTorch: its concerns, and the description of the framework."""
+"""The plugin of PyTorch: a list of the files whose hooks it applies, and the description of the framework."""
 
 import os
 import sys
@@ -31,7 +31,7 @@ from ms_profiler.job.frameworks.torch.ranks import DISTRIBUTED
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
-#: concerns whose modules `import torch` loads
+#: functions that return the functions of PyTorch to wrap, for modules that `import torch` loads
 CONCERNS = (
     allocator.targets,
     ops.targets,
@@ -44,8 +44,8 @@ CONCERNS = (
     cuda_graphs.targets,
     cuda.targets,
 )
-#: module that may be imported later -> the concern that needs it. If a concern needs several modules, the key is the
-#: module that is imported last.
+#: Module that the job may import later -> function that returns what to wrap after this import. If several modules are
+#: needed, the key is the one that is imported last.
 LATER = {
     DISTRIBUTED: communication.targets,
     checkpoint.SAVER: checkpoint.saving,
@@ -68,7 +68,7 @@ class PyTorch(base.Plugin):
         super().__init__("torch", CONCERNS)
 
     def apply(self, host: "Host") -> None:
-        """Wrap every target that exists now, and the others after their import; never raise."""
+        """Wrap the functions of PyTorch that exist now, and others after the import of their modules; never raise."""
         super().apply(host)
         exchanges = partial(self.add, host, functional.targets)
         ranks.when_joined.append(exchanges)
@@ -78,7 +78,7 @@ class PyTorch(base.Plugin):
                 self.add(host, concern)
 
             import_hook.watch(name, after=imported)
-        exchanges()  # the process may have joined a group before the hooks were applied
+        exchanges()  # if the process has joined a group already, nothing else calls this
 
     def undo(self) -> None:
         """Restore every original function, and stop waiting for imports."""
@@ -89,7 +89,7 @@ class PyTorch(base.Plugin):
         super().undo()
 
     def describe(self) -> dict[str, str]:
-        """Return device and mode; on a CPU also the numbers of threads and processors; and the source of operators."""
+        """Return device, mode and source of operators; on a CPU also the numbers of threads and processors."""
         torch = sys.modules["torch"]
         device = "CPU"
         if torch.cuda.is_initialized():

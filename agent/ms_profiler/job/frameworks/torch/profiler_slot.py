@@ -1,14 +1,14 @@
 """Leave Kineto, PyTorch's recorder, to the script's own profilers.
 
-PyTorch has one Kineto. If ms-profiler recorded with it, the start of a profiler of the script would raise an exception
-in the job. All profilers start and stop through functions of `torch._C._autograd`: `torch.profiler` with or without a
-schedule, `emit_itt`, `emit_nvtx`, the legacy profiler. ms-profiler wraps these functions, stops its own use of Kineto
-before the script's profiler starts, and detaches from devices until the script's profiler has stopped.
+A process has only one Kineto. If ms-profiler recorded with it, the start of a profiler of the script would raise an
+exception in the job. All profilers start and stop through functions of `torch._C._autograd`: `torch.profiler` with or
+without a schedule, `emit_itt`, `emit_nvtx`, the legacy profiler. ms-profiler wraps these functions. It stops its own
+use of Kineto before the script's profiler starts, and detaches from devices until the script's profiler has stopped.
 
-While Kineto runs, a region may begin that ends after Kineto has stopped. If Kineto runs again at that moment, PyTorch
-takes the new recording for the old one, and writes into memory that is already free. So ms-profiler does not start
-Kineto while such a region is open. Such a region may be one of the script, or one around a call of PyTorch's C++ code,
-for example around the forward method of an autograd function.
+While Kineto runs, a `record_function` region may begin that ends after Kineto has stopped. If Kineto has been started
+again by then, PyTorch takes the new recording for the old one, and writes into memory that is already free. So
+ms-profiler does not start Kineto while a region from an earlier recording is open. The region may be one of the script,
+or one that PyTorch's C++ code makes around a call, for example of the forward method of an autograd function.
 """
 
 import sys
@@ -36,8 +36,8 @@ class ProfilerSlot:
     """Keep Kineto free for the script's profilers, and know when ms-profiler may use it.
 
     Args:
-        host: the session.
-        end: stops our use of Kineto, if there is one.
+        host: the session, which knows the devices.
+        end: a function that stops Kineto if ms-profiler uses it now.
     """
 
     def __init__(self, host: "Host", end: Callable[[], None]) -> None:
@@ -45,15 +45,17 @@ class ProfilerSlot:
         self._end = end
         self._devices = host.devices
         self._used = False
-        #: replacements of the functions at the begin and end of a region; they do nothing until a profiler first runs
+        #: Replacements of the functions that begin and end a `record_function` region. They do nothing until a profiler
+        #: runs for the first time, because regions before that need not be known.
         self._region_hooks: list[Any] = []
-        #: thread on which the script started a profiler that still runs -> whether this profiler records all threads
+        #: for each running profiler of the script: thread that started it -> whether this profiler records all threads
         self._lent: dict[int, bool] = {}
-        #: whether the script has prepared Kineto but not started it; a schedule prepares it some steps before the start
+        #: whether the script has prepared Kineto but not started it: with a schedule, some steps lie between the two
         self._prepared = False
-        #: id of each open region that began while a profiler of the script, or ours, ran -> the region
+        #: open regions that began while Kineto or a profiler of the script ran: id of the region -> the region
         self._regions: dict[int, weakref.ref[Any]] = {}
-        #: threads on which a profiler of the script ended inside of PyTorch's C++ code, where regions may be open
+        #: Threads on which a profiler of the script ended while PyTorch's C++ code was among the callers. This code may
+        #: have open regions.
         self._inside: set[int] = set()
         self._is_inside = c_callers.checker()
         kinds = sys.modules["torch._C._profiler"].ActiveProfilerType
@@ -64,7 +66,7 @@ class ProfilerSlot:
 
     @property
     def used(self) -> bool:
-        """Return whether ms-profiler uses Kineto now, as the user of this object has set it."""
+        """Return whether ms-profiler uses Kineto now; the code that starts and stops Kineto sets this."""
         return self._used
 
     @used.setter
@@ -83,8 +85,8 @@ class ProfilerSlot:
         ms-profiler may not start Kineto in three cases:
 
         - A profiler of the script runs or is prepared.
-        - A region that began while a profiler ran is, or may be, still open.
-        - The thread runs a backward pass. After each node, PyTorch gives the thread back the profiler that the thread
+        - A `record_function` region that began while a profiler ran is still open, or may be.
+        - The thread runs a backward pass. After each node of the graph, PyTorch restores the profiler that the thread
           had at the begin of the pass.
         """
         thread = threading.get_ident()
@@ -110,7 +112,7 @@ class ProfilerSlot:
         return closures.replace(original, enable)
 
     def prepare(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the replacement of the function that prepares a profiler, where Kineto attaches to the device."""
+        """Return the replacement of the function that prepares a profiler; in it, Kineto attaches to the device."""
 
         def prepare(*args: Any, **kwargs: Any) -> Any:
             self._leave()
@@ -130,7 +132,7 @@ class ProfilerSlot:
 
         def disable(*args: Any, **kwargs: Any) -> Any:
             with self._host.guard("leaving Kineto to the script's own profiler"):
-                self._end()  # if the script has no profiler, PyTorch would stop ours instead of raising its usual error
+                self._end()  # if the script runs no profiler, `original` must raise its usual error, not stop ours
             stopped = False
             try:
                 result = original(*args, **kwargs)
@@ -159,7 +161,7 @@ class ProfilerSlot:
     def _stopped(self, stopped: bool) -> None:
         thread = threading.get_ident()
         if self._lent.pop(thread, None) is None and stopped:
-            # another thread started the profiler, which records all threads
+            # the stopped profiler records all threads, and another thread had started it
             self._lent = {thread: everywhere for thread, everywhere in self._lent.items() if not everywhere}
         if self._is_inside():
             self._inside.add(thread)
@@ -198,7 +200,7 @@ class ProfilerSlot:
         return replacement
 
     def targets(self) -> list[Target]:
-        """Declare the functions that prepare, start and stop a profiler, and those that begin and end a region."""
+        """Return the functions to wrap: they prepare, start and stop a profiler, or begin and end a region."""
         return [
             Target(CORE, "_prepare_profiler", closure=self.prepare, copies=True),
             *(Target(CORE, name, closure=self.start, copies=True) for name in STARTS),

@@ -1,6 +1,7 @@
 """Note the rank of this process in a distributed job, and the ranks of each group.
 
-Rank and groups are written into the store at once, for every recording, so that they survive a kill.
+ms-profiler writes rank and groups into every recording as soon as it knows them, so that they are not lost when the job
+is killed.
 """
 
 import sys
@@ -13,15 +14,15 @@ if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
 DISTRIBUTED = "torch.distributed.distributed_c10d"
-#: descriptions of groups for which neither the script nor a device mesh has set a description
+#: descriptions that PyTorch itself gives a process group, if neither the script nor a device mesh has set one
 NO_PURPOSE = ("", "undefined", "default_pg")
-#: functions to call when this process has joined the group of all ranks
+#: functions to call when this process joins the group of all ranks
 when_joined: list[Callable[[], None]] = []
 
 
 def joined() -> bool:
     """Return whether this process is in the group of all ranks."""
-    # the function is missing while its module is being imported
+    # while Python still imports the module, the function does not exist yet
     told = getattr(sys.modules.get(DISTRIBUTED), "is_initialized", None)
     return told is not None and bool(told())
 
@@ -36,7 +37,7 @@ class Groups:
         self._module: Any = sys.modules[DISTRIBUTED]
 
     def name(self, group: Any) -> str:
-        """Return the name of a group, the same on all ranks of the group; empty if the job has no groups.
+        """Return the name of a group, which is the same on all its ranks; empty if the job has no groups.
 
         Args:
             group: the group, or its name; None means the group of all ranks.
@@ -59,14 +60,14 @@ class Groups:
         return name
 
     def _text(self, group: Any, attribute: str) -> str:
-        """Return an attribute of a group; empty if PyTorch did not set it, as in a group that Python implements."""
+        """Return an attribute of a group as text; empty if it is not set, as in a group that Python implements."""
         try:
             return str(getattr(group, attribute, ""))
         except RuntimeError:
             return ""
 
     def purpose(self, name: str, description: str) -> None:
-        """Note the purpose of a group if its description names one; the script or a device mesh sets it."""
+        """Note the purpose of a group if the script or a device mesh has set one as the description of the group."""
         if description not in NO_PURPOSE:
             self._notes.add(f"group {name} for {description}", 0)
 
@@ -75,7 +76,7 @@ _last: Groups | None = None
 
 
 def groups(host: "Host") -> Groups:
-    """Return the one `Groups` object of a session; sharing it makes sure that each group is noted once."""
+    """Return the `Groups` object of the session; all hooks share it, so that each group is noted once."""
     global _last
     if _last is None or _last.host is not host:
         _last = Groups(host)

@@ -1,8 +1,9 @@
 """Record activation checkpointing: the part of a backward pass that runs a block of the forward pass again.
 
 With `use_reentrant=True`, `CheckpointFunction.backward` recomputes the block and then runs a nested backward pass,
-which has its own span. With `use_reentrant=False`, PyTorch makes a function for each block, which recomputes the block.
-A compiled region calls neither of these functions, because recomputation is part of its compiled backward pass.
+which has its own span. With `use_reentrant=False`, PyTorch makes a function for each block, and this function
+recomputes the block. Compiled code uses neither of the two, because the compiled backward pass contains the
+recomputation.
 """
 
 import functools
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
 MODULE = "torch.utils.checkpoint"
-#: types of functions, which have a `__qualname__`
+#: types of functions; their objects have a `__qualname__`
 FUNCTIONS = (FunctionType, BuiltinFunctionType)
 
 
@@ -35,7 +36,7 @@ def _name(block: Any) -> str:
 
 
 def _block(recompute: Any) -> Any:
-    """Return the script's function that a closure of PyTorch recomputes; the closure if no such function is found."""
+    """Return the script's function that a closure of PyTorch runs again; the closure itself if none is found in it."""
     for name, cell in zip(recompute.__code__.co_freevars, recompute.__closure__ or (), strict=True):
         if name == "fn":
             return cell.cell_contents
@@ -43,7 +44,7 @@ def _block(recompute: Any) -> Any:
 
 
 class Recomputation:
-    """Record recomputations; a call of a module inside a recomputation does not count as a forward pass."""
+    """Record recomputations, and see to it that modules called in a recomputation do not count as a forward pass."""
 
     def __init__(self, host: "Host") -> None:
         self.host = host
@@ -60,7 +61,7 @@ class Recomputation:
         self.host.recorder.end(token, 0 if reason is None else base.flags_of(reason))
 
     def reentrant(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the replacement of `CheckpointFunction.backward`."""
+        """Return the replacement of `CheckpointFunction.backward`, which recomputes with `use_reentrant=True`."""
 
         def before(ctx: Any, *_: Any) -> int:
             return self._began(trees.attributes(ctx).get("run_function", original))
@@ -68,7 +69,7 @@ class Recomputation:
         return base.around(self.host, "recording a recomputation", before, self._ended)(original)
 
     def frame(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the replacement of `_CheckpointFrame.__init__`; a frame holds a function that recomputes a block."""
+        """Return the replacement of `_CheckpointFrame.__init__`, which gets the function that recomputes a block."""
 
         def after(frame: Any, result: Any, reason: BaseException | None) -> None:
             held = trees.attributes(frame)
@@ -88,7 +89,7 @@ class Recomputation:
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare targets for recomputation with `use_reentrant=True` and with `use_reentrant=False`."""
+    """Return the functions to wrap, for recomputation with `use_reentrant=True` and with `use_reentrant=False`."""
     recomputation = Recomputation(host)
     return [
         Target(MODULE, "CheckpointFunction.backward", closure=recomputation.reentrant),

@@ -2,9 +2,9 @@
 
 DistributedDataParallel joins gradients into buckets in C++. It exchanges each bucket with one all-reduce, in the order
 of the buckets. After the first backward pass with an exchange, DistributedDataParallel makes the buckets once more, in
-the order in which gradients became ready. The logger's data have the bytes of each bucket:
-https://github.com/pytorch/pytorch/blob/main/torch/csrc/distributed/c10d/logger.cpp. Reading these data copies a small
-table and changes nothing.
+the order in which gradients became ready. Its logger knows the bytes of each bucket:
+https://github.com/pytorch/pytorch/blob/main/torch/csrc/distributed/c10d/logger.cpp. To read the logger's data copies a
+small table and changes nothing.
 """
 
 import itertools
@@ -20,13 +20,15 @@ from ms_profiler.store.names import BUCKETS
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
-#: the buckets are checked after each of the first EARLY steps, then every LOOK steps, to find new modules
+#: After each of the first EARLY steps, ms-profiler checks the buckets. Then it checks every LOOK steps, because the job
+#: may make another DistributedDataParallel.
 EARLY, LOOK = 8, 16
-#: after this number of iterations, buckets are not made again
+#: after this number of iterations, DistributedDataParallel no longer changes its buckets
 SETTLED = 3
-#: a list of buckets with more characters than this is not noted
+#: Largest length of a list of bucket sizes as text, in characters. A longer list is not noted.
 MOST = 2000
-#: bytes of an element in the all-reduce of the set of used parameters
+#: DistributedDataParallel may exchange with an all-reduce which parameters were used. Each parameter takes this number
+#: of bytes.
 ELEMENT = 4
 
 
@@ -34,8 +36,8 @@ class Replicas:
     """Note the buckets of each DistributedDataParallel, from its first call until they no longer change.
 
     Args:
-        host: the session.
-        notes: the notes that receive the buckets.
+        host: the session, which knows the process groups.
+        notes: receives a note about the buckets.
     """
 
     def __init__(self, host: "Host", notes: Notes) -> None:
@@ -45,7 +47,7 @@ class Replicas:
         self._all: list[tuple[str, weakref.ref[Any]]] = []
 
     def seen(self, title: str, module: Any) -> None:
-        """Begin to watch a DistributedDataParallel that is called for the first time."""
+        """Watch the buckets of a DistributedDataParallel from now on; it is called for the first time."""
         entry = title, weakref.ref(module)
         self._open.append(entry)
         self._all.append(entry)
@@ -58,12 +60,12 @@ class Replicas:
         return count + (1 if self._open or count < EARLY else LOOK), False
 
     def end(self) -> None:
-        """Note changes since the last check, for example a communication hook that the script registered late."""
+        """Note what has changed since the last check, for example that the script registered a communication hook."""
         for entry in self._all:
             self._settled(*entry)
 
     def _settled(self, title: str, held: "weakref.ref[Any]") -> bool:
-        """Note the buckets of a module; return whether they are final."""
+        """Note the buckets of a DistributedDataParallel; return whether the buckets are final."""
         module = held()
         data = self._read(module)
         if data is None:
@@ -84,7 +86,7 @@ class Replicas:
         return rebuilt or iteration >= SETTLED
 
     def _read(self, module: Any) -> tuple[dict[str, int], dict[str, str]] | None:
-        """Return the numbers and the texts of the logger's data; None if the module has no logger."""
+        """Return the data of the module's logger, the numbers and the texts; None if the module has no logger."""
         logger = trees.attributes(module).get("logger")
         read = getattr(logger, "_get_ddp_logging_data", None)
         if read is None:
@@ -94,7 +96,7 @@ class Replicas:
 
 
 def _listed(sizes: str) -> str:
-    """Return a list of sizes with equal neighbours joined, as in "4*3,8"; empty if the text would be too long."""
+    """Shorten a list of sizes: "4,4,4,8" becomes "4*3,8". Return an empty text if the result is too long."""
     parts = [part.strip() for part in sizes.split(",")]
     if not all(part.isdecimal() for part in parts):
         return ""

@@ -1,17 +1,18 @@
-"""Record the shapes of operators in a few steps, in which Kineto runs beside the callbacks that record operators.
+"""Record the shapes of operators' inputs in a few steps, in which Kineto runs beside the callbacks for operators.
 
-The callbacks report no shapes. So Kineto records shapes for `STEPS` steps, after `FIRST` steps in which caches and
-compilers warm up. Kineto runs for all threads, as in `windows`.
+The callbacks record the spans of operators, but PyTorch does not tell them shapes. So Kineto records shapes for `STEPS`
+steps, after `FIRST` steps in which caches and compilers warm up. Kineto runs for all threads, because any thread can
+stop such a profiler.
 
-The spans of operators still come from the callbacks. Kineto's records only add arguments to these spans. On each
-thread, the n-th record of Kineto belongs to the n-th span, because both sources report operators in the order in which
-they begin. So no operator is recorded twice, or cut off when Kineto has to stop. Kineto stops before a profiler of the
-script starts and before a fork.
+Kineto's records only add arguments to the spans of the callbacks. On each thread, the n-th record of Kineto belongs to
+the n-th span, because both sources report operators in the order in which they begin. So no operator is recorded twice.
+No span is cut off when Kineto has to stop: before a profiler of the script starts, and before a fork.
 
-With PyTorch before 2.14, no shapes are recorded in steps in which other threads run operators (see `kineto`).
+With PyTorch before 2.14, steps in which other threads run operators get no shapes, because the start of Kineto could
+then crash the job.
 
 In a step with shapes, an operator takes 1 to 2 us more, and Kineto keeps 1 KB for each operator in memory until Kineto
-stops. So steps with more than `MOST` records are left out.
+stops. So ms-profiler records no shapes in steps with more than `MOST` records.
 """
 
 import time
@@ -26,14 +27,15 @@ from ms_profiler.store.format import Category, Kind
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
-#: FIRST: steps before the first recorded step. STEPS: recorded steps. TRIES: largest number of attempts.
+#: FIRST: number of steps before the first step with shapes. STEPS: number of steps with shapes. TRIES: largest number
+#: of attempts to start Kineto.
 FIRST = 2
 STEPS = 3
 TRIES = 6
-#: If a step has more records than this, of any kind, Kineto does not run. With this number of records, Kineto takes up
-#: to 100 MB of memory.
+#: Largest number of records in a step with shapes, of any kind. In a step with more records, Kineto does not run. With
+#: this number it already takes up to 100 MB of memory.
 MOST = 30_000
-#: Number of times that both clocks are read; the reading that took the shortest time is used.
+#: How often our clock and the wall clock are read to compare them. The reading that took the shortest time counts.
 READINGS = 5
 
 _PREVENTED = "forks, other profilers or operators of other threads prevented each attempt"
@@ -41,10 +43,10 @@ _NAMES = "PyTorch's callbacks, which report operators, report no shapes"
 
 
 class Operators(Protocol):
-    """The stream of operators.
+    """The object that records operators with callbacks, as far as this module uses it.
 
     Attributes:
-        wanted: whether operators are to be recorded now.
+        wanted: whether operators are recorded now.
     """
 
     wanted: bool
@@ -54,8 +56,8 @@ class Shapes:
     """Record the shapes of a few steps with Kineto.
 
     Args:
-        host: the session.
-        stream: the stream of operators.
+        host: the session, which receives the records.
+        stream: the object that records operators with callbacks.
         why_not: why Kineto may not be used; empty if it may.
     """
 
@@ -69,15 +71,15 @@ class Shapes:
                 self._kineto = Kineto(host.recorder)
             except TypeError:
                 self._why = f"{_NAMES}, and the Kineto of this PyTorch records only one thread"
-        self._began = 0  # number of steps before the recording
+        self._began = 0  # number of steps before Kineto started
         self._windows = 0
         self._before = (0, 0)
-        self._left = 0  # number of steps still to record
+        self._left = 0  # number of steps whose shapes are still to be recorded
         self._tries = 0
         self._records = -1  # number of records at the end of the last step; -1 if unknown
 
     def start(self) -> None:
-        """Note in the run's record which steps have shapes, and why not all steps have them."""
+        """Note in `run_info.json` which steps have shapes, and why not all steps have them."""
         host, self._left = self._host, 0
         if not host.asks(OPTION):
             return
@@ -93,7 +95,7 @@ class Shapes:
         )
 
     def stop(self) -> None:
-        """Stop recording shapes, and note in the run's record if no step has shapes."""
+        """Stop recording shapes; if no step has shapes, note this in `run_info.json`."""
         self.end()
         if self._left == STEPS:
             why = f"no step after the first {FIRST} was recorded"
@@ -113,7 +115,7 @@ class Shapes:
             self.end()
             self._left -= min(count - self._began, self._left)
             return (count + 1 if self._left else NEVER), True
-        # with a schedule, the size of a step is unknown before the first recorded step
+        # With a schedule, no step before the first recorded one has a known size. So do not wait for a known size.
         unknown = size < 0 and self._host.steps.schedule is None
         if count < FIRST or not self._stream.wanted or unknown or not self.slot.free:
             return count + 1, False
@@ -130,7 +132,7 @@ class Shapes:
         return count + 1, may_run
 
     def _size(self) -> int:
-        """Return the number of records of the last step; -1 if unknown."""
+        """Return how many records the last step made; -1 if unknown."""
         if not self._stream.wanted:
             self._records = -1
             return -1
@@ -138,7 +140,7 @@ class Shapes:
         return self._records - before if before >= 0 else -1
 
     def _begin(self, count: int) -> None:
-        """Start Kineto, unless another profiler of the thread prevents it."""
+        """Start Kineto, if no other profiler runs on this thread."""
         assert self._kineto is not None
         if self._kineto.enabled:
             return
@@ -148,7 +150,7 @@ class Shapes:
         self.slot.used, self._began = True, count
 
     def end(self) -> None:
-        """Stop Kineto, on any thread, and store the operators' arguments that it recorded."""
+        """Stop Kineto and store the arguments of operators that it recorded; any thread may call this."""
         if self._kineto is None or not self.slot.used:
             return
         self.slot.used = False
@@ -169,11 +171,11 @@ class Shapes:
         return own, wall
 
     def _record(self, events: list[Any], begun: int) -> None:
-        """Record the arguments of operators.
+        """Write records with the arguments of operators.
 
         Args:
-            events: events of Kineto, with wall-clock times.
-            begun: time at which the stop of Kineto began, by our clock, ns.
+            events: the events that Kineto recorded, with times of the wall clock.
+            begun: time by our clock just before Kineto was stopped, ns.
         """
         recorder = self._host.recorder
         (first, first_wall), (last, last_wall) = self._before, self._clocks()

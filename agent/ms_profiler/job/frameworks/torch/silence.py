@@ -1,8 +1,8 @@
 """Suppress Kineto's lines about its start and stop when ms-profiler starts and stops it.
 
-Kineto prints a line on stderr at each start and stop. Kineto's settings can suppress these lines only together with
-more severe lines. So we change Kineto's log level, a variable of the library, and restore it at once. Kineto still
-prints the lines when the script's own profilers start and stop.
+Kineto prints a line on stderr at each start and stop. Kineto's settings would suppress these lines, but also more
+severe ones. So ms-profiler changes Kineto's log level, a variable in the library, and restores it right after the start
+or stop. When the script's own profilers start and stop, Kineto prints its lines as usual.
 """
 
 import ctypes
@@ -21,10 +21,10 @@ Result = TypeVar("Result")
 def silently(call: Callable[[], Result]) -> Result:
     """Call a function while Kineto's lines are suppressed, and return its result.
 
-    If the variable with the log level is not found, Kineto prints its lines.
+    If this module cannot find the variable with Kineto's log level in the library, Kineto prints its lines.
 
     Args:
-        call: the function.
+        call: the function, which starts or stops Kineto.
     """
     level = _level()
     if level is None:
@@ -33,7 +33,7 @@ def silently(call: Callable[[], Result]) -> Result:
     try:
         return call()
     finally:
-        # at its first use, Kineto itself sets the level; then that level must stay
+        # At its first use, Kineto itself sets the level. That level must stay, so restore only our own value.
         if level.value == _NOTHING:
             level.value = before
 

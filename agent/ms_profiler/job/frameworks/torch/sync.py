@@ -1,7 +1,7 @@
-"""Record the waits of the host for an accelerator: reads of tensors, copies between devices, and explicit waits.
+"""Record where the host waits for an accelerator: reads of tensors, copies between devices, and explicit waits.
 
-In a build of PyTorch for CPU only, the host has no accelerator to wait for, so no function is replaced. In such a
-build, a read of a tensor takes half a microsecond, and a hook would double this time.
+A build of PyTorch for CPU only has no accelerator to wait for. There, to read a tensor takes half a microsecond, and a
+hook would double this time. So ms-profiler replaces no function in such a build.
 """
 
 import sys
@@ -30,10 +30,10 @@ WAITS = (
 
 
 def copies(host: "Host") -> base.Closure:
-    """Return a decorator for a method whose result may lie on another device.
+    """Return a decorator for a method of a tensor whose result may lie on another device.
 
-    A span is recorded only if the call copies to another device. A copy to the host counts as a wait, and a copy from
-    the host as a transfer of data. The argument of the span is the number of copied bytes.
+    If a call does not copy to another device, it gets no span. A copy to the host counts as a wait, and a copy from the
+    host as a transfer of data. The argument of the span is the number of copied bytes.
     """
     recorder = host.recorder
     now, record = recorder.now, recorder.record
@@ -64,7 +64,7 @@ def accelerated() -> bool:
 
 
 def targets(host: "Host") -> list[Target]:
-    """Declare targets: the functions that read tensors or wait for the device."""
+    """Return the functions to wrap: those that read tensors or wait for the device."""
     if not accelerated():
         return []
 

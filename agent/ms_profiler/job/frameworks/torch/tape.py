@@ -1,6 +1,6 @@
-"""Read autograd's nodes before some backward passes, to find the module of each operator of a backward pass.
+"""Read the nodes of autograd's graph before some backward passes, to find the module of each backward operator.
 
-The order of these operators alone does not show to which modules they belong.
+The order in which a backward pass runs its operators does not show to which modules they belong.
 """
 
 import sys
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 class Tape(autograd.Tape):
-    """Read autograd's graph before its backward pass.
+    """Read autograd's graph right before its backward pass.
 
     Args:
-        host: the session whose store receives the nodes.
-        watch: switches the report of every call of a module on or off.
+        host: the session, which stores the nodes.
+        watch: a function that switches on or off whether every call of a module is reported to this object.
     """
 
     def __init__(self, host: "Host", watch: Callable[[bool], None]) -> None:
@@ -29,7 +29,7 @@ class Tape(autograd.Tape):
         self._since = 0
 
     def begin(self) -> None:
-        """Note the number of the next node; the modules of nodes before it are not known."""
+        """Note the number of autograd's next node; the modules of older nodes cannot be found."""
         self._since = self.number()
 
     def number(self) -> int:
@@ -44,7 +44,7 @@ class Tape(autograd.Tape):
             begin: the result of `number` at the begin of the call.
         """
         end = self.number()
-        if begin < self._since:  # the call began before the reading of the graph
+        if begin < self._since:  # the call began before ms-profiler noted calls, so its nodes are unknown
             self._since = end
         elif end > begin:
             self.calls.append((begin - 1, end, name))
@@ -64,7 +64,7 @@ class Tape(autograd.Tape):
                 self.write_nodes([] if made and made[0][0] < self._since else made)
 
     def _parts(self, node: Any) -> autograd.Parts:
-        """Return the data of a node, without calling methods that a script's autograd function may override."""
+        """Return number, name and receivers of a node, without methods that an autograd function may override."""
         own = self._function
         if issubclass(type(node), own):
             return own._sequence_nr(node), own.name(node), own.next_functions.__get__(node)
@@ -72,6 +72,6 @@ class Tape(autograd.Tape):
 
 
 def supported() -> bool:
-    """Return whether this version of PyTorch reports the number of the next node."""
+    """Return whether this version of PyTorch reports the number of autograd's next node."""
     numbered = hasattr(sys.modules.get("torch.autograd"), "_get_sequence_nr")
     return numbered and hasattr(getattr(sys.modules.get("torch._C"), "_FunctionBase", None), "_sequence_nr")

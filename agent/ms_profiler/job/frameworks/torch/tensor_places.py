@@ -1,7 +1,7 @@
 """Note the addresses of parameters, their gradients and the states of optimizers, after some steps.
 
-The records of memory blocks do not name tensors. If a tensor exists longer than a step, its address identifies its
-block. Activations exist for less than a step and need no address: their blocks are allocated during a forward pass.
+The records of memory blocks do not name tensors. With these addresses, the analysis finds the tensor of a block.
+Activations need no address: they exist for less than a step, and their blocks are allocated during a forward pass.
 """
 
 import os
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 FIRST, FACTOR = 1, 4
 #: largest number of parameters whose addresses are read after a step; reading an address takes 0.2 us
 MOST: Final = 50_000
-#: kind of a tensor, path of its module, address of its content
+#: kind of a tensor, for example a parameter; path of its module; address of its content
 Place = tuple[str, str, int]
 
 
@@ -31,9 +31,9 @@ class Places:
     """Note addresses of tensors.
 
     Args:
-        host: the session whose store receives the addresses.
-        modules: yields path and module of each module.
-        parameters: name of the attribute that holds the parameters of a module.
+        host: the session, which stores the addresses.
+        modules: a function that yields the path and the object of each module.
+        parameters: name of the attribute in which a module holds its parameters.
     """
 
     def __init__(self, host: "Host", modules: Callable[[], Iterator[tuple[str, Any]]], parameters: str) -> None:
@@ -42,7 +42,7 @@ class Places:
         self._next = FIRST
 
     def stepped(self, count: int) -> tuple[int, bool]:
-        """Note the addresses after the steps 1, 4, 16 and so on; see `host.Host.at_step` for argument and result."""
+        """Note the addresses after the steps 1, 4, 16 and so on; `host.Host.at_step` describes argument and result."""
         host = self._host
         if not (host.asks(OPTION) and host.wants("CPU")) or host.home is None:
             return NEVER, False
@@ -84,10 +84,10 @@ def _address(tensor: Any) -> int:
     torch = sys.modules["torch"]
     if type(tensor) not in (torch.nn.Parameter, torch.Tensor):
         return 0
-    with torch._C.DisableTorchFunction():  # otherwise PyTorch would call a mode of the script
+    with torch._C.DisableTorchFunction():  # otherwise PyTorch could call code of the script (a torch function mode)
         try:
             # `data_ptr` would copy the content of a copy-on-write tensor
             read = getattr(torch._C, "_data_address", torch._C.TensorBase.data_ptr)
             return int(read(tensor))
-        except RuntimeError:  # a tensor without a storage
+        except RuntimeError:  # the tensor has no storage
             return 0

@@ -1,6 +1,7 @@
 """Read properties of PyTorch's tensors without running code of subclasses.
 
-A subclass of the script may override every property, or count how often it is read.
+A script may define a subclass that overrides a property, or counts how often it is read. ms-profiler must not run this
+code.
 """
 
 import sys
@@ -12,7 +13,7 @@ _NOTHING = "__torch_dispatch__"
 
 
 def read(tensor: Any, name: str) -> Any:
-    """Return a property of a tensor as PyTorch defines it.
+    """Return a property of a tensor as PyTorch defines it, without code of the script.
 
     The result is None if the object is not a tensor, or if its class overrides `__torch_dispatch__`.
 
@@ -28,12 +29,12 @@ def read(tensor: Any, name: str) -> Any:
     known = kind is own or kind is torch.nn.Parameter
     if not known and trees.member(kind, _NOTHING) is not trees.member(own, _NOTHING):
         return None
-    with torch._C.DisableTorchFunction():  # otherwise PyTorch would call a mode of the script
+    with torch._C.DisableTorchFunction():  # otherwise PyTorch could call code of the script (a torch function mode)
         return property_.__get__(tensor)
 
 
 def size(value: Any) -> int:
-    """Return the bytes of a tensor, or of all tensors in a sequence, without waiting for their values; 0 if unknown."""
+    """Return the size of a tensor, or of all tensors in a sequence, in bytes; 0 if unknown. Do not wait for values."""
     kind = type(value)
     if issubclass(kind, list):
         return sum(map(size, list.__iter__(value)))

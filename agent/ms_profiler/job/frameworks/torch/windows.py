@@ -1,12 +1,12 @@
-"""Record PyTorch's operators of a few steps with Kineto, where the callbacks of `ops` cannot be used.
+"""Record PyTorch's operators of a few steps with Kineto; used if callbacks for operators are not possible.
 
-Kineto holds its records in memory until it is stopped, and adds 0.7 us and more to an operator. So it runs only for
-`STEPS` steps, after `FIRST` steps in which caches and compilers warm up. It runs for all threads, because any thread
-can stop such a profiler. Kineto has to stop before the script starts its own profiler. It also has to stop before a
-fork, because the child would continue to record into its own memory.
+Kineto holds its records in memory until it is stopped, and adds 0.7 us and more to an operator. So ms-profiler runs
+Kineto only for `STEPS` steps, after `FIRST` steps in which caches and compilers warm up. Kineto runs for all threads,
+because any thread can stop such a profiler. It has to stop before the script starts its own profiler. It also has to
+stop before a fork, because the child would continue to record into its own memory.
 
-Only the operators of the stepping thread are stored. The arguments of their spans have the number that autograd
-gives both an operator and its gradient. If `record_shapes` is set, the arguments also have the shapes of inputs.
+ms-profiler stores only the operators of the thread that runs the steps. The argument of each span contains the number
+that autograd gives both an operator and its gradient. If `record_shapes` is set, it also contains the shapes of inputs.
 """
 
 import os
@@ -34,22 +34,22 @@ class Windows:
     """Record the operators of a few steps with Kineto.
 
     Args:
-        host: the session.
-        why: the reason why the callbacks cannot be used.
+        host: the session, which receives the records.
+        why: why callbacks for operators are not possible.
     """
 
     def __init__(self, host: "Host", why: str) -> None:
         self.host = host
         self.slot = ProfilerSlot(host, self.stop)
         self._why = why
-        self._thread = 0  # the system's id of the stepping thread
-        self._began = -1  # number of steps before the window; -1 if no window is open
+        self._thread = 0  # the system's id of the thread that runs the steps
+        self._began = -1  # number of steps before Kineto started; -1 while Kineto does not run
         self._done = False
         self._kineto = Kineto(host.recorder)
-        self._shapes = False  # whether the window has shapes
+        self._shapes = False  # whether Kineto records shapes
 
     def start(self) -> None:
-        """Note in the run's record which steps are recorded, and why not all steps are."""
+        """Note in `run_info.json` which steps have operators, and why not all steps have them."""
         self._done = False
         if self.host.wants("CPU"):
             if self.slot.free:
@@ -60,7 +60,7 @@ class Windows:
             )
 
     def stepped(self, count: int) -> tuple[int, bool]:
-        """Begin or end the window between two steps."""
+        """Start or stop Kineto between two steps."""
         host = self.host
         if self._done or not host.wants("CPU"):
             return NEVER, False
@@ -79,7 +79,7 @@ class Windows:
         return count + 1, True
 
     def stop(self) -> None:
-        """End the window, if one is open, and store its operators."""
+        """Stop Kineto if it runs, and store the operators that it recorded."""
         if self._began < 0:
             return
         self._began, self._done, self.slot.used = -1, True, False
@@ -88,7 +88,7 @@ class Windows:
         result = self._kineto.disable()
         if self.host.forked:
             return
-        offset = recorder.now() - time.time_ns()  # Kineto uses the wall clock
+        offset = recorder.now() - time.time_ns()  # converts Kineto's times, which are those of the wall clock
         events, operands = 0, Operands(recorder, self._shapes)
         for event in result.events():
             kind = category(event)
@@ -102,17 +102,17 @@ class Windows:
         recorder.record(Kind.SPAN, Category.PROFILER, 0, name, begun, recorder.now(), events)
 
     def end(self) -> None:
-        """End the open window, if there is one, and open no other window, although further steps may end."""
+        """Stop Kineto if it runs, and do not start it again in later steps."""
         self.stop()
         self._done = True
 
 
 def targets(host: "Host", why: str) -> list[Target]:
-    """Register the window with the session, and declare the script's profilers, which end it.
+    """Register the recording with Kineto; return the functions to wrap, which start and stop the script's profilers.
 
     Args:
-        host: the session.
-        why: the reason why the callbacks cannot be used.
+        host: the session, which receives the records.
+        why: why callbacks for operators are not possible.
     """
     try:
         windows = Windows(host, why)
