@@ -1,11 +1,11 @@
 """Profile a training job without editing it.
 
-Importing the package imports nothing else, not even `typing` (3 ms), because every job imports the package. A public
-name is resolved when it is first used.
+The package itself imports nothing else, not even `typing` (3 ms), because every job imports the package. It imports the
+module of a public name when a script first uses the name.
 
-PYTEST_DONT_REWRITE: this package has a pytest plugin. A job with MS_PROFILER_OPTIONS imports the package before pytest
-does. Without this mark, pytest would warn that it cannot rewrite the plugin's asserts. Where warnings are errors, the
-warning would end the job.
+PYTEST_DONT_REWRITE: this word is a mark for pytest. The package has a pytest plugin, and a job with MS_PROFILER_OPTIONS
+imports the package before pytest does. Without the mark, pytest would warn that it cannot rewrite the plugin's asserts.
+Where warnings are errors, the warning would end the job.
 """
 
 TYPE_CHECKING = False

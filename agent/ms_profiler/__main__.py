@@ -1,4 +1,4 @@
-"""`python -m ms_profiler`: run the command `ms-profiler` where its script is not installed."""
+"""`python -m ms_profiler`: the command `ms-profiler`, also where its script is not on PATH."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Find CANN, Ascend's toolkit: the job uses its libraries, the analysis its program `msprof`.
+"""Find CANN, the toolkit for Ascend NPUs: the job uses its libraries, the analysis uses its program `msprof`.
 
 The functions search the folders that the toolkit's `set_env.sh` and its installers use. They load no library.
 """
@@ -7,7 +7,8 @@ import glob
 import os
 import re
 
-#: environment variables with a toolkit's folder; newer toolkits' `set_env.sh` sets the first, older ones' the second
+#: Environment variables with the folder of a toolkit. The `set_env.sh` of newer toolkits sets the first, that of older
+#: ones the second.
 HOMES = ("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME")
 USUAL = ("/usr/local/Ascend/cann", "/usr/local/Ascend/ascend-toolkit/latest")
 TOOL = "msprof"
@@ -21,19 +22,19 @@ _VERSIONS = (
     "runtime/version.info",
     "compiler/version.info",
 )
-#: number of parent folders of a library in which `version` looks for the toolkit
+#: `version` searches for the toolkit in this number of folders above a library
 _ABOVE = 4
 _VERSION = re.compile(r"^version=(\S+)", re.IGNORECASE | re.MULTILINE)
 
 
 def homes() -> list[str]:
-    """Return the folders that may contain a toolkit; the folders from environment variables come first."""
+    """Return the folders that may contain CANN; the folders from environment variables come first."""
     chosen = [path for path in map(os.environ.get, HOMES) if path]
     return list(dict.fromkeys([*chosen, *USUAL]))
 
 
 def version(path: str) -> str:
-    """Return the version of the toolkit that contains a file, such as `CANN 8.2.RC1`; empty if it is unknown.
+    """Return the version of CANN to which a file belongs, such as `CANN 8.2.RC1`; empty if it is unknown.
 
     Args:
         path: the path of a file in the toolkit.
@@ -54,8 +55,8 @@ def version(path: str) -> str:
 
 
 def msprof() -> str:
-    """Return the path of msprof, the toolkit's reader of aclprof's files; empty if it is missing."""
-    import shutil  # the import takes 3 ms, and no job needs it
+    """Return the path of msprof, CANN's program that reads the files of aclprof; empty if it is missing."""
+    import shutil  # not at the top: the import takes 3 ms, and no job needs it
 
     toolkit = [os.path.join(home, place, TOOL) for home in homes() for place in _TOOLS]
     return next(filter(None, map(shutil.which, [TOOL, *toolkit])), "")

@@ -13,7 +13,7 @@ from ms_profiler.log import visible
 
 
 class MsProfilerError(Exception):
-    """An error with its remedy.
+    """An error that users see, with advice what to do.
 
     Args:
         message: what is wrong, with the bad value, in one line.
@@ -45,7 +45,7 @@ class UsageError(MsProfilerError):
 
 
 class StateError(MsProfilerError, RuntimeError):
-    """A profiler was called in the wrong state; a RuntimeError, as MindSpore's public profiler documents say."""
+    """A profiler was called in the wrong state. MindSpore's public documents promise a RuntimeError, so it is one."""
 
     remedy = "Call start() before stop(), and each of them once."
 

@@ -1,9 +1,9 @@
 """Print single lines on stderr inside a job, without raising and without waiting.
 
-A line goes directly to descriptor 2, not into the buffer of `sys.stderr`: if the interpreter cannot flush that buffer
-at exit, the exit code of the job is 120 instead of 0. A line is written only while descriptor 2 is the same file as at
-the start, because any other file belongs to the job. A line is written whole or not at all. A failed write raises no
-signal in the job.
+A line goes directly to descriptor 2, not into the buffer of `sys.stderr`: if the interpreter could not flush that
+buffer at exit, the exit code of the job would be 120 instead of 0. If the job puts another file in the place of
+descriptor 2, this file belongs to the job, and ms-profiler writes nothing to it. A line is written whole or not at all.
+A failed write raises no signal in the job.
 """
 
 import os
@@ -12,11 +12,12 @@ import sys
 
 PREFIX = "ms-profiler: "
 
-#: number of bytes that a pipe accepts completely or not at all: PIPE_BUF of pipe(7)
+#: largest length of a line, bytes: up to this length (PIPE_BUF of pipe(7)), a pipe accepts a line completely or not at
+#: all
 _MOST = 4096
-#: RWF_NOWAIT of pwritev2(2); Python defines the name for reading only
+#: the flag RWF_NOWAIT of pwritev2(2), with which a write never waits; Python has the name only for reads
 _NO_WAIT = 8
-#: modules of programs that show `sys.stderr` and not descriptor 2: Jupyter's kernel
+#: modules of programs that show the user what is written to `sys.stderr`, but not descriptor 2: Jupyter's kernel
 _SCREENS = ("ipykernel",)
 _SPACES = "\n\t\xa0\u3000"
 
@@ -24,10 +25,10 @@ _start: "os.stat_result | None" = None
 
 
 def keep_to(start: "os.stat_result | None") -> None:
-    """Write to descriptor 2 only while it is the same file as at the start.
+    """Set the file to which lines may go: they are written only while descriptor 2 is this file.
 
     Args:
-        start: that file; None if descriptor 2 was closed.
+        start: descriptor 2 at the start of the process, as `os.fstat` describes it; None if it was closed.
     """
     global _start
     _start = start
@@ -40,15 +41,15 @@ def _stderr() -> "os.stat_result | None":
         return None
 
 
-# A script that uses the interface keeps the file at the import. `job.bootstrap` calls this again with the file at the
-# start of the process.
+# This call is for scripts that use the interface: descriptor 2 has to stay the file that it is at this import. In other
+# jobs, `job.bootstrap` calls `keep_to` again, with the file at the start of the process.
 keep_to(_stderr() if sys.__stderr__ is not None else None)
 
 
 def visible(text: str) -> str:
     """Replace control characters in a text by visible characters, because a name may contain commands for a terminal.
 
-    Characters that change the direction of the text are replaced, too. Ends of lines, tabs and wide spaces stay.
+    Characters that change the direction of text are replaced, too. Ends of lines, tabs and wide spaces stay.
 
     Args:
         text: any text.
@@ -64,12 +65,12 @@ def _escape(sign: str) -> str:
 
 
 def line(message: str) -> None:
-    """Write one line to stderr, or drop it if the write would have to wait; newlines inside become spaces."""
+    """Write one line to stderr; drop it if the write would have to wait. Newlines in the message become spaces."""
     write(PREFIX + visible(" ".join(message.split("\n"))) + "\n")
 
 
 def write(text: str) -> None:
-    """Write a complete line, as `line` does.
+    """Write a complete line to stderr; drop it if the write would have to wait.
 
     Args:
         text: the line, with the profiler's name at its begin and a newline at its end.
@@ -90,7 +91,7 @@ def is_open() -> bool:
 
 
 def has_reader() -> bool:
-    """Return whether stderr is a pipe or a socket, whose reader may wait for its end."""
+    """Return whether stderr is a pipe or a socket, so that a reader may wait until all writers have closed it."""
     if not is_open():
         return False
     mode = os.fstat(2).st_mode
@@ -98,15 +99,17 @@ def has_reader() -> bool:
 
 
 def _write(data: bytes) -> None:
-    import signal  # no cost: every framework imports it
+    import signal  # takes no time, because every framework imports it
 
     if not is_open():
         return
     if len(data) > _MOST:
         data = data[: _MOST - 4].decode("utf-8", "ignore").encode() + b"...\n"
-    # signals for a pipe without a reader, a file at its size limit, and a terminal that now belongs to another job
+    # Signals that a write may raise: the pipe has no reader, the file has reached its size limit, or the terminal now
+    # belongs to another job.
     kinds = {signal.SIGPIPE, signal.SIGXFSZ, signal.SIGTTOU}
-    # This call only reads the mask. It stands before the `try`, because a signal handler of the job may raise here.
+    # This call changes nothing, it only reads the mask. A signal handler of the job may run here and raise, so the call
+    # stands before the `try`, which would restore the mask.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     try:
         signal.pthread_sigmask(signal.SIG_BLOCK, kinds)
@@ -123,9 +126,9 @@ def _write(data: bytes) -> None:
 def _write_now(data: bytes) -> None:
     """Write all bytes, or none if the write would have to wait.
 
-    A pipe accepts a line completely or not at all. A pipe may fill up between a check and the write, so the write
-    itself is non-blocking if the kernel supports that. A file on a full disk would accept only a part, so the free
-    space is checked.
+    A pipe accepts a line completely or not at all. It may fill up between a check and the write. So the write itself is
+    non-blocking, if the kernel supports that. A file on a full disk would accept only a part of a line. So this
+    function first checks the free space.
     """
     mode = os.fstat(2).st_mode
     if stat.S_ISREG(mode):

@@ -1,15 +1,15 @@
-"""Kinds of option values: each describes its allowed values, checks a JSON value, and returns the resolved value."""
+"""Kinds of option values. A kind describes the allowed values, checks a JSON value, and returns the resolved value."""
 
 import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-#: Longest list, text or range that is accepted; one variable of the environment holds at most 128 KiB on Linux.
+#: Largest length of a list, text or range in an option. On Linux, an environment variable holds at most 128 KiB.
 LONGEST = 4096
-#: Largest count that is accepted: 10^12 steps or operators are more than any job has.
+#: Largest number that an option may have if it counts steps or operators: more than any job has.
 LARGEST = 10**12
-#: Characters of a bad value that are shown.
+#: Largest number of characters of a bad value that a message shows.
 SHOWN = 60
 
 
@@ -23,7 +23,7 @@ def shown(value: Any, quote: bool = True) -> str:
 
 
 class Kind(Protocol):
-    """A kind of option values."""
+    """The interface of a kind of option values, for example numbers or names."""
 
     type: str  #: one word or two for the table of options
     allowed: str  #: the end of the message "... must be ..."
@@ -52,10 +52,10 @@ class Bool:
 
 
 class BoolOr:
-    """`true`, `false`, or a word.
+    """`true`, `false`, or one certain word.
 
     Args:
-        word: the word.
+        word: the word that is allowed.
     """
 
     type = "bool or str"
@@ -88,7 +88,7 @@ class Number:
 
 
 class Count:
-    """A whole number of at least `least`."""
+    """A whole number that is not smaller than `least`."""
 
     type = "int"
 
@@ -104,7 +104,7 @@ class Count:
 
 
 class Size:
-    """Bytes, as a number or as text with a unit: KB is 10^3 and KiB 2^10, as IEC 80000-13 defines them."""
+    """A size in bytes: a number, or a text with a unit. KB is 10^3 and KiB is 2^10 bytes, as in IEC 80000-13."""
 
     type = "size"
     _UNITS = ("", "K", "M", "G", "T")
@@ -122,7 +122,7 @@ class Size:
         return value
 
     def text(self, value: int) -> str:
-        """Return bytes as text with the largest decimal unit that leaves a whole number."""
+        """Return a number of bytes as text, with the largest decimal unit that gives a whole number."""
         power = max(power for power in range(len(self._UNITS)) if value % 1000**power == 0)
         return f"{value // 1000**power}{self._UNITS[power]}B"
 
@@ -139,10 +139,10 @@ class Size:
 
 
 class Text:
-    """A text without NUL, which no path can hold.
+    """A text. It must not contain the character NUL, because the text may be a path.
 
     Args:
-        what: meaning of the text, for messages.
+        what: what the text means, for messages.
         absent: whether null is allowed, too.
     """
 
@@ -162,11 +162,11 @@ class Text:
 
 
 class Choice:
-    """One of a few names, in upper or lower case, or another spelling of one.
+    """One of a few names, in upper or lower case, or another value that stands for one of them.
 
     Args:
         names: the names, as in the resolved options.
-        spellings: other accepted values -> the name.
+        spellings: other accepted value -> the name for which it stands.
     """
 
     type = "str"
@@ -222,14 +222,14 @@ class Texts:
 
 
 class StepPlan:
-    """Steps to record, with the names and meanings of `mindspore.profiler.schedule`."""
+    """The steps to record: five numbers with the names and meanings of `mindspore.profiler.schedule`."""
 
     type = "object"
     allowed = "an object of wait, warmup, active, repeat and skip_first: steps, 0 or more, active 1 or more"
     _DEFAULTS = {"skip_first": 0, "wait": 0, "warmup": 0, "active": 1, "repeat": 0}  # noqa: RUF012 - never changed
 
     def resolve(self, value: Any) -> dict[str, int] | None:
-        """Return all five numbers, or None for no schedule."""
+        """Return all five numbers of the schedule by name, or None for no schedule."""
         if value is None:
             return None
         if not isinstance(value, dict):
@@ -242,7 +242,7 @@ class StepPlan:
 
 
 class Ranks:
-    """Ranks to record."""
+    """The ranks to record: all, a sample, or ranges of numbers."""
 
     type = "str or list"
     allowed = '"all", a list like [0, 8], ranges like "0-7,64", or "sample:8" for that many spread evenly'
@@ -285,15 +285,15 @@ def rank_ranges(text: str) -> Sequence[tuple[int, int]]:
 
 
 def _whole(text: str) -> int:
-    """Return a number of at most 9 ASCII digits; `int` alone accepts "1_0", "+1" and digits of other scripts."""
+    """Parse a number of at most 9 ASCII digits; `int` alone would also accept "1_0", "+1" and non-ASCII digits."""
     text = text.strip()
     if not (text.isascii() and text.isdigit() and len(text) <= 9):
         raise ValueError
     return int(text)
 
 
-#: Number -> AI Core metric, as CANN, MS_PROFILER_OPTIONS and MindSpore's old interface number them. In the file of the
-#: dynamic profiler, 0, 1, 4 and 5 have other meanings.
+#: Number -> name of a group of AI Core counters. CANN, MS_PROFILER_OPTIONS and MindSpore's old interface use these
+#: numbers. In the file of the dynamic profiler, 0, 1, 4 and 5 have other meanings.
 METRIC_NUMBERS = {
     -1: "None",
     0: "ArithmeticUtilization",

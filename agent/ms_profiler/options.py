@@ -1,7 +1,7 @@
 """The options in `MS_PROFILER_OPTIONS`: each is declared once, with its kind, default, description and old names.
 
-Reading the options never raises and never prints: an error becomes a line for the caller to print. Names, old names and
-    meanings come from MindSpore's public profiler documents; ms-profiler adds further options.
+The functions that read options never raise and never print. They return a line for each error, which the caller prints.
+Names, old names and meanings come from MindSpore's public profiler documents. ms-profiler has some options of its own.
 """
 
 import json
@@ -27,7 +27,7 @@ from ms_profiler.option_types import (
     shown,
 )
 
-#: Largest number of lines about errors in the variable; one more line counts further errors.
+#: Largest number of lines about errors in MS_PROFILER_OPTIONS. If there are more errors, one more line counts them.
 MOST_MESSAGES = 20
 
 ASCEND = "only an Ascend NPU has it"
@@ -39,12 +39,12 @@ class Option:
     """The declaration of one option.
 
     Attributes:
-        name: its key in the JSON object.
+        name: the key of the option in the JSON object MS_PROFILER_OPTIONS.
         kind: the allowed values.
         default: the value if the key is absent or its value is not allowed.
-        text: its effect, for the table of options.
+        text: the effect of the option, for the table of options.
         aliases: older names of the option.
-        inert: the reason why the option has no effect on a machine without an accelerator; empty if it has an effect.
+        inert: why the option has no effect on a machine without an accelerator; empty if it has an effect there.
     """
 
     name: str
@@ -61,7 +61,7 @@ def _option(default: Any, kind: Kind, text: str, *aliases: str, inert: str = "")
 
 @dataclass(frozen=True)
 class Options:
-    """Resolved options. Sizes are bytes, times seconds."""
+    """The values of all options, with defaults filled in. Sizes are in bytes, times in seconds."""
 
     start: bool = _option(
         False,
@@ -222,7 +222,7 @@ class Options:
     anonymize: bool = _option(False, Bool(), "Replace paths, the host's name, and names in the job's own code.")
     report: bool = _option(False, Bool(), "Also write `report.html`, a page to look at, with the analysis.")
 
-    #: names of the options that are set, without those whose value is not allowed
+    #: names of the options that the user has set to an allowed value
     given: frozenset[str] = frozenset()
 
     def as_dict(self) -> dict[str, Any]:
@@ -236,19 +236,19 @@ def _declaration(item: "Field[Any]") -> Option:
     return Option(item.name, kind, item.default, text, aliases, inert)
 
 
-#: Every option by name, in the order of the table.
+#: Every option by name, in the order of the table in docs/options.md.
 OPTIONS: dict[str, Option] = {item.name: _declaration(item) for item in fields(Options) if item.metadata}
 _ALIASES = {alias: option for option in OPTIONS.values() for alias in option.aliases}
 
 
 @dataclass(frozen=True)
 class Parsed:
-    """The content of the variable.
+    """The content of the environment variable MS_PROFILER_OPTIONS.
 
     Attributes:
         options: the resolved options; None if profiling is off.
         messages: one line for each error in the content.
-        takeover: whether ms-profiler keeps MindSpore's own profiler from starting; set even when profiling is off.
+        takeover: whether ms-profiler keeps MindSpore's own profiler from starting. It counts also if profiling is off.
     """
 
     options: Options | None
@@ -257,7 +257,7 @@ class Parsed:
 
 
 def parse(text: str | None) -> Parsed:
-    """Resolve the text of MS_PROFILER_OPTIONS, whether it is valid or not.
+    """Return the options in the text of MS_PROFILER_OPTIONS, and a line for each error in it.
 
     Args:
         text: the content of the variable; None or "" if it is not set.
@@ -267,7 +267,7 @@ def parse(text: str | None) -> Parsed:
     try:
         content = json.loads(text)
     except (ValueError, RecursionError) as reason:
-        # RecursionError: thousands of nested brackets; ValueError: no JSON, or too many digits for int()
+        # RecursionError: thousands of nested brackets. ValueError: no JSON, or a number with too many digits.
         return Parsed(None, [f"MS_PROFILER_OPTIONS is not JSON ({shown(str(reason), quote=False)}): profiling is off"])
     if not isinstance(content, dict):
         example = '{"start": true}'
@@ -285,10 +285,10 @@ def parse(text: str | None) -> Parsed:
 
 
 def resolve(content: dict[str, Any]) -> tuple[Options, list[str]]:
-    """Resolve the keyword arguments of a script's profiler; return the options and a line for each error.
+    """Return the options in the keyword arguments of a script's profiler, and a line for each error in them.
 
     Args:
-        content: values by option name, as in MS_PROFILER_OPTIONS; default values count as not set.
+        content: values by option name, as in MS_PROFILER_OPTIONS; an option with its default value counts as not set.
     """
     given = {key: value for key, value in content.items() if not _is_default(key, value)}
     options, messages = _resolve_all(given | {"start": True})
@@ -325,14 +325,14 @@ def _resolve(option: Option, key: str, value: Any, values: dict[str, Any], messa
 
 
 def _written(option: Option, value: Any) -> str:
-    """Return a resolved value in the form of MS_PROFILER_OPTIONS."""
+    """Return the resolved value of an option in the form that it has in MS_PROFILER_OPTIONS."""
     if isinstance(option.kind, Size):
         value = option.kind.text(value)
     return f"{value:g}" if isinstance(value, float) else json.dumps(value)
 
 
 def _means_on(value: Any) -> bool:
-    """Return whether a value of `start` that is no boolean means "on": a user who writes 1 expects a profile."""
+    """Return whether a value of the option `start` that is no boolean means "on": who writes 1 expects a profile."""
     if isinstance(value, str):
         return value.strip().lower() in ("1", "yes", "on")
     return isinstance(value, (int, float)) and value == 1
@@ -347,7 +347,7 @@ def _unknown(key: str) -> str:
 
 
 def _consistent(options: Options, old_metrics: bool, messages: list[str]) -> Options:
-    """Apply the rules of MindSpore's profiler between options; add a message for each changed option that was set."""
+    """Change options that contradict each other by MindSpore's rules; add a message for each that the user had set."""
     changes: dict[str, Any] = {}
 
     def change(name: str, value: Any, because: str) -> None:
@@ -357,7 +357,7 @@ def _consistent(options: Options, old_metrics: bool, messages: list[str]) -> Opt
 
     level, metrics = options.profiler_level, options.aic_metrics
     if old_metrics and metrics != "None" and "profiler_level" not in options.given:
-        # the interface with the old name had no levels; Level1 is the lowest level with metrics
+        # the old interface, which used this name, had no levels; Level1 is the lowest level with metrics
         level = changes["profiler_level"] = "Level1"
     if level == "LevelNone" and not options.mstx:
         change("profiler_level", level := "Level0", "that needs mstx")
@@ -379,7 +379,7 @@ def _consistent(options: Options, old_metrics: bool, messages: list[str]) -> Opt
 
 
 def unavailable_on_cpu(options: Options) -> list[tuple[str, str]]:
-    """Return the requested data that a machine without an accelerator cannot provide, each with the reason."""
+    """Return (name, reason) for each set option whose data a machine without an accelerator cannot provide."""
     return [
         (name, option.inert)
         for name, option in OPTIONS.items()
@@ -388,7 +388,7 @@ def unavailable_on_cpu(options: Options) -> list[tuple[str, str]]:
 
 
 def describe() -> list[tuple[str, str, str, str]]:
-    """Return the rows of the table of options: name with old names, type, default, text."""
+    """Return the rows of the table of options: name with older names, type, default value, effect."""
     rows = []
     for option in OPTIONS.values():
         names = ", ".join(f"`{name}`" for name in (option.name, *option.aliases))

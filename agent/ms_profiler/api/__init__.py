@@ -1,1 +1,1 @@
-"""The interface for scripts, under MindSpore's own names; `ms_profiler` imports a module when it is first used."""
+"""The interface for scripts, with MindSpore's names; `ms_profiler` imports its modules only when a script uses them."""

@@ -1,4 +1,4 @@
-"""`analyse`, as in MindSpore's public profiler documents: analyse results after the job has ended or was killed."""
+"""The function `analyse`, as in MindSpore's public profiler documents: it analyses results when the job has ended."""
 
 import os
 import subprocess
@@ -19,10 +19,10 @@ def analyse(
     """Analyse results in a new interpreter, and wait until it ends.
 
     Args:
-        profiler_path: a directory that ends with `_ascend_ms`, or one that holds such directories.
-        max_process_number: largest number of processes; by default half the number of CPUs.
-        pretty: indent JSON files.
-        step_list: the steps to analyse, consecutive numbers; by default all.
+        profiler_path: a result directory, whose name ends with `_ascend_ms`, or a directory that contains such ones.
+        max_process_number: largest number of processes of the analysis; by default half the number of CPUs.
+        pretty: whether to indent JSON files.
+        step_list: the numbers of the steps to analyse, which must be consecutive; by default all.
         data_simplification: whether to remove intermediate files afterwards.
 
     Raises:
@@ -40,7 +40,7 @@ def run(
     data_simplification: bool = True,
     wait: bool = True,
 ) -> None:
-    """Analyse results as `analyse` does; without `wait`, in a process that continues after this process ends.
+    """Analyse results as `analyse` does; if `wait` is false, in a process that goes on when this process ends.
 
     Raises:
         UsageError: a parameter has a wrong value.
@@ -56,12 +56,12 @@ def run(
     if pretty:
         words.append("--pretty")
     words += ["--data-simplification", "true" if data_simplification else "false"]
-    # the analysis prints nothing to stdout, because stdout belongs to the script
+    # stdout belongs to the script, so the analysis must not print to it
     if not wait:
         with open(os.devnull, "wb") as nowhere:
             analyser.detach(words, nowhere.fileno())
         return
-    shown = 2 if log.is_open() else subprocess.DEVNULL  # the script may have replaced descriptor 2 by another file
+    shown = 2 if log.is_open() else subprocess.DEVNULL  # not if the script has put another file in place of stderr
     done = subprocess.run(
         analyser.command(*words),
         env=analyser.environment(),

@@ -1,4 +1,4 @@
-"""One profiler object of a script: its options, its schedule, and the results that it makes, one after the other."""
+"""The work of a profiler object that a script makes: options, schedule, and the results, one after the other."""
 
 import atexit
 import json
@@ -26,14 +26,14 @@ METADATA_MOST = 100 * 1024 * 1024
 
 
 class Capture:
-    """Makes the results of one profiler object.
+    """Makes the results of one profiler object of a script.
 
     Args:
         values: the options by name; a value may be a member of an enumeration.
-        schedule: maps the number of a step to an action; None records from start to stop.
-        on_trace_ready: called with `owner` after each cycle; None to analyse the result instead.
+        schedule: a function that maps the number of a step to an action. None records everything from start to stop.
+        on_trace_ready: called with `owner` after each cycle of the schedule. None analyses the result instead.
         owner: the profiler object that the script holds.
-        forgives: whether to warn instead of raising, as MindSpore's own classes do.
+        forgives: whether a wrong call only causes a warning, as in MindSpore's own classes, and no exception.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Capture:
             warnings.warn("anonymize came too late: this process has recorded with names before", stacklevel=4)
         self.options = replace(self.options, anonymize=self._session.anonymous)
         self._recording: Recording | None = None
-        self._running = False  # whether the recording is active
+        self._running = False  # whether records go into the current result
         self._metadata: dict[str, Any] = {}
         self._metadata_bytes = 0
         self.started = False
@@ -74,7 +74,7 @@ class Capture:
     # -- requests of a script
 
     def start(self) -> None:
-        """Start the profiler with the action that the schedule has for the current step."""
+        """Start the profiler, with the action that the schedule gives for the current step."""
         if self.started:
             self.refuse("The profiler has already started.", "Stop it before you start it again.")
             return
@@ -89,7 +89,7 @@ class Capture:
         self._change(ProfilerAction.NONE, self.action)
 
     def stop(self) -> None:
-        """End the recording, and call `on_trace_ready`."""
+        """Stop the profiler, end the recording, and call `on_trace_ready`."""
         if not self.started:
             self.refuse("The profiler has not been started.", "Call start() first.")
             return
@@ -98,7 +98,7 @@ class Capture:
         self._session.steps.script_ended()
 
     def next_step(self) -> None:
-        """End a step and begin the next."""
+        """Note that the script has finished a step, and do what the schedule says for the next one."""
         if not self.started:
             self.refuse("step() was called while the profiler is stopped.", "Call start() first.")
             return
@@ -108,10 +108,10 @@ class Capture:
         self._change(before, self.action)
 
     def refuse(self, message: str, remedy: str) -> None:
-        """Raise a `StateError`, or print it as a warning if this profiler forgives.
+        """Report a wrong call: raise a `StateError`, or only print a warning if `forgives` is set.
 
         Raises:
-            StateError: this profiler does not forgive.
+            StateError: the script called the profiler in the wrong state, and `forgives` is not set.
         """
         if not self._forgives:
             raise StateError(message, remedy)
@@ -144,7 +144,7 @@ class Capture:
         """Analyse the last result.
 
         Args:
-            async_mode: whether to return before the analysis ends.
+            async_mode: whether to return at once, without waiting for the end of the analysis.
             how: further arguments of `ms_profiler.analyse`.
 
         Raises:
@@ -171,7 +171,7 @@ class Capture:
         for effect in effects:
             getattr(self, f"_{effect}")()
         if effects and after is not None:
-            # The next step begins only now, because a step that began before the recording would be incomplete.
+            # Begin the step again, at this moment. If the step began before the recording, it would be incomplete.
             self._session.steps.script_began(self._session.recorder.now(), again=True)
 
     def _make(self) -> None:
@@ -197,7 +197,7 @@ class Capture:
         self._running = False
 
     def _discard(self) -> None:
-        """Remove the directory of a result without records."""
+        """Remove the directory of a result that got no records."""
         recording, self._recording = self._recording, None
         if recording is not None:
             shutil.rmtree(recording.result, ignore_errors=True)
@@ -215,12 +215,12 @@ class Capture:
         if self._schedule is None:
             return ProfilerAction.RECORD
         action = self._schedule(step)
-        # the members of MindSpore's own enumeration have the same values
+        # The schedule may return a member of MindSpore's own enumeration. Its members have the same values as ours.
         return ProfilerAction(action.value if isinstance(action, Enum) else action)
 
 
 def _plain(value: Any) -> Any:
-    """Turn the value of an option into the form of MS_PROFILER_OPTIONS."""
+    """Turn the value of an option in a script into the form that it has in MS_PROFILER_OPTIONS."""
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, (list, tuple, set, frozenset)):

@@ -1,10 +1,10 @@
-"""The enumerations of MindSpore's public profiler documents; MS_PROFILER_OPTIONS uses the members' values."""
+"""The enumerations of MindSpore's public profiler documents. In MS_PROFILER_OPTIONS, the values of members are used."""
 
 from enum import Enum
 
 
 class ProfilerActivity(Enum):
-    """Sources of records: the framework on the CPU, the NPU, the GPU."""
+    """What to record: the framework on the CPU, the NPU, the GPU."""
 
     CPU = "CPU"
     NPU = "NPU"
@@ -12,7 +12,7 @@ class ProfilerActivity(Enum):
 
 
 class ProfilerLevel(Enum):
-    """Level of device records."""
+    """How much to record on the device."""
 
     LevelNone = "LevelNone"
     Level0 = "Level0"
@@ -21,7 +21,7 @@ class ProfilerLevel(Enum):
 
 
 class AicoreMetrics(Enum):
-    """Counters of an AI Core."""
+    """Groups of hardware counters of an AI Core, the processor of an Ascend NPU."""
 
     AiCoreNone = "None"
     PipeUtilization = "PipeUtilization"
@@ -35,14 +35,14 @@ class AicoreMetrics(Enum):
 
 
 class ExportType(Enum):
-    """Forms of a result."""
+    """Forms in which the analysis writes a result."""
 
     Db = "db"
     Text = "text"
 
 
 class HostSystem(Enum):
-    """Counters of the host."""
+    """Groups of counters of the host system."""
 
     CPU = "cpu"
     MEM = "mem"

@@ -1,4 +1,4 @@
-"""`DynamicProfilerMonitor`, as in MindSpore's public profiler documents."""
+"""The class `DynamicProfilerMonitor`, as in MindSpore's public profiler documents."""
 
 import atexit
 import os
@@ -13,26 +13,26 @@ from ms_profiler.job.control.dynamic import Dynamic
 from ms_profiler.job.control.dynamic_file import NAME, DynamicFile
 from ms_profiler.store.format import StepSource
 
-#: monitor class -> its subclass that is also a `Callback` of MindSpore
+#: class of a monitor -> a subclass of it that also inherits from MindSpore's `Callback`
 _callbacks: dict[type, type] = {}
 
 
 class DynamicProfilerMonitor:
-    """Record steps of a running job: the steps that the file `<cfg_path>/profiler_config.json` names.
+    """Record steps of a running job: the steps that a user writes into `<cfg_path>/profiler_config.json`.
 
     The monitor is a callback for MindSpore's `Model`. A script with its own loop calls `step` at the end of each step.
-    The monitor checks the file between steps; no process polls it. Steps are counted from 1, in the file and in the
-    result.
+    The monitor checks the file between steps, and needs no process of its own. Steps are counted from 1, in the file
+    and in the result.
 
     Args:
         cfg_path: the directory of the file. If the file is missing, rank 0 writes it with default values.
-        output_path: directory that receives a directory `rank{rank}_start{start_step}_stop{stop_step}` for each
-            recording, unless the file's `prof_path` names another.
-        poll_interval: seconds between two checks of the file.
+        output_path: directory for the results: each recording makes a directory
+            `rank{rank}_start{start_step}_stop{stop_step}` in it. If the file has a `prof_path`, this one counts.
+        poll_interval: time between two checks of the file, s.
         kwargs: accepted for compatibility, without effect.
 
     Raises:
-        UsageError: there is no `cfg_path`.
+        UsageError: the argument `cfg_path` is missing.
     """
 
     def __new__(
@@ -72,12 +72,12 @@ class DynamicProfilerMonitor:
                 log.line(f"cannot write {file.path}: {reason.strerror}; nothing is recorded until the file exists")
         self._dynamic = Dynamic(self._session, file, os.path.abspath(output_path or "./dyn_profile_data"), os.getcwd())
         self._steps = 0  # number of calls of `step` so far
-        self._decides = False  # whether `step` reports the ends of steps to the session
+        self._decides = False  # whether calls of `step` decide where steps end
         atexit.register(self._dynamic.close)
         self._dynamic.begins(1)
 
     def step_begin(self, run_context: Any) -> None:
-        """Note that MindSpore's `Model` begins a step; start a recording if the file names this step as the first.
+        """Note that MindSpore's `Model` begins a step; start a recording if the file names this step as its first one.
 
         Args:
             run_context: the context that `Model` passes.
@@ -85,7 +85,7 @@ class DynamicProfilerMonitor:
         self._dynamic.begins(_number(run_context))
 
     def step_end(self, run_context: Any) -> None:
-        """Note that a step of `Model` ended; stop the recording if the file names this step as the last.
+        """Note that MindSpore's `Model` ended a step; stop the recording if the file names this step as the last.
 
         Args:
             run_context: the context that `Model` passes.
@@ -93,7 +93,7 @@ class DynamicProfilerMonitor:
         self._dynamic.ended(_number(run_context))
 
     def step(self) -> None:
-        """End a step of the script's own loop and begin the next."""
+        """Note that a step of the script's own loop has ended and the next one begins."""
         session = self._session
         steps, now = session.steps, session.recorder.now
         self._steps += 1
@@ -109,7 +109,7 @@ class DynamicProfilerMonitor:
             steps.script_began(now(), decides=True, again=True)
 
     def on_train_end(self, run_context: Any) -> None:
-        """Stop a recording that still runs when the training by `Model` has ended.
+        """Stop a recording that still runs when the training by MindSpore's `Model` has ended.
 
         Args:
             run_context: the context that `Model` passes.

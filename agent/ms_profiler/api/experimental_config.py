@@ -1,4 +1,4 @@
-"""`_ExperimentalConfig`: the options of `profile` that MindSpore's public profiler documents call extensible."""
+"""The class `_ExperimentalConfig`: options of `profile` that MindSpore's public profiler documents call extensible."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
@@ -9,7 +9,7 @@ from ms_profiler.api.choices import AicoreMetrics, ProfilerLevel
 
 @dataclass
 class _ExperimentalConfig:
-    """Options of `profile`; the table of options explains each under the same name."""
+    """Further options of `profile`; the table in docs/options.md explains each under the same name."""
 
     profiler_level: Any = ProfilerLevel.Level0
     aic_metrics: Any = AicoreMetrics.AiCoreNone
@@ -24,5 +24,5 @@ class _ExperimentalConfig:
     host_sys: Iterable[Any] | None = None
 
 
-#: names of the options above
+#: names of the options of `_ExperimentalConfig`
 NAMES = tuple(item.name for item in fields(_ExperimentalConfig))

@@ -1,4 +1,4 @@
-"""`install`: redirect a script's calls of MindSpore's profiler to ms-profiler, as MS_PROFILER_OPTIONS does."""
+"""The function `install`: it redirects calls of MindSpore's profiler to ms-profiler, as MS_PROFILER_OPTIONS does."""
 
 from ms_profiler.job import collection
 

@@ -1,4 +1,4 @@
-"""`mstx`: markers of a script, on every platform."""
+"""The class `mstx`: a script marks moments and ranges with it, on every platform."""
 
 from typing import Any, ClassVar
 
@@ -16,7 +16,7 @@ class mstx:  # noqa: N801 - the documents' name
 
     @staticmethod
     def mark(message: str, stream: Any = None, domain: str = DEFAULT_DOMAIN) -> None:
-        """Mark a point in time.
+        """Mark the current moment.
 
         Args:
             message: the text of the marker.

@@ -1,4 +1,4 @@
-"""`profile`, as in MindSpore's public profiler documents."""
+"""The class `profile`, as in MindSpore's public profiler documents."""
 
 import html
 import json
@@ -16,17 +16,17 @@ from ms_profiler.store import layout
 class profile(Profiling):  # noqa: N801 - the documents' name
     """Profile the code between `start` and `stop`, on any platform.
 
-    The table of options explains every other parameter under the same name. If MS_PROFILER_OPTIONS is set, the main
-    recording continues at the same time.
+    The table in docs/options.md explains the parameters that are not listed here, under the same names. If
+    MS_PROFILER_OPTIONS is set, the recording that it requests continues at the same time.
 
     Args:
         start_profile: whether to start at once.
-        schedule: a `schedule`, which maps each step to an action; `step` ends a step.
-        on_trace_ready: called with this object after each cycle; without a schedule, after `stop`. By default the
-            result is analysed. `tensorboard_trace_handler` does the same, and sets the directory of the results.
+        schedule: a `schedule`, which maps each step to an action. The script calls `step` at the end of each step.
+        on_trace_ready: called with this object after each cycle of the schedule; without a schedule, after `stop`. By
+            default, the result is analysed. `tensorboard_trace_handler` also analyses it, and sets the directory.
         experimental_config: an `_ExperimentalConfig` with further options.
 
-    Results go to "./data" unless `tensorboard_trace_handler` names another directory.
+    Results go to "./data", or to the directory that `tensorboard_trace_handler` names.
     """
 
     _forgives = False
@@ -70,8 +70,8 @@ class profile(Profiling):  # noqa: N801 - the documents' name
         """Start recording.
 
         Raises:
-            RuntimeError: the profiler has started already, or starts by itself (`start_profile`). A script that calls
-                MindSpore's class, which this class replaces, gets a warning instead.
+            RuntimeError: the profiler has started already, or starts by itself (`start_profile`). If the script uses
+                this class under the name of MindSpore's class, which it replaces, there is a warning instead.
         """
         if self._starts and self._capture.started:
             self._capture.refuse(
@@ -82,19 +82,20 @@ class profile(Profiling):  # noqa: N801 - the documents' name
         self._capture.start()
 
     def stop(self) -> None:
-        """Stop recording, and analyse or call `on_trace_ready`.
+        """Stop recording; then call `on_trace_ready` or, without it, analyse the result.
 
         Raises:
-            RuntimeError: the profiler is not running. A script that calls MindSpore's class gets a warning instead.
+            RuntimeError: the profiler is not running. If the script uses this class under the name of MindSpore's
+                class, there is a warning instead.
         """
         self._capture.stop()
 
     def step(self) -> None:
-        """End a step and begin the next.
+        """Note that a step of the script has ended and the next one begins.
 
         Raises:
-            RuntimeError: there is no schedule, or the profiler is not running. A script that calls MindSpore's class
-                gets a warning instead.
+            RuntimeError: there is no schedule, or the profiler is not running. If the script uses this class under the
+                name of MindSpore's class, there is a warning instead.
         """
         if not self._has_schedule and not self._forgives:
             self._capture.refuse("step() needs a schedule.", "Pass schedule=schedule(wait=..., active=...).")
@@ -108,7 +109,7 @@ class profile(Profiling):  # noqa: N801 - the documents' name
         super().__exit__()
         notebook = sys.modules.get("IPython")
         if notebook is not None and notebook.get_ipython() is not None:
-            notebook.display.display(self)  # a `with` statement has no value that the cell could show
+            notebook.display.display(self)  # Jupyter shows the value of a cell, but a `with` statement has no value
 
     def _repr_html_(self) -> str:
         """Return the summary of the last result, for a notebook."""

@@ -1,4 +1,4 @@
-"""`Profiler` and `ProfileOption`: the older interface of MindSpore's public profiler documents."""
+"""The classes `Profiler` and `ProfileOption`: the older interface of MindSpore's public profiler documents."""
 
 import csv
 import json
@@ -29,8 +29,8 @@ class Profiler(Profiling):
     """Profile the code between `start` and `stop` or `analyse`, on any platform.
 
     Args:
-        kwargs: `output_path`, `start_profile`, `schedule`, `on_trace_ready`, and every option of the table of options
-            under its name, old names included. `optypes_not_deal` and `ascend_job_id` are deprecated and do nothing.
+        kwargs: `output_path`, `start_profile`, `schedule`, `on_trace_ready`, and every option in docs/options.md under
+            its name, old names included. `optypes_not_deal` and `ascend_job_id` are deprecated and do nothing.
     """
 
     _forgives = False
@@ -43,7 +43,7 @@ class Profiler(Profiling):
         schedule: Callable[[int], Any] | None = kwargs.pop("schedule", None)
         on_trace_ready: Callable[[Any], Any] | None = kwargs.pop("on_trace_ready", None)
         self._has_schedule = schedule is not None
-        # without a callback, no analysis here: the script itself calls `analyse`
+        # if the script gave no callback, do nothing after a recording, because the script itself calls `analyse`
         self._capture = Capture(kwargs, schedule, on_trace_ready or _do_nothing, self, self._forgives)
         if self._starts:
             self._capture.start()
@@ -53,8 +53,8 @@ class Profiler(Profiling):
 
         Raises:
             RuntimeError: the profiler has started already, or starts by itself (`start_profile`), or the data pipeline
-                was measured before. A script that calls MindSpore's class, which this class replaces, gets a warning
-                instead.
+                was measured before. If the script uses this class under the name of MindSpore's class, which it
+                replaces, there is a warning instead.
         """
         if self._starts:
             self._capture.refuse(
@@ -65,19 +65,20 @@ class Profiler(Profiling):
         self._capture.start()
 
     def stop(self) -> None:
-        """Stop recording; call `analyse` to analyse the result.
+        """Stop recording; the script may then call `analyse`.
 
         Raises:
-            RuntimeError: the profiler is not running. A script that calls MindSpore's class gets a warning instead.
+            RuntimeError: the profiler is not running. If the script uses this class under the name of MindSpore's
+                class, there is a warning instead.
         """
         self._capture.stop()
 
     def step(self) -> None:
-        """End a step and begin the next.
+        """Note that a step of the script has ended and the next one begins.
 
         Raises:
-            RuntimeError: there is no schedule, or the profiler is not running. A script that calls MindSpore's class
-                gets a warning instead.
+            RuntimeError: there is no schedule, or the profiler is not running. If the script uses this class under the
+                name of MindSpore's class, there is a warning instead.
         """
         if not self._has_schedule:
             self._capture.refuse("step() needs a schedule.", "Pass schedule=schedule(wait=..., active=...).")
@@ -94,9 +95,9 @@ class Profiler(Profiling):
 
         Args:
             offline_path: a directory to analyse instead of this object's result.
-            pretty: indent JSON files.
-            step_list: the steps to analyse, consecutive numbers; by default all.
-            mode: "sync" waits, "async" does not.
+            pretty: whether to indent JSON files.
+            step_list: the numbers of the steps to analyse, which must be consecutive; by default all.
+            mode: "sync" to wait for the end of the analysis, "async" to return at once.
         """
         if offline_path is not None:
             self.offline_analyse(offline_path, pretty, step_list)
@@ -118,14 +119,14 @@ class Profiler(Profiling):
         """Analyse an earlier result, as `ms_profiler.analyse` does.
 
         Args:
-            path: a directory that ends with `_ascend_ms`, or one that holds such directories.
-            pretty: indent JSON files.
-            step_list: the steps to analyse, consecutive numbers; by default all.
-            data_simplification: remove intermediate files afterwards.
+            path: a result directory, whose name ends with `_ascend_ms`, or a directory that contains such ones.
+            pretty: whether to indent JSON files.
+            step_list: the numbers of the steps to analyse, which must be consecutive; by default all.
+            data_simplification: whether to remove intermediate files afterwards.
 
         Raises:
-            MsProfilerError: the analysis failed. A script that calls MindSpore's class, which this class replaces, gets
-                a line on stderr instead.
+            MsProfilerError: the analysis failed. If the script uses this class under the name of MindSpore's class,
+                which it replaces, there is a line on stderr instead.
         """
         try:
             analyse_directory(path, pretty=pretty, step_list=step_list, data_simplification=data_simplification)
@@ -139,11 +140,12 @@ class Profiler(Profiling):
 
         Args:
             op_name: the type of an operator, or a list of types.
-            device_id: accepted for compatibility; a result holds one device.
+            device_id: accepted for compatibility, without effect, because a result holds one device.
 
         Returns:
             `{op_name: [{"op_side": "cpu", "input_shape", "op_occurrences", "op_total_time(us)", "op_avg_time(us)"}],
-            "device_id": ...}`, one entry for each distinct set of input shapes (shapes need `record_shapes`).
+            "device_id": ...}`. The list has an entry for each different set of input shapes. Shapes are known only if
+            `record_shapes` was set.
 
         Raises:
             TypeError: a parameter is of another type.
@@ -182,11 +184,14 @@ class Profiler(Profiling):
 
 
 def _do_nothing(_: Any) -> None:
-    """Leave the result of a cycle to `analyse`, which the script calls later."""
+    """Do nothing with a result, because the script calls `analyse` later."""
 
 
 def _occurrences(path: str, name: str) -> list[dict[str, Any]]:
-    """Return the times of the kernels of one type: an entry for each set of input shapes, the largest sum first."""
+    """Return the times of all kernels of one type.
+
+    The result has an entry for each set of input shapes; the entry with the largest total time comes first.
+    """
     times: dict[str, list[float]] = {}
     try:
         with open(path, encoding="utf-8", newline="") as stream:

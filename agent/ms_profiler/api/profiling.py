@@ -9,16 +9,16 @@ class Profiling:
     _capture: Capture
 
     def add_metadata(self, key: str, value: str) -> None:
-        """Add a text to `profiler_metadata.json`, which holds less than 100 MB."""
+        """Add a text to the file `profiler_metadata.json` of the result; the whole file must stay below 100 MB."""
         self._capture.add_metadata(key, value, is_json=False)
 
     def add_metadata_json(self, key: str, value: str) -> None:
-        """Add a JSON value, given as text, to `profiler_metadata.json`."""
+        """Add a JSON value, given as text, to the file `profiler_metadata.json` of the result."""
         self._capture.add_metadata(key, value, is_json=True)
 
     @property
     def results(self) -> list[str]:
-        """Return the result directories made so far, one for each start or cycle."""
+        """Return the result directories made so far: one for each start or, with a schedule, for each cycle."""
         return list(self._capture.results)
 
     def _begin(self) -> None:

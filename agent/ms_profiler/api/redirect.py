@@ -1,4 +1,4 @@
-"""Replacements of MindSpore's own classes. They warn instead of raising, as MindSpore does, so that no script fails."""
+"""Replacements of MindSpore's profiler classes: like these, they warn where ours raise, so that no script fails."""
 
 from typing import Any
 
@@ -17,12 +17,12 @@ def _forgiving_analyse(profiler_path: str, *args: Any, **kwargs: Any) -> None:
 
 
 class _ForgivingProfile(new.profile):
-    """`mindspore.profiler.profile`, on the session of this process."""
+    """The replacement of `mindspore.profiler.profile`, which records with ms-profiler."""
 
     _forgives = True
 
 
 class _ForgivingProfiler(old.Profiler):
-    """`mindspore.Profiler`, on the session of this process."""
+    """The replacement of `mindspore.Profiler`, which records with ms-profiler."""
 
     _forgives = True

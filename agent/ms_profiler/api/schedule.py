@@ -1,4 +1,4 @@
-"""`schedule` and `ProfilerAction`, as in MindSpore's public profiler documents."""
+"""The classes `schedule` and `ProfilerAction`, as in MindSpore's public profiler documents."""
 
 import warnings
 from enum import Enum
@@ -7,7 +7,7 @@ from ms_profiler.job.schedule import Schedule
 
 
 class ProfilerAction(Enum):
-    """Actions of the profiler during a step."""
+    """What the profiler does during a step."""
 
     NONE = 0
     WARM_UP = 1
@@ -16,16 +16,18 @@ class ProfilerAction(Enum):
 
 
 class schedule:  # noqa: N801 - the documents' name
-    """A function from the number of a step to the profiler's action in this step.
+    """A callable that returns what the profiler does in a step, from the number of the step.
+
+    After `skip_first` steps, cycles follow. A cycle has `wait`, then `warmup`, then `active` steps.
 
     Args:
-        wait: number of steps that are left out, at the begin of a cycle.
+        wait: number of steps at the begin of a cycle that are not recorded.
         active: number of recorded steps at the end of a cycle.
         warmup: number of steps in which the recording is prepared, right before the recorded steps.
-        repeat: number of cycles; 0 means no end.
+        repeat: number of cycles; 0 for cycles until the end of the job.
         skip_first: number of steps before the first cycle.
 
-    An invalid value is replaced by 0, for `active` by 1, with a warning.
+    An invalid value causes a warning and counts as 0; for `active`, it counts as 1.
     """
 
     def __init__(self, *, wait: int, active: int, warmup: int = 0, repeat: int = 0, skip_first: int = 0) -> None:

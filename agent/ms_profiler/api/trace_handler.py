@@ -1,20 +1,21 @@
-"""`tensorboard_trace_handler`, as in MindSpore's public profiler documents."""
+"""The function `tensorboard_trace_handler`, as in MindSpore's public profiler documents."""
 
 import warnings
 from typing import Any
 
-#: Largest number of characters in a worker's name: a file's name has at most 255, and process id and time follow.
+#: Largest number of characters in a worker's name. It becomes part of a directory's name, which has at most 255, and in
+#: which process id and time follow.
 WORKER_MOST = 225
 
 
 class TraceHandler:
-    """A callback that sets the directory of the results, and analyses each result when its cycle has ended.
+    """A callback for a profiler: sets the directory of the results, and analyses each result when its cycle has ended.
 
     Args:
         dir_name: directory that receives the results; empty for "./data".
         worker_name: prefix of the results' names; empty for the name of the host.
         analyse_flag: whether to analyse each result.
-        async_mode: whether to continue before the analysis ends.
+        async_mode: whether the script continues while the analysis runs.
     """
 
     def __init__(self, dir_name: str, worker_name: str, analyse_flag: bool, async_mode: bool) -> None:
@@ -24,7 +25,7 @@ class TraceHandler:
         self.async_mode = async_mode
 
     def __call__(self, profiler: Any) -> None:
-        """Analyse the last result of `profiler`."""
+        """Analyse the last result of `profiler`; the profiler calls this at the end of each cycle."""
         if self.analyse_flag:
             profiler._capture.analyse(async_mode=self.async_mode)
 
@@ -35,10 +36,10 @@ def tensorboard_trace_handler(
     """Return a function for the parameter `on_trace_ready` of `profile`.
 
     Args:
-        dir_name: directory that receives the results, "./data" by default.
-        worker_name: prefix of the results' names, the name of the host by default; "_{pid}" follows.
+        dir_name: directory that receives the results; by default "./data".
+        worker_name: prefix of the results' names; by default the name of the host. "_{pid}" follows the prefix.
         analyse_flag: whether to analyse each result.
-        async_mode: whether to continue before the analysis ends.
+        async_mode: whether the script continues while the analysis runs.
     """
     for name, value in (("analyse_flag", analyse_flag), ("async_mode", async_mode)):
         if not isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""The effects of a change from one action to the next, as in the table of MindSpore's public profiler documents."""
+"""What a profiler does when its schedule goes from one action to the next, as in MindSpore's public documents."""
 
 from typing import Final
 
@@ -7,7 +7,7 @@ from ms_profiler.api.schedule import ProfilerAction
 NONE, WARM_UP = ProfilerAction.NONE, ProfilerAction.WARM_UP
 RECORD, SAVE = ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE
 
-#: names of the methods of `Capture` to call, in this order; the method of "make" is `_make`
+#: methods of `Capture` to call, in this order, each without the underscore at its begin: "make" stands for `_make`
 Effects = tuple[str, ...]
 
 MAKE: Final[Effects] = ("make",)
@@ -15,7 +15,7 @@ BEGIN: Final[Effects] = ("make", "begin")
 DISCARD: Final[Effects] = ("discard",)
 FINISH: Final[Effects] = ("end", "ready")
 
-#: (action until now, action from now on; None at the end) -> effects
+#: (action until now, action from now on; None when the profiler stops) -> methods to call
 EFFECTS: Final[dict[tuple[ProfilerAction, ProfilerAction | None], Effects]] = {
     (NONE, WARM_UP): MAKE,
     (NONE, RECORD): BEGIN,
@@ -34,7 +34,8 @@ EFFECTS: Final[dict[tuple[ProfilerAction, ProfilerAction | None], Effects]] = {
     (SAVE, None): FINISH,
 }
 
-#: (action until now, action from now on) -> warning; some pairs occur only if the schedule is a script's own function
+#: (action until now, action from now on) -> warning to print. Some of these pairs occur only if the script has written
+#: its own function as schedule.
 WARNINGS: Final[dict[tuple[ProfilerAction, ProfilerAction | None], str]] = {
     (WARM_UP, NONE): "the schedule warms up and then records nothing",
     (RECORD, NONE): "the schedule stops recording without RECORD_AND_SAVE: on_trace_ready is not called for the cycle",

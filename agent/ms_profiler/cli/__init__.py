@@ -1,7 +1,7 @@
-"""The command line: `ms-profiler COMMAND ...`, one module per command.
+"""The command line: `ms-profiler COMMAND ...`, with one module for each command.
 
-A command module has `NAME`, `HELP`, `add_arguments(parser)` and `run(args) -> exit code`. It is imported only when the
-command is used, because users wait for the analysis at the end of a job.
+The module of a command has `NAME`, `HELP`, `add_arguments(parser)` and `run(args) -> exit code`. Only the module of the
+used command is imported. This keeps the start short: at the end of a job, users wait for the command `analyse`.
 """
 
 import argparse
@@ -37,7 +37,7 @@ INTERRUPTED = 130
 
 
 class Command(Protocol):
-    """The interface of a command module."""
+    """The interface that the module of each command has."""
 
     NAME: str
     HELP: str
@@ -50,10 +50,10 @@ class Command(Protocol):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command, print its error if there is one, and return its exit code.
+    """Run one command of `ms-profiler`, print its error if there is one, and return its exit code.
 
     Args:
-        argv: the arguments without the program's name; those of `sys.argv` by default.
+        argv: the arguments without the program's name; by default those of `sys.argv`.
     """
     words = list(sys.argv[1:] if argv is None else argv)
     try:
@@ -69,7 +69,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader has closed the pipe. Python would fail again at exit when it writes the rest of the buffer.
+        # The reader of stdout has closed the pipe. At exit, Python writes the rest of its buffer, and would fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     return code

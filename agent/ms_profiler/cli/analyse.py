@@ -22,8 +22,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "directories", nargs="+", metavar="DIR", help="a result directory, a parent of several, or a trace"
     )
-    # `--announce` is for the analysis that a job starts at its end. The analysis then prints one line, about the first
-    # directory, in place of the job.
+    # A job starts this command at its end, with `--announce`. Then the command prints one line about the first
+    # directory, because the job itself no longer prints anything.
     parser.add_argument("--announce", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument(
         "--collect", metavar="TARGET", help="copy the analysed results to this directory or s3:// address"
@@ -63,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Analyse the directories, and print a line for each; return 2 if one cannot be read."""
+    """Analyse the recordings in some directories, and print a line for each; return 2 if one cannot be read."""
     progress = _Progress() if sys.stderr.isatty() else None
     results = engine.analyse(
         args.directories,
@@ -94,13 +94,13 @@ def run(args: argparse.Namespace) -> int:
             print(visible(f"{result.verdict} {result.directory}{copied}"))
         elif index == 0:
             line = visible(f"{PREFIX}{result.verdict} More: ms-profiler summary {result.directory}{copied}\n")
-            with contextlib.suppress(BrokenPipeError):  # the job has stopped waiting, and nobody reads the line
+            with contextlib.suppress(BrokenPipeError):  # the job reads this line, but it may have stopped waiting
                 os.write(sys.stdout.fileno(), line.encode("utf-8", "replace"))
     return StoreError.exit_code if any(result.error for result in results) or not sent else 0
 
 
 def _copy(results: list[str], target: str | None) -> tuple[str, bool]:
-    """Copy results to a shared place; return a remark about the copies, and whether all succeeded."""
+    """Copy results to a place that all machines share; return a remark about the copies, and whether all succeeded."""
     if not target:
         return "", True
     from ms_profiler.analysis.cluster import gathered_files
@@ -113,7 +113,7 @@ def _copy(results: list[str], target: str | None) -> tuple[str, bool]:
 
 
 class _Progress:
-    """A line on a terminal that shows the finished share, the speed and the time left, and overwrites itself."""
+    """A line on a terminal that shows the progress: finished share, speed and time left. It overwrites itself."""
 
     INTERVAL_S = 0.1
 
@@ -136,7 +136,7 @@ class _Progress:
             sys.stderr.flush()
 
     def clear(self) -> None:
-        """Remove the line from the terminal."""
+        """Remove the line about the progress from the terminal."""
         sys.stderr.write("\r\x1b[K")
         sys.stderr.flush()
 

@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the finding over all ranks, and write the files of msprof-analyze.
+    """Print what a comparison of all ranks shows, and write the files that msprof-analyze would write.
 
     Raises:
         StoreError: there is no result that can be read.

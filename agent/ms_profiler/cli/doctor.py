@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the findings; return 1 if a finding is a reason why nothing is recorded.
+    """Print the findings about a job; return 1 if one of them explains why nothing is recorded.
 
     Raises:
         UsageError: there is no such directory or process.
@@ -66,7 +66,8 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps(content, indent=1))
     else:
         print(visible("\n".join([*_lines(findings), *_devices(devices or [])])))
-    # Without arguments, no finding is a fault: the machine may have no device, and profiling may be switched off.
+    # Without arguments, the command examines this machine and environment in general. Then no finding is a fault: the
+    # machine may have no device, and profiling may be switched off.
     return int(causes and bool(words))
 
 

@@ -1,4 +1,4 @@
-"""Replace the part between two marks of a Markdown file."""
+"""Replace the generated part of a Markdown file, which stands between two marks."""
 
 import os
 from dataclasses import dataclass
@@ -8,22 +8,22 @@ from ms_profiler.errors import UsageError
 
 @dataclass(frozen=True)
 class Marks:
-    """The two marks around a part of a Markdown file.
+    """The two marks around a generated part of a Markdown file.
 
     Attributes:
-        name: the name of the part.
+        name: the name of the part, which both marks contain.
     """
 
     name: str
 
     @property
     def begin(self) -> str:
-        """Return the mark before the part."""
+        """Return the mark before the generated part."""
         return f"<!-- {self.name}:begin -->"
 
     @property
     def end(self) -> str:
-        """Return the mark after the part."""
+        """Return the mark after the generated part."""
         return f"<!-- {self.name}:end -->"
 
     def __str__(self) -> str:
@@ -43,7 +43,7 @@ class Marks:
         return f"{document[:start]}\n{content}{document[document.index(self.end, start) :]}"
 
     def write(self, path: str, content: str) -> None:
-        """Replace the content between the marks of a file; leave the file alone if it has this content already.
+        """Replace the content between the marks of a file; if it has this content already, do not write the file.
 
         Args:
             path: the path of the file.

@@ -89,10 +89,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Gate two sides and return the exit code.
+    """Compare the runs of an old and a new version of a job, and return the verdict as exit code.
 
     Raises:
-        UsageError: the arguments do not name two sides.
+        UsageError: the arguments do not say where both versions' runs come from.
         IncompleteError: a command failed or took too long.
         StoreError: a path that should hold results has nothing readable.
         DependencyError: a required package is not installed.
@@ -126,7 +126,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> None:
-    """Raise an error if the arguments do not name two sides, before a command runs."""
+    """Raise an error before a command runs, if the arguments do not say where both versions' runs come from."""
     if args.save:
         if args.baseline or args.runs or args.versus or args.new:
             raise UsageError("--save stores one side.", "Write `ms-profiler gate --save FILE DIR...`.")
@@ -134,7 +134,7 @@ def _check(args: argparse.Namespace) -> None:
             raise UsageError("--save needs results.", "Write `ms-profiler gate --save FILE DIR...`, or --base 'CMD'.")
         folder = os.path.dirname(args.save) or "."
         try:
-            os.makedirs(folder, exist_ok=True)  # before the commands run for minutes
+            os.makedirs(folder, exist_ok=True)  # an error must come now, not after the commands have run for minutes
         except OSError as error:
             raise NotWrittenError(args.save, error) from None
         if not os.access(folder, os.W_OK):
@@ -150,16 +150,17 @@ def _check(args: argparse.Namespace) -> None:
         from ms_profiler.gate import baseline
         from ms_profiler.gate.decide import Rules, refuse_low
 
-        stored = baseline.read(args.baseline)  # before the commands run for minutes
+        stored = baseline.read(args.baseline)  # an error must come now, not after the commands have run for minutes
         if args.new:
             refuse_low(Rules(args.threshold, args.tripwire), stored.step_times, args.repeat)
 
 
 @contextlib.contextmanager
 def _recorded(args: argparse.Namespace) -> Iterator[dict[str, list[str]]]:
-    """Yield the result directories of both sides.
+    """Yield the result directories of the runs of both versions.
 
-    Commands run first. Without --output, their results are removed at the end.
+    If the arguments name commands, this function first runs them. Without --output, their results are removed at the
+    end of the `with` block.
     """
     named = {"base": args.runs or [], "new": args.versus or []}
     named["base" if args.save else "new"] += args.directories
@@ -181,7 +182,7 @@ def _recorded(args: argparse.Namespace) -> Iterator[dict[str, list[str]]]:
 
 
 def _save(args: argparse.Namespace, digests: list[Any], rules: Any) -> int:
-    """Store a baseline; replace an existing baseline only if the runs pass the gate against it."""
+    """Store runs as a baseline. If the file has a baseline already, the runs must first pass the gate against it."""
     from ms_profiler.gate import baseline, comparable, decide, sides
 
     if found := comparable.reasons(digests, []):

@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Append runs to the history, and print the changes.
+    """Append runs to the history of a job, and print where its figures changed.
 
     Raises:
         StoreError: the file is no history, or a path that should hold a result has nothing readable.

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 NAME = "merge"
 HELP = "write one timeline of several ranks: a process per rank, one clock, arrows between the ranks of an exchange"
-#: largest number of steps in a list of steps
+#: largest number of steps that a list on the command line, such as `1-100`, may name
 MOST = 1_000_000
 
 
@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the timeline, and print its path and content.
+    """Write one timeline of several ranks, and print its path and what it contains.
 
     Raises:
         StoreError: there is no result that can be read.

@@ -1,4 +1,4 @@
-"""`ms-profiler options`: list every option, on the terminal or into a document."""
+"""`ms-profiler options`: list every option of MS_PROFILER_OPTIONS, on the terminal or in a document."""
 
 import argparse
 import textwrap
@@ -24,7 +24,7 @@ def run(args: argparse.Namespace) -> int:
     """Print the options, or write their table into a document.
 
     Raises:
-        UsageError: the document cannot be read or has no place for the table.
+        UsageError: the document cannot be read, or lacks the marks between which the table stands.
     """
     if args.write is None:
         print(listing(), end="")
@@ -49,7 +49,7 @@ def table() -> str:
 
 
 def rewritten(document: str) -> str:
-    """Return a Markdown document with the table between its two marks.
+    """Return a Markdown document with the table of options between its two marks.
 
     Raises:
         ValueError: the document lacks the marks.

@@ -1,4 +1,7 @@
-"""Find the recording processes below a command, and how each of them ends, which its parent may not report."""
+"""Find the processes of a command that record, and note how each of them ends.
+
+The parent of a process knows how it ended, but may not report this.
+"""
 
 import contextlib
 import fcntl
@@ -7,38 +10,41 @@ import sys
 
 from ms_profiler.store import alive, exit_status, layout, run_info
 
-#: `PIDFD_GET_INFO`, `PIDFD_INFO_EXIT` and `PIDFD_INFO_SIZE_VER0` of linux/pidfd.h
+#: constants of linux/pidfd.h: `PIDFD_GET_INFO`, `PIDFD_INFO_EXIT` and `PIDFD_INFO_SIZE_VER0`
 _GET_INFO, _INFO_EXIT, _INFO_SIZE = 0xC040FF0B, 1 << 3, 64
-#: largest number of processes that are watched at once: `select` takes 1,024 descriptors
+#: largest number of processes that are watched at the same time, because `select` takes at most 1,024 descriptors
 _MOST = 500
 
 
 class Recorded:
-    """Finds the recording processes below a command, by their results.
+    """Finds the processes of a command that record, by their result directories.
 
     Args:
-        output: the directory of the results.
-        begun: the start of the command, seconds since the epoch; older results do not count.
+        output: the directory in which the command's result directories appear.
+        begun: the start of the command, in seconds since the epoch; older results do not belong to it.
     """
 
     def __init__(self, output: str, begun: float) -> None:
         self._output = output
         self._begun = begun
         self._seen: set[str] = set()
-        #: paths of older results, of which there may be thousands; a stored path is not examined again
+        #: paths of results from before the command. There may be thousands of them, so each is examined only once.
         self._older: set[str] = set()
-        #: descriptor of a running process -> its process id, and its folder in the store
+        #: descriptor of a running process -> (its process id, the folder into which it records)
         self.running: dict[int, tuple[int, str]] = {}
 
     def results(self) -> list[str]:
-        """Return the new results in the directory, and in the temporary directory that jobs use in its place."""
+        """Return the result directories that are newer than the start of the command.
+
+        They are in `output` or, if a job cannot write there, in the directory for temporary files.
+        """
         found = []
         for folder in (self._output, os.environ.get("TMPDIR") or "/tmp"):
             with contextlib.suppress(OSError), os.scandir(folder) as entries:
                 for entry in entries:
                     if not entry.name.endswith(layout.SUFFIX) or entry.path in self._older:
                         continue
-                    # a tolerance of one second, because some file systems round times down
+                    # some file systems round times down, so allow for one second
                     if entry.stat().st_ctime >= self._begun - 1:
                         found.append(entry.path)
                     else:
@@ -58,17 +64,17 @@ class Recorded:
             self._seen.add(folder)
             descriptor = os.pidfd_open(process.pid)
         except (OSError, ValueError, TypeError):
-            return  # the process has not written its record yet, or has ended already
+            return  # the process has not written its `process_info.json` yet, or has ended already
         if alive.is_alive(process.pid, process.process_start):
             self.running[descriptor] = process.pid, folder
         else:
             os.close(descriptor)
 
     def ended(self, descriptor: int) -> None:
-        """Write how a process ended, unless the process wrote this itself.
+        """Write into the result how a process ended, if the process did not write this itself.
 
         Args:
-            descriptor: a key of `running`, which has become readable.
+            descriptor: a key of `running`; it has become readable, which means that the process has ended.
         """
         pid, folder = self.running.pop(descriptor)
         write_end(descriptor, pid, folder)
@@ -79,9 +85,9 @@ def write_end(descriptor: int, pid: int, folder: str) -> None:
     """Write a process's exit status into its folder, if the kernel reports it and the process did not write it.
 
     Args:
-        descriptor: the process descriptor, which becomes readable when the process has ended.
+        descriptor: the descriptor of the process (pidfd).
         pid: the process id.
-        folder: the folder of the process in the store.
+        folder: the folder into which the process recorded.
     """
     status = _status(descriptor, pid)
     if status is not None:
@@ -94,20 +100,20 @@ def _status(descriptor: int, pid: int) -> int | None:
 
     If signal N ended the process, the result is -N.
 
-    Until the parent calls wait(), /proc has the status under the process's pid; the parent may call wait() late, for
-    example because the parent first reads stderr to its end. After wait(), Linux 6.15 and newer report the status to
-    anyone with a descriptor of the process.
+    Until the parent calls wait(), /proc shows the status. This may take long, for example because the parent first
+    reads stderr to its end. After wait(), Linux 6.15 and newer report the status to anyone who has a descriptor of the
+    process.
     """
-    # /proc shows 0 to a reader that may not trace the process; `_asked` is the other source
+    # /proc shows the status 0 to a reader that may not trace the process. So if it shows 0, ask the kernel.
     status = alive.wait_status(pid) or _asked(descriptor)
     return None if status is None else os.waitstatus_to_exitcode(status)
 
 
 def _asked(descriptor: int) -> int | None:
-    """Return the status of a process whose parent has called wait(); None if the kernel does not report it.
+    """Return the exit status of a process whose parent has called wait(); None if the kernel does not report it.
 
-    Source: `struct pidfd_info` of Linux's uapi/linux/pidfd.h: the first 8 bytes are the mask, and the status
-    of `wait()` is at byte 60.
+    The kernel fills a `struct pidfd_info` (uapi/linux/pidfd.h). Its first 8 bytes are a mask that says which fields are
+    valid. The status, in the form of `wait()`, is at byte 60.
     """
     information = bytearray(_INFO_SIZE)
     information[:8] = _INFO_EXIT.to_bytes(8, sys.byteorder)

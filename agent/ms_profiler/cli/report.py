@@ -1,4 +1,4 @@
-"""`ms-profiler report DIR [DIR2]`: write an HTML page about a run, its ranks, or two runs compared."""
+"""`ms-profiler report DIR [DIR2]`: write an HTML page about a run, about its ranks, or about two runs compared."""
 
 import argparse
 import os

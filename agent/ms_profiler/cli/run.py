@@ -1,4 +1,4 @@
-"""`ms-profiler run`: set the environment, become the command, and say why if the command recorded nothing."""
+"""`ms-profiler run COMMAND`: switch profiling on and become the command; if it records nothing, say why."""
 
 import argparse
 import json
@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Replace this process by the command; return only if the command does not exist.
+    """Replace this process by the command, with profiling switched on; return only if the command does not exist.
 
     Raises:
         UsageError: there is no command, it cannot be executed, or an option is not KEY=VALUE.
@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def options_of(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the options that the arguments set.
+    """Return the profiler's options that the arguments of `ms-profiler run` set, by name.
 
     Raises:
         UsageError: an argument is not KEY=VALUE.
@@ -93,7 +93,10 @@ def set_options(environ: MutableMapping[str, str], chosen: dict[str, Any]) -> No
 
 
 def preload_tracing(environ: MutableMapping[str, str]) -> None:
-    """Preload a device's tracing library if the options need it; print a line if that is impossible."""
+    """Let the command preload the library that traces an NPU, if the options need it.
+
+    If the library is needed and cannot be preloaded, print a line.
+    """
     chosen = options.parse(environ[VARIABLE]).options
     if chosen is None or not chosen.profile_memory:
         return
@@ -104,14 +107,14 @@ def preload_tracing(environ: MutableMapping[str, str]) -> None:
 
 
 def set_path(environ: MutableMapping[str, str], directory: str) -> None:
-    """Put a directory first on PYTHONPATH, and only there: nested calls of `ms-profiler run` add no second entry."""
+    """Put a directory first on PYTHONPATH, and remove it elsewhere, so that nested calls leave only one entry."""
     present = environ.get("PYTHONPATH", "")
     others: Sequence[str] = [entry for entry in present.split(os.pathsep) if entry != directory] if present else []
     environ["PYTHONPATH"] = os.pathsep.join([directory, *others])
 
 
 def site_directory() -> str:
-    """Return the directory of ms-profiler's `sitecustomize.py`, in the installed package or in a checkout."""
+    """Return the directory of `sitecustomize.py`, which activates ms-profiler, in the installed package or checkout."""
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     installed = os.path.join(package, "_site")
     checkout = os.path.join(os.path.dirname(os.path.dirname(package)), "sitecustomize")

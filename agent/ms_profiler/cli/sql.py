@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the rows of the answer on stdout, and notes about missing rows on stderr.
+    """Print the rows that the query returns on stdout, and notes about missing rows on stderr.
 
     Raises:
         DependencyError: a required package is not installed.

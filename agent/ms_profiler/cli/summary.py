@@ -55,10 +55,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the summary of each result; of several results, print an index first.
+    """Print the summary of each result; if there are several, first print a list of them.
 
     Returns:
-        2 if one of several results cannot be read; a line on stderr then names this result. Otherwise 0.
+        2 if one of several results cannot be read, after a line on stderr that names this result; else 0.
 
     Raises:
         StoreError: there is no result that can be read.
@@ -99,10 +99,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _found(directories: list[str]) -> list[str]:
-    """Return the results and traces in these directories.
+    """Return the results and traces in some directories.
 
     Raises:
-        StoreError: a directory holds no result; the error says why, as `ms-profiler doctor` does.
+        StoreError: a directory holds no result. The error gives the likely reasons, as `ms-profiler doctor` does.
     """
     try:
         return engine.find(directories)
@@ -116,7 +116,7 @@ def _found(directories: list[str]) -> list[str]:
 
 
 def _last(paths: list[str]) -> list[str]:
-    """Return the results of the job that started last, one for each of its ranks."""
+    """Return the results of that job which started last: one for each of its ranks."""
     started = {path: _start(path) for path in paths}
     newest = max(paths, key=lambda path: started[path])
     job = _job(newest)
@@ -124,9 +124,9 @@ def _last(paths: list[str]) -> list[str]:
 
 
 def _start(path: str) -> float:
-    """Return the start of a job, in seconds since the epoch.
+    """Return when the job of a result started, in seconds since the epoch.
 
-    For a result of another tool, return the time at which the result was written.
+    The results of other tools do not say this. For them, return the time at which the result was written.
     """
     try:
         return run_info.read_run(layout.run_info_path(path)).started_wall
@@ -135,7 +135,7 @@ def _start(path: str) -> float:
 
 
 def _job(path: str) -> str:
-    """Return the job id, which all ranks of a launch share; empty if the result has none."""
+    """Return the id of a result's job, which all ranks of a launch share; empty if the result has none."""
     try:
         return run_info.read_run(layout.run_info_path(path)).job
     except (OSError, ValueError):
@@ -162,13 +162,13 @@ def _result(path: str, known: Workload) -> _Result:
 
 
 def _show_all_ranks(results: list[_Result], page: "Console") -> None:
-    """Print the finding over several ranks of one job."""
+    """Print what a comparison of several ranks of one job shows."""
     from ms_profiler.analysis.cluster import gathering, job_summary
     from ms_profiler.analysis.report import all_ranks
 
     ranks = [result.directory for result in results if result.content["world_size"] > 1]
     if len(ranks) > 1:
-        with contextlib.suppress(StoreError):  # the summary of each result is still shown
+        with contextlib.suppress(StoreError):  # without this comparison, the summary of each rank still says much
             job = gathering.gather(ranks)
             if len(job.exchanging) > 1:
                 all_ranks.show(job_summary.summary(job), page, ranks=False)
@@ -181,7 +181,7 @@ def _print_json(results: list[_Result]) -> None:
 
 
 def _writable(directory: str) -> bool:
-    """Return whether the directory of a result is writable; if it does not exist yet, whether its parent is."""
+    """Return whether a result directory can be written or, if it does not exist yet, made in its parent."""
     there = directory if os.path.exists(directory) else os.path.dirname(os.path.abspath(directory))
     return os.access(there, os.W_OK | os.X_OK)
 
@@ -196,7 +196,7 @@ def _elsewhere(path: str, known: Workload) -> _Result:
 
 
 def _outdated(path: str) -> bool:
-    """Return whether a result needs an analysis: it has no usable summary, or its files have changed since."""
+    """Return whether a result needs an analysis: it has no usable summary, or has changed since its last analysis."""
     directory = inputs.result(path)
     try:
         written = os.stat(os.path.join(directory, layout.SUMMARY)).st_mtime_ns

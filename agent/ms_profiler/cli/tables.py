@@ -23,11 +23,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the tables, or write them into a document.
+    """Print the list of tables or files, or write it into a document.
 
     Raises:
         DependencyError: Polars is not installed.
-        UsageError: the document cannot be read or has no place for the tables.
+        UsageError: the document cannot be read, or lacks the marks between which the list stands.
     """
     if args.write is None:
         print(file_listing() if args.files else listing(), end="")
@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def file_listing() -> str:
-    """Return the files of a result as text for a terminal."""
+    """Return a list of the files of a result, with their columns, as text for a terminal."""
     lines = []
     for file in (file for files in _groups().values() for file in files):
         width = max(map(len, file.columns)) + 2
@@ -49,7 +49,7 @@ def file_listing() -> str:
 
 
 def file_markdown() -> str:
-    """Return the files of a result as Markdown."""
+    """Return a list of the files of a result, with their columns, as Markdown."""
     parts = []
     for heading, files in _groups().items():
         parts.append(f"## {heading}\n")
@@ -60,7 +60,7 @@ def file_markdown() -> str:
 
 
 def listing() -> str:
-    """Return the tables as text for a terminal."""
+    """Return a list of the tables that SQL can query, with their columns, as text for a terminal."""
     lines = []
     for table in _tables():
         lines.append(f"{table.name}: {table.meaning}".replace("`", ""))
@@ -71,7 +71,7 @@ def listing() -> str:
 
 
 def markdown() -> str:
-    """Return the tables as Markdown."""
+    """Return a list of the tables that SQL can query, with their columns, as Markdown."""
     parts = []
     for table in _tables():
         rows = "".join(f"| `{column.name}` | {_kind(column)} | {column.meaning} |\n" for column in table.columns)

@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve the pages until Ctrl-C.
+    """Serve the pages with the reports until the user presses Ctrl-C.
 
     Raises:
         DependencyError: a required package is not installed.

@@ -1,8 +1,8 @@
 """Watch the command of `ms-profiler run` from a second process, and print why nothing was recorded.
 
 `ms-profiler run` becomes the command, so that the command has the same process id, parent and signals as without
-ms-profiler. The watcher is not a child of the command, has a separate process session, and holds no descriptor of the
-command except stderr.
+ms-profiler. So another process, the watcher, has to look after the command. It must not disturb the command: it is not
+a child of the command, has a process session of its own, and holds no descriptor of the command except stderr.
 """
 
 import os
@@ -14,23 +14,24 @@ from ms_profiler import log, options
 from ms_profiler.cli.recorded import Recorded, write_end
 from ms_profiler.store import layout
 
-#: seconds between two checks for further processes that record, such as the ranks of a launcher
+#: time between two checks whether further processes of the command record, such as the ranks of a launcher, s
 _INTERVAL = 1.0
-_NULL = (0, 1)  #: stdin and stdout: their other ends must not wait for the watcher
+_NULL = (0, 1)  #: stdin and stdout; the watcher closes them, so that nobody waits for it at their other ends
 
 
 def stay(command: Sequence[str], environ: Mapping[str, str]) -> int:
     """Fork the watcher, which waits for the end of this process; return in this process, which becomes the command.
 
-    If the command is process 1 of a container, there is no watcher: process 1 would adopt the watcher as a child.
+    If the command is process 1 of a container, this function forks no watcher, because process 1 would adopt the
+    watcher as a child.
 
     Args:
         command: the command that replaces this process.
         environ: the environment of the command.
 
     Returns:
-        A descriptor that the command does not inherit, or -1 without a watcher. The caller writes a byte to the
-        descriptor if the command could not be executed.
+        A descriptor that the command does not inherit, or -1 if there is no watcher. If the command cannot be executed,
+        the caller writes a byte to the descriptor; the watcher then ends.
     """
     chosen = options.parse(environ.get("MS_PROFILER_OPTIONS")).options
     if chosen is None or chosen.quiet or os.getpid() == 1 or not hasattr(os, "pidfd_open"):
@@ -42,11 +43,11 @@ def stay(command: Sequence[str], environ: Mapping[str, str]) -> int:
         reader, writer = os.pipe()
         child = os.fork()
     except OSError:
-        return -1  # Linux before 5.3 has no pidfd_open, or the process table is full
+        return -1  # no watcher: Linux before 5.3 lacks pidfd_open, or the process table is full
     if child:
         os.close(process)
         os.close(reader)
-        os.waitpid(child, 0)  # the child ends at once, after it forked the watcher
+        os.waitpid(child, 0)  # the child forks the watcher and ends at once, so this wait is short
         return writer
     code = 1
     try:
@@ -76,7 +77,7 @@ def _watch(
             try:
                 os.close(int(name))
             except OSError:
-                pass  # the descriptor of the listing itself, which is closed already
+                pass  # the descriptor with which `listdir` read the directory, which is closed already
     recorded = Recorded(os.path.join(directory, os.path.expanduser(output)), begun)
     runs = True
     while runs:

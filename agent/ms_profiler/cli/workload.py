@@ -1,4 +1,4 @@
-"""Command-line options for facts that no recording contains: the numbers of operations and tokens of a step."""
+"""Command-line options for facts that no recording contains: how many operations and tokens a step has."""
 
 import argparse
 
@@ -12,13 +12,13 @@ _OPTIONS = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
+    """Declare the options for the numbers of operations and tokens of a step."""
     for name, text in _OPTIONS.items():
         parser.add_argument(f"--{name.replace('_', '-')}", type=float, metavar="NUMBER", help=text)
 
 
 def workload(args: argparse.Namespace) -> Workload:
-    """Return the facts that the arguments state.
+    """Return the numbers of operations and tokens that the arguments state.
 
     Args:
         args: the parsed arguments of the command.

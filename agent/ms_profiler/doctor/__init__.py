@@ -1,1 +1,1 @@
-"""Find out why a job left no result, or less than expected, for `ms-profiler doctor`; one module for each subject."""
+"""Find out, for `ms-profiler doctor`, why a job left no result or less than expected; each module has one subject."""

@@ -1,4 +1,4 @@
-"""A finding of doctor: a sentence, its importance, and a remedy."""
+"""A finding of `ms-profiler doctor`: a sentence about the job, its importance, and a remedy."""
 
 from dataclasses import asdict, dataclass
 from enum import Enum
@@ -20,7 +20,7 @@ class State(str, Enum):
 
 @dataclass(frozen=True)
 class Finding:
-    """One sentence about one subject, and the remedy.
+    """A finding: one sentence about one subject, and the remedy.
 
     Attributes:
         about: the subject in one or two words: variable, rank, interpreter, activation, script, result, ...

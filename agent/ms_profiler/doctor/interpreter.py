@@ -10,11 +10,13 @@ from ms_profiler.doctor.finding import Finding, cause, note, ok
 from ms_profiler.job.frameworks import PLUGINS
 from ms_profiler.job.origin import VARIABLE
 
-#: longest time, in seconds, that an interpreter may take to start: a network file system may be slow
+#: longest time that an interpreter may take to start, s; it is long because a network file system may be slow
 PATIENCE = 60
-#: value of MS_PROFILER_OPTIONS for the probe, if the job's own value does not switch profiling on
+#: Value of MS_PROFILER_OPTIONS for the probe, a short program that runs in the job's interpreter. It is used if the
+#: job's own value does not switch profiling on.
 _ON = '{"start": true}'
-#: The probe must run in interpreters of any version. The only installed package that it imports is ms-profiler's.
+#: The probe, a short program that runs in the job's interpreter. It must work in any version of Python. The only
+#: installed package that it imports is ms-profiler's.
 _PROBE = f"""
 import json, os, sys
 found = {{"version": list(sys.version_info[:3]), "path": sys.path, "executable": sys.executable}}
@@ -42,11 +44,11 @@ sys.stdout.write("\\n" + json.dumps(found) + "\\n")
 
 
 def examine(python: str, flags: Sequence[str], environ: Mapping[str, str], directory: str) -> list[Finding]:
-    """Return findings about an interpreter: its version, the activation of ms-profiler in it, and its packages.
+    """Return findings about an interpreter: its version, whether ms-profiler is active in it, and its packages.
 
     Args:
         python: the path of the interpreter.
-        flags: the options of the interpreter in the job's command.
+        flags: the options of the interpreter in the job's command, for example `-S`.
         environ: the environment variables of the job.
         directory: the directory in which the job starts.
     """
@@ -83,7 +85,7 @@ def _version(python: str, row: dict[str, Any]) -> list[Finding]:
 def _activation(python: str, row: dict[str, Any], environ: Mapping[str, str]) -> list[Finding]:
     site = row["sitecustomize"] or ""
     if row["active"]:
-        # ms-profiler's sitecustomize removes its folder from the path before it executes another sitecustomize
+        # Another sitecustomize may exist. ms-profiler's own removes its folder from the path and then executes it.
         if row["lines"]:
             text = f"ms_profiler.pth in {row['lines'][0]} activates it."
         else:
@@ -129,7 +131,7 @@ def _is_ours(folder: str) -> bool:
 
 def _packages(python: str, row: dict[str, Any]) -> list[Finding]:
     if "no_site" in row["flags"]:
-        return []  # no cause: the program may add folders with packages to the path
+        return []  # without `site`, the program itself may add the folders with packages to the path
     found = []
     frameworks = [name for name in row["modules"] if name in PLUGINS]
     if not frameworks:

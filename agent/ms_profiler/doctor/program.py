@@ -10,13 +10,15 @@ from ms_profiler.doctor.finding import Finding, cause, note
 from ms_profiler.job import helper
 from ms_profiler.job.origin import VARIABLE
 
-#: largest number of nested wrappers, such as `#!/usr/bin/env python3`, that `resolve` follows
+#: A command may start the interpreter through other programs, for example `#!/usr/bin/env python3`. `resolve` follows
+#: at most this number of nested programs.
 _NESTED = 4
 _PYTHON = re.compile(r"(python|pypy)[\d.]*(t|d)?$")
-#: texts in the loaders of frozen programs: PyInstaller, Nuitka, cx_Freeze
+#: Texts by which frozen programs are recognised, that is programs with an interpreter inside. They are in the loaders
+#: of PyInstaller, Nuitka and cx_Freeze.
 _FROZEN = (b"_MEIPASS", b"NUITKA_ONEFILE", b"__startup__.pyc")
 _READ = 64 << 20
-#: program that runs another command -> its options that take a value
+#: program that runs another command, such as `nice` -> its options that take a value
 _WRAPPERS = {
     "nohup": "",
     "setsid": "",
@@ -28,8 +30,8 @@ _WRAPPERS = {
     "stdbuf": "ioe",
     "timeout": "ks",
 }
-#: program that runs a command on another machine or in another environment -> how to pass MS_PROFILER_OPTIONS to the
-#: job
+#: program that runs a command on another machine or in another environment -> advice how to pass MS_PROFILER_OPTIONS to
+#: the job
 _ELSEWHERE = {
     "sudo": f"sudo --preserve-env={VARIABLE} ...",
     "docker": f"docker run -e {VARIABLE} ...",
@@ -44,8 +46,8 @@ class Program:
     """A parsed command line.
 
     Attributes:
-        python: the interpreter; empty if none could be found.
-        words: the command line as the interpreter sees it, the interpreter first.
+        python: the path of the interpreter; empty if none was found.
+        words: the command line that starts the interpreter, split into words; the interpreter is the first word.
         environ: the environment variables with which the interpreter starts.
     """
 
@@ -63,7 +65,7 @@ def resolve(command: Sequence[str], environ: Mapping[str, str], directory: str) 
     """Find the interpreter that a command starts; if there is no interpreter, the findings say why.
 
     Args:
-        command: the words after `--`.
+        command: the words of the command, which follow `--` in the call of `ms-profiler doctor`.
         environ: the environment variables with which the command would start.
         directory: the directory in which the command would start.
     """
@@ -97,7 +99,7 @@ def resolve(command: Sequence[str], environ: Mapping[str, str], directory: str) 
 
 
 def _env(program: Program) -> Program:
-    """Return the command that `env` starts, and the command's environment; see env(1)."""
+    """Return the command that the program `env` starts, and the environment that `env` gives it, as in env(1)."""
     environ, words = dict(program.environ), list(program.words[1:])
     while words:
         word = words[0]
@@ -119,12 +121,12 @@ def _env(program: Program) -> Program:
 
 
 def _behind(words: Sequence[str], valued: str, positional: bool) -> tuple[str, ...]:
-    """Return the wrapped command, which is the words after a wrapper's options.
+    """Return the command that a program such as `timeout` starts: the words after the program's own options.
 
     Args:
-        words: the whole command line.
-        valued: the letters of the options that take a value.
-        positional: whether one more word belongs to the wrapper, for example the time of `timeout`.
+        words: the whole command line, beginning with the program.
+        valued: the letters of the program's options that take a value.
+        positional: whether one more word belongs to the program, for example the time of `timeout`.
     """
     rest = list(words[1:])
     while rest and rest[0].startswith("-"):
@@ -137,7 +139,7 @@ def _behind(words: Sequence[str], valued: str, positional: bool) -> tuple[str, .
 
 
 def _interpreter(path: str) -> list[str] | None:
-    """Return the words of a script's line `#!`; None if the file is no script."""
+    """Return the words of the first line of a script, after `#!`; None if the file is no script."""
     try:
         with open(path, "rb") as stream:
             line = stream.readline(1024)

@@ -10,15 +10,15 @@ from ms_profiler.errors import UsageError
 from ms_profiler.job.origin import VARIABLE
 from ms_profiler.store import alive, layout, run_info
 
-#: number of lines of the analysis' log that are shown
+#: number of lines of the log of the analysis that a finding shows
 _LINES = 3
 
 
 def examine(directory: str) -> list[Finding]:
-    """Examine the results in a directory.
+    """Return findings about the results in a directory.
 
     Args:
-        directory: a result, or a directory that holds results.
+        directory: a result directory, or a directory that contains such directories.
 
     Raises:
         UsageError: there is no such directory.
@@ -66,7 +66,7 @@ def _below(directory: str) -> list[str]:
 
 
 def _deeper(directory: str) -> list[str]:
-    """Return the directories inside of a directory that hold results."""
+    """Return the directories in a directory that contain results; the user may have meant one of them."""
     if not os.path.isdir(directory):
         return []
     paths = [os.path.join(directory, name) for name in sorted(os.listdir(directory))]

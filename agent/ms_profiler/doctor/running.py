@@ -1,4 +1,4 @@
-"""Examine a running process: whether it records and, if not, its environment at the start."""
+"""Examine a running process: whether ms-profiler records in it and, if not, with which environment it started."""
 
 import os
 import re
@@ -11,7 +11,7 @@ from ms_profiler.job import helper
 from ms_profiler.job.frameworks import PLUGINS
 from ms_profiler.store import layout
 
-#: framework -> name of a library that a process maps when it imports the framework
+#: framework -> name of a library; if a process has mapped the library, it has imported the framework
 _LIBRARIES = {"mindspore": "libmindspore", "torch": "libtorch"}
 
 
@@ -47,7 +47,8 @@ def examine(pid: int) -> list[Finding]:
     if not re.search(r"python[\d.]*$", os.path.basename(python)):
         return [*found, note("process", f"Process {pid} runs {python}, which is not a known Python interpreter.")]
     flags = words[1 : helper.arguments(words)]
-    # not the resolved link, because the interpreter finds its virtual environment by the name of the link
+    # Use the name with which the process was started, which may be a link. The interpreter finds its virtual
+    # environment by this name.
     started = words[0] if os.path.isabs(words[0]) and os.path.exists(words[0]) else python
     found += interpreter.examine(started, flags, environ, directory)
     imported = [name for name in PLUGINS if _LIBRARIES[name] in maps]
@@ -61,7 +62,7 @@ def examine(pid: int) -> list[Finding]:
 
 
 def _environ(pid: int) -> Mapping[str, str]:
-    """Return the environment with which a process started; later changes are unknown."""
+    """Return the environment with which a process started; the system does not show later changes."""
     content = _read(pid, "environ").decode("utf-8", "surrogateescape")
     return dict(entry.split("=", 1) for entry in content.split("\0") if "=" in entry)
 
@@ -72,7 +73,7 @@ def _read(pid: int, name: str) -> bytes:
 
 
 def _result(maps: str, pid: int) -> str:
-    """Return the result directory whose files a process has mapped; empty if there is none."""
+    """Return the result directory into which a process records: it has mapped files of it. Empty if there is none."""
     end = layout.process_dir("", pid)
     found = re.search(rf"(/\S.*{re.escape(layout.SUFFIX)})/{re.escape(end)}", maps)
     return found[1] if found else ""

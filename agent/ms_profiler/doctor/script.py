@@ -1,4 +1,4 @@
-"""Read a Python program without running it: which frameworks it imports, whether it sets MS_PROFILER_OPTIONS."""
+"""Read a Python program without running it: which frameworks it imports, and where it sets MS_PROFILER_OPTIONS."""
 
 import ast
 import os
@@ -9,7 +9,7 @@ from ms_profiler.doctor.finding import Finding, cause, note, ok
 from ms_profiler.job.frameworks import PLUGINS
 from ms_profiler.job.origin import VARIABLE
 
-#: largest number of files that are read: the program, and modules in its directory
+#: largest number of files that `read` opens: the program and modules in its directory
 _MOST = 200
 
 
@@ -18,9 +18,9 @@ class Reading:
     """Facts about a program and the modules in its directory.
 
     Attributes:
-        frameworks: the profiled frameworks that the program imports.
+        frameworks: the frameworks that the program imports and ms-profiler can profile.
         others: imported packages that are neither part of Python nor in the directory of the program.
-        sets: number of the program's line that sets MS_PROFILER_OPTIONS; 0 if there is none.
+        sets: number of the line of the program that sets MS_PROFILER_OPTIONS; 0 if no line does.
     """
 
     frameworks: set[str] = field(default_factory=set)
@@ -29,7 +29,7 @@ class Reading:
 
 
 def examine(path: str) -> list[Finding]:
-    """Return findings from the text of a program.
+    """Return findings about a program from its source code.
 
     Args:
         path: the file of the program.
@@ -61,7 +61,7 @@ def read(path: str) -> Reading:
     Raises:
         OSError: the program cannot be read.
         SyntaxError: the file is no Python program.
-        ValueError: the file holds a NUL.
+        ValueError: the file contains a NUL character.
     """
     reading = Reading()
     folder = os.path.dirname(os.path.abspath(path))
@@ -101,7 +101,7 @@ def _imported(tree: ast.Module) -> set[str]:
 
 
 def _beside(folder: str, name: str) -> list[str]:
-    """Return the files in the program's directory that run when a name is imported."""
+    """Return the files in the program's directory that run when the program imports a name, such as `a.b`."""
     parts = name.split(".")
     files = []
     for count in range(1, len(parts) + 1):
@@ -111,7 +111,7 @@ def _beside(folder: str, name: str) -> list[str]:
 
 
 def _sets(tree: ast.Module) -> int:
-    """Return the number of the first line that assigns MS_PROFILER_OPTIONS in a mapping; 0 if there is none."""
+    """Return the number of the first line that sets MS_PROFILER_OPTIONS, as in `os.environ`; 0 if none does."""
     lines = [0]
     for node in ast.walk(tree):
         targets: list[ast.expr] = []

@@ -17,7 +17,7 @@ def examine(environ: Mapping[str, str], directory: str) -> list[Finding]:
 
     Args:
         environ: the environment in which the job starts.
-        directory: the directory in which the job starts; a relative output path begins there.
+        directory: the directory in which the job starts; a relative output path is relative to it.
     """
     value = environ.get(VARIABLE)
     if not value:

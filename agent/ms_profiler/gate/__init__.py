@@ -1,1 +1,1 @@
-"""The gate, which decides whether a job got slower. It compares digests of runs; the analysis makes the digests."""
+"""The gate, which decides whether a job got slower. It compares digests: the key figures that the analysis computes."""

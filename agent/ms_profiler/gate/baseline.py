@@ -1,7 +1,7 @@
-"""Read and write the file of a baseline: the figures of each run and the digest of a typical run, small enough to
-commit.
+"""Read and write a baseline, a file that stands for the old version of a job and is small enough to commit.
 
-The gate replaces a baseline only after a pass: a baseline made from slower runs would hide the regression later.
+The file has the figures of each run of the old version and all key figures (the digest) of a typical run. The gate
+replaces a baseline only after a pass. A baseline made from slower runs would hide the regression from then on.
 """
 
 import json
@@ -16,18 +16,19 @@ from ms_profiler.gate import figures, noise
 from ms_profiler.gate.errors import NotWrittenError
 from ms_profiler.gate.figures import Figure
 
-#: version of the format: ms-profiler reads files of this version and of earlier versions, and refuses later versions
+#: version of the format: ms-profiler reads files of this and of earlier versions, and refuses those of later versions
 FORMAT: Final = 1
 KIND: Final = "ms-profiler baseline"
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """The base side of a gate, as stored in a file.
+    """The runs of the old version of a job, as stored in a file.
 
     Attributes:
         runs: the figures of each run, by name.
-        typical: the digest of the median run; the contributors to a difference are computed from it.
+        typical: the digest of the run with the median step time. The gate compares new runs with it, to find which
+            parts of a step got slower.
     """
 
     runs: tuple[dict[str, Figure], ...]
@@ -35,7 +36,7 @@ class Baseline:
 
     @property
     def fingerprint(self) -> Fingerprint:
-        """Return machine, versions and workload of the baseline's runs."""
+        """Return machine, versions and workload of the baseline's runs; new runs must have the same to be compared."""
         return self.typical.fingerprint
 
     @property
@@ -44,25 +45,25 @@ class Baseline:
         return [run[figures.STEP].value for run in self.runs]
 
     def floor(self) -> float | None:
-        """Return the smallest threshold that the noise of these runs allows; None for too few runs.
+        """Return the smallest threshold that a gate can use with the noise of these runs; None for too few runs.
 
-        The new side is assumed to have as many runs as the baseline.
+        The result assumes that a gate compares the baseline with as many new runs as the baseline has.
         """
         return noise.floor(self.step_times, len(self.runs))
 
 
 def of(digests: list[Digest]) -> Baseline:
-    """Return the baseline of some runs.
+    """Return the baseline for some runs.
 
     Args:
-        digests: the digests, at least one.
+        digests: the digest of each run, at least one.
     """
     reference = typical(digests)
     return Baseline(tuple(figures.of(digest, reference) for digest in digests), reference)
 
 
 def typical(digests: list[Digest]) -> Digest:
-    """Return the run with the median step time; for an even number of runs, the faster of the two in the middle."""
+    """Return the run with the median step time; of an even number of runs, the faster of the two in the middle."""
     middle = statistics.median_low([digest.step.median_ns for digest in digests])
     return next(digest for digest in digests if digest.step.median_ns == middle)
 

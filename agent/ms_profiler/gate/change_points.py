@@ -1,10 +1,10 @@
-"""Find the places in a series of runs at which a figure changed, by E-Divisive. The method needs no threshold: it
-compares each change with the changes in random reorderings of the series.
+"""Find the places in a series of runs at which a figure changed, with the method E-Divisive. The method needs no
+threshold: it compares each change with the changes in random reorderings of the series.
 
-The module implements the method itself, because no library fits into the environment of a training job. apache-otava
+This module implements the method itself, because no library fits into the environment of a training job. apache-otava
 0.8 pins NumPy 2.2 and has clients of BigQuery, Postgres and Slack. signal-processing-algorithms 2.1 needs Python 3.11
-and NumPy 1. ruptures has other methods, which need a penalty and SciPy. Energy statistics of one dimension take one
-page of Python.
+and NumPy 1. ruptures has other methods, which need a penalty and SciPy. For series of single numbers, the method takes
+only one page of Python.
 
 Source: Matteson and James 2014, with alpha 1; significance from reordering as MongoDB uses it (Daly et al. 2020).
 """
@@ -15,26 +15,26 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-#: A change counts if its probability by chance is below this. The limit is smaller than for a single comparison,
-#: because the series is tested again with every new run.
+#: A change counts if the probability that chance alone causes it is below this. The limit is smaller than for a single
+#: comparison, because the series is tested again after every new run.
 ALPHA = 0.01
 REORDERINGS = 999
 #: smallest number of runs on each side of a change
 SMALLEST = 4
-#: Number of the latest runs that are examined. Older changes have been reported already, and the time of the search
-#: grows with the square of this number.
+#: Number of runs that are examined, the latest ones of the series. Changes in older runs have been reported already,
+#: and the time of the search grows with the square of this number.
 WINDOW = 60
 SEED = 20260101
 
 
 @dataclass(frozen=True)
 class ChangePoint:
-    """A change of a series.
+    """A place in a series of figures at which the figures change.
 
     Attributes:
         index: the index of the first figure after the change.
         ratio: median(figures from this change to the next one) / median(figures from the previous change to this one).
-        p: the probability of a change at least this large if the order of the figures is random.
+        p: the probability of a change at least this large if the figures are in a random order.
     """
 
     index: int
@@ -47,9 +47,9 @@ def find(series: Sequence[float], alpha: float = ALPHA, window: int = WINDOW, se
 
     Args:
         series: one positive figure a run, oldest first.
-        alpha: the probability below which a change counts.
+        alpha: a change counts if the probability that chance alone causes it is below this.
         window: number of the latest figures to examine.
-        seed: the seed of the reorderings; the same series gives the same changes.
+        seed: the seed for the random reorderings; with the same seed, a series always gives the same changes.
     """
     first = max(len(series) - window, 0)
     found: dict[int, float] = {}
@@ -79,14 +79,16 @@ def _divide(
 
 
 def best(part: Sequence[float]) -> tuple[int, float]:
-    """Return the place that divides a series into the two parts that differ most, and the energy statistic there.
+    """Return the place at which the two parts of a series differ most, and the energy statistic at this place.
+
+    The energy statistic measures how much the two parts differ.
 
     Args:
         part: at least `2 * SMALLEST` figures.
     """
     count = len(part)
-    # Sums of distances within the left part, within the right part, and between the two. Each iteration moves one
-    # figure from the right part to the left part.
+    # Three sums of distances: between figures of the left part, between figures of the right part, and between figures
+    # of different parts. Each iteration moves one figure from the right part to the left part.
     left, right = 0.0, sum(abs(a - b) for index, a in enumerate(part) for b in part[:index])
     across, place, most = 0.0, 0, -1.0
     for index, moved in enumerate(part[:-SMALLEST]):
@@ -103,7 +105,7 @@ def best(part: Sequence[float]) -> tuple[int, float]:
 
 
 def _probability(part: list[float], energy: float, alpha: float, chance: random.Random) -> float:
-    """Return the share of random reorderings with an equally large change; stop early at a share of `alpha`."""
+    """Return the share of random reorderings with a change at least this large; stop when it has reached `alpha`."""
     reached, most = 1, alpha * (REORDERINGS + 1)
     for _ in range(REORDERINGS):
         chance.shuffle(part)

@@ -1,12 +1,12 @@
-"""Check whether runs may be compared: each must be complete, and workload and kind of machine must be the same."""
+"""Check whether runs may be compared: every run must be complete, and all need the same workload and machine type."""
 
 from collections.abc import Iterator, Sequence
 
 from ms_profiler.analysis.comparison.digest import Digest, Fingerprint
 
-#: smallest number of steady steps for a median
+#: smallest number of steady steps (steps after the warm-up) from which the step time of a run is computed
 STEPS = 3
-#: properties that must be the same; `host` is not among them, because each container has a new host name
+#: properties that must be the same in all runs. `host` is not among them, because each container has a new host name.
 _SAME = {
     "cpu": "processor",
     "cores": "number of processors",
@@ -19,15 +19,15 @@ _SAME = {
     "network": "network",
     "options": "options of the recording",
 }
-#: properties that may differ; a difference is only reported
+#: properties that may differ between the runs; the gate reports the difference and compares the runs all the same
 _REPORTED = {"profiler": "version of ms-profiler", "modules": "number of modules"}
 _WHOLE_RUN = "whole_run"
-#: ways of ending that mean that a process did not fail
+#: values in a run's record for the end of a process that did not fail
 _WELL = ("exit", "stopped", "")
 
 
 def faults(digest: Digest) -> Iterator[str]:
-    """Yield a sentence for each missing part of a run.
+    """Yield a sentence for each part of a run that is missing or failed.
 
     Args:
         digest: the digest of the run.
@@ -51,7 +51,7 @@ def faults(digest: Digest) -> Iterator[str]:
 
 
 def mismatches(base: Fingerprint, new: Fingerprint) -> list[str]:
-    """Return a sentence for each property that must be the same in two runs and differs."""
+    """Return a sentence for each difference between two runs because of which they cannot be compared."""
     return [
         f"the {what} differs: {_text(getattr(base, key))} and {_text(getattr(new, key))}."
         for key, what in _SAME.items()
@@ -60,7 +60,7 @@ def mismatches(base: Fingerprint, new: Fingerprint) -> list[str]:
 
 
 def remarks(base: Fingerprint, new: Fingerprint) -> list[str]:
-    """Return a sentence for each difference that does not prevent a comparison."""
+    """Return a sentence for each difference between two runs that may be compared all the same."""
     return [
         f"The {what} differs: {_text(getattr(base, key))} and {_text(getattr(new, key))}."
         for key, what in _REPORTED.items()
@@ -69,12 +69,12 @@ def remarks(base: Fingerprint, new: Fingerprint) -> list[str]:
 
 
 def reasons(base: Sequence[Digest], new: Sequence[Digest], fingerprint: Fingerprint | None = None) -> list[str]:
-    """Return the reasons why two sides cannot be compared; empty if they can.
+    """Return the reasons why runs of the old and the new version cannot be compared; empty if they can.
 
     Args:
-        base: the base runs; empty if the base is a stored baseline.
-        new: the new runs.
-        fingerprint: the fingerprint of the stored baseline.
+        base: the runs of the old version; empty if a stored baseline stands for them.
+        new: the runs of the new version.
+        fingerprint: machine, versions and workload of the stored baseline's runs.
     """
     found = list(dict.fromkeys(fault for run in (*base, *new) for fault in faults(run)))
     prints = [run.fingerprint for run in (*base, *new)]

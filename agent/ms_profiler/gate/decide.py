@@ -1,7 +1,8 @@
-"""Decide whether the new side is worse: one verdict for each figure, and one for all of them.
+"""Decide whether the new version of a job is worse: one verdict for each figure, and one for all of them.
 
-A time is worse if its estimate from several runs is both beyond the threshold and significant. Counts and peak memory
-hardly vary, so one run on each side is enough for a decision about them.
+The gate compares two sides: the runs of the old version (base) and the runs of the new version. A time is worse if the
+ratio new / base is beyond the threshold and the difference is significant. Counts and peak memory hardly vary, so one
+run on each side is enough for a decision about them.
 """
 
 import statistics
@@ -14,21 +15,22 @@ from ms_profiler.errors import UsageError
 from ms_profiler.gate import exits, figures, noise, significance
 from ms_profiler.gate.figures import Figure, Kind, Metric
 
-#: smallest number of runs on each side for a decision about time: with three, no order of the runs is significant
+#: Smallest number of runs on each side for a decision about time. With three runs on each side, no difference could be
+#: significant.
 RUNS = 4
-_LISTED = 3  #: largest number of figures that a sentence lists
+_LISTED = 3  #: largest number of figures that the sentence about the verdict names
 THRESHOLD = 0.05
 TRIPWIRE = 1.5
 
 
 class Verdict(Enum):
-    """The verdict of a gate; scripts may rely on the values, which never change."""
+    """The verdicts of a gate; their values never change, so scripts may rely on them."""
 
     PASS = "pass"
     REGRESSION = "regression"
     INCONCLUSIVE = "inconclusive"
     NOT_COMPARABLE = "not comparable"
-    ADVISORY = "advisory"  # only for one figure, never for all: the figure is too uncertain to decide
+    ADVISORY = "advisory"  # for one figure, never for the whole gate: the figure is shown and does not decide
 
 
 @dataclass(frozen=True)
@@ -36,8 +38,8 @@ class Rules:
     """The rules that decide whether a figure is worse.
 
     Attributes:
-        threshold: the share by which steps may take longer without a regression.
-        tripwire: the smallest ratio new / base that is a regression even with few runs.
+        threshold: the share by which steps may take longer without a regression, for example 0.05.
+        tripwire: with too few runs for a test, the ratio new / base of the step time from which on it is a regression.
     """
 
     threshold: float = THRESHOLD
@@ -46,16 +48,17 @@ class Rules:
 
 @dataclass(frozen=True)
 class Judged:
-    """A figure of both sides.
+    """A figure of both sides, such as the step time, and the verdict on it.
 
     Attributes:
-        metric: the metric.
+        metric: name, unit and rule of the figure.
         base: median over the base runs, in the metric's unit.
         new: median over the new runs, in the metric's unit.
         verdict: the verdict on this figure.
-        why: the reason, in one sentence.
+        why: the reason for the verdict, in one sentence.
         ratio: `new` divided by `base`; None if `base` is 0.
-        low, high, p: as in `significance.Estimate`; None if no estimate was computed.
+        low, high: ends of the interval in which the true ratio probably lies; None if it was not computed.
+        p: p-value of the test whether the new runs are slower; None without a test.
     """
 
     metric: Metric
@@ -74,14 +77,14 @@ class Decision:
     """The verdict of a gate.
 
     Attributes:
-        verdict: the verdict on all figures.
+        verdict: the verdict on all figures together.
         headline: the verdict in one sentence.
-        judged: the figures; figures that decide come first.
+        judged: the figures with their verdicts; figures that decide come first.
         reasons: the reasons why the runs are not comparable; empty if they are.
         notes: further notes for the reader.
-        base_runs, new_runs: number of runs.
+        base_runs, new_runs: number of runs of the old and of the new version.
         rules: the rules that were applied.
-        spread: the spread of the runs on the noisier side, as a share; None for too few runs.
+        spread: how much equal runs differ on the side where they differ more, as a share; None for too few runs.
     """
 
     verdict: Verdict
@@ -96,14 +99,17 @@ class Decision:
 
     @property
     def at_equal_speed(self) -> bool:
-        """Return whether the figure `AT_SPEED` is a regression; it decides only if the step time does not decide."""
+        """Return whether the step time at equal speed of the machine is a regression.
+
+        This figure decides only if the plain step time is inconclusive.
+        """
         return any(one.metric.kind is Kind.SPEED and one.verdict is Verdict.REGRESSION for one in self.judged)
 
     def exit_code(self, strict: bool) -> int:
-        """Return the exit code of the command.
+        """Return the exit code of `ms-profiler gate` for this verdict.
 
         Args:
-            strict: whether an inconclusive verdict has a different exit code than a pass.
+            strict: whether an inconclusive verdict gets an exit code of its own. If not, it gets the code of a pass.
         """
         if self.verdict is Verdict.INCONCLUSIVE:
             return exits.INCONCLUSIVE if strict else exits.PASS
@@ -112,18 +118,18 @@ class Decision:
 
 
 Runs = Sequence[dict[str, Figure]]
-#: kinds of figures in the order in which they are shown
+#: kinds of figures, in the order in which the verdict shows them
 _ORDER = (Kind.TIME, Kind.SPEED, Kind.COUNT, Kind.MEMORY, Kind.ADVISORY)
 
 
 def decide(base: Runs, new: Runs, rules: Rules, floor_of: Sequence[float] = ()) -> Decision:
-    """Return the verdict on runs that can be compared.
+    """Return the verdict on the runs of the two versions; the caller has checked that they can be compared.
 
     Args:
         base: the figures of each base run, by name.
         new: the figures of each new run, by name.
         rules: the rules that decide whether a figure is worse.
-        floor_of: the step times of a stored baseline's runs; the threshold must not be below the noise of these times.
+        floor_of: the step times of a stored baseline's runs. The threshold must not be smaller than their noise allows.
 
     Raises:
         UsageError: the threshold is too small for this noise.
@@ -155,7 +161,7 @@ def not_comparable(reasons: Sequence[str], rules: Rules) -> Decision:
 
     Args:
         reasons: the reasons, one sentence each.
-        rules: the rules that would have applied.
+        rules: the rules with which the gate was called, for the report.
     """
     return Decision(Verdict.NOT_COMPARABLE, reasons[0], reasons=tuple(reasons), rules=rules)
 
@@ -169,9 +175,9 @@ def refuse_low(rules: Rules, floor_of: Sequence[float], runs: int) -> None:
     """Raise an error if the threshold is too small for the noise of a stored baseline.
 
     Args:
-        rules: the rules with the threshold.
-        floor_of: step times of the runs of the baseline.
-        runs: the number of new runs; too few runs do not decide about time, so that any threshold is allowed.
+        rules: the rules, which have the threshold.
+        floor_of: the step times of the runs of the baseline.
+        runs: the number of new runs. Too few runs do not decide about time; then any threshold is allowed.
 
     Raises:
         UsageError: the threshold is too small.
@@ -190,7 +196,7 @@ def refuse_low(rules: Rules, floor_of: Sequence[float], runs: int) -> None:
 
 
 def smallest_threshold(floor: float) -> float:
-    """Return the noise floor rounded up to a tenth of a percent, as the smallest allowed threshold."""
+    """Return the smallest allowed threshold: the noise floor, rounded up to a tenth of a percent."""
     return (int(floor * 1000) + 1) / 1000
 
 
@@ -231,7 +237,8 @@ def _time(
     low, high, p = found.low, found.high, found.p
     beyond = ratio > 1 + rules.threshold
     if metric.kind is Kind.SPEED:
-        # two tests of the same runs would double the false alarms, so each test gets half of ALPHA
+        # The gate makes two tests with the same runs: of the step time and of the step time at equal speed. Each false
+        # alarm counts, so this test gets half of ALPHA.
         worse = beyond and p < significance.ALPHA / 2 and min(len(before), len(after)) >= RUNS
         verdict = Verdict.REGRESSION if worse else Verdict.ADVISORY
         why = f"beyond {rules.threshold:.1%}, p {p:.3f}" if worse else ""
@@ -255,7 +262,7 @@ def _time(
 def _single(
     metric: Metric, before: list[Figure], after: list[Figure], base: float, new: float, ratio: float | None
 ) -> Judged:
-    """Judge a figure that hardly varies; a count is a regression only if its smallest value of all steps grew."""
+    """Judge a figure that hardly varies, such as a count; a count must have grown in every step to be a regression."""
     most = max(figure.value for figure in before)
     grown = new > most * (1 + metric.room) + metric.least
     if metric.kind is Kind.COUNT and max(figure.least for figure in before) >= statistics.median(
@@ -268,13 +275,13 @@ def _single(
 
 
 class _Noise(NamedTuple):
-    """The noise of the noisier side.
+    """How much equal runs differ, on the side on which they differ more.
 
     Attributes:
-        spread: the spread of the side's runs, as a share; None for too few runs.
+        spread: the typical difference between the step times of this side's runs, as a share; None for too few runs.
         allowed: the smallest threshold that can be used with this noise and number of runs.
-        times: the step times of the side's runs, in ms.
-        runs: the number of runs of the smaller side.
+        times: the step times of this side's runs, in ms.
+        runs: the number of runs of the side that has fewer runs.
     """
 
     spread: float | None
@@ -286,10 +293,11 @@ class _Noise(NamedTuple):
 def _doubted(one: Judged, judged: list[Judged], here: _Noise, rules: Rules) -> Judged:
     """Make a regression of the step time inconclusive if a change of the machine's speed could explain it.
 
-    The rule applies if equal runs differ by more than the threshold and the step is not slower at equal speed. Then the
-    change has to exceed the smallest threshold that these runs allow, and p has to be below `ALPHA / 2`. Without this
-    rule, two of twenty gates of equal jobs were false alarms on a machine whose speed changes by half. For simulated
-    equal runs that differ by 8 %, the rule reduces false alarms from 3.9 % to 2.0 %.
+    The rule applies if equal runs differ by more than the threshold, and the step is not slower at equal speed of the
+    machine. A regression then stays one only if the change exceeds the smallest threshold that these runs allow, and p
+    is below `ALPHA / 2`. Without this rule, two of twenty gates of equal jobs were false alarms on a machine whose
+    speed changes by half. For simulated equal runs that differ by 8 %, the rule reduces false alarms from 3.9 % to
+    2.0 %.
     """
     at_speed = next((other for other in judged if other.metric.kind is Kind.SPEED), None)
     if one.verdict is not Verdict.REGRESSION or at_speed is None or here.runs < RUNS or here.spread is None:
@@ -352,7 +360,8 @@ def _notes(sides: list[list[float]], here: _Noise, rules: Rules, unsure: bool) -
         f"{here.allowed:.1%} or more."
     ]
     if unsure:
-        # the distance of the estimated ratio from the threshold; a decision needs an interval narrower than this
+        # The distance of the ratio new / base from the threshold. A decision needs an interval of the ratio that is
+        # narrower than this distance.
         away = abs(statistics.median(sides[1]) / statistics.median(sides[0]) / (1 + rules.threshold) - 1)
         more = noise.runs_needed(here.times, away, at_least=here.runs + 1)
         unknown = "No practical number of runs would be enough to decide: use a quieter machine, or a longer job."

@@ -1,4 +1,4 @@
-"""Build the document of a gate's verdict. All output formats are made from it; `gate.schema.json` describes it."""
+"""Turn a gate's verdict into a dictionary, from which all output formats are made; `gate.schema.json` describes it."""
 
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ def of(decision: Decision, exit_code: int, why: dict[str, Any] | None) -> dict[s
     Args:
         decision: the verdict.
         exit_code: the exit code of the command.
-        why: the causes of the difference, as `sides.Gated.why` returns them; None if unknown.
+        why: the parts of a step that changed, as `sides.Gated.why` returns them; None if unknown.
     """
     from ms_profiler import __version__
 
@@ -41,14 +41,14 @@ def of(decision: Decision, exit_code: int, why: dict[str, Any] | None) -> dict[s
 
 
 def _first(decision: Decision, why: dict[str, Any] | None) -> str:
-    """Return a sentence about the largest contributor to a regression; empty if no contributor is large enough."""
+    """Return a sentence about the part of a step that contributes most to a regression; empty if none stands out."""
     if decision.verdict is not Verdict.REGRESSION or why is None:
         return ""
     first = next((each for each in why["contributors"] if each["told"] and each["change_ms"] > 0), None)
     slower = any(
         one.metric.kind in (Kind.TIME, Kind.SPEED) and one.verdict is Verdict.REGRESSION for one in decision.judged
     )
-    # a slower machine does not explain a count that grew
+    # if only a count grew, a slower machine is no explanation
     if first is not None and first["kind"] == causes.ALIKE and not slower:
         first = None
     return "" if first is None else f" {first['change_ms']:+.3g} ms of {why['change_ms']:+.3g} ms: {first['what']}."

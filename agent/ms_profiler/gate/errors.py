@@ -5,7 +5,7 @@ from ms_profiler.gate.exits import NOT_COMPARABLE
 
 
 class IncompleteError(MsProfilerError):
-    """The runs cannot be compared, or a part of a run is missing; this never counts as a pass."""
+    """The runs cannot be compared, or a part of a run is missing. Then the gate never exits with the code of a pass."""
 
     remedy = "Run it again."
     exit_code = NOT_COMPARABLE

@@ -4,9 +4,9 @@ from typing import Final
 
 PASS: Final = 0
 REGRESSION: Final = 1
-USAGE: Final = 2  #: other errors of the command line have this exit code, too, see `ms_profiler.errors`
+USAGE: Final = 2  #: the exit code of every wrong call of `ms-profiler`, as `ms_profiler.errors` defines it
 NOT_COMPARABLE: Final = 3
-INCONCLUSIVE: Final = 4  #: only with --strict; without it, an inconclusive verdict exits with PASS
+INCONCLUSIVE: Final = 4  #: for an inconclusive verdict with --strict; without --strict, the exit code is PASS
 
 MEANINGS: Final = {
     PASS: "pass, or inconclusive without --strict",

@@ -1,4 +1,4 @@
-"""The figures of a run that a gate examines, and the rule by which each kind of figure decides."""
+"""The figures of a run that a gate examines, such as step time and counts, and the rule for each kind of figure."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -10,12 +10,13 @@ from ms_profiler.analysis.comparison.digest import Digest
 #: name of the figure that decides about time
 STEP = "step time"
 FIRST = "time to first step"
-#: the step time that the run would have at the speed of the reference run, see `causes.step_at_speed_of`
+#: The step time that a run would have if its machine had the speed of the reference run's machine, as
+#: `causes.step_at_speed_of` computes it.
 AT_SPEED = "step time at equal speed"
 
 
 class Kind(Enum):
-    """The rule by which a figure decides."""
+    """The kinds of figures. The kind says how the figure of a gate decides about the verdict."""
 
     TIME = "decides, over runs"
     SPEED = "decides, over runs, where the step time is inconclusive"
@@ -30,10 +31,10 @@ class Metric:
 
     Attributes:
         name: its name in the verdict.
-        kind: the rule by which the figure decides.
-        unit: the unit of the figure; empty for counts.
+        kind: the kind of the metric, which says how it decides about the verdict.
+        unit: the unit of the metric; empty for counts.
         room: the share by which memory, or a number of bytes, may grow without a regression.
-        least: the smallest growth that counts, in the figure's unit.
+        least: a further growth that is allowed in addition to `room`, in the metric's unit.
     """
 
     name: str
@@ -45,11 +46,11 @@ class Metric:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of one run.
+    """The value of one metric in one run.
 
     Attributes:
-        value: the value of a typical step, or of the whole run.
-        least: the smallest value of a step; for a figure of the whole run, `value` itself.
+        value: the value in a typical step, or in the whole run.
+        least: the smallest value of all steps; for a figure of the whole run, `value` itself.
     """
 
     value: float
@@ -57,12 +58,12 @@ class Figure:
 
 
 MEMORY = (
-    # memory of the host also depends on the moments at which its allocator returns pages
+    # Host memory has more room than device memory, because it also depends on when the allocator returns pages.
     Metric("host memory", Kind.MEMORY, "MB", room=0.1, least=16),
     Metric("device memory", Kind.MEMORY, "MB", room=0.01, least=1),
     Metric("allocated memory", Kind.MEMORY, "MB", room=0.01, least=1),
 )
-#: largest possible figure: nanoseconds and bytes have 64 bits
+#: upper limit of figures that are read from files; no time or size can be larger, because both have 64 bits
 _MOST = 1 << 63
 _BYTES = "_bytes"
 _PHASE = "phase: "
@@ -87,11 +88,12 @@ def metric(name: str) -> Metric:
 
 
 def of(digest: Digest, reference: Digest | None = None) -> dict[str, Figure]:
-    """Return the figures of a run by name; the step time, which decides, comes first.
+    """Return the figures of a run by name; the step time comes first.
 
     Args:
         digest: the digest of the run.
-        reference: the run to whose speed the step time is scaled; None for no figure at equal speed.
+        reference: a run on a machine of known speed. The result then has also the step time that `digest` would have at
+            this speed. None leaves this figure out.
     """
     found = {STEP: _single(digest.step.median_ns / 1e6)}
     if reference is not None and (at_speed := causes.step_at_speed_of(reference, digest)) is not None:
@@ -111,13 +113,13 @@ def of(digest: Digest, reference: Digest | None = None) -> dict[str, Figure]:
 
 
 def number(value: object) -> float:
-    """Check that a value from a file is a figure, and return it as a number.
+    """Check that a value from a file is a valid figure, and return it as a number.
 
     Args:
         value: the value.
 
     Raises:
-        ValueError: the value is no figure.
+        ValueError: the value is no number, or outside of the possible range.
     """
     if not isinstance(value, (int, float)) or not abs(value) <= _MOST:
         raise ValueError("a value that is no figure")
@@ -125,12 +127,12 @@ def number(value: object) -> float:
 
 
 def names(runs: Iterable[dict[str, Figure]]) -> list[str]:
-    """Return the names of the figures of several runs, in order."""
+    """Return the names of all figures of several runs, in the order in which they occur."""
     return list(dict.fromkeys(name for run in runs for name in run))
 
 
 def counted_once(name: str) -> bool:
-    """Return whether a count belongs to a whole run; digests leave out such a count if it is 0."""
+    """Return whether a count belongs to a whole run and not to a step. A digest lacks a count of a run that is 0."""
     return name.endswith(_RUN)
 
 

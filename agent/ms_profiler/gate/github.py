@@ -1,4 +1,4 @@
-"""Write a verdict for GitHub: a summary on the page of the job, and annotations of the check."""
+"""Write a verdict for GitHub: a summary on the page of the CI job, and annotations of the check."""
 
 import os
 from collections.abc import Iterator
@@ -8,19 +8,20 @@ from ms_profiler.gate import text
 
 SUMMARY = "GITHUB_STEP_SUMMARY"
 ACTIONS = "GITHUB_ACTIONS"
-#: largest size of our part of a step's summary, in bytes: GitHub refuses more than 1 MiB, and the step may write more
+#: Largest size of our part of a step's summary, in bytes. GitHub refuses a summary of more than 1 MiB, and other
+#: commands of the same step may write into it, too.
 CAP = 256 * 1024
-#: number of annotations of each kind that GitHub shows for a step
+#: largest number of annotations of each kind, because GitHub shows no more for a step
 MOST = 10
 _CUT = "\n\nThe rest is left out: the summary of a step has a limit.\n"
 
 
 def append_summary(document: dict[str, Any], path: str) -> bool:
-    """Append a verdict to the summary of the step; return whether there was room and the file could be written.
+    """Append a verdict to GitHub's summary of the step; return False if there is no room or the write fails.
 
     Args:
-        document: the result of `document.of`.
-        path: the path that the variable `SUMMARY` names.
+        document: the verdict, as `document.of` returns it.
+        path: the file of the summary, which GitHub names in an environment variable.
     """
     content = text.markdown(document)
     if len(content.encode()) > CAP:
@@ -39,7 +40,7 @@ def annotations(document: dict[str, Any]) -> Iterator[str]:
     """Yield lines of output that GitHub turns into annotations, at most `MOST` of each kind.
 
     Args:
-        document: the result of `document.of`.
+        document: the verdict, as `document.of` returns it.
     """
     errors, warnings = [], []
     for one in document["metrics"]:

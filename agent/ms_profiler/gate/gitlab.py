@@ -5,15 +5,15 @@ import json
 import re
 from typing import Any
 
-#: the file that each finding names: GitLab requires one, although the gate's findings concern no single file
+#: name of a file for each finding. GitLab requires one, although the gate's findings do not belong to any file.
 _PLACE = "ms-profiler-gate"
 
 
 def code_quality(document: dict[str, Any]) -> str:
-    """Return the findings in Code Climate's form, which GitLab reads as `codequality`.
+    """Return the findings of a verdict in Code Climate's form, which GitLab reads as the report `codequality`.
 
     Args:
-        document: the result of `document.of`.
+        document: the verdict, as `document.of` returns it.
     """
     found = [
         (one["name"], f"{one['name']}: {one['base']:,.6g} to {one['new']:,.6g} {one['unit']}".rstrip(), "major")
@@ -26,7 +26,7 @@ def code_quality(document: dict[str, Any]) -> str:
             {
                 "description": said,
                 "check_name": name,
-                # the fingerprint of a finding is the same in each pipeline
+                # GitLab recognises a finding by its fingerprint, so this is the same in each pipeline
                 "fingerprint": hashlib.sha256(f"{name} {severity}".encode()).hexdigest(),
                 "severity": severity,
                 "location": {"path": _PLACE, "lines": {"begin": 1}},
@@ -38,10 +38,10 @@ def code_quality(document: dict[str, Any]) -> str:
 
 
 def metrics(document: dict[str, Any]) -> str:
-    """Return the new side's figures as OpenMetrics, which GitLab reads as `metrics`.
+    """Return the figures of the new version as OpenMetrics, which GitLab reads as the report `metrics`.
 
     Args:
-        document: the result of `document.of`.
+        document: the verdict, as `document.of` returns it.
     """
     lines = []
     for one in document["metrics"]:

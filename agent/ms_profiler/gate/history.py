@@ -1,4 +1,4 @@
-"""The history of a job: one line of JSON for each run, and the places where its figures changed."""
+"""The history of a job: a file with one line of JSON for each run. This module finds where the figures changed."""
 
 import json
 import os
@@ -12,22 +12,22 @@ from ms_profiler.gate.errors import NotWrittenError
 from ms_profiler.gate.figures import Kind
 
 VERSION: Final = 1
-#: keys of a line that the reader uses
+#: keys of a line of the history that this module needs, with the types of their values
 _KINDS: Final = {"version": int, "label": str, "started_ns": int, "fingerprint": dict, "figures": dict}
-#: properties that are the same in all runs of a series
+#: properties of machine and network; runs are compared only if these are the same
 SERIES: Final = ("cpu", "cores", "device", "world_size", "network")
 
 
 @dataclass(frozen=True)
 class Change:
-    """A change of a figure.
+    """A change of a figure in the history of a job.
 
     Attributes:
         metric: name of the figure.
         label: the label of the first run after the change.
-        place: the position of this run in the history, counted from 1.
+        place: the position of the first run after the change in the history, counted from 1.
         ratio: the median after the change divided by the median before it.
-        p: the probability of a change at least this large by chance, see `change_points.ChangePoint`.
+        p: the probability that chance alone causes a change at least this large.
         worse: whether the figure went up.
     """
 
@@ -39,15 +39,15 @@ class Change:
 
     @property
     def worse(self) -> bool:
-        """Return whether the figure went up; for each figure, more is worse."""
+        """Return whether the figure went up, because more is worse for every figure."""
         return self.ratio > 1
 
 
 def entry(digest: Digest, label: str) -> dict[str, Any]:
-    """Return the line for a run as a dictionary.
+    """Return the line that a run gets in the history, as a dictionary.
 
     Args:
-        digest: the digest of the run.
+        digest: the digest (key figures) of the run.
         label: a name of the run for people, such as the commit.
     """
     print_of = digest.to_dict()["fingerprint"]
@@ -61,7 +61,7 @@ def entry(digest: Digest, label: str) -> dict[str, Any]:
 
 
 def append(path: str, digests: list[Digest], label: str) -> int:
-    """Append runs to a history, except runs that it has already; return the number of appended runs.
+    """Append runs to a history, except those that it has already; return the number of appended runs.
 
     Args:
         path: the path of the history's file; a missing file is made.
@@ -95,7 +95,7 @@ def read(path: str) -> list[dict[str, Any]]:
     """
     found = []
     try:
-        # a byte that is not valid UTF-8 makes only its own line invalid
+        # with "replace", a byte that is not valid UTF-8 makes only its own line invalid, and not the whole file
         with open(path, encoding="utf-8", errors="replace") as stream:
             for number, line in enumerate(stream, 1):
                 if line.strip():
@@ -109,10 +109,10 @@ def read(path: str) -> list[dict[str, Any]]:
 def changes(lines: list[dict[str, Any]]) -> list[Change]:
     """Return the changes in a history: of the step time first, then of the other figures that decide in a gate.
 
-    Only runs with the same machine and network as the latest run are examined; other runs belong to other series.
+    Only runs with the same machine and network as the latest run are examined, because others are not comparable.
 
     Args:
-        lines: the result of `read`.
+        lines: the lines of the history, as `read` returns them.
     """
     series = [number for number, line in enumerate(lines) if _same(line, lines[-1])]
     names = figures.names(lines[number]["figures"] for number in series)

@@ -1,4 +1,4 @@
-"""A verdict as JUnit's XML: one test case for each figure."""
+"""A verdict of the gate as JUnit's XML: one test case for each figure."""
 
 from typing import Any
 from xml.etree import ElementTree
@@ -7,12 +7,13 @@ _SUITE = "ms-profiler gate"
 
 
 def report(document: dict[str, Any]) -> bytes:
-    """Return the verdict as XML.
+    """Return the verdict as JUnit's XML.
 
-    A regression is a failure, an inconclusive figure is a skipped test, and incomparable runs are an error.
+    A regression becomes a failure, and an inconclusive figure a skipped test. If the runs cannot be compared, the
+    result has an error.
 
     Args:
-        document: the result of `document.of`.
+        document: the verdict, as `document.of` returns it.
     """
     suite = ElementTree.Element("testsuite", name=_SUITE)
     counts = dict.fromkeys(("failure", "skipped", "error"), 0)

@@ -1,4 +1,4 @@
-"""Run the commands of both sides alternately, and record only the data that the gate needs."""
+"""Run the commands of the old and the new version alternately, and record only the data that the gate needs."""
 
 import os
 import signal
@@ -13,26 +13,26 @@ from ms_profiler.errors import StoreError, UsageError
 from ms_profiler.gate.errors import IncompleteError
 
 BASE, NEW = "base", "new"
-#: Options of the recorded jobs. The job analyses nothing and prints nothing, because the gate reads the recordings
-#: later. There is no overhead budget: with sampled steps, counts would be missing, and the steps without records would
-#: be faster.
+#: Options with which the gate records the jobs. A job analyses nothing and prints nothing, because the gate reads its
+#: recording later. `overhead_budget` is 0, so that every step is recorded. If only some steps were recorded, counts
+#: would be missing, and the other steps would be faster.
 OPTIONS = {"analyse": "off", "quiet": "true", "overhead_budget": "0"}
 LOG = "output.txt"  #: file with the job's output, beside its result
-#: seconds from SIGTERM to SIGKILL for a command that ran out of time
+#: time from SIGTERM to SIGKILL for a command that ran longer than it may, s
 GRACE_S = 5
-#: exit codes of a shell if a command does not exist, or may not be executed
+#: exit codes of a shell if a command may not be executed, or does not exist
 _NO_COMMAND = (126, 127)
-_TAIL = 5  #: number of lines of a failed command's output that are shown
+_TAIL = 5  #: if a command failed, the gate shows this number of lines at the end of its output
 
 
 @dataclass(frozen=True)
 class Planned:
-    """One run to make.
+    """One run that the gate has to make.
 
     Attributes:
-        side: `BASE` or `NEW`.
-        number: the number of the run on its side, from 1.
-        command: the command for the shell.
+        side: `BASE` for the old version, `NEW` for the new one.
+        number: the number of the run among the runs of its side, from 1.
+        command: the command line for the shell.
     """
 
     side: str
@@ -43,11 +43,11 @@ class Planned:
 def order(commands: dict[str, str], repeat: int) -> Iterator[Planned]:
     """Yield the runs in the order ABBAABBA..., so that a steady drift of the machine's speed affects both sides alike.
 
-    In the order ABAB, each run of B comes after a run of A, so a machine that gets slower as it warms up makes B
+    In the order ABAB, each run of B comes after a run of A. So a machine that gets slower as it warms up would make B
     slower.
 
     Args:
-        commands: the command of each side, or of a single side.
+        commands: side -> its command line; one or two sides.
         repeat: the number of runs of each side.
     """
     for number in range(1, repeat + 1):
@@ -66,7 +66,7 @@ def launch(
         repeat: the number of runs of each side.
         timeout: longest time of a run, in seconds.
         folder: the folder that receives a folder for each run.
-        say: called with a line of text for each run.
+        say: called with a line of text for each run, to show the progress.
 
     Raises:
         IncompleteError: a run failed or took too long, so that nothing can be compared.
@@ -89,7 +89,7 @@ def _run(run: Planned, place: str, timeout: float) -> float:
     program = [sys.executable, "-m", "ms_profiler", "run", "--output-path", place, *options]
     start = time.monotonic()
     with open(log, "wb") as output:
-        # in its own process session, so that the gate can end the command with all its children
+        # The command gets a process session of its own, so that the gate can end it with all its children.
         process = subprocess.Popen(
             [*program, "--", "/bin/sh", "-c", run.command],
             stdin=subprocess.DEVNULL,

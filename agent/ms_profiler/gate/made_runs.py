@@ -13,9 +13,9 @@ from ms_profiler.store.format import Category, Kind, StepSource
 STEPS = 100
 STEP_NS = 10_000_000
 STEP_NOISE = 0.02
-SPIKES = 0.03  #: share of the steps that are much longer, called spikes
-SPIKE = 2.0  #: factor by which a spike is longer than another step
-#: (phase, its share of a step), in the order of the phases
+SPIKES = 0.03  #: share of the generated steps that are much longer than others (spikes)
+SPIKE = 2.0  #: factor by which a spike is longer than an ordinary step
+#: (phase, share of the step's time that the phase takes), in the order in which the phases run
 _PHASES = ((Category.DATA, 0.1), (Category.FORWARD, 0.3), (Category.BACKWARD, 0.5), (Category.OPTIMIZER, 0.1))
 _WALL_NS = 1_760_000_000_000_000_000
 _RAW_NS = 5_000_000_000_000
@@ -24,11 +24,11 @@ _PID = 4242
 
 @dataclass(frozen=True)
 class Noise:
-    """The noise of generated runs, and a factor by which these runs are slower than others.
+    """The noise of generated runs, and the factor by which these runs are slower than others.
 
     Attributes:
-        between: standard deviation between runs, as a share.
-        slower: the factor by which all steps are longer.
+        between: standard deviation of the step time between runs, as a share.
+        slower: the factor by which all steps are longer; 1 for runs that are not slower.
     """
 
     between: float
@@ -36,12 +36,15 @@ class Noise:
 
 
 def durations(noise: Noise, chance: random.Random, place: float | None = None) -> list[int]:
-    """Return the durations of the steps of one run, in ns, with noise of the run, noise of steps, and spikes.
+    """Return the durations of the steps of one generated run, in ns.
+
+    The durations contain a deviation of the whole run, a deviation of each step, and spikes.
 
     Args:
-        noise: the noise between runs.
+        noise: the noise between runs, and the factor by which the steps are longer.
         chance: the random generator.
-        place: the quantile of the noise distribution to use for this run, from 0 to 1; None for a random one.
+        place: which deviation the whole run gets, as a quantile of the distribution of the noise, from 0 to 1. None
+            takes a random one.
     """
     away = chance.gauss(0, 1) if place is None else NormalDist().inv_cdf(place)
     run = noise.slower * max(1 + noise.between * away, 0.1)
@@ -52,11 +55,11 @@ def durations(noise: Noise, chance: random.Random, place: float | None = None) -
 
 
 def write(folder: str, number: int, steps: Sequence[int]) -> str:
-    """Write the result directory of a generated run, in the form of a recording, and return its path.
+    """Write a generated run as a result directory, as if it had been recorded, and return the path of the directory.
 
     Args:
         folder: the folder that receives the directory.
-        number: the number of the run; each number gives a different start time.
+        number: the number of the run, from which its start time is computed; each run needs another one.
         steps: the duration of each step, in ns.
     """
     began = _WALL_NS + number * 10**12

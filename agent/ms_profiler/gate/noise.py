@@ -1,12 +1,14 @@
-"""Compute the noise of the runs of one side, and the smallest threshold that a gate can use with them."""
+"""Compute how much equal runs of a job differ (noise), and the smallest threshold that a gate can use with them."""
 
 import math
 import statistics
 from collections.abc import Sequence
 
-#: the median of n values with normal noise of 1 has a standard error of sqrt(pi / 2 / n)
+#: Factor for the standard error of a median. The median of n values from a standard normal distribution has the
+#: standard error sqrt(pi / 2 / n).
 _MEDIAN = math.pi / 2
-#: with equal sides, the ratio lies more than this many standard errors above 1 in one of twenty gates
+#: If both versions are equally fast, the ratio new / base lies more than this many standard errors above 1 in one of
+#: twenty gates.
 _FACTOR = 1.645
 #: smallest number of runs from which a noise floor can be computed
 RUNS = 4
@@ -16,7 +18,7 @@ def spread(values: Sequence[float]) -> float | None:
     """Return the spread of runs around their median, as a share; None for fewer than `RUNS` runs.
 
     The spread is `min(stdev(x), max(interquartile range(x) / 1.349, stdev(x) / 2))`, where x are the logarithms of the
-    figures. Because of the quartiles, a single disturbed run does not raise the noise floor. With too high a floor, a
+    figures. Because of the quartiles, a single disturbed run hardly raises the spread. If the spread were too high, a
     gate would miss regressions.
 
     Args:
@@ -26,16 +28,18 @@ def spread(values: Sequence[float]) -> float | None:
         return None
     logs = [math.log(value) for value in values]
     lower, _, upper = statistics.quantiles(logs, method="inclusive")
-    # 1.349: the distance between the quartiles of the standard normal distribution
+    # 1.349 is the distance between the quartiles of the standard normal distribution
     return min(statistics.stdev(logs), max((upper - lower) / 1.349, statistics.stdev(logs) / 2))
 
 
 def floor(values: Sequence[float], runs: int) -> float | None:
-    """Return the noise floor: the smallest threshold that equal sides hardly exceed by chance; None for too few values.
+    """Return the noise floor: the smallest threshold that equally fast versions hardly exceed by chance.
+
+    The result is None for too few values.
 
     Args:
-        values: one positive figure for each run of one side.
-        runs: the number of runs of the other side.
+        values: one positive figure, such as the step time, for each run of one version.
+        runs: the number of runs of the other version.
     """
     found = spread(values)
     if found is None:
@@ -44,14 +48,14 @@ def floor(values: Sequence[float], runs: int) -> float | None:
 
 
 def runs_needed(values: Sequence[float], threshold: float, at_least: int = RUNS, most: int = 100) -> int | None:
-    """Return the number of runs on each side that a threshold needs.
+    """Return how many runs of each version a gate needs to decide on a threshold.
 
-    The result is None if the number is above `most`, or if there are too few values.
+    The result is None if more than `most` runs would be needed, or if there are too few values.
 
     Args:
-        values: the figures of the runs of one side.
+        values: the figures of the runs of one version, from which the noise is computed.
         threshold: the threshold as a share.
-        at_least: smallest number of runs, even on a quiet machine.
+        at_least: smallest possible result, even on a machine with little noise.
         most: largest number of runs that is practical.
     """
     found = spread(values)

@@ -1,6 +1,7 @@
-"""The pytest marker `perf_smoke(cmd, baseline)`: the test fails if the command got slower than the baseline.
+"""The pytest marker `perf_smoke(cmd, baseline)`: a test with it fails if the command is slower than the baseline says.
 
-Every run of pytest loads this module. So it imports only the standard library until a test with the marker runs.
+Every run of pytest loads this module, so it must load quickly. Until a test with the marker runs, it imports only the
+standard library.
 """
 
 from __future__ import annotations
@@ -21,18 +22,18 @@ _LINE = (
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option that stores baselines."""
+    """Add an option to pytest that stores baselines; called by pytest."""
     text = f"run the commands of {MARKER} and store their baselines; an existing one changes only on a pass"
     parser.getgroup("ms-profiler").addoption(SAVE, action="store_true", help=text)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Declare the marker."""
+    """Declare the marker `perf_smoke`; called by pytest."""
     config.addinivalue_line("markers", _LINE)
 
 
 def pytest_runtest_call(item: pytest.Item) -> None:
-    """Run and gate the command in a test's marker, before the test itself runs."""
+    """Run the command in a test's marker and gate it against the baseline, before the test itself runs."""
     marker = item.get_closest_marker(MARKER)
     if marker is not None:
         _gate(item, *_arguments(*marker.args, **marker.kwargs))
@@ -60,7 +61,7 @@ def _gate(item: pytest.Item, command: str, baseline: str, options: list[str]) ->
         if not os.path.exists(path):
             pytest.fail(f"There is no baseline {baseline}. Store it with `pytest {SAVE}`.", pytrace=False)
         sides = ["--baseline", path, "--new", command]
-    # with --strict, an inconclusive verdict has its own exit code
+    # with --strict, an inconclusive verdict has another exit code than a pass
     words = [sys.executable, "-m", "ms_profiler", "gate", *sides, *options, "--strict"]
     done = subprocess.run(words, cwd=root, capture_output=True, text=True, check=False)
     if done.returncode == exits.INCONCLUSIVE:

@@ -1,4 +1,4 @@
-"""Gate two recorded sides: read the runs, check that they can be compared, decide, and explain the difference."""
+"""Gate recorded runs of an old and a new version: read the runs, check that they are comparable, decide, explain."""
 
 import os
 import statistics
@@ -15,7 +15,8 @@ from ms_profiler.gate.baseline import Baseline
 from ms_profiler.gate.decide import Decision, Rules
 from ms_profiler.gate.errors import IncompleteError
 
-#: smallest difference of an operator's calls per step that is listed: a smaller difference may be chance
+#: An operator is listed if it runs at least this much more often in a step than before. A smaller difference may be
+#: chance.
 OFTEN: Final = 0.5
 
 
@@ -25,8 +26,8 @@ class Gated:
 
     Attributes:
         decision: the verdict.
-        base, new: the digests of each side; for a stored baseline, the digest of its typical run; empty if the runs
-            cannot be compared.
+        base, new: the digests of the runs of the old and of the new version. For a stored baseline, `base` is the
+            digest of its typical run. Both are empty if the runs cannot be compared.
     """
 
     decision: Decision
@@ -34,7 +35,10 @@ class Gated:
     new: Sequence[Digest] = ()
 
     def why(self) -> dict[str, Any] | None:
-        """Return the contributors, whose changes add up to the difference; None if the runs cannot be compared."""
+        """Return the parts of a step with their changes, whose sum is the change of the step time.
+
+        The result is None if the runs cannot be compared.
+        """
         if not self.base or not self.new:
             return None
         found = causes.causes(self.base, self.new)
@@ -53,7 +57,7 @@ class Gated:
 
 
 def read(paths: Sequence[str], callback: Callable[[str], None] | None = None) -> list[Digest]:
-    """Return the digest of each run at some paths.
+    """Return the digest (key figures) of each run at some paths.
 
     Args:
         paths: result directories, folders with several of them, or traces.
@@ -75,10 +79,10 @@ def read(paths: Sequence[str], callback: Callable[[str], None] | None = None) ->
 
 
 def read_launched(places: Sequence[str]) -> list[Digest]:
-    """Return the digest of the run in each folder.
+    """Return the digest (key figures) of the run in each folder.
 
     Args:
-        places: the folders of one side, from `launch.launch`.
+        places: the folders of the runs of one version, as `launch.launch` returns them.
 
     Raises:
         IncompleteError: a command recorded nothing that can be read.
@@ -94,11 +98,11 @@ def read_launched(places: Sequence[str]) -> list[Digest]:
 
 
 def gate(base: Sequence[Digest], new: Sequence[Digest], rules: Rules) -> Gated:
-    """Gate new runs against base runs.
+    """Gate runs of a new version against runs of an old one.
 
     Args:
-        base: the base runs, at least one.
-        new: the new runs, at least one.
+        base: the runs of the old version, at least one.
+        new: the runs of the new version, at least one.
         rules: the rules that decide whether a figure is worse.
     """
     if found := comparable.reasons(base, new):
@@ -110,11 +114,13 @@ def gate(base: Sequence[Digest], new: Sequence[Digest], rules: Rules) -> Gated:
 
 
 def gate_stored(stored: Baseline, new: Sequence[Digest], rules: Rules) -> Gated:
-    """Gate new runs against a stored baseline; the threshold must not be below the noise of the baseline's runs.
+    """Gate runs of a new version against a stored baseline.
+
+    The threshold must not be smaller than the noise of the baseline's runs allows.
 
     Args:
         stored: the baseline.
-        new: the new runs, at least one.
+        new: the runs of the new version, at least one.
         rules: the rules that decide whether a figure is worse.
 
     Raises:
@@ -133,10 +139,10 @@ def _explained(decision: Decision, base: Sequence[Digest], new: Sequence[Digest]
 
 
 def _more_of(base: Sequence[Digest], new: Sequence[Digest]) -> list[dict[str, Any]]:
-    """Return operators and kernels that run more often in a step of the new side, the largest difference first.
+    """Return operators and kernels that run more often in a step of the new version, the largest difference first.
 
-    A digest that has the largest possible number of operators may lack some operators. Then no operators are returned.
-    The same holds for kernels.
+    A digest lists a limited number of operators. If it is full, it may lack some operators, and the result has no
+    operators. The same holds for kernels.
     """
     found = []
     for field in ("operators", "kernels"):

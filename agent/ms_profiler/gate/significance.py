@@ -1,8 +1,8 @@
-"""Test whether the runs of one side take longer than the runs of the other side.
+"""Test whether the runs of the new version of a job take longer than those of the old version.
 
-The test compares runs, not steps. All steps of a run have the same memory layout, the same processors, and the same
-other programs on the machine. So a test over steps would find a difference in about half of all pairs of equal runs.
-All computations are exact and use no random numbers: the same runs give the same figures.
+The test compares runs, not steps. All steps of a run share the memory layout, the processors, and the other programs on
+the machine. So a test over steps would find a difference in about half of all pairs of equal runs. All computations are
+exact and use no random numbers, so the same runs always give the same result.
 """
 
 import math
@@ -11,21 +11,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-#: A difference counts if its p-value is below this. The true ratio is below the interval with at most this probability,
-#: and above it with at most this probability.
+#: A difference is significant if its p-value is below this. For the interval of the ratio new / base, it is the largest
+#: probability that the true ratio lies below the interval, and also the largest one that it lies above.
 ALPHA = 0.05
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """The comparison of two sides.
+    """The comparison of the runs of two versions, old (base) and new.
 
     Attributes:
         ratio: median(new runs) / median(base runs).
         low, high: an interval for the true ratio. The true ratio is below `low` with a probability of at most `ALPHA`,
             and above `high` with a probability of at most `ALPHA`. None for too few runs.
-        p: the p-value: the probability that, if both sides are equal, chance orders the runs at least as much in favour
-            of a slower new side.
+        p: the p-value. It assumes that both versions are equally fast. Then it is the probability that chance makes the
+            new runs look at least as slow as they are here.
     """
 
     ratio: float
@@ -35,7 +35,7 @@ class Estimate:
 
 
 def estimate(base: Sequence[float], new: Sequence[float]) -> Estimate:
-    """Compare two sides.
+    """Compare the runs of two versions.
 
     Args:
         base: one positive figure for each base run.
@@ -48,14 +48,15 @@ def estimate(base: Sequence[float], new: Sequence[float]) -> Estimate:
 def larger(base: Sequence[float], new: Sequence[float]) -> float:
     """Return the p-value of the exact one-sided permutation test whether `new` has larger figures than `base`.
 
-    p is the share of all choices of `len(new)` runs whose sum of ranks is at least that of the new runs. The test uses
-    ranks, so that a single disturbed run cannot decide. Equal figures share their rank.
+    All runs get a rank by their figure; equal figures share their rank. Of all ways to choose `len(new)` runs, p is the
+    share in which the sum of ranks is at least that of the new runs. The test uses ranks and not the figures, so that a
+    single disturbed run cannot decide.
 
     Source: Wilcoxon 1945; the count by Streitberg and Röhmel 1986.
     """
     ranks = _doubled_ranks([*base, *new])
     seen = sum(ranks[len(base) :])
-    # ways[n][s]: the number of choices of n runs whose doubled ranks have the sum s
+    # ways[n][s] is the number of ways to choose n runs so that the sum of their doubled ranks is s
     ways: list[dict[int, int]] = [{0: 1}] + [{} for _ in new]
     for rank in ranks:
         for count in range(len(new), 0, -1):
@@ -66,10 +67,10 @@ def larger(base: Sequence[float], new: Sequence[float]) -> float:
 
 
 def interval(base: Sequence[float], new: Sequence[float]) -> tuple[float | None, float | None]:
-    """Return the ends of the interval of the ratio new to base: all ratios that `larger` does not reject.
+    """Return the ends of an interval for the ratio new / base: all ratios that fit the figures.
 
-    A ratio is not rejected if the new figures, divided by it, do not differ significantly from the base figures. Each
-    end is the ratio of one new run to one base run. An end is None if there are too few runs.
+    A ratio fits if the new figures, divided by it, do not differ significantly from the base figures. Each end of the
+    interval is the ratio of one new run to one base run. The ends are None if there are too few runs.
 
     Source: Hodges and Lehmann 1963; Bauer 1972.
     """
@@ -79,9 +80,13 @@ def interval(base: Sequence[float], new: Sequence[float]) -> tuple[float | None,
 
 
 def _critical(base: int, new: int) -> int | None:
-    """Return the largest significant number of pairs in the wrong order; None if no number is significant."""
+    """Return a limit for the number of pairs (base run, new run) in which the new run is the faster one.
+
+    Up to this number, the new runs are significantly slower. The result is None if no number is significant.
+    """
     counts = [1] + [0] * (base * new)
-    # the distribution of the number of such pairs: coefficients of the Gaussian binomial (Mann and Whitney 1947)
+    # counts[n] becomes the number of orders of the runs with n such pairs. These numbers are the coefficients of the
+    # Gaussian binomial (Mann and Whitney 1947).
     for size in range(1, new + 1):
         for index in range(len(counts) - 1, base + size - 1, -1):
             counts[index] -= counts[index - base - size]

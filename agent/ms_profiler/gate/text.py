@@ -1,17 +1,17 @@
-"""A verdict as lines for a terminal or a log, and as Markdown for a page."""
+"""A verdict of the gate as lines for a terminal or a log, and as Markdown for a page."""
 
 from typing import Any
 
 _MARKS = {"pass": "ok", "regression": "WORSE", "inconclusive": "unsure", "advisory": "-"}
-#: largest number of contributors that are shown
+#: largest number of parts of a step that are shown with their change
 _MOST = 10
 
 
 def lines(document: dict[str, Any]) -> list[str]:
-    """Return a verdict as plain lines.
+    """Return a verdict as lines of plain text.
 
     Args:
-        document: the result of `document.of`.
+        document: the verdict, as `document.of` returns it.
     """
     text = [f"{document['verdict'].upper()}: {document['headline']}"]
     text += [f"  {reason}" for reason in document["reasons"][1:]]
@@ -35,7 +35,7 @@ def markdown(document: dict[str, Any]) -> str:
     """Return a verdict as Markdown.
 
     Args:
-        document: the result of `document.of`.
+        document: the verdict, as `document.of` returns it.
     """
     text = [f"### ms-profiler gate: {document['verdict']}", "", document["headline"], ""]
     text += [f"- {reason}" for reason in document["reasons"]]
@@ -92,7 +92,7 @@ def _contributors(document: dict[str, Any], why: dict[str, Any]) -> list[str]:
 
 
 def _more_of(document: dict[str, Any], why: dict[str, Any]) -> list[str]:
-    """Return lines with the operators that run more often, if a count is a regression."""
+    """Return lines about the operators that run more often than before, if a count is a regression; else no lines."""
     grown = any(one["kind"] == "count" and one["verdict"] == "regression" for one in document["metrics"])
     if not grown or not why["more_of"]:
         return []

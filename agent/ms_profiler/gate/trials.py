@@ -1,8 +1,8 @@
 """Measure how often a gate is right, by trials with generated runs, which are read and judged like recorded runs.
 
-Each run is written as a result directory and read once. The runs form pools, and a trial draws its runs from a pool
-without replacement. The noise of a pool's runs lies at evenly spaced quantiles, so that no pool is quieter than another
-by chance.
+Each run is written as a result directory and read once. The runs form pools. A trial draws its runs from a pool and
+takes no run twice. The deviations of a pool's runs lie at evenly spaced quantiles of the noise, so that all pools have
+the same noise.
 """
 
 import random
@@ -24,11 +24,11 @@ SLOWER = 1.1
 
 
 def rates(base: list[Digest], new: list[Digest], trials: int, chance: random.Random) -> Counter[Verdict]:
-    """Return the number of trials with each verdict.
+    """Gate runs that are drawn at random, and return how many trials had each verdict.
 
     Args:
-        base: runs from which the base side is drawn.
-        new: runs from which the new side is drawn; the same list for equal sides.
+        base: the pool from which the runs of the old version are drawn.
+        new: the pool from which the runs of the new version are drawn; the same list if both versions are equal.
         trials: the number of gates.
         chance: the random generator.
     """
@@ -44,15 +44,15 @@ def rates(base: list[Digest], new: list[Digest], trials: int, chance: random.Ran
 
 
 def run(trials: int, seed: int, say: Callable[[str], None]) -> list[tuple[float, float, Counter[Verdict]]]:
-    """Gate generated runs and print the rates.
+    """Gate generated runs, and print how often each verdict occurs.
 
     Args:
-        trials: the number of gates of each kind.
-        seed: the seed of the random generator; the same seed gives the same rates.
-        say: called with each line of the rates.
+        trials: the number of gates for each combination of noise and slowdown.
+        seed: the seed of the random generator; the same seed gives the same result.
+        say: called with each line of text to print.
 
     Returns:
-        For each kind of trials: the noise between runs, the factor by which the new side is slower, and the number of
+        For each combination: the noise between runs, the factor by which the new version is slower, and the number of
         trials with each verdict.
     """
     chance, start, number = random.Random(seed), time.monotonic(), 0

@@ -1,6 +1,7 @@
-"""Find out whether a recorded process still runs. Its process id alone is not enough: the system may reuse it.
+"""Find out whether a recorded process still runs.
 
-A process is identified by its id, its start in clock ticks since boot, and the boot id.
+The process id alone does not identify a process, because the system may reuse it for another process. So a process is
+identified by its id, its start in clock ticks since boot, and the boot id.
 """
 
 import os
@@ -15,10 +16,13 @@ class _Stat(NamedTuple):
 
 
 def _stat(pid: int) -> _Stat:
-    """Return fields 3, 4, 22 and 52 of /proc/PID/stat (proc_pid_stat(5)); empty and zeros without such a process."""
+    """Return fields 3, 4, 22 and 52 of /proc/PID/stat, see proc_pid_stat(5): state, parent, start and exit status.
+
+    If there is no such process, the state is an empty text and the numbers are 0.
+    """
     try:
         with open(f"/proc/{pid}/stat", "rb") as stream:
-            # field 2, the name, may hold spaces and brackets
+            # field 2 is the name of the program, which may contain spaces and brackets
             values = stream.read().rpartition(b")")[2].split()
         return _Stat(values[0].decode(), int(values[1]), int(values[19]), int(values[49]))
     except (OSError, ValueError, IndexError):
@@ -29,40 +33,41 @@ def process_start(pid: int | None = None) -> int:
     """Return the start of a process, in clock ticks since boot; 0 if there is no such process.
 
     Args:
-        pid: the process, by default this one.
+        pid: the process id; by default that of this process.
     """
     return _stat(os.getpid() if pid is None else pid).start
 
 
 def parent_of(pid: int) -> int:
-    """Return the parent of a process, 0 when there is no such process.
+    """Return the process id of the parent of a process; 0 if there is no such process.
 
     Args:
-        pid: the process.
+        pid: the process id.
     """
     return _stat(pid).parent
 
 
 def is_alive(pid: int, started: int) -> bool:
-    """Return whether the process with that id and start time runs; a zombie does not."""
+    """Return whether the process with this id and start time runs; a zombie counts as ended."""
     found = _stat(pid)
     return found.start == started != 0 and found.state not in "ZX"
 
 
 def wait_status(pid: int) -> int | None:
-    """Return the status, as from `wait()`, of an ended process that its parent has not waited for yet.
+    """Return the status of a process that has ended and for which its parent has not called `wait()` yet.
 
-    The result is None if the process runs, or if its parent has waited for it.
+    The status has the form that `wait()` returns. The result is None if the process runs, or if its parent has called
+    `wait()` for it.
 
     Args:
-        pid: the process.
+        pid: the process id.
     """
     found = _stat(pid)
     return found.status if found.state == "Z" else None
 
 
 def is_child(pid: int) -> bool:
-    """Return whether a process runs and is a child of this one."""
+    """Return whether a process runs and is a child of the calling process."""
     found = _stat(pid)
     return found.parent == os.getpid() and found.state not in "ZX"
 

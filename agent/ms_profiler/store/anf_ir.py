@@ -1,12 +1,14 @@
-"""Read MindSpore's description of a compiled graph: a `ModelProto` of its anf_ir.proto.
+"""Read MindSpore's description of a compiled graph, which is a `ModelProto` of MindSpore's anf_ir.proto.
 
-This module lists the numbers of the few fields that it uses: a generated reader would make every job load protobuf.
+This module parses the few fields that it needs by their numbers. With a generated parser, every job would have to load
+protobuf.
 """
 
 from collections.abc import Iterator
 from typing import NamedTuple
 
-# ModelProto, GraphProto, NodeProto, AttributeProto, ValueProto, TypeProto, Tensor, TensorShapeProto, Dimension
+# Numbers of fields of the messages ModelProto, GraphProto, NodeProto, AttributeProto, ValueProto, TypeProto, Tensor,
+# TensorShapeProto and Dimension
 MODEL_GRAPH = 4
 GRAPH_NODE, GRAPH_PARAMETER, GRAPH_CONSTANT = 1, 3, 5
 NODE_INPUT, NODE_NAME, NODE_TYPE, NODE_ATTRIBUTE, NODE_OUTPUT, NODE_FULL_NAME = 1, 2, 3, 5, 6, 8
@@ -15,9 +17,9 @@ VALUE_TEXT = 7
 TYPE_TENSOR, TYPE_SEQUENCE, SEQUENCE_TYPES = 2, 3, 1
 TENSOR_ELEMENT, TENSOR_SHAPE, SHAPE_DIMENSION, DIMENSION_SIZE = 1, 2, 1, 1
 
-#: number of a DataType -> bytes of an element
+#: number of a type of elements in the enumeration DataType -> bytes of an element
 WIDTHS = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 2, 8: 4, 9: 8, 10: 2, 11: 4, 12: 8, 43: 8, 44: 16, 46: 2}
-#: size of a dimension whose real size is known only when the graph runs
+#: size that MindSpore gives a dimension whose real size is known only when the graph runs
 UNKNOWN = 1 << 63
 
 
@@ -48,26 +50,27 @@ def _signed(varint: bytes) -> int:
 
 
 def without_constants(description: bytes) -> bytes:
-    """Return the bytes of the `GraphProto` in a description, without the graph's constants."""
+    """Return the serialized `GraphProto` in MindSpore's description of a graph, without the graph's constants."""
     graph = next((value for number, value in fields(description) if number == MODEL_GRAPH), b"")
     places = list(_places(graph))
     return b"".join(graph[start:end] for number, _, start, _, end in places if number != GRAPH_CONSTANT)
 
 
 def fields(message: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield the number and the content of each field of a message; the content of an integer is 8 bytes, lowest first.
+    """Yield the number and the content of each field of a protobuf message.
 
+    The content of an integer field is 8 bytes, the lowest first.
     Format: https://protobuf.dev/programming-guides/encoding/.
 
     Raises:
-        ValueError: the bytes are no message.
+        ValueError: the bytes are no protobuf message.
     """
     for number, kind, _, begin, end in _places(message):
         yield number, message[begin:end] if kind else _varint(message, begin)[0].to_bytes(8, "little")
 
 
 def _places(message: bytes) -> Iterator[tuple[int, int, int, int, int]]:
-    """Yield number, wire type, begin, begin of the content, and end of each field of a message."""
+    """Yield for each field of a protobuf message: number, wire type, begin, begin of its content, and end."""
     place, end = 0, len(message)
     while place < end:
         start, key, place = place, message[place], place + 1

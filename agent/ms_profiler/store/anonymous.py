@@ -1,10 +1,11 @@
 """Replace the names of a job, as the option `anonymize` requests.
 
-A word is replaced by "m" and digits of a keyed hash. The replacement is the same in every file and process of a machine
-until the machine starts again. The key comes from the boot id; with this option, no file contains the boot id.
+The replacement of a word is "m" and digits of a keyed hash. A word has the same replacement in every file and process
+of a machine until the machine starts again, because the key comes from the boot id. With this option, no file contains
+the boot id, so that nobody can compute the key.
 
-The words of ms-profiler's own labels, the names of the frameworks' classes and operators, and numbers are not replaced.
-The analysis needs them, and they say nothing about the job.
+Three kinds of words stay: words of ms-profiler's own labels, names of the frameworks' classes and operators, and
+numbers. The analysis needs them, and they say nothing about the job.
 """
 
 import functools
@@ -27,18 +28,18 @@ from ms_profiler.store.run_info import ProcessInfo, RunInfo
 DIGITS: Final = 10
 _WORD: Final = re.compile(r"[^\W\d]\w*")
 _OURS: Final = re.compile(rf"m[0-9a-f]{{{DIGITS}}}")
-#: matches operators and nodes of autograd that PyTorch itself defines
+#: matches the names of operators and of autograd's nodes that PyTorch itself defines
 _OPERATOR: Final = re.compile(r"(aten|prims?|c10d?|_c10d_functional)::[\w.:]+|[A-Z]\w*Backward\d+|AccumulateGrad")
-#: packages whose classes are not replaced, and the modules that hold these classes
+#: packages whose names of classes stay, and the modules that define these classes
 _FRAMEWORKS: Final = ("torch", "mindspore")
 _PUBLIC: Final = (
     *("torch", "torch.nn", "torch.optim", "torch.optim.lr_scheduler", "torch.utils.data", "torch.nn.parallel"),
     *("mindspore", "mindspore.nn", "mindspore.ops", "mindspore.ops.operations", "mindspore.dataset"),
 )
 _PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-#: parts of ms-profiler's package whose texts are labels of records
+#: parts of ms-profiler's package that contain the labels of its records; the words in these labels stay
 _LABELS: Final = ("job/frameworks", "job/samplers", "job/devices", "job/steps.py", "store")
-#: fields of the run's record whose texts stay: they say nothing about the job, or readers need them unchanged
+#: fields of `run_info.json` whose texts stay, because they say nothing about the job or readers need them unchanged
 _PLAIN: Final = frozenset(
     ("product_version", "python", "machine", "framework", "steps", "window", "cost", "options", "before")
 )
@@ -46,14 +47,17 @@ _PLAIN: Final = frozenset(
 
 @functools.cache
 def key() -> bytes:
-    """Return 16 bytes that are the same in all processes until the machine starts again; random without a boot id."""
+    """Return the key of the hash: 16 bytes, the same in all processes until the machine starts again.
+
+    If the machine has no boot id, the bytes are random.
+    """
     secret = alive.boot_id().encode() or os.urandom(16)
     return hashlib.blake2b(secret, digest_size=16, person=b"ms-profiler").digest()
 
 
 @functools.cache
 def word(text: str) -> str:
-    """Return the replacement of a whole text, such as the name of a host; empty for an empty one."""
+    """Return the replacement of a whole text, such as the name of a host; an empty text stays empty."""
     if not text or _OURS.fullmatch(text):
         return text
     data = text.encode("utf-8", "surrogatepass")
@@ -70,7 +74,7 @@ def label(text: str) -> str:
 
 
 def message(text: str) -> str:
-    """Replace the words of a message that do not occur in ms-profiler's own texts."""
+    """Replace the words of the job in a message: all words that do not occur in ms-profiler's own texts."""
     return _hidden(text, ("",), _loaded())
 
 
@@ -91,10 +95,10 @@ def content(value: Any, replace: Callable[[str], str] = label) -> Any:
 
 
 def record(info: RunInfo | ProcessInfo) -> dict[str, Any]:
-    """Return the record of a run or process without names of the job.
+    """Return the content of `run_info.json` or `process_info.json`, with the names of the job replaced.
 
     Args:
-        info: the record.
+        info: the content with all names.
     """
     fields = asdict(info)
     for name, value in fields.items():
@@ -127,11 +131,11 @@ def _loaded() -> tuple[str, ...]:
 
 @functools.cache
 def _known(parts: tuple[str, ...], loaded: tuple[str, ...]) -> frozenset[str]:
-    """Return the words that `label` and `message` keep.
+    """Return the words that `label` and `message` do not replace.
 
     Args:
-        parts: folders and files of ms-profiler's package.
-        loaded: modules of the frameworks.
+        parts: folders and files of ms-profiler's package; words in their texts stay.
+        loaded: modules of the frameworks that are imported; names of their classes stay.
     """
     found = set(_classes(loaded))
     for part in parts:
@@ -156,7 +160,7 @@ def _classes(loaded: tuple[str, ...]) -> Iterator[str]:
 
 
 def _texts(code: CodeType | None) -> Iterator[str]:
-    """Yield the texts in code, except docstrings. A text that ends with a full stop counts as a docstring."""
+    """Yield the string constants of code, except docstrings: a string that ends with a full stop counts as one."""
     waiting: list[Any] = [code]
     while waiting:
         item = waiting.pop()

@@ -1,13 +1,13 @@
-"""The fields of slots with an accelerator's records, as in `native/device_format.h`.
+"""The format of the records of accelerators, for example of kernels, as `native/device_format.h` defines it.
 
-The header file explains every field; `tests/test_device_format.py` compares the two.
+The header file explains every field. `tests/test_device_format.py` compares this module with it.
 """
 
 from enum import IntEnum
 
 
 class Device(IntEnum):
-    """The kind of a device's record; the category of the record's slots has this value."""
+    """The kind of a device's record, for example a kernel; stored in the field `category` of the record's slots."""
 
     KERNEL = 1
     COPY = 2
@@ -22,7 +22,7 @@ class Device(IntEnum):
 
 
 class Source(IntEnum):
-    """The interface that reported a record; the flags of the record's slots have this value."""
+    """The interface that reported a device's record, for example CUPTI; stored in `flags` of the record's slots."""
 
     CUPTI = 1
     MSPTI = 2

@@ -1,23 +1,23 @@
 """The exit status of a process, which the process writes to a file when it ends.
 
 The file `exit_status` in the folder of the process holds the exit status, 0 to 255, in decimal digits, and a line feed.
-If a process below `ms-profiler run` did not write the file, the watcher of `run` writes it: the exit status, or -N if
-signal N ended the process.
+`ms-profiler run` has a second process that watches the command. If a recorded process did not write the file, the
+watcher writes it: the exit status, or -N if signal N ended the process.
 
 Without the watcher, the file is missing in three cases: a signal or `os._exit` ended the process, the process still
-runs, or the process used the recorder in Python.
+runs, or the process used the recorder that is written in Python.
 """
 
 import os
 
 from ms_profiler.store import layout
 
-#: number of bytes that `read` reads; the content is shorter
+#: largest number of bytes that `read` reads; the content of a valid file is shorter
 _MOST = 16
 
 
 def read(folder: str) -> int | None:
-    """Return the exit status of the process that wrote `folder`; None if the folder has no file `exit_status`.
+    """Return the exit status of the process that recorded into `folder`; None if there is no file `exit_status`.
 
     If signal N ended the process, the result is -N.
 
@@ -32,11 +32,11 @@ def read(folder: str) -> int | None:
 
 
 def write(folder: str, status: int) -> None:
-    """Write the exit status of the process that wrote `folder`, unless that process wrote it itself.
+    """Write the exit status of the process that recorded into `folder`, if the process did not write it itself.
 
     Args:
         folder: a `process_{pid}` directory.
-        status: the exit status, -N for signal N.
+        status: the exit status; -N if signal N ended the process.
 
     Raises:
         OSError: the process wrote the file itself, or the file cannot be written.

@@ -1,6 +1,6 @@
 """Protect writes from RLIMIT_FSIZE: a thread that grows a file past this limit gets SIGXFSZ.
 
-Python ignores SIGXFSZ, but a job may set the default action again. Then the signal ends the process.
+Python ignores SIGXFSZ, but a job may restore the default action of the signal. Then the signal ends the process.
 """
 
 import signal
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def limited() -> Iterator[None]:
-    """Block SIGXFSZ in a `with` block and discard it, so that growth past the limit only causes the error `EFBIG`."""
+    """Block SIGXFSZ in a `with` block and discard it: a file that grows past the limit causes only the error EFBIG."""
     own = {signal.SIGXFSZ}
     waited = own & signal.sigpending()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, own)

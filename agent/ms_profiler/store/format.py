@@ -1,6 +1,7 @@
-"""The on-disk format of the store, version 1, as in `native/file_format.h`.
+"""The format of the files with records, version 1, as `native/file_format.h` defines it.
 
-The header file explains every field; `tests/test_format.py` compares the two.
+A file has a header and then slots of equal size. A slot holds a record or a part of one. The C header file explains
+every field. `tests/test_format.py` compares this module with it.
 """
 
 import struct
@@ -21,20 +22,20 @@ SLOT = struct.Struct("=QQQIBBBB")
 
 CATEGORY_FINE = 0x40
 
-#: Number of bits in the argument of an `OP` span that connect the operator with its gradient, see `Category`.
+#: Number of the lower bits in the argument of an operator's span. These bits connect the operator with its gradient.
 OP_TIE_BITS = 40
 
 
-#: Number of bits for a line number in the argument of a `Kind.FRAME` slot.
+#: Number of bits for the line number in the argument of a `Kind.FRAME` slot, which describes a frame of a Python stack.
 FRAME_LINE_BITS = 22
 
-#: Number of bits for an address in the field `end_ns` of a `Kind.BLOCK` slot.
+#: Number of bits for the address of a memory block in the field `end_ns` of a `Kind.BLOCK` slot.
 BLOCK_BITS = 48
-#: The flag of a `Kind.BLOCK` slot for a block that was released.
+#: The flag of a `Kind.BLOCK` slot if the job released the memory block. Without the flag, the job allocated the block.
 BLOCK_RELEASED = 1
 
-#: Times of undamaged slots are below this limit, 146 years after the machine's start. With the offset of the clock,
-#: such a time fits into a signed integer of 64 bits.
+#: Upper limit of times: 146 years after the start of the machine. A slot with a later time is damaged. Times below the
+#: limit fit into a signed integer of 64 bits, also after the offset of the clock is added.
 LATEST_NS = 2**62
 
 #: Value of the field `name` of a `Kind.PROCESSOR` slot if the time that the thread waited for a processor is unknown.
@@ -42,7 +43,7 @@ NOT_READ = 2**32 - 1
 
 
 class Kind(IntEnum):
-    """The kind of a slot; 0 means that the slot was never committed."""
+    """The kind of record in a slot; 0 means that the writer did not finish (commit) the slot."""
 
     OPEN = 1
     SPAN = 2
@@ -52,7 +53,7 @@ class Kind(IntEnum):
     STRING = 6
     ANCHOR = 7
     THREAD = 8
-    DEVICE = 9  # see `store.device_format`
+    DEVICE = 9  # a record of an accelerator, in the format of `store.device_format`
     DEVICE_PLACE = 10
     OPERANDS = 11
     PROCESSOR = 12
@@ -65,23 +66,23 @@ class Kind(IntEnum):
 
 
 class Flag(IntFlag):
-    """Flags of a slot."""
+    """Flags of the record in a slot."""
 
     RAISED = 1
     ABANDONED = 2
     UNRECORDED = 4
     NO_GRADIENTS = 8  # a call of a network outside of any code that computes gradients
-    COARSE = 16  # a step without fine-grained records and kernels, to limit the overhead
-    STRETCH = 32  # for steps: set in every second stretch, which is a group of steps with one sampled burst
-    RESUMED = 64  # for calls: this is not the first part of the call
-    YIELDED = 128  # for calls: this may not be the last part of the call
+    COARSE = 16  # a step without fine-grained records and kernels, which are left out to limit the overhead
+    STRETCH = 32  # for steps: set in every second stretch, which is a sequence of steps with one sampled group
+    RESUMED = 64  # for a call of a generator: the generator began earlier and continues here
+    YIELDED = 128  # for a call of a generator: it has yielded and may continue later
 
 
 class Category(IntEnum):
-    """The category of a span; the phases of a step follow from the categories.
+    """The category of a span, from which the analysis computes the phases of a step (data, forward, backward, ...).
 
-    Spans of the categories from `CATEGORY_FINE` on are fine-grained: they may be recorded in some steps only, and if
-    disk space becomes short, they are dropped first.
+    Categories with a number of `CATEGORY_FINE` or more are fine-grained. Their spans may be recorded in some steps
+    only, and are dropped first if disk space becomes short.
 
     The argument of an `OP` span has two parts:
 
@@ -90,7 +91,7 @@ class Category(IntEnum):
       operator. Without such a number, they are 0.
     - The upper bits are the id of the string with the shapes of the operator's inputs, 0 if unknown.
 
-    `Kind.OPERANDS` uses the same layout.
+    The argument of a `Kind.OPERANDS` slot has the same two parts.
     """
 
     OTHER = 0
@@ -108,13 +109,13 @@ class Category(IntEnum):
     SYNC = 12
     MARKER = 13
     PROFILER = 14
-    EVALUATION = 15  # a framework's own loop
-    ROLLOUT = 16  # a rollout of a library's own loop
+    EVALUATION = 15  # an evaluation in a loop of the framework or of a library
+    ROLLOUT = 16  # a rollout in a loop of a library: it plays in an environment to collect training data
     MODULE = 0x40
     OP = 0x41
     CALL = 0x42
     BLOCK = 0x44
-    TRACED = 0x43  # no file has this value: the analysis gives it to operators that a compiler called
+    TRACED = 0x43  # for operators that a compiler called; only the analysis sets this value, no file contains it
 
 
 def category_name(number: int) -> str:
@@ -126,8 +127,8 @@ def category_name(number: int) -> str:
 class StepSource(IntEnum):
     """The sources that can report the ends of steps, the preferred source first.
 
-    The category of a `Kind.STEP` slot is the source that reported the step. `WHOLE_RUN` applies if no source reports an
-    end; no slot has this value.
+    A `Kind.STEP` slot has the source that reported the step in its field `category`. `WHOLE_RUN` is the source of a run
+    in which no end of a step was reported. It is never stored in a slot.
     """
 
     SCRIPT = 1
@@ -140,8 +141,9 @@ class StepSource(IntEnum):
     WHOLE_RUN = 8
 
 
-#: The sources in a job that trains.
+#: The sources that report the ends of training steps.
 TRAINING = (StepSource.FRAMEWORK_LOOP, StepSource.OPTIMIZER_CYCLE, StepSource.TRAIN_CELL)
-#: The sources in a job that trains nothing. If a source of `TRAINING` reports steps later on the same thread, the
-#: earlier steps are removed, and the new numbers begin at 0. Steps before a step of `SCRIPT` are not removed.
+#: The sources that count while a job has not trained. If a source of `TRAINING` reports a step later on the same
+#: thread, the job does train. Then the earlier steps are removed, and the new numbers begin at 0. Steps before a step
+#: of `SCRIPT` are not removed.
 GUESSES = (StepSource.EVALUATION_LOOP, StepSource.DATASET, StepSource.NETWORK_CALL)

@@ -1,14 +1,14 @@
 """The system's counters of a process and its machine, which the job records and the analysis shows.
 
-The recording, the timelines and `host_metrics.csv` use the same name for a counter. Where there are several devices of
-a kind (processors, disks, network cards), the device follows the name.
+A counter has the same name in the recording, in the timelines and in `host_metrics.csv`. If a machine has several
+devices of a kind (processors, disks, network cards), the name of the device follows the name of the counter.
 """
 
 import os
 from dataclasses import dataclass
 from typing import Final
 
-#: name of the metric for the time that it took to read all numbers of a sample, ns
+#: name of the metric for the time that ms-profiler needed to read all counters once, ns
 SAMPLE: Final = "sample of the host"
 
 
@@ -18,10 +18,10 @@ class Metric:
 
     Attributes:
         name: the counter's name in results; if it ends with a space, the name of a device follows.
-        unit: the unit of the shown value.
-        source: the system's file or function that reports it.
-        factor: the factor from the system's unit to `unit`.
-        grows: whether the counter only grows; then results show its growth per second.
+        unit: the unit of the value that results show.
+        source: the file or function of the system that reports the counter.
+        factor: number by which the system's value is multiplied to get a value in `unit`.
+        grows: whether the counter only grows, such as a number of bytes read. Then results show its growth per second.
     """
 
     name: str
@@ -55,7 +55,7 @@ WRITTEN_CALLS: Final = Metric("process: written by system calls", "B/s", "wchar 
 THREAD_RAN: Final = Metric("thread: running", "processors", "/proc/self/task/*/schedstat", 1e-9)
 THREAD_WAITED: Final = Metric("thread: waiting for a processor", "processors", "/proc/self/task/*/schedstat", 1e-9)
 
-#: columns of `/proc/stat`, see proc_stat(5)
+#: columns of `/proc/stat` with the processors' time by kind of use, as proc_stat(5) lists them
 BUSY: Final = (
     Metric("machine: user programs", "processors", "/proc/stat", _TICKS),
     Metric("machine: nice programs", "processors", "/proc/stat", _TICKS),
@@ -68,7 +68,8 @@ INTERRUPTS: Final = (
     Metric("machine: soft interrupts", "processors", "/proc/stat", _TICKS),
 )
 STOLEN: Final = Metric("machine: taken by other virtual machines", "processors", "/proc/stat", _TICKS)
-#: share of the time in which some task waited, or all tasks waited, see https://docs.kernel.org/accounting/psi.html
+#: Share of the time in which some tasks, or all tasks, waited for processors, memory or disks. The kernel calls it
+#: pressure stall information: https://docs.kernel.org/accounting/psi.html
 PRESSURE: Final = {
     kind: tuple(
         Metric(f"pressure: {who} waited for {what}", "share", f"/proc/pressure/{kind}", 1e-6) for who in ("some", "all")
@@ -81,8 +82,8 @@ MACHINE_MAJOR: Final = Metric("machine: major page faults", "1/s", "pgmajfault o
 AVAILABLE: Final = Metric("machine: available memory", "B", "MemAvailable of /proc/meminfo", _KB, grows=False)
 PERIODS: Final = Metric("control group: periods", "1/s", "nr_periods of cpu.stat")
 THROTTLED: Final = Metric("control group: throttled periods", "1/s", "nr_throttled of cpu.stat")
-#: Time for which a control group was not allowed to run, for version 2 and version 1 of control groups. Version 1
-#: reports the sum over all processors.
+#: Time in which a control group was not allowed to run, because it had used up its processor time. The two metrics are
+#: for version 2 and version 1 of control groups. Version 1 reports the sum over all processors.
 WITHHELD: Final = Metric("control group: withheld from", "processors", "throttled_usec of cpu.stat (version 2)", 1e-6)
 WITHHELD_1: Final = Metric(
     "control group: processors withheld", "processors", "throttled_time of cpu.stat (version 1)", 1e-9
@@ -122,5 +123,5 @@ METRICS: Final = {
 
 
 def metric(name: str) -> Metric | None:
-    """Return the metric with this name, even if a device's name follows it; None for an unknown name."""
+    """Return the metric that has this name, which the name of a device may follow; None for an unknown name."""
     return METRICS.get(name) or METRICS.get(name[: name.find(": ") + 2])

@@ -8,13 +8,13 @@
         TABLES/                    tables as Parquet, if requested
         FRAMEWORK/                 the store: raw data, which the analysis does not remove
             run_info.json          options, rank, hooks, reasons, state of the run
-            account                the disk space that all processes use, see native/account.h
+            account                the disk space that all processes use, in the format of native/account.h
             process_{pid}/         one per process that recorded: the job and its fork children
                 process_info.json
-                exit_status        the exit status of the process, see exit_status.py
-                000000.seg ...     segments, see native/file_format.h
-                kernels/000000/    one per window of the kernel stream, as the framework wrote it
-                pipelines/000000/  one per window of a dataset pipeline, as MindSpore wrote it
+                exit_status        the exit status of the process
+                000000.seg ...     segments: the files with records, in the format of native/file_format.h
+                kernels/000000/    files of MindSpore's kernel recorder, one folder each time that it ran
+                pipelines/000000/  files of MindSpore's dataset profiler, one folder each time that it ran
                 networks/000000.json   one per network: its modules and the sizes of their parameters
                 graphs/000000.graph    one per compiled graph: a line of JSON, then the framework's description
                 tapes/000000.json      nodes of autograd before some backward passes
@@ -45,7 +45,7 @@ LOGS: Final = "logs"
 RUN_INFO: Final = "run_info.json"
 PROCESS_INFO: Final = "process_info.json"
 EXIT_STATUS: Final = "exit_status"
-#: file that a process maps into memory, so that its children can find its folder
+#: file that a process maps into memory, so that its children can find its folder (in /proc)
 ANNOUNCED: Final = "announced"
 ACCOUNT: Final = "account"
 SUMMARY: Final = "summary.json"
@@ -66,14 +66,14 @@ MODULE_MEMORY: Final = "npu_module_mem.csv"
 OP_STATISTIC: Final = "op_statistic.csv"
 API_STATISTIC: Final = "api_statistic.csv"
 OPERATOR_DETAILS: Final = "operator_details.csv"
-#: Python stacks, in the forms of flame graphs and of speedscope
+#: files with Python stacks: in the form that flame graph tools read, and in the form of speedscope
 STACKS_FOLDED: Final = "python_stacks.folded"
 STACKS_SPEEDSCOPE: Final = "python_stacks.speedscope.json"
 COMMUNICATION: Final = "communication.json"
 PARALLEL_STRATEGY: Final = "parallel_strategy.json"
 COMMUNICATION_MATRIX: Final = "communication_matrix.json"
 COMMUNICATION_DB: Final = "communication_analyzer.db"
-#: torch_npu's name of the same file as `COMMUNICATION_DB`
+#: name under which torch_npu writes the file that MindSpore calls `COMMUNICATION_DB`
 TORCH_COMMUNICATION_DB: Final = "analysis.db"
 KERNELS: Final = "kernels"
 #: prefix of the name of MindSpore's file with allocator records; the rank follows
@@ -85,7 +85,7 @@ TAPES: Final = "tapes"
 PLACES: Final = "places"
 STRATEGY: Final = "strategy.json"
 
-#: the files of the analysis may take 1 / ANALYSIS_SHARE of `max_disk`; the store may take the rest
+#: the files of the analysis may take 1 / ANALYSIS_SHARE of `max_disk`; the recorded data may take the rest
 ANALYSIS_SHARE: Final = 4
 
 _SEGMENT = re.compile(r"^\d{6,}\.seg$")
@@ -104,62 +104,62 @@ def result_name(host: str, pid: int, wall_seconds: float) -> str:
 
 
 def profiler_info(rank: int) -> str:
-    """Return the name of the file from which other tools read the rank."""
+    """Return the name of the file `profiler_info_{rank}.json`, from which other tools read the rank of a result."""
     return f"profiler_info_{rank}.json"
 
 
 def trace_slice(number: int) -> str:
-    """Return the file name of a later section of a timeline; MindStudio Insight looks for this name."""
+    """Return the name of the file with a later section of a long timeline; MindStudio Insight looks for this name."""
     return f"msprof_slice_{number}.json"
 
 
 def table(name: str) -> str:
-    """Return the name of the Parquet file of a table."""
+    """Return the name of the Parquet file that holds a table."""
     return f"{name}.parquet"
 
 
 def database(rank: int, *, torch: bool) -> str:
-    """Return the name of a rank's database, the same as in results of MindSpore's and torch_npu's profilers."""
+    """Return the name of a rank's database, as MindSpore's profiler or, with `torch`, torch_npu's profiler has it."""
     return f"ascend_{'pytorch' if torch else 'mindspore'}_profiler_{rank}.db"
 
 
 def kineto_trace(rank: int) -> str:
-    """Return the name of the timeline in Kineto's form."""
+    """Return the name of the file with the timeline in the form of Kineto, PyTorch's own recorder."""
     return f"kineto_trace_{rank}.json"
 
 
 def pipeline_raw(rank: int) -> str:
-    """Return the name of the table of the samples of a dataset pipeline."""
+    """Return the name of the file with a table of all samples of the dataset pipelines."""
     return f"minddata_pipeline_raw_{rank}.csv"
 
 
 def pipeline_summary(rank: int, form: str) -> str:
-    """Return the name of the summary of a dataset pipeline; `form` is "csv" or "json"."""
+    """Return the name of the file with the summary of the dataset pipelines; `form` is "csv" or "json"."""
     return f"minddata_pipeline_summary_{rank}.{form}"
 
 
 def framework_dir(result: str) -> str:
-    """Return the store of a result directory."""
+    """Return the folder of a result directory that holds the recorded raw data (the store)."""
     return os.path.join(result, FRAMEWORK)
 
 
 def output_dir(result: str) -> str:
-    """Return the folder of a result directory that other tools read."""
+    """Return the folder of a result directory that holds the files for other tools."""
     return os.path.join(result, OUTPUT)
 
 
 def run_info_path(result: str) -> str:
-    """Return the path of the run's record."""
+    """Return the path of `run_info.json`, the record of the run, in a result directory."""
     return os.path.join(result, FRAMEWORK, RUN_INFO)
 
 
 def recorded_share(most: int) -> int:
-    """Return the number of bytes that the store may take, from the limit for the whole result."""
+    """Return how many bytes the recorded data may take, if the whole result may take `most` bytes."""
     return most - most // ANALYSIS_SHARE
 
 
 def account_path(result: str) -> str:
-    """Return the path of the account of disk space."""
+    """Return the path of the file `account`, which counts the disk space of a result."""
     return os.path.join(result, FRAMEWORK, ACCOUNT)
 
 
@@ -202,22 +202,22 @@ def segment_paths(folder: str) -> list[str]:
 
 
 def kernels_dir(folder: str) -> str:
-    """Return the folder of a process's kernel stream; `folder` is its `process_{pid}` directory."""
+    """Return the folder for the files of MindSpore's kernel recorder; `folder` is a `process_{pid}` directory."""
     return os.path.join(folder, KERNELS)
 
 
 def window_dir(folder: str, index: int) -> str:
-    """Return the folder of one window of the kernel stream, counted from 0."""
+    """Return the folder for the files of one run of MindSpore's kernel recorder; `index` counts the runs from 0."""
     return os.path.join(folder, KERNELS, f"{index:06d}")
 
 
 def pipeline_dir(folder: str, index: int) -> str:
-    """Return the folder of one window of a dataset pipeline, counted from 0."""
+    """Return the folder for the files of one run of MindSpore's dataset profiler; `index` counts the runs from 0."""
     return os.path.join(folder, PIPELINES, f"{index:06d}")
 
 
 def windows(folder: str) -> list[tuple[int, str]]:
-    """Return (number, path) of each window of a process's kernel stream, oldest first; empty without a stream."""
+    """Return (number, folder) for each run of MindSpore's kernel recorder in a process, oldest first."""
     try:
         names = os.listdir(kernels_dir(folder))
     except OSError:
@@ -236,12 +236,12 @@ def graphs(folder: str) -> list[str]:
 
 
 def tape_path(folder: str, index: int) -> str:
-    """Return the path of a process's tape, the autograd nodes before a backward pass; `index` counts from 0."""
+    """Return the path of a process's file with the autograd nodes of a backward pass; `index` counts from 0."""
     return os.path.join(folder, TAPES, f"{index:06d}.json")
 
 
 def tapes(folder: str) -> list[str]:
-    """Return the paths of a process's tapes, one for each noted backward pass, oldest first."""
+    """Return the paths of a process's files with autograd nodes, one for each noted backward pass, oldest first."""
     return _numbered(os.path.join(folder, TAPES), _TAPE)
 
 

@@ -1,8 +1,9 @@
-"""Read the files of one process in the store.
+"""Read the recorded files of one process.
 
-This module knows the format of the records, but not their meaning. A profiled process may have been killed at any
-instruction, and a disk may lose the end of a file. So this module reads all readable records, and counts the skipped
-records by reason.
+A process records into segments, which are files of slots of equal size. A slot holds a record or a part of one. This
+module knows the format of the records, but not their meaning. A profiled process may have been killed at any
+instruction, and a disk may lose the end of a file. So this module reads all readable records, and counts the others by
+reason.
 """
 
 import os
@@ -15,9 +16,10 @@ from ms_profiler.store.format import Kind
 
 #: offset, in bytes, of the field `kind` in a slot
 _KIND = 28
-#: size of the blocks in which `_used` searches for the last byte of a file that is not zero
+#: size of the blocks in which `_used` searches a file backwards for the last byte that is not zero
 _TAIL = 4096
-#: a text with this number or a larger number is damaged: a process stores at most 65,536 texts
+#: Upper limit of the numbers of stored texts. A larger number is a sign of damage: a process stores at most 65,536
+#: texts.
 _NAMES_MOST = 1 << 20
 _FOREIGN_MAGIC = int.from_bytes(fmt.MAGIC.to_bytes(8, "little"), "big")
 
@@ -27,14 +29,15 @@ class ReadCounts:
     """The numbers of records that were read, and of records that were skipped, by reason.
 
     Attributes:
-        slots: committed slots that were understood, strings and anchors included.
-        torn: slots that were never committed, although later slots of the same segment were committed.
-        cut: slots cut off by the end of a file.
+        slots: complete (committed) slots that were understood, strings and anchors included.
+        torn: slots that the process did not complete, although later slots of the same segment are complete.
+        cut: slots that are incomplete because the file ends in them.
         unknown: slots of a kind that this version does not know, or that this type of segment never has.
         backwards: records that end before they start, or have an impossible time.
         missing_strings: records whose name was not found; these records get a placeholder as name.
         empty_files: segments that were made but never written; they contain no lost records.
-        damaged_kernels: kernels whose record cannot be read, or whose time is outside of its window.
+        damaged_kernels: kernels whose record cannot be read, or whose time is outside of the time in which MindSpore's
+            kernel recorder ran.
         damaged_memory: records of the framework's allocator that cannot be read.
         damaged_events: events of another tool's trace that cannot be read.
         damaged_files: (name, reason) of each file that was left out.
@@ -86,7 +89,7 @@ class ReadCounts:
 
     @property
     def reasons(self) -> str:
-        """Return the reasons why files were left out, each with one file name and the number of further files."""
+        """Return why files were left out: each reason with the name of one file and the number of further files."""
         by_reason: dict[str, list[str]] = {}
         for name, reason in self.damaged_files:
             by_reason.setdefault(reason, []).append(name)
@@ -98,7 +101,7 @@ class ReadCounts:
 
 @dataclass(frozen=True)
 class Anchor:
-    """A reading of two clocks at nearly the same time, and half the duration of the reading; all in ns."""
+    """The times of two clocks at nearly the same moment, and half of the time that it took to read them; all in ns."""
 
     raw_ns: int
     real_ns: int
@@ -107,11 +110,11 @@ class Anchor:
 
 @dataclass(frozen=True)
 class Segment:
-    """The committed part of one segment file.
+    """The usable part of one segment, which is a file of records.
 
     Attributes:
-        slots: the bytes of whole slots, from the first slot to the last committed one.
-        control: whether the segment holds strings and anchors instead of events.
+        slots: the bytes from the first slot to the last complete (committed) one.
+        control: whether the segment holds strings and anchors (readings of the clocks) instead of events.
     """
 
     name: str
@@ -123,18 +126,18 @@ class Segment:
     slots: memoryview
 
 
-#: the reason for missing names in messages; the limits are those of native/strings.c and `Labels.name`
+#: why names may be missing, for messages to the user; the numbers are the limits in native/strings.c and `Labels.name`
 LIMITS = "a process stores at most 65536 names in 8 MB, and 4096 names of modules that no longer exist"
 
 
 @dataclass
 class ProcessStore:
-    """The files of one process: its record, its strings and anchors, and the files with its events.
+    """The files of one process: its `process_info.json`, its strings and anchors, and the files with its events.
 
     Attributes:
-        info: the record that the process wrote; default values if it is missing.
-        has_info: whether the record was found; if not, `info.state` means nothing.
-        last_ns: RAW time of the last string or anchor.
+        info: the content of `process_info.json`; default values if the file is missing.
+        has_info: whether the file was found; if not, `info.state` means nothing.
+        last_ns: time of the last string or anchor by CLOCK_MONOTONIC_RAW.
         files: segments that may hold events, oldest first.
     """
 
@@ -158,17 +161,17 @@ class ProcessStore:
             try:
                 size += os.path.getsize(path)
             except OSError:
-                pass  # `segments` will report the reason
+                pass  # when `segments` reads this file, it reports why the file cannot be read
         return size // fmt.SLOT_SIZE
 
     def segments(self, counts: ReadCounts, files: Sequence[str] | None = None) -> Iterator[tuple[str, Segment]]:
-        """Read event segments one by one.
+        """Read the files with events one by one.
 
         Args:
             counts: receives the numbers of read and skipped records.
-            files: segments to read; all by default.
+            files: paths of the files to read; all by default.
 
-        Yields: the path and the content of each segment.
+        Yields: the path and the content of each file.
         """
         for path in self.files if files is None else files:
             segment = read_segment(path, counts)
@@ -177,7 +180,7 @@ class ProcessStore:
 
 
 def read_process(folder: str, counts: ReadCounts) -> ProcessStore | None:
-    """Read the record and the control segments of the process that wrote `folder`; None if nothing is readable.
+    """Read `process_info.json`, names and clock readings of a process; None if nothing in `folder` is readable.
 
     Args:
         folder: a `process_{pid}` directory.
@@ -206,14 +209,14 @@ def read_process(folder: str, counts: ReadCounts) -> ProcessStore | None:
             store.dropped_limit = max(store.dropped_limit, segment.dropped_limit)
             store.unnamed = max(store.unnamed, segment.unnamed)
             _read_control(bytes(segment.slots), store, counts)
-    if store.unnamed:  # the segments have the count even if the process was killed
+    if store.unnamed:  # number of records without names; it is stored in the segments, so a kill does not lose it
         why = f"{LIMITS}; {store.unnamed} names were refused"
         info.not_collected("some names of modules, operators, shapes, regions and threads", why)
     return store if readable else None
 
 
 def read_segment(path: str, counts: ReadCounts) -> Segment | None:
-    """Return the content of one segment file. If the file has no usable slot, count the file and return None.
+    """Return the content of one file of records. If it has no usable slot, count the file in `counts`, return None.
 
     Args:
         path: the path of the file.
@@ -231,7 +234,7 @@ def read_segment(path: str, counts: ReadCounts) -> Segment | None:
         counts.empty_files += 1
         return None
     if used <= fmt.HEADER_SIZE and not any(content[:8]):
-        counts.empty_files += 1  # the process had not finished the header: it writes the magic last
+        counts.empty_files += 1  # the header is incomplete, because a process writes the magic number last
         return None
     reason = _unusable(content)
     if reason:
@@ -243,15 +246,15 @@ def read_segment(path: str, counts: ReadCounts) -> Segment | None:
         counts.cut += 1
     end = min(-(-(used - header_size) // fmt.SLOT_SIZE), whole) * fmt.SLOT_SIZE + header_size
     control = bool(flags & fmt.SEGMENT_CONTROL)
-    # Slots after the last committed one do not count as torn: the process died while it wrote them. They are cut off,
-    # except in a control segment, in which they may be the bytes of a string.
+    # The process died while it wrote the slots after the last complete one. They are no damage, so they are cut off
+    # here. In a control segment they stay, because they may be the bytes of a string.
     while not control and end > header_size and content[end - fmt.SLOT_SIZE + _KIND] == 0:
         end -= fmt.SLOT_SIZE
     return Segment(name, control, pid, dropped, limit, unnamed, memoryview(content)[header_size:end])
 
 
 def _used(content: bytes) -> int:
-    """Return the number of bytes without the zeros at the end; unlike `rstrip`, this does not copy the content."""
+    """Return the number of bytes before the zeros at the end of a file; `rstrip` would copy the whole content."""
     end = len(content)
     while end > 0:
         begin = max(end - _TAIL, 0)
@@ -278,9 +281,9 @@ def _unusable(content: bytes) -> str:
 
 
 def _is_control(path: str) -> bool | None:
-    """Return whether the header of a file marks a control segment; None if the header cannot be read.
+    """Return whether a file is a control segment, which holds strings instead of events; None if it is unreadable.
 
-    Only the header is read, so that event segments are not read twice.
+    This function reads only the header. So files with events, which are large, are not read twice.
     """
     try:
         with open(path, "rb") as stream:
@@ -306,7 +309,8 @@ def _read_info(folder: str, counts: ReadCounts) -> tuple[run_info.ProcessInfo, b
 
 def _read_control(slots: bytes, store: ProcessStore, counts: ReadCounts) -> None:
     position, end = 0, len(slots)
-    torn = unknown = 0  # counted since the last committed slot; at the end, a half-written string is no damage
+    # Both count only since the last complete slot: at the end of the file, a half-written string is no damage.
+    torn = unknown = 0
     while position < end:
         start_ns, end_ns, arg, name, kind, _, _, extra = fmt.SLOT.unpack_from(slots, position)
         position += fmt.SLOT_SIZE

@@ -1,8 +1,8 @@
 """The records of a run and of its processes: options, hooks, missing data, and the end.
 
-A record is a small JSON file. It is rewritten as a whole (temporary file, then rename) at each change, so that the last
-state survives a kill. `state` is "running" until the process writes its end. If a reader finds "running" but no such
-process, the process ended without Python's exit.
+A record is a small JSON file: `run_info.json` or `process_info.json`. At each change, the process writes a temporary
+file and renames it, so that the last state is not lost when the process is killed. `state` is "running" until the
+process writes how it ended. If a reader finds "running" but no such process, the process ended without Python's exit.
 """
 
 import json
@@ -16,7 +16,7 @@ from ms_profiler.store import layout, unicode
 from ms_profiler.store.file_limit import limited
 
 RECORD_VERSION = 1
-#: Largest number of entries in a list of a record: many similar notes must not slow the job down.
+#: Largest number of entries in a list of a record. The limit exists because many similar notes would slow the job down.
 NOTES = 200
 _LARGEST: Final = (1 << 63) - 1
 _LARGEST_PID: Final = (1 << 32) - 1
@@ -24,16 +24,16 @@ _LARGEST_PID: Final = (1 << 32) - 1
 
 @dataclass
 class RunInfo:
-    """The record of one run, written by the process that made the result directory.
+    """The record of one run (`run_info.json`), which the process writes that made the result directory.
 
-    Times named `*_ns` are CLOCK_MONOTONIC_RAW nanoseconds, `*_wall` seconds since the epoch.
+    Fields named `*_ns` are times of CLOCK_MONOTONIC_RAW in ns. Fields named `*_wall` are seconds since the epoch.
     """
 
     version: int = RECORD_VERSION
     product_version: str = ""
     pid: int = 0
     host: str = ""
-    #: identifies the boot of the host: after another boot, a pid may belong to another process
+    #: identifies the current boot of the host; after the next boot, a process id means another process
     boot_id: str = ""
     #: start of the process in clock ticks since boot (/proc/self/stat field 22)
     process_start: int = 0
@@ -44,42 +44,42 @@ class RunInfo:
     #: the printed lines about bad options
     messages: list[str] = field(default_factory=list)
     rank: int = 0
-    #: false if the framework assigns ranks after the start; then `rank` is a guess
+    #: false while the framework has not assigned the rank yet; `rank` is then a guess
     rank_known: bool = True
     local_rank: int = 0
     world_size: int = 1
     device_id: int = 0
-    #: role of this process in its job: the class of an actor; empty if all processes do the same
+    #: role of this process in its job, for example the class of a Ray actor; empty if all processes do the same
     role: str = ""
-    #: {"actor": id, "name": ...} of an actor of Ray, as far as Ray reports them
+    #: {"actor": id, "name": ...} if this process is an actor of Ray, as far as Ray reports the two
     actor: dict[str, str] = field(default_factory=dict)
-    #: number of earlier attempts: how often the same launcher started this rank before
+    #: number of earlier attempts: how often the same launcher has started this rank before
     attempt: int = 0
-    #: name of the newest result directory of these attempts
+    #: name of the newest result directory of the earlier attempts
     before: str = ""
-    #: name of the launch, the same for all its ranks on this host; the rank that ends last analyses all results
+    #: name of the launch, which all ranks of a launch on this host share; the rank that ends last analyses all results
     job: str = ""
     python: str = ""
     #: {"cpu": model of the processor, "cores": processors of the machine, "device": model}, as far as known
     machine: dict[str, str] = field(default_factory=dict)
     #: {"name": "mindspore", "version": "2.10.0", "mode": "graph" | "pynative" | "", "device": "CPU"}
     framework: dict[str, str] = field(default_factory=dict)
-    #: target -> "applied" | "missing: reason" | "failed: reason"
+    #: for each function of the framework to wrap: its name -> "applied" | "missing: reason" | "failed: reason"
     hooks: dict[str, str] = field(default_factory=dict)
-    #: activity -> {"interface": the interface that records it, "why": the reason for its choice}
+    #: kind of device, "GPU" or "NPU" -> {"interface": the interface that records it, "why": why ms-profiler chose it}
     device_sources: dict[str, dict[str, str]] = field(default_factory=dict)
-    #: missing data; an entry is {"what": the data, "why": the reason}
+    #: data that the result lacks; an entry is {"what": the data, "why": the reason}
     not_collected: list[dict[str, str]] = field(default_factory=list)
-    #: {"source": StepSource name in lower case, "why": ...}; empty until decided
+    #: what decides where steps end: {"source": name of a `StepSource` in lower case, "why": ...}; empty until known
     steps: dict[str, str] = field(default_factory=dict)
-    #: {"start_ns", "end_ns": part of a shared store that belongs to this run; "shift": added to numbers of steps;
-    #: "step", "step_ns": number and begin of the step that ran at `end_ns`}; empty if the whole store belongs to this
-    #: run
+    #: Several results may share their recorded data. Then this says which part belongs to this result; otherwise it is
+    #: empty. "start_ns", "end_ns": begin and end of the part. "shift": number that is added to the numbers of steps.
+    #: "step", "step_ns": number and begin of the step that ran at `end_ns`.
     window: dict[str, int] = field(default_factory=dict)
     #: metadata that the script added to the result, by key
     metadata: dict[str, Any] = field(default_factory=dict)
-    #: {"span_ns": cost of one recorded span, "idle_ns": cost of one hook that records nothing, "start_ns": start-up,
-    #: "hooks_ns", "hooks_steps": see `job.budget.Budget.cost`}
+    #: What ms-profiler costs. "span_ns": time to record one span. "idle_ns": time of one call of a hook that records
+    #: nothing. "start_ns": time of the start. "hooks_ns", "hooks_steps": described at `job.budget.Budget.cost`.
     cost: dict[str, float] = field(default_factory=dict)
 
     def listed(self, option: str) -> list[str]:
@@ -98,7 +98,7 @@ class RunInfo:
 
 @dataclass
 class ProcessInfo:
-    """The record of one process that recorded into a result directory."""
+    """The record of one process that recorded into a result directory (`process_info.json`)."""
 
     version: int = RECORD_VERSION
     pid: int = 0
@@ -113,7 +113,7 @@ class ProcessInfo:
     recorder_reason: str = ""
     #: "running" | "ended"
     state: str = "running"
-    #: "exit" | "exception: NAME" | "stopped" (the profiler, not the process) | "" while running
+    #: how the process ended: "exit" | "exception: NAME" | "stopped" (only the profiler ended) | "" while it runs
     end: str = ""
     ended_ns: int = 0
     records: int = 0
@@ -121,13 +121,14 @@ class ProcessInfo:
     dropped_limit: int = 0
     bytes: int = 0
     threads: int = 0
-    #: pids of the children that were alive when the process exited; multiprocessing then ends them
+    #: ids of the child processes that were alive when the process exited; multiprocessing then ends these children
     daemons: list[int] = field(default_factory=list)
-    #: missing data of this process, `what` and `why`; used if another process writes the run's record
+    #: Data of this process that the result lacks, as "what" and "why". A process uses this list if another process
+    #: writes `run_info.json`.
     missing: list[dict[str, str]] = field(default_factory=list)
 
     def not_collected(self, what: str, why: str) -> None:
-        """Note data of this process that the result will lack, and why."""
+        """Note that the result lacks some data of this process, and why."""
         note(self.missing, {"what": what, "why": why}, {"what": "more of this list", "why": f"only {NOTES} are kept"})
 
 
@@ -135,12 +136,12 @@ _Note = TypeVar("_Note")
 
 
 def note(notes: list[_Note], entry: _Note, more: _Note) -> bool:
-    """Add a note to a list of a record unless the list has it or is full; return whether it was added.
+    """Add a note to a list of a record, if it is new and the list is not full; return whether it was added.
 
     Args:
         notes: the notes of the record.
         entry: the note to add.
-        more: the last entry of a full list; it stands for all further notes.
+        more: the last entry of a full list, which stands for all further notes.
     """
     if len(notes) > NOTES or entry in notes:
         return False
@@ -157,9 +158,9 @@ def write(
     """Write a record to the file at `path`, replacing the file atomically.
 
     Args:
-        path: the path of the file.
-        record: the record.
-        as_dict: a function that returns the content of the file for a record.
+        path: the path of the JSON file.
+        record: the record to write.
+        as_dict: a function that turns the record into a dictionary for JSON.
     """
     replace(path, json.dumps(as_dict(record), indent=1))
 
@@ -178,7 +179,7 @@ def replace(path: str, content: str) -> None:
 
 
 def read_run(path: str) -> RunInfo:
-    """Read the record of a run; unknown keys are ignored, and missing keys get default values.
+    """Read the record of a run (`run_info.json`); ignore unknown keys, and use default values for missing ones.
 
     Raises:
         OSError: the file cannot be read.
@@ -188,7 +189,7 @@ def read_run(path: str) -> RunInfo:
 
 
 def read_process(path: str) -> ProcessInfo:
-    """Read the record of a process; unknown keys are ignored, and missing keys get default values."""
+    """Read the record of a process (`process_info.json`); ignore unknown keys, use default values for missing ones."""
     return _read(path, ProcessInfo)
 
 
@@ -207,7 +208,7 @@ def _read(path: str, kind: type[_Record]) -> _Record:
 
 
 def _fits(value: Any, wanted: Any) -> bool:
-    """Return whether a value has the wanted type. The items of a list or dictionary are checked, too.
+    """Return whether a value and, in a list or dictionary, each of its items has the wanted type.
 
     In a dictionary, the type `Any` accepts every value.
     """

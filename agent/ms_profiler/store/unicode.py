@@ -1,11 +1,11 @@
-"""Replace lone surrogates: JSON can hold them, but UTF-8 cannot; other programs write them as `\\ud800`."""
+"""Replace lone surrogates: JSON files of other programs may contain them (as `\\ud800`), but UTF-8 has none."""
 
 from collections.abc import Callable
 from typing import Any
 
 
 def whole(value: Any) -> Any:
-    """Return a JSON value in which "?" replaces every lone surrogate, as in the recorder.
+    """Return a JSON value in which "?" replaces every lone surrogate; the recorder does the same with names.
 
     Args:
         value: text, number, list or object.
@@ -14,7 +14,7 @@ def whole(value: Any) -> Any:
 
 
 def changed(value: Any, change: Callable[[str], str]) -> Any:
-    """Return a copy of a JSON value in which every text is replaced, keys included; nesting may have any depth.
+    """Return a copy of a JSON value in which every text is replaced, keys included; the value may be nested deeply.
 
     Args:
         value: text, number, list or object.
