@@ -1,4 +1,4 @@
-"""Replacements of MindSpore's profiler classes: like these, they warn where ours raise, so that no script fails."""
+"""Replacements of MindSpore's profiler classes. Where our own classes raise, they only warn, as MindSpore's do."""
 
 from typing import Any
 

@@ -22,8 +22,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "directories", nargs="+", metavar="DIR", help="a result directory, a parent of several, or a trace"
     )
-    # A job starts this command at its end, with `--announce`. Then the command prints one line about the first
-    # directory, because the job itself no longer prints anything.
+    # A job starts this command at its end, with `--announce`. Then the command prints only one line, about the first
+    # directory. If the job waits for the analysis, it reads this line from a pipe.
     parser.add_argument("--announce", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument(
         "--collect", metavar="TARGET", help="copy the analysed results to this directory or s3:// address"

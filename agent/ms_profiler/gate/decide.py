@@ -39,7 +39,8 @@ class Rules:
 
     Attributes:
         threshold: the share by which steps may take longer without a regression, for example 0.05.
-        tripwire: with too few runs for a test, the ratio new / base of the step time from which on it is a regression.
+        tripwire: limit for the case of too few runs for a test: the step time is a regression if its ratio new / base
+            is this or more.
     """
 
     threshold: float = THRESHOLD

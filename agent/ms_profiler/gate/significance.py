@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-#: A difference is significant if its p-value is below this. For the interval of the ratio new / base, it is the largest
-#: probability that the true ratio lies below the interval, and also the largest one that it lies above.
+#: A difference is significant if its p-value is below this. The interval of the ratio new / base uses the same value:
+#: the true ratio lies below it with at most this probability, and above it with at most this probability.
 ALPHA = 0.05
 
 

@@ -76,7 +76,7 @@ COMMUNICATION_DB: Final = "communication_analyzer.db"
 #: name under which torch_npu writes the file that MindSpore calls `COMMUNICATION_DB`
 TORCH_COMMUNICATION_DB: Final = "analysis.db"
 KERNELS: Final = "kernels"
-#: prefix of the name of MindSpore's file with allocator records; the rank follows
+#: begin of the name of the file that MindSpore writes with the records of its memory allocator; the rank follows
 MEMORY_PREFIX: Final = "cpu_ms_memory_record_"
 PIPELINES: Final = "pipelines"
 GRAPHS: Final = "graphs"

@@ -41,7 +41,7 @@ Made = tuple[int, str, int, int]
 
 
 class Looking(threading.local):
-    """Hold the `Tape`, the reader of autograd's nodes, that works on this thread; None while no nodes are read."""
+    """The object that reads autograd's nodes on this thread, a `Tape`; None while no nodes are read."""
 
     tape: Any = None
 

@@ -35,8 +35,8 @@ class Target:
         module: the module that defines the callable.
         path: dotted name of the callable in the module, for example "Model.train".
         closure: a decorator: it takes the original callable and returns the replacement. `recorded` returns one.
-        wrapper: called in place of each call. The wrapper adds a frame to the stack. Use it only where this frame does
-            no harm.
+        wrapper: without `closure`, a function that is called in place of each call. It adds a frame to the stack. Use
+            it only where this frame does no harm.
         copies: whether to also replace the original in other modules of the framework, which imported it by this name.
         group: a name in `run_info.json` that many targets share; empty to use the target's own name.
     """
@@ -71,7 +71,7 @@ class Plugin:
         self._concerns = tuple(concerns)
         self._undo: list[tuple[Callable[[], Any], str, Any]] = []
         self._sources: list[tuple[Sources, list[Callable[..., Any]]]] = []
-        #: full name of each target -> "applied", "missing: why" or "failed: why"
+        #: for each function to wrap: its full name -> "applied", "missing: why" or "failed: why"
         self.state: dict[str, str] = {}
 
     def apply(self, host: "Host") -> None:
@@ -87,7 +87,7 @@ class Plugin:
         """Replace the framework's own profiler, if it has one, by our classes of the same interface."""
 
     def _apply_quickly(self, host: "Host", concerns: Iterable[Callable[["Host"], list[Target]]]) -> None:
-        # A garbage collection here would free nothing. It would take 100 ms, because a framework has many objects.
+        # Keep the garbage collector off here: it would free nothing, and take 100 ms for a framework's many objects.
         collecting = gc.isenabled()
         gc.disable()
         try:

@@ -150,7 +150,7 @@ def _watch_loader(name: str, spec: "ModuleSpec") -> None:
     loader = spec.loader
     execute = getattr(loader, "exec_module", None)
     attributes = getattr(loader, "__dict__", None)
-    if execute is None or not isinstance(attributes, dict):  # a namespace package or a built-in module
+    if execute is None or not isinstance(attributes, dict):  # the loader of a namespace package or a built-in module
         return
     previous = attributes.get("exec_module")
 

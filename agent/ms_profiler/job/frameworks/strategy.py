@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
 OPTION: Final = "parallel_strategy"
-#: largest number of items in a list of the description
+#: largest number of items, for example groups, in a list of the stored description
 MOST: Final = 10_000
 
 

@@ -4,8 +4,8 @@ The names of kernels do not suffice to find the module: if several cells are equ
 the name of the first cell. MindSpore's description of a graph has its nodes, their inputs and the names of parameters.
 It takes 300 bytes an operator, and MindSpore needs 20 to 70 us a node to write it.
 
-ms-profiler removes the constants from the description before it stores it, because constants are values of the job. The
-description names parameters but not their cells. So each file begins with a line about the network's cells.
+ms-profiler stores the description without its constants, because constants are values of the job. The description names
+parameters but not their cells. So each stored file begins with a line about the network's cells.
 """
 
 import json

@@ -49,7 +49,7 @@ class _Compiling(threading.local):
 
 
 class Compilation:
-    """Record compile spans and recompilations."""
+    """Record each compilation as a span, and the reasons of repeated compilations."""
 
     def __init__(self, host: "Host") -> None:
         self.host = host

@@ -55,12 +55,12 @@ class KernelStream:
         self._windows = 0
         self._running = ""
         self._interruptions = 0
-        self._steps = FIRST_STEPS  # number of steps of a window
-        self._began = 0  # number of steps before the window
-        self._held = 0  # bytes that the process held at the start of the window
+        self._steps = FIRST_STEPS  # number of steps after which MindSpore's recorder is restarted
+        self._began = 0  # number of steps before the last start of MindSpore's recorder
+        self._held = 0  # bytes that the process held at the last start of MindSpore's recorder
         self._pace = Pace(LOOK_NS, most=LOOK_STEPS, slack=4)  # number of steps between two checks of the memory
         self._spent = False  # whether the files have used up the disk space that `max_disk` allows
-        self._memory = ""  # path of the newest file of allocator records
+        self._memory = ""  # path of the newest file with records of MindSpore's allocator
 
     def start(self) -> None:
         """Start MindSpore's recorder, if it may run now: no profiler of the script runs, and disk space is left."""
@@ -194,7 +194,7 @@ class KernelStream:
             os.chmod(path, layout.FILE_MODE)
             size += os.stat(path).st_size
             if name.startswith(layout.MEMORY_PREFIX):
-                # the newest file has all records since the first window, so it replaces the previous file
+                # each file has all records since the recorder's first start, so the newest replaces the previous one
                 if self._memory:
                     size -= os.stat(self._memory).st_size
                     os.unlink(self._memory)

@@ -20,8 +20,8 @@ def numbers() -> list[str]:
 class NativeThreads:
     """Check whether some threads sleep because they have no work.
 
-    One check is not enough. A thread with work also sleeps while it waits for the GIL. The thread that makes the check
-    holds the GIL.
+    One check is not enough. The thread that makes the check holds the GIL, and a thread with work also sleeps while it
+    waits for the GIL.
 
     Args:
         ids: thread ids; threads that have ended count as sleeping.

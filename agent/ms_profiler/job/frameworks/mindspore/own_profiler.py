@@ -35,7 +35,8 @@ def targets(host: "Host") -> list[Target]:
 
     def instead(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         def replace(_: Callable[..., Any]) -> Callable[..., Any]:
-            # Do not import `api` here. `api` imports the hooks, so the import would be circular.
+            # Find our class by its name, without an import of `api`: `api` imports the hooks, and imports must not run
+            # in a circle.
             replacement: Callable[..., Any] = getattr(sys.modules["ms_profiler"], name)
             return replacement
 

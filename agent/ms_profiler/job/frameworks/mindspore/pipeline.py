@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 ENGINE: Final = "mindspore._c_dataengine"
 ITERATORS: Final = "mindspore.dataset.engine.iterators"
-#: Largest number of windows of a run; each window makes three files.
+#: Largest number of windows (periods in which samples are taken) in a run. Each window makes three files.
 WINDOWS: Final = 200
 #: Longest time that a thread waits before it builds a pipeline, while another thread builds one; s.
 PATIENCE: Final = 1.0
@@ -78,7 +78,7 @@ class PipelineStream:
         self._given_up = ""
         self._folder = ""  # this process's folder in the result; receives the window's files
         self._windows = 0
-        self._window = 0  # number of the window that runs or ran last
+        self._window = 0  # number of the window of samples that runs or ran last
         self._bytes = 0
         self._pipelines: Labels[int] = Labels(lambda _: self._count_pipeline())
         self._count = 0
@@ -148,7 +148,7 @@ class PipelineStream:
 
         return keep_signature(original, init)
 
-    # -- sources of the session
+    # -- functions that the session calls between steps, and at the begin and end of recordings
 
     def begin(self) -> None:
         """Begin a new window of samples of the watched pipeline, if a pipeline is watched."""

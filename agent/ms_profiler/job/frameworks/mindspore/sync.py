@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 TENSOR = "mindspore.common.tensor"
 #: methods of a tensor that need its value on the host
 READS = ("asnumpy", "item", "tolist", "__float__", "__int__", "__bool__", "__index__", "__repr__")
-#: (module, function or method, name of the span, `Target.copies`)
+#: (module, function or method, name of the span, whether to replace it also in modules that imported it by its name)
 WAITS = (
     ("mindspore.runtime.stream", "synchronize", "runtime.synchronize", True),
     ("mindspore.runtime.stream", "Stream.synchronize", "Stream.synchronize", False),

@@ -80,7 +80,7 @@ class Tape(autograd.Tape):
         end = self.number()
         if begin is not None and end is not None:
             self.calls.append((begin, end, name))
-        elif self._depth == 0 and cell == self._root:  # gradients are on only inside the outermost call: no numbers
+        elif self._depth == 0 and cell == self._root:  # no numbers: gradients are off before and after this call
             self.calls.append((-1, LEAF, name))
 
     def ended(self, result: Any) -> None:

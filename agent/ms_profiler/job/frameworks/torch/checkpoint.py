@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 SERIALIZATION = "torch.serialization"
 SAVER = "torch.distributed.checkpoint.state_dict_saver"
 LOADER = "torch.distributed.checkpoint.state_dict_loader"
-#: (module, function, name of the span)
+#: (module, function, name of the span): internal functions of PyTorch that open, write or read a file
 FILES = (
     (SERIALIZATION, "_open_zipfile_writer", "torch.save, opening"),
     (SERIALIZATION, "_save", "torch.save"),

@@ -1,10 +1,10 @@
 """Start and stop Kineto as a profiler of all threads, without its console output; any thread may stop it.
 
 If Kineto starts or stops while another thread runs operators, PyTorch before 2.14 may crash or raise an exception. With
-these versions, ms-profiler does not start Kineto while other threads run operators. But they may begin operators while
-Kineto runs. So before each start and stop, this thread keeps the GIL and waits until the other threads sleep. The wait
-has a limit, because a thread that runs operators from C++ code, for example a function of TorchScript, does not need
-the GIL and may never sleep.
+these versions, ms-profiler does not start Kineto while other threads run operators. But other threads may begin
+operators while Kineto runs. So before each start and stop, this thread keeps the GIL and waits until the other threads
+sleep. The wait has a limit, because a thread that runs operators from C++ code, for example a function of TorchScript,
+does not need the GIL and may never sleep.
 
 At its first use, Kineto initializes itself. If this happens on another thread than the one that imported PyTorch,
 Kineto prints a line, and Kineto's log level cannot suppress this line.

@@ -1,10 +1,10 @@
-"""Read the sizes of the buckets in which DistributedDataParallel exchanges gradients, from its own logger.
+"""Read the sizes of the buckets in which DistributedDataParallel exchanges gradients, from PyTorch's own logger.
 
 DistributedDataParallel joins gradients into buckets in C++. It exchanges each bucket with one all-reduce, in the order
 of the buckets. After the first backward pass with an exchange, DistributedDataParallel makes the buckets once more, in
 the order in which gradients became ready. Its logger knows the bytes of each bucket:
-https://github.com/pytorch/pytorch/blob/main/torch/csrc/distributed/c10d/logger.cpp. To read the logger's data copies a
-small table and changes nothing.
+https://github.com/pytorch/pytorch/blob/main/torch/csrc/distributed/c10d/logger.cpp. When ms-profiler reads the logger's
+data, PyTorch copies a small table and changes nothing.
 """
 
 import itertools

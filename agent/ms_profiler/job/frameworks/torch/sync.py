@@ -20,7 +20,7 @@ TENSOR = "torch"
 READS = ("item", "tolist", "__bool__", "__int__", "__float__", "__index__")
 #: methods that may copy a tensor to another device
 COPIES = ("to", "cpu", "cuda")
-#: (module, function or method, name of the span, `Target.copies`)
+#: (module, function or method, name of the span, whether to replace it also in modules that imported it by its name)
 WAITS = (
     ("torch.cuda", "synchronize", "cuda.synchronize", True),
     ("torch.cuda.streams", "Stream.synchronize", "Stream.synchronize", False),
