@@ -357,7 +357,7 @@ def _consistent(options: Options, old_metrics: bool, messages: list[str]) -> Opt
 
     level, metrics = options.profiler_level, options.aic_metrics
     if old_metrics and metrics != "None" and "profiler_level" not in options.given:
-        # the old interface, which used this name, had no levels; Level1 is the lowest level with metrics
+        # The option has the name of the old interface, which had no levels. Level1 is the lowest level with metrics.
         level = changes["profiler_level"] = "Level1"
     if level == "LevelNone" and not options.mstx:
         change("profiler_level", level := "Level0", "that needs mstx")

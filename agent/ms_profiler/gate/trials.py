@@ -44,7 +44,7 @@ def rates(base: list[Digest], new: list[Digest], trials: int, chance: random.Ran
 
 
 def run(trials: int, seed: int, say: Callable[[str], None]) -> list[tuple[float, float, Counter[Verdict]]]:
-    """Gate generated runs, and print how often each verdict occurs.
+    """Compare generated runs with the gate many times, and print how often each verdict occurs.
 
     Args:
         trials: the number of gates for each combination of noise and slowdown.

@@ -25,7 +25,8 @@ _ON_HOST: Final = ("stream synchronize", "context synchronize", "event synchroni
 #: text in the names of copies to or from pageable memory
 PAGEABLE: Final = "Pageable"
 _NO_STREAM: Final = 2**32 - 1
-#: start of the names of spans that compute gradients on a separate thread; the script waits for this thread
+#: The names of autograd's spans begin with this text. Autograd computes gradients on its own thread, and the script
+#: waits for this thread.
 _AUTOGRAD: Final = "autograd::engine::evaluate_function"
 
 #: the waits of the host. `stream` is the awaited stream; null if the host awaits several. `released_ns` is the start of

@@ -314,9 +314,9 @@ class _Candidates:
         return groups.zip_with(groups.is_in(self._totals["group"].implode()), pl.Series([None], dtype=pl.Int64))
 
     def count(self, table: pl.DataFrame) -> pl.DataFrame:
-        """Add the columns `first` and `last`: the bounds of a kernel's owner.
+        """Add the columns `first` and `last`: the first and the last operator that can own a kernel.
 
-        The bounds follow from the numbers of kernels and candidates, by the formula in this module's docstring.
+        Both follow from how many kernels and how many candidates there are, by the formula in this module's docstring.
 
         Args:
             table: kernels of backward passes, in order: `group`, `begin` and `end`.

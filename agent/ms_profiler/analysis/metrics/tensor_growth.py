@@ -15,7 +15,8 @@ from ms_profiler.analysis.model import tables
 #: smallest growth of a leak, in bytes and as a part of the memory before; it is small because tensor bytes are exact
 LEAST: Final = 1 << 20
 LEAST_PART: Final = 0.01
-#: code is to blame only if it allocates memory that stays in use in at least this part of the sampled steps
+#: Memory leaks in a place of the code only if the place allocates memory in at least this part of the sampled steps,
+#: and this memory stays in use.
 MOST_STEPS: Final = 0.6
 #: the code to blame is named only if its `Owner.share` is at least this
 NAMED: Final = 0.2

@@ -67,7 +67,7 @@ def known(recording: tables.Recording, found: dict[int, Traced]) -> dict[int, Tr
 
 
 def mark(recording: tables.Recording, found: dict[int, Traced]) -> None:
-    """Add the markers that host threads set, and that the interface of a device reported, to the spans and instants.
+    """Add markers to the spans and instants: marks of host threads, as the interface of a device reported them.
 
     Args:
         recording: the recording, before `left_out` removes records from it.

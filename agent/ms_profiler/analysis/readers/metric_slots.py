@@ -26,7 +26,7 @@ class Metrics:
     parts: list[pl.DataFrame] = field(default_factory=list)
 
     def take(self, slots: pl.DataFrame) -> int:
-        """Keep the system's counters among the slots, and return how many were kept.
+        """Read the counters of the system from the slots, and return their number.
 
         Args:
             slots: rows of `columns.slots.SLOTS`, of any kind.

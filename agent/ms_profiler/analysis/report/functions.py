@@ -21,7 +21,7 @@ def title(found: dict[str, Any]) -> str:
 
 
 def table(found: dict[str, Any], top: int) -> Table:
-    """Return a table of the functions with the most self time, which excludes the functions that they called.
+    """Return a table of the functions with the most self time: their time without the functions that they call.
 
     Args:
         found: `functions` of the summary.

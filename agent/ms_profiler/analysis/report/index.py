@@ -1,4 +1,4 @@
-"""Print, for several results, a list of the results, and a line above the summary of each result."""
+"""Print several results: first a list of them, then a line with its name above the summary of each result."""
 
 from typing import Any, Final
 

@@ -24,7 +24,7 @@ def path(measures: Measures) -> str:
 
 
 def applies(measures: Measures) -> bool:
-    """Return whether another tool's timeline lacks the lanes of the overlap analysis, and their content is known."""
+    """Return whether ms-profiler should add the lanes of the overlap analysis to the timeline of another tool."""
     device = measures.recording.device
     return device is not None and device.unmarked and not measures.states.is_empty()
 
