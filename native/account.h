@@ -1,9 +1,9 @@
-/* The account of a result directory: the disk space of all processes that record into it.
+/* The account of a result directory: a count of the disk space that all processes take in the directory.
  *
- * The account is one small file. The first process makes it, and all others open it. The space of a killed process
- * stays counted. Each process maps the file, and adds the size of a new segment with one atomic operation. If the file
- * system cannot map files, the process reads and writes the file instead. Then one process may overwrite the change of
- * another.
+ * The account is one small file. The first process makes the file, and all others open it. When a process is killed,
+ * its space stays counted. Each process maps the file into memory, and adds the size of each new file of records with
+ * one atomic operation. Where the file system cannot map files, the process reads and writes the account. Then one
+ * process may overwrite the change of another.
  */
 #ifndef MSP_ACCOUNT_H
 #define MSP_ACCOUNT_H
@@ -22,34 +22,35 @@ typedef struct {
   uint64_t refused; /* number of processes that could not begin to record because there was no room */
 } msp_account;
 
-/* The priority of an event when disk space is short. */
+/* The priority of a record when disk space is short. Records of low priority stop first. */
 typedef enum {
   MSP_WORTH_FINE,   /* stops at half of the limit */
   MSP_WORTH_COARSE, /* stops at seven eighths */
   MSP_WORTH_ALWAYS, /* steps, strings, anchors: stop at the limit */
 } msp_worth;
 
-/* Open the account in the file `path`, or make it with `limit`. With path "", this process has an account of its own.
- * Causes no signal. */
+/* Open the account in the file `path`. If the file does not exist, make it with this `limit`. With path "", this
+ * process has an account of its own. Causes no signal. */
 void msp_account_open(const char *path, uint64_t limit);
 
-/* Close the account; the bytes that this process took stay counted. */
+/* Close the account. The bytes that this process took stay counted. */
 void msp_account_close(void);
 void msp_account_after_fork(void);
 
-/* Add bytes to the account if the sum stays within the ceiling of `worth`. Returns whether they were added. */
+/* Add bytes to the account if the sum stays within the part of the limit that records of priority `worth` may use.
+ * Returns whether the bytes were added. */
 bool msp_account_take(uint64_t bytes, msp_worth worth);
 
-/* Add bytes to the account without a check; a negative number for released bytes. */
+/* Add bytes to the account without a check of the limit. A negative number subtracts released bytes. */
 void msp_account_add(int64_t bytes);
 
-/* Lower the limit by bytes that other code may take; a negative number raises it again. */
+/* Lower the account's limit by bytes that other code may take. A negative number raises the limit again. */
 void msp_account_set_aside(int64_t bytes);
 
-/* Count this process as refused. */
+/* Count this process in the account's number of processes that found no room to record. */
 void msp_account_refuse(void);
 
-/* Return the bytes that are left for events of this priority. */
+/* Return the number of bytes that are left for records of this priority. */
 uint64_t msp_account_left(msp_worth worth);
 uint64_t msp_account_limit(void);
 

@@ -1,4 +1,4 @@
-/* The Python lines in which a thread allocates blocks of memory, see blocks.h. */
+/* The Python lines in which a thread allocates memory for tensors. The blocks of memory themselves are in blocks.h. */
 #ifndef MSP_BLOCK_PLACES_H
 #define MSP_BLOCK_PLACES_H
 

@@ -1,8 +1,8 @@
-/* The memory blocks that a library's allocator takes from the C library, and releases.
+/* The memory blocks that a library's allocator (that of PyTorch) takes from the C library, and releases.
  *
- * Two of the library's imports are replaced, posix_memalign and free. All blocks that posix_memalign allocates from
- * then on are counted; large blocks are also recorded one by one. Blocks that were allocated before, and memory from
- * other functions, are not counted. A fork child counts nothing.
+ * The library imports posix_memalign and free. Our functions replace these two imports. They count all blocks that
+ * posix_memalign allocates from then on, and record large blocks one by one. They do not count earlier blocks, or
+ * memory from other functions. A fork child counts nothing.
  */
 #ifndef MSP_BLOCKS_H
 #define MSP_BLOCKS_H
@@ -12,12 +12,13 @@
 
 /* cffi:begin */
 
-/* Begin to count the blocks of the loaded library with the file name `library`, and to record its blocks of at least
- * `least` bytes. Does nothing if the counting has begun already. Returns NULL on success, or the reason of the
+/* Begin to count the memory blocks of the loaded library with the file name `library`, and to record its blocks of at
+ * least `least` bytes. Does nothing if counting has begun already. Returns NULL on success, or the reason of the
  * failure. */
 const char *msp_blocks_watch(const char *library, uint64_t least);
 
-/* Restore the library's imports if no other tool has replaced them since, and forget all blocks. */
+/* Stop counting: forget all blocks, and restore the library's imports, except those that another tool has replaced
+ * since. */
 void msp_blocks_leave(void);
 
 /* cffi:end */
@@ -33,11 +34,11 @@ typedef struct {
 
 void msp_blocks_count(msp_blocks_counts *counts);
 
-/* Set a function to call with the time and the address of each recorded block, on the thread that allocates the block;
- * NULL: call none. The thread may hold locks of the job, and mostly does not hold the GIL. */
+/* Set a function to call for each recorded block, with the block's time and address; NULL: call none. The thread that
+ * allocates the block makes the call. This thread may hold locks of the job, and usually does not hold the GIL. */
 void msp_blocks_when_taken(void (*call)(uint64_t time_ns, uintptr_t address));
 
-/* Forget all blocks in a fork child, and the locks of its parent's threads. */
+/* In a fork child, forget all blocks, and reset the locks, which threads of the parent may have held at the fork. */
 void msp_blocks_after_fork(void);
 
 #endif

@@ -12,7 +12,7 @@ static inline uint64_t msp_clock_read(clockid_t clock) {
 }
 
 /* Return CLOCK_MONOTONIC_RAW in nanoseconds. The system never adjusts this clock, so differences are exact. A call
- * takes 19 ns, with cold caches twice as long; so threads that record use tsc.h. */
+ * takes 19 ns, and twice as long with cold caches. So threads that record use the faster clock of tsc.h. */
 static inline uint64_t msp_now(void) { return msp_clock_read(CLOCK_MONOTONIC_RAW); }
 
 typedef struct {
@@ -21,7 +21,8 @@ typedef struct {
   uint64_t half_width_ns; /* uncertainty of the pair: half the time between the two readings, rounded up */
 } msp_clock_pair;
 
-/* Read both clocks several times and keep the narrowest pair. */
+/* Read CLOCK_MONOTONIC_RAW and CLOCK_REALTIME several times as a pair, and return the pair with the least
+ * uncertainty. */
 static inline msp_clock_pair msp_clock_sample(void) {
   msp_clock_pair best = {0, 0, UINT64_MAX};
   for (int attempt = 0; attempt < 5; ++attempt) {

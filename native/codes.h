@@ -1,5 +1,5 @@
-/* Entries for Python functions, and for C functions that Python calls. Each name is interned once in a process. Callers
- * of all functions of this file must hold the GIL. */
+/* A table with one entry for each function that is traced: Python functions, and C functions that Python calls. A
+ * process stores each name once. Callers of all functions of this file must hold the GIL. */
 #ifndef MSP_CODES_H
 #define MSP_CODES_H
 
@@ -21,20 +21,20 @@ typedef struct {
   PyObject *pauses; /* only for generators and coroutines before Python 3.12: their instructions */
 } msp_code;
 
-/* Once per process. Returns 0, or -1 with an exception. */
+/* Set up the table; called once per process. Returns 0, or -1 with an exception. */
 int msp_codes_init(void);
 
-/* Return the entry of a code object; NULL if there is no room for another entry. Runs no Python code. */
+/* Return the table's entry for a code object; NULL if there is no room for another entry. Runs no Python code. */
 const msp_code *msp_code_of(PyObject *code);
 
-/* Return the entry of a C function that Python calls; NULL if there is no room, or if the object is no C function. */
+/* Return the table's entry for a C function that Python calls. NULL: there is no room, or the object is no C
+ * function. */
 const msp_code *msp_code_of_c(PyObject *callable);
 
-/* Return whether an entry belongs to a function in C. */
+/* Return whether a callable is a function in C, for which the table may have an entry. */
 bool msp_code_is_c(PyObject *callable);
 
-/* Select the functions whose calls are left out, by the paths of their files. The selection takes effect with the next
- * msp_codes_forget.
+/* Select by file path the functions whose calls are traced. The selection takes effect at the next msp_codes_forget.
  *
  * only: paths of the files whose functions are traced; an empty tuple stands for all files.
  * without: paths of the files whose functions are left out.
@@ -42,7 +42,7 @@ bool msp_code_is_c(PyObject *callable);
  * path contains the text. Returns 0, or -1 with an exception. */
 int msp_codes_choose(PyObject *only, PyObject *without);
 
-/* Forget all functions. Called only while no stacks are sampled and no call is open. */
+/* Remove all functions from the table. Called only while no stacks are sampled and no traced call is open. */
 void msp_codes_forget(void);
 
 uint32_t msp_intern_attribute(PyObject *of, PyObject *name);

@@ -1,21 +1,23 @@
-/* Device slots: the records of an accelerator's tracing interface, in the segments of file_format.h.
+/* Device slots: the format in which the store holds the records of an accelerator's tracing interface. A slot is a
+ * record of 32 bytes, as file_format.h defines it.
  *
- * A record is an MSP_KIND_DEVICE slot. If the record belongs to a device, an MSP_KIND_DEVICE_PLACE slot follows in the
- * same segment. The second slot is committed first, so that a committed first slot is always followed by as many slots
- * as its `extra` says. A second slot without a first one is the rest of a record that was being written when the
- * process died.
+ * A device record is an MSP_KIND_DEVICE slot. If the record belongs to a device, an MSP_KIND_DEVICE_PLACE slot follows
+ * in the same file. The writer commits the second slot before the first one. So a committed first slot is always
+ * followed by as many slots as its `extra` says. A second slot without a first one is left over when the process dies
+ * while it writes a record.
  *
- * The fields of both slots. If a field has two numbers, each number has 32 bits, and the first one is in the low half:
+ * The table has the fields of both slots. Where it names two numbers for a field, each number has 32 bits, and the
+ * first one is in the low half:
  *
  * kind     start_ns         end_ns          arg                     name     category       flags
  * DEVICE   begin            end             correlation, thread     what     MSP_DEVICE_*   MSP_DEVICE_SOURCE_*
  * PLACE    device, stream   context, graph  amount (one number)     detail   MSP_DEVICE_*   MSP_DEVICE_SOURCE_*
  *
- * A task and the call that launched it have the same `correlation`. The number wraps at 2^32, so the latest call before
- * the task counts. `thread` is the operating system's number of the calling thread, 0 if unknown. Times are
- * CLOCK_MONOTONIC_RAW nanoseconds, as everywhere in the store.
+ * A task (for example a kernel) and the call that launched it have the same `correlation`. This number wraps at 2^32,
+ * so several calls may have it; the task belongs to the latest call before it. `thread` is the operating system's
+ * number of the calling thread, 0 if unknown. Times are CLOCK_MONOTONIC_RAW nanoseconds, as everywhere in the store.
  *
- * store/device_format.py mirrors this file and a test compares the two.
+ * store/device_format.py declares the same format, and a test compares the two files.
  */
 #ifndef MSP_DEVICE_FORMAT_H
 #define MSP_DEVICE_FORMAT_H

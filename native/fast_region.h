@@ -1,7 +1,8 @@
 /* Regions that PyTorch's compiled code marks with torch._C._profiler._RecordFunctionFast.
  *
- * PyTorch makes a RecordFunction for such a region only while a profiler is on. So compiled code gets a class of ours
- * instead: an object of it contains one of PyTorch's, and records the region if PyTorch has not reported it.
+ * PyTorch reports the region of a _RecordFunctionFast object only while a profiler is on. So compiled code gets a class
+ * of ours instead. An object of our class contains an object of PyTorch's class. It records the region if PyTorch does
+ * not report the region.
  */
 #ifndef MSP_FAST_REGION_H
 #define MSP_FAST_REGION_H

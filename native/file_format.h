@@ -1,35 +1,38 @@
 /* The on-disk format of the store, version 1.
  *
- * A process writes one folder (see store/layout.py for its name) of segment files. A segment is a header of fixed size
- * followed by slots of 32 bytes. Every file is preallocated and filled with zeros, so a slot whose `kind` is 0 was
- * never committed. If committed slots follow such a slot, a reader counts the uncommitted slot as torn and skips it.
- * Otherwise the uncommitted slot is the end of the segment.
+ * A process writes one folder of segment files; store/layout.py defines the folder's name. A segment is a header of
+ * fixed size, followed by slots: records of 32 bytes. Every file is preallocated and filled with zeros, so a slot whose
+ * `kind` is 0 was never committed. When committed slots follow an uncommitted slot, a reader counts the uncommitted
+ * slot as torn and skips it. When none follow, the uncommitted slot is the end of the segment.
  *
- * Commit rule. A writer fills a slot, and then publishes the slot's last 32-bit word (kind, category, flags, extra)
- * with one release store. So a slot is complete whenever a reader sees it committed. This also holds after SIGKILL,
- * because the kernel keeps the mapped pages when the process ends.
+ * Commit rule. A writer fills a slot (a record of 32 bytes). It then commits the slot: it stores the slot's last 32-bit
+ * word (kind, category, flags, extra) with one release store. So a committed slot is always complete. This also holds
+ * after SIGKILL, because the kernel keeps the mapped pages when the process ends.
  *
- * End of a span. A span is written when it begins, as MSP_KIND_OPEN with end_ns 0. When it ends, the same slot gets its
- * `end_ns` first, and then becomes MSP_KIND_SPAN with the release store of its last word. So each span has one slot,
- * slots are in the order of their starts, and the file has the spans that were open when a process died. A process that
- * is killed between the two stores leaves an MSP_KIND_OPEN slot with an end_ns; a reader ignores that end_ns.
+ * End of a span. When a span begins, the writer commits an MSP_KIND_OPEN slot with end_ns 0. When the span ends, the
+ * writer first sets `end_ns` in this slot. A release store of the slot's last word then turns the slot into
+ * MSP_KIND_SPAN. So each span has one slot, slots are in the order of their starts, and the file has the spans that
+ * were open when a process died. When a process is killed between the two stores, an MSP_KIND_OPEN slot has an end_ns;
+ * a reader ignores it.
  *
- * Streams. Slots of one segment belong to one thread at a time. A segment starts with an MSP_KIND_THREAD slot. When a
- * thread has ended, a new thread may use the rest of the segment; the new thread then writes an MSP_KIND_THREAD slot
- * first. A thread that changes its name also writes such a slot. Segments are made before they are needed, so their
- * numbers are not in the order of time. Segment 0 of a process is the control stream (MSP_KIND_STRING,
- * MSP_KIND_ANCHOR), written under a lock. It continues in segments that have MSP_SEGMENT_CONTROL in their header.
+ * Streams. One thread at a time writes to a segment (a file). A segment starts with an MSP_KIND_THREAD slot, which
+ * names the thread. When a thread has ended, a new thread may use the rest of the segment; the new thread first writes
+ * an MSP_KIND_THREAD slot. A thread that changes its name also writes an MSP_KIND_THREAD slot. Segments are made before
+ * they are needed, so their numbers are not in the order of time. Segment 0 of a process is the begin of the control
+ * stream, which has strings and pairs of clock readings (MSP_KIND_STRING, MSP_KIND_ANCHOR). Any thread writes to this
+ * stream, under a lock. It continues in segments that have MSP_SEGMENT_CONTROL in their header.
  *
- * Strings. An MSP_KIND_STRING slot has the string's id in `name`, and its length in bytes in `arg` (UTF-8, at most
- * MSP_STRING_MAX). The bytes are in `extra` payload slots, which follow the slot and are written before it is
- * committed. Ids start at 1; id 0 is the empty string. A string is committed before any record that has its id. Payload
- * slots may contain any byte, so a reader has to skip them by `extra`.
+ * Strings. An MSP_KIND_STRING slot has the id of a string in `name`, and the string's length in bytes in `arg` (UTF-8,
+ * at most MSP_STRING_MAX). The bytes of the string are in the payload slots, which follow this slot; `extra` is their
+ * number. The writer fills the payload slots before it commits the first slot. Ids start at 1; id 0 is the empty
+ * string. A string is committed before any record that has its id. Payload slots may contain any byte, so a reader must
+ * skip as many slots as `extra` says.
  *
- * Times are nanoseconds of CLOCK_MONOTONIC_RAW. Integers are in the byte order of the machine. If a reader finds the
- * bytes of the magic reversed, the file has the other byte order.
+ * Times are nanoseconds of CLOCK_MONOTONIC_RAW. Integers are in the byte order of the machine that wrote the file. When
+ * a reader finds the bytes of MSP_MAGIC reversed, the file has the other byte order.
  *
- * store/format.py declares the same format; a test compares the two. A change of the format must change both files and
- * the version.
+ * store/format.py declares the same format, and a test compares the two files. A change of the format must change both
+ * files and the version.
  */
 #ifndef MSP_FILE_FORMAT_H
 #define MSP_FILE_FORMAT_H
@@ -81,7 +84,7 @@ typedef struct {
 #define MSP_KIND_STRING 6  /* time    0               length in bytes                id                */
 #define MSP_KIND_ANCHOR 7  /* RAW     REALTIME        half width of the pair, ns     0                 */
 #define MSP_KIND_THREAD 8  /* time    native tid      process-wide thread number     thread's name     */
-/* a record of an accelerator, see device_format.h */
+/* a record of an accelerator; device_format.h describes its fields */
 #define MSP_KIND_DEVICE 9
 #define MSP_KIND_DEVICE_PLACE 10
 /* the argument of an operator whose span is in another recording: see below */
@@ -99,46 +102,49 @@ typedef struct {
 #define MSP_KIND_BLOCK 17       /* time    address, size   bytes in use after it          size              */
 #define MSP_KIND_BLOCK_PLACE 18 /* time    address, depth  file and line                  function          */
 
-/* The argument of a span of MSP_CATEGORY_OP has two parts. Its lower MSP_OP_TIE_BITS bits are 2 (n + 1) for an operator
- * with number n of autograd, 2 (n + 1) + 1 for the node that computes the gradient of that operator, and 0 where no
- * number is known. Its upper bits are the id of the string with the shapes of the operator's inputs, and 0 where the
- * shapes are not known. The string has the dimensions of each input, separated by commas and followed by a semicolon.
- * An input that is no tensor, or has no dimensions, has only the semicolon: "4,8;8;;".
+/* The argument of an operator's span (MSP_CATEGORY_OP) has two parts. The lower MSP_OP_TIE_BITS bits relate operators
+ * to nodes of autograd. They are 2 (n + 1) for an operator with sequence number n of autograd, 2 (n + 1) + 1 for the
+ * node that computes the gradient of this operator, and 0 where no number is known. The upper bits are the id of the
+ * string with the shapes of the operator's inputs, and 0 where the shapes are not known. The string has the dimensions
+ * of each input, separated by commas and followed by a semicolon. An input that is no tensor, or has no dimensions, has
+ * only the semicolon: "4,8;8;;".
  *
- * An MSP_KIND_OPERANDS slot has such an argument for an operator whose span is in another recording of the same
- * time. The slot's category is MSP_CATEGORY_OP, or MSP_CATEGORY_MARKER for a region of the user. The lower 32 bits of
- * `end_ns` are the native id of the thread, the upper ones the number of the period of recording. The slots of a thread
- * and a period are in the order in which operators began, without gaps, so the n-th slot belongs to the n-th span. The
- * slots and the spans have times of different clocks, which differ by some microseconds. */
+ * Two sources may record the same operators: one the spans, the other the argument of each operator. An
+ * MSP_KIND_OPERANDS slot has the argument of one operator. The slot's category is MSP_CATEGORY_OP, or
+ * MSP_CATEGORY_MARKER for a region of the user. In `end_ns`, the lower 32 bits are the native id of the thread, and the
+ * upper 32 bits are the number of the period of recording. The slots of one thread and one period are in the order in
+ * which the operators began, without gaps. So the n-th slot belongs to the n-th span. The times of slots and spans come
+ * from different clocks, which differ by some microseconds. */
 #define MSP_OP_TIE_BITS 40
 
-/* An MSP_KIND_PROCESSOR slot has the scheduler's times of its thread. A thread writes such a slot in three cases: after
- * at least MSP_QUIET_NS without records, MSP_LOOK_NS after its last such slot, and when a step ends. `end_ns` is the
- * time of the event before the slot. `arg` is the processor time of the thread so far. `name` is the wait time: the
- * microseconds for which the thread waited for a processor since its last slot with a wait time. `name` is MSP_NOT_READ
- * in a slot without a wait time. */
+/* An MSP_KIND_PROCESSOR slot shows how long its thread ran, and how long the thread waited for a processor. A thread
+ * writes such a slot in three cases: after at least MSP_QUIET_NS without records, MSP_LOOK_NS after its last
+ * MSP_KIND_PROCESSOR slot, and when a step ends. `end_ns` is the time of the event before the slot. `arg` is the
+ * processor time of the thread so far. `name` is the wait time: the microseconds for which the thread waited for a
+ * processor since its last slot with a wait time. In a slot without a wait time, `name` is MSP_NOT_READ. */
 #define MSP_NOT_READ 0xFFFFFFFF
 
-/* Stacks are paths in a tree. The nodes of the tree have numbers from 1; a process uses each number once. An
- * MSP_KIND_FRAME slot defines a node. The lower 32 bits of `end_ns` are the number of the node, and the upper 32 bits
- * are the number of the caller's node. A node without a caller is a thread: `arg` is the native id of the thread, 0 if
- * it is not known, and `name` is the thread's name. Any other node is a function. Its `arg` has three numbers, from the
- * lowest bit on: the line that ran and the line in which the function begins, each in MSP_FRAME_LINE_BITS bits, and
- * then the id of the string with the path of the function's file.
+/* The store holds sampled stacks as paths in a tree of functions. The nodes of the tree have numbers from 1; a process
+ * uses each number once. An MSP_KIND_FRAME slot defines a node. The lower 32 bits of `end_ns` are the number of the
+ * node, and the upper 32 bits are the number of the caller's node. A node without a caller is a thread: `arg` is the
+ * native id of the thread, 0 if it is not known, and `name` is the thread's name. Any other node is a function. Its
+ * `arg` has three numbers, from the lowest bit on: the line that ran and the line in which the function begins, each in
+ * MSP_FRAME_LINE_BITS bits, and then the id of the string with the path of the function's file.
  *
- * An MSP_KIND_SAMPLED slot says that successive samples of a thread, at equal distances from the first to the last,
- * found the thread at the same node. The lower 32 bits of `arg` are the number of the node, and the upper 32 bits are
- * the number of samples. `name` is the greatest delay of one of these samples. One thread writes the slots of both
- * kinds, and no other slots. It writes the slot of a node before the slots that refer to the node. */
+ * An MSP_KIND_SAMPLED slot stands for successive samples that found a thread at the same node, in the same function and
+ * line. The samples have equal distances from the first to the last. The lower 32 bits of `arg` are the number of the
+ * node, and the upper 32 bits are the number of samples. `name` is the greatest delay of one of these samples. One
+ * thread writes all MSP_KIND_FRAME and MSP_KIND_SAMPLED slots, and no other slots. It writes the slot of a node before
+ * the slots that refer to the node. */
 #define MSP_FRAME_LINE_BITS 22
 #define MSP_FRAME_LINE_MOST ((1u << MSP_FRAME_LINE_BITS) - 1)
 
-/* An MSP_KIND_CALL slot is written when a call ends, so slots are in the order of ends. `arg` has three numbers, from
- * the lowest bit on: the number of the thread (0: the thread that wrote the slot) and the line in which the function
- * begins, each in MSP_FRAME_LINE_BITS bits, and then the id of the string with the path of the function's file. Line
- * and path are 0 for a function in C. A call that runs for some time has an earlier slot without an end. If no slot
- * with an end has the same begin and function, the call was running when the process ended. A generator has a slot for
- * each time that it continued. */
+/* The writer commits an MSP_KIND_CALL slot when a call ends, so these slots are in the order of ends. `arg` has three
+ * numbers, from the lowest bit on: the number of the thread (0: the thread that wrote the slot) and the line in which
+ * the function begins, each in MSP_FRAME_LINE_BITS bits, and then the id of the string with the path of the function's
+ * file. Line and path are 0 for a function in C. A call that runs for some time has an earlier slot without an end.
+ * When no slot with an end has the same begin and function, the call was running when the process ended. A generator
+ * has one slot for each time that it continued. */
 
 /* An MSP_KIND_METRIC slot has the value of a counter of the system, for the process or the machine. All slots of a
  * sample have the same time. One counter is in each sample: the processor time in nanoseconds that the reading of the
@@ -146,22 +152,22 @@ typedef struct {
  * changed. For a counter of a thread, the lower 32 bits of `end_ns` are the native id of the thread, and the upper 32
  * bits are the id of its name; for other counters, both are 0. Fork children write such slots, too. */
 
-/* An MSP_KIND_BLOCK slot has a block of a framework's allocator of host memory. The lower 32 bits of the block's size
- * in bytes are in `name`, and the other bits of the size are the upper bits of `end_ns`. The lower MSP_BLOCK_BITS bits
- * of `end_ns` are the address. `arg` is the size of all blocks in use, including blocks without slots. With the flag
- * MSP_BLOCK_RELEASED, the slot records the release of the block. Then an earlier slot has the same address, in this or
- * in an earlier store of the process.
+/* An MSP_KIND_BLOCK slot records that a framework's allocator allocated or released a block of host memory. The lower
+ * 32 bits of the block's size in bytes are in `name`, and the other bits of the size are the upper bits of `end_ns`.
+ * The lower MSP_BLOCK_BITS bits of `end_ns` are the address of the block. `arg` is the size of all blocks in use,
+ * including blocks without slots. With the flag MSP_BLOCK_RELEASED, the slot records the release of the block. Then the
+ * slot of the allocation has the same address. It is earlier, in this store or in an earlier store of the process.
  *
- * An MSP_KIND_BLOCK_PLACE slot has a Python function on the stack of the thread that allocated a block. The slot has
- * the time and the address of that block. The upper bits of `end_ns` are the depth: the number of functions that the
- * function has called, one inside of the other; 0 for the innermost function. `arg` has two numbers, from the lowest
- * bit on: the line in MSP_FRAME_LINE_BITS bits, and the id of the string with the path of the file. */
+ * An MSP_KIND_BLOCK_PLACE slot has one Python function on the stack of the thread that allocated a block. The slot has
+ * the time and the address of this block. The upper bits of `end_ns` are the depth: the number of stack frames inside
+ * this function's frame; 0 for the innermost function. `arg` has two numbers, from the lowest bit on: the line in
+ * MSP_FRAME_LINE_BITS bits, and the id of the string with the path of the file. */
 #define MSP_BLOCK_BITS 48
 #define MSP_BLOCK_RELEASED 1
 
 /* flags */
 #define MSP_FLAG_RAISED 1       /* the call ended with an exception */
-#define MSP_FLAG_ABANDONED 2    /* the span was ended because an outer span or the thread ended first */
+#define MSP_FLAG_ABANDONED 2    /* the span did not end itself: an outer span or the thread ended first */
 #define MSP_FLAG_UNRECORDED 4   /* a step that the schedule did not record: only its times are known */
 #define MSP_FLAG_NO_GRADIENTS 8 /* a call of a network for which no gradients are computed */
 #define MSP_FLAG_COARSE 16      /* a step without fine-grained records and kernels, to limit the overhead */
@@ -169,13 +175,13 @@ typedef struct {
 #define MSP_FLAG_RESUMED 64     /* for a slot of a generator: the generator began earlier, and continued here */
 #define MSP_FLAG_YIELDED 128    /* for a slot of a generator: it has yielded, and may continue */
 
-/* If fine-grained records of all steps cost too much, the run is divided into stretches of consecutive steps. In each
- * stretch, one burst of consecutive steps at a random place is recorded completely; the other steps have
- * MSP_FLAG_COARSE. The flag MSP_FLAG_STRETCH is the same for all steps of a stretch, and changes from one stretch to
- * the next. */
+/* When fine-grained records of all steps would cost too much, ms-profiler samples steps. It divides the run into
+ * sequences of steps, called stretches. In each stretch, it records a few consecutive steps completely, at a random
+ * position. The other steps have the flag MSP_FLAG_COARSE. The flag MSP_FLAG_STRETCH is the same for all steps of a
+ * stretch, and changes from one stretch to the next. */
 
-/* Categories with this bit are fine-grained. Their events may be recorded in some steps only, and are the first to be
- * refused when disk space becomes short. */
+/* Categories with this bit are fine-grained: modules, operators, calls and blocks. When recording costs too much, their
+ * events are recorded in some steps only. When disk space becomes short, they are the first to be refused. */
 #define MSP_CATEGORY_FINE 0x40
 
 /* categories of records that the C code makes; store/format.py has all categories */

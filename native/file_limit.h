@@ -1,7 +1,8 @@
-/* A thread that grows a file beyond RLIMIT_FSIZE gets SIGXFSZ, which ends the process by default.
+/* Block SIGXFSZ while a thread writes to a file. A thread that grows a file beyond RLIMIT_FSIZE gets this signal, which
+ * ends the process by default.
  *
- * Between msp_file_limit_begin and msp_file_limit_end, the signal is blocked in the calling thread. The end removes a
- * signal that came meanwhile.
+ * SIGXFSZ is blocked in the calling thread between msp_file_limit_begin and msp_file_limit_end. If the signal came
+ * meanwhile, msp_file_limit_end removes it.
  */
 #ifndef MSP_FILE_LIMIT_H
 #define MSP_FILE_LIMIT_H

@@ -1,8 +1,9 @@
-/* The gate of the hot path: which session is open, and which categories it refuses.
+/* The gate: two words that each record reads first. They say which session is open, and which categories of events it
+ * refuses.
  *
- * Both facts are in a page that the kernel fills with zeros in every fork child, even in a child made by a direct
- * system call. So a child records nothing before code of the profiler has run in it. On kernels before 4.14, a handler
- * of pthread_atfork resets the page.
+ * The gate is in a page of memory that the kernel fills with zeros in every fork child, even in a child made by a
+ * direct system call. Zero means that no session is open. So a fork child records nothing until code of the profiler
+ * has run in the child. On kernels before 4.14, a handler of pthread_atfork resets the page.
  */
 #ifndef MSP_GATE_H
 #define MSP_GATE_H
@@ -25,7 +26,8 @@ typedef struct {
 extern msp_gate *msp_gate_page;
 extern bool msp_gate_wiped_on_fork;
 
-/* Move the gate to such a page; called once per process, before the first session. */
+/* Move the gate to a page that the kernel clears in fork children; called once per process, before the first
+ * session. */
 void msp_gate_init(void);
 
 static inline uint32_t msp_gate_load(const uint32_t *word) { return __atomic_load_n(word, __ATOMIC_RELAXED); }
@@ -38,19 +40,19 @@ static inline void msp_gate_set_refused(uint32_t reason, bool refused) {
   }
 }
 
-/* Keep the session open until msp_gate_let_go. Returns false if `session` is not open. Never blocks: msp_gate_close
- * waits until no thread holds the session. */
+/* Hold the session: it stays open until msp_gate_let_go, because msp_gate_close waits until no thread holds it. Returns
+ * false if `session` is not open. Never blocks. */
 bool msp_gate_hold(uint32_t session);
 void msp_gate_let_go(void);
 
 /* Return a number for the next session, and remove all reasons to refuse events. */
 uint32_t msp_gate_next(void);
 
-/* Open the gate for all threads. */
+/* Open the gate: from now on, all threads record into this session. */
 void msp_gate_open(uint32_t session);
 
-/* Close the gate, and wait until no thread holds the session. Returns false if a thread still holds it after ten
- * seconds, because a file system does not answer. */
+/* Close the gate, so that no thread records any more, and wait until no thread holds the session (msp_gate_hold).
+ * Returns false if a thread still holds the session after ten seconds, because a file system does not answer. */
 bool msp_gate_close(void);
 
 /* Reset the gate in a fork child. */

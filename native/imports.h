@@ -1,5 +1,5 @@
-/* Replace a function that one loaded library calls in another, by changing the table of imports of the calling
- * library. */
+/* Replace a function that a loaded library calls in another library. To do so, change the address in the calling
+ * library's table of imports. */
 #ifndef MSP_IMPORTS_H
 #define MSP_IMPORTS_H
 
@@ -14,14 +14,14 @@ typedef struct {
 } msp_import;
 
 /* Find the entry of `function` in the table of imports of the library with file name `library`. Returns NULL on
- * success, otherwise the reason of the failure. */
+ * success, or the reason of the failure. */
 const char *msp_import_find(const char *library, const char *function, msp_import *found);
 
-/* Write an address to the entry. Returns 0 or an errno. Other threads may call the function through the entry
- * meanwhile. */
+/* Write an address to an entry of a table of imports. Returns 0 or an errno. Other threads may call the function
+ * through this entry meanwhile. */
 int msp_import_set(const msp_import *import, void *function);
 
-/* Return the address that the entry holds now. */
+/* Return the address that an entry of a table of imports holds now. */
 void *msp_import_get(const msp_import *import);
 
 #endif

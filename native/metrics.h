@@ -1,7 +1,8 @@
-/* The system's counters of this process and its machine. The helper thread reads these counters at a fixed rate.
+/* The operating system's counters of this process and its machine. The recorder's helper thread reads them at a fixed
+ * rate.
  *
- * The helper takes no lock of the job, not even the GIL. It has its own table of descriptors, so that its descriptors
- * do not appear in the job.
+ * The helper thread takes no lock of the job, not even the GIL. It has a table of file descriptors of its own, so that
+ * the files that it opens do not appear in the job.
  */
 #ifndef MSP_METRICS_H
 #define MSP_METRICS_H
@@ -24,14 +25,14 @@ typedef struct {
 } msp_metric;
 
 /* Read these counters from now on, every `period_ms`; with `count` 0, read none. Rows with the same path must be
- * adjacent. `sample` is the id of the name of a further counter: the processor time that the reading takes. Returns
- * false if there is not enough memory. */
+ * adjacent. One more counter is the processor time that the reading takes; `sample` is the id of this counter's name.
+ * Returns false if there is not enough memory. */
 bool msp_metrics_read(const msp_metric *rows, uint32_t count, uint32_t sample, uint32_t period_ms);
 
 /* cffi:end */
 
 /* Read the counters if they are due at time `now` of CLOCK_MONOTONIC. Returns the time at which they are due next. Only
- * the helper calls this. */
+ * the helper thread calls this. */
 uint64_t msp_metrics_sample(uint64_t now);
 
 void msp_metrics_after_fork(void);

@@ -5,11 +5,11 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-/* The object sys.monitoring.DISABLE; NULL before tracing begins. A callback that returns it is not called again for the
- * same code location. */
+/* The object sys.monitoring.DISABLE; NULL before tracing begins. When a callback returns this object, the interpreter
+ * does not call the callback again for the same code location. */
 extern PyObject *msp_monitor_disable;
 
-/* Add a callback to the module for each event. Returns 0, or -1 with an exception. */
+/* Add one callback for each event of sys.monitoring to the module. Returns 0, or -1 with an exception. */
 int msp_monitor_add(PyObject *module);
 
 #endif

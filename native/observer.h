@@ -2,9 +2,9 @@
  *
  * PyTorch makes a RecordFunction for each operator, each node of autograd and each region of the user. At its begin and
  * end, PyTorch calls the callbacks that were added by at::addGlobalCallback, on the thread that runs the operator.
- * These callbacks exist beside all profilers of a script. Nothing here uses Python. Types and names are those of
- * PyTorch's ATen/record_function.h. A thread notices that callbacks were added or removed when it begins its next
- * operator.
+ * These callbacks work beside any profiler of the script. This code does not use Python. Types and names are those of
+ * PyTorch's ATen/record_function.h. When callbacks are added or removed, a thread notices the change at the begin of
+ * its next operator.
  */
 #ifndef MSP_OBSERVER_H
 #define MSP_OBSERVER_H
@@ -21,7 +21,7 @@ typedef struct {
   uint32_t async;    /* is_async_: the end may be reported on another thread */
 } msp_observer_layout;
 
-/* Find PyTorch's functions in a loaded library. Returns NULL on success, otherwise the reason. */
+/* Find PyTorch's functions in a loaded library. Returns NULL on success, or the reason of the failure. */
 const char *msp_observer_connect(const char *library, const msp_observer_layout *layout);
 
 /* Begin or stop to record the operators of all threads; the caller holds the GIL. Does nothing before a successful
@@ -34,13 +34,14 @@ bool msp_observer_elsewhere(void);
 /* Return the number of operators that are open on the calling thread. */
 uint32_t msp_observer_open(void);
 
-/* Begin an operator that PyTorch does not report, if operators are recorded now; `region` is the address of its object.
- * Returns whether it has begun; then msp_observer_region_end has to end it. */
+/* Record the begin of a region that PyTorch does not report, if operators are recorded now; `region` is the address of
+ * the region's object. Returns whether the begin was recorded. If so, the caller must call msp_observer_region_end at
+ * the end of the region. */
 bool msp_observer_region(const char *name, const void *region);
 void msp_observer_region_end(const void *region);
 
-/* End the innermost operator of the calling thread if it is a region of this name, because PyTorch will report its end
- * on another thread, or after other operators. */
+/* If the innermost operator of the calling thread is a region with this name, record its end now. Called because
+ * PyTorch will report this end on another thread, or after other operators. */
 void msp_observer_hand_over(const char *name);
 
 #endif

@@ -11,7 +11,7 @@ typedef enum {
   MSP_OPERATOR,
   MSP_OPERATOR_REGION,    /* a region of the user */
   MSP_OPERATOR_ASYNC,     /* an exchange of torch.distributed on the calling thread, on which it also ends */
-  MSP_OPERATOR_EXCHANGE,  /* the same, on the thread of the backend that runs it */
+  MSP_OPERATOR_EXCHANGE,  /* an exchange of torch.distributed, on the thread of the backend that runs it */
   MSP_OPERATOR_ELSEWHERE, /* an exchange whose end is reported on another thread, or in the call that waits for it */
 } msp_operator_kind;
 
@@ -19,9 +19,9 @@ static inline bool msp_operator_is(const char *name, const char *with, size_t le
   return strncmp(name, with, length) == 0 && name[length] != ':';
 }
 
-/* Return the kind of an operator by its name. The name of an exchange has one colon ("gloo:", "mpi:"), the name of an
- * operator has two ("aten::"). gloo reports collectives on its own threads, and messages on the calling thread; mpi
- * reports all exchanges on the calling thread. */
+/* Return the kind of an operator by its name. The name of an exchange between ranks has one colon ("gloo:", "mpi:"),
+ * the name of an operator has two ("aten::"). gloo reports collectives on its own threads, and messages on the calling
+ * thread. mpi reports all exchanges on the calling thread. */
 static inline msp_operator_kind msp_operator_kind_of(const char *name) {
   if (name[0] != 'g' && name[0] != 'm') return MSP_OPERATOR; /* the quick test for most operators */
   if (msp_operator_is(name, "mpi:", 4)) return MSP_OPERATOR_ELSEWHERE;
@@ -39,8 +39,9 @@ static inline bool msp_operator_admits(const msp_writer *writer, msp_operator_ki
   return msp_writer_admits(writer, msp_operator_category(kind));
 }
 
-/* Record the begin of an operator for which msp_operator_admits is true. An exchange whose end is reported elsewhere
- * becomes an instant instead of a span. The end has to name the same `function`. */
+/* Record the begin of an operator for which msp_operator_admits is true. `function` is an address that identifies the
+ * operator; the end has to name the same address. When PyTorch reports the end of an exchange elsewhere, the exchange
+ * becomes an instant instead of a span. */
 static inline void msp_operator_begin(msp_writer *writer, uint32_t text, msp_operator_kind kind, uint64_t arg,
                                       const void *function) {
   if (kind == MSP_OPERATOR_ELSEWHERE) {
@@ -50,24 +51,26 @@ static inline void msp_operator_begin(msp_writer *writer, uint32_t text, msp_ope
   }
 }
 
-/* Count a begin. An exchange is not counted: when its end is reported, the thread cannot know whether it counted it. */
+/* Count the begin of an operator. Exchanges are not counted: at the end of an exchange, the thread cannot know whether
+ * it has counted the begin. */
 static inline void msp_operator_count(msp_writer *writer, msp_operator_kind kind) {
   if (kind <= MSP_OPERATOR_REGION) ++writer->ops;
 }
 
-/* Return the open operator of this thread that began last; NULL: none is open. */
+/* Return the open operator of this thread that began last; NULL: no operator is open. */
 static inline msp_open_span *msp_operator_last(msp_writer *writer) {
   uint32_t depth = writer->depth;
   while (depth > 0 && writer->open[depth - 1].function == NULL) --depth;
   return depth > 0 ? &writer->open[depth - 1] : NULL;
 }
 
-/* Record the end of an operator of this thread while later operators are still open. C++ ends operators in order, with
- * two exceptions:
+/* Record the end of an operator of this thread while operators that began later are still open. C++ ends operators in
+ * the reverse order of their begins, with two exceptions:
  *
- * - The script may hold a region. It ends in place of the operator, and the operator ends when the region does, so that
- *   spans nest.
- * - A function of TorchScript may wait, and end later on another thread. It ends with the operator. */
+ * - The script may keep a region open after the operator's end. Then the region's span ends now in place of the
+ *   operator's, and the operator's span ends with the region. So spans nest.
+ * - A function of TorchScript may wait, and end later on another thread. Its span ends now, together with the
+ *   operator's. */
 static inline void msp_operator_end_outer(msp_writer *writer, msp_open_span *span) {
   for (;;) {
     msp_open_span *last = msp_operator_last(writer);
@@ -79,8 +82,8 @@ static inline void msp_operator_end_outer(msp_writer *writer, msp_open_span *spa
   }
 }
 
-/* Record the end of an operator of this thread. Returns false if the operator is not open: it was not recorded, or it
- * began on another thread. */
+/* Record the end of the operator that `function` identifies. Returns false if this thread has no such open operator: it
+ * was not recorded, or it began on another thread. */
 static inline bool msp_operator_end(msp_writer *writer, const void *function) {
   bool last = true;
   for (uint32_t index = writer->depth; index-- > 0;) {
@@ -90,7 +93,7 @@ static inline bool msp_operator_end(msp_writer *writer, const void *function) {
       last = false;
     } else if (last) {
       writer->ops = span->ops;
-      /* an exception has ended the Python spans that are still open inside of the operator */
+      /* Python spans that are still open inside the operator were ended by an exception */
       msp_writer_end(writer, index, 0, MSP_FLAG_ABANDONED | MSP_FLAG_RAISED);
       return true;
     } else {
@@ -101,8 +104,8 @@ static inline bool msp_operator_end(msp_writer *writer, const void *function) {
   return false;
 }
 
-/* Record the end of a region of this thread whose end PyTorch will report later, on any thread. Does nothing if another
- * operator has begun in the region. */
+/* Record now the end of a region of this thread, because PyTorch will report this end later, on any thread. Does
+ * nothing if another operator has begun inside the region. */
 static inline void msp_operator_hand_over(msp_writer *writer, uint32_t text) {
   const msp_open_span *last = msp_operator_last(writer);
   if (last != NULL && last->category == MSP_CATEGORY_MARKER && last->slot->name == text) {

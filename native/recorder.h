@@ -13,28 +13,29 @@
 /* A flag of msp_open: copy records to the files with write(2), also on file systems where mapped files are safe. */
 #define MSP_OPEN_WRITTEN 1
 
-/* Start to record into the existing directory `folder`. An open store is closed first.
+/* Start to record into the existing directory `folder`. If a store is open, close it first.
  *
- * first_slots: slots of a thread's first segment; each later segment has twice as many.
- * account: the file in which all processes of a result count their disk space; "": this process counts alone.
- * limit: the disk space in bytes for all these processes; only the process that makes the file sets it. UINT64_MAX: no
- *   limit. Fine-grained events are refused above half of the limit, and all events except steps above seven eighths.
- * memory: limit in bytes of the memory of this process's segments, mapped files included.
+ * first_slots: number of slots (records of 32 bytes) in a thread's first file; each later file has twice as many.
+ * account: path of the file in which all processes of a result count their disk space; "": this process counts alone.
+ * limit: the disk space in bytes for all processes of the result; only the process that makes the account's file sets
+ *   it. UINT64_MAX: no limit. Fine-grained events are refused above half of the limit, and all events except steps
+ *   above seven eighths.
+ * memory: the most memory in bytes that this process may use for records, mapped files included.
  * flags: MSP_OPEN_WRITTEN, or 0.
- * Returns 0, or the errno of the failure to make the first segment: EDQUOT if the limit leaves no room.
+ * Returns 0, or an errno if the first file could not be made: EDQUOT if the limit leaves no room.
  */
 int msp_open(const char *folder, uint32_t first_slots, const char *account, uint64_t limit, uint64_t memory,
              uint32_t flags);
 
-/* End the calling thread's open spans, write a last anchor, and stop recording. Other threads release their segments at
- * their next event, or when they end. Returns 0, or ETIMEDOUT if a file system does not answer; then the store stays
- * open. */
+/* Stop recording: end the calling thread's open spans, and write a last pair of clock readings. Other threads release
+ * their files at their next event, or when they end. Returns 0, or ETIMEDOUT if a file system does not answer; then the
+ * store stays open. */
 int msp_close(void);
 
-/* Add to the account the disk space that other code has taken; a negative number for released space. */
+/* Add to the account of disk space the bytes that other code has taken. A negative number subtracts released bytes. */
 void msp_spend(int64_t bytes);
 
-/* Reserve bytes of the limit for other code; a negative number ends the reservation of so many bytes. */
+/* Reserve bytes of the disk space for other code. A negative number ends the reservation of so many bytes. */
 void msp_set_aside(int64_t bytes);
 
 /* Return the disk space in bytes that is left for fine-grained records; 0 while no session is open. */
@@ -59,19 +60,20 @@ typedef struct {
 /* Get the statistics of the open session; if none is open, those of the last session. */
 void msp_get_stats(msp_stats *stats);
 
-/* Wait until the other threads that have recorded in this session sleep and record nothing, at most `most_ns`. */
+/* Wait until all other threads that have recorded in this session sleep and record nothing. The wait takes at most
+ * `most_ns` nanoseconds. */
 void msp_await_rest(uint64_t most_ns);
 
-/* msp_pause refuses spans, instants and counters from now on. msp_fine accepts or refuses events of fine-grained
- * categories. Events that these two functions refuse are not counted as dropped. */
+/* msp_pause refuses all spans, instants and counters (true), or accepts them again (false). msp_fine accepts or refuses
+ * the fine-grained ones. Events that are refused in this way do not count as dropped. */
 void msp_pause(bool paused);
 void msp_fine(bool on);
 
-/* Register a function to call in fork children. A fork by a direct system call does not call the handlers of
- * pthread_atfork; in such a child the function runs when the recorder is first called. */
+/* Register a function to call in fork children. Usually a handler of pthread_atfork calls it. A fork by a direct system
+ * call does not run these handlers; in such a child, the function runs when the recorder is first called. */
 void msp_recorder_when_forked(void (*also)(void));
 
-/* In a fork child, reset the inherited state if that has not been done; otherwise do nothing. */
+/* In a fork child, reset the recorder's inherited state if that has not been done yet. Otherwise do nothing. */
 void msp_recorder_check_fork(void);
 
 #endif

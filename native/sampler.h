@@ -1,9 +1,10 @@
 /* Sample the Python stacks of all threads.
  *
- * When a sample is due, the sampler's thread requests a pending call. A thread of the job that runs Python takes the
- * sample in this call, between two of its bytecodes. If instead the sampler took the GIL for each sample, it would stop
- * the running thread after 5 ms, at the cost of two context switches. If no thread runs the call within a period, all
- * threads run C code or wait. Then the sampler itself takes the GIL as soon as it is free, and takes the sample.
+ * When a sample is due, the sampler's thread requests a pending call from the interpreter. The thread of the job that
+ * runs Python makes this call between two of its bytecodes, and takes the sample in the call. The sampler does not take
+ * the GIL for each sample: it would stop the running thread after 5 ms, at the cost of two context switches. If no
+ * thread makes the call within a period, all threads run C code or wait. Then the sampler itself takes the GIL as soon
+ * as it is free, and takes the sample.
  */
 #ifndef MSP_SAMPLER_H
 #define MSP_SAMPLER_H

@@ -1,4 +1,5 @@
-/* Make, map, flush and release a segment file. */
+/* Make, map, flush and release a segment: a file of the store with the records of a thread. A segment is mapped, or it
+ * is "written": its records are in memory, and write(2) copies them to the file. */
 #ifndef MSP_SEGMENT_H
 #define MSP_SEGMENT_H
 
@@ -39,23 +40,24 @@ static inline uint64_t msp_segment_size(uint32_t capacity) {
  * guarantee the space. */
 bool msp_segment_mappable(const char *folder);
 
-/* Make the file of segment `index` in `folder`, reserve its disk blocks and map it. If `mapped` is false or the file
- * system cannot map files, the segment gets anonymous memory instead. Returns 0 or an errno; after a failure there is
- * no file. Raises no signal. */
+/* Make the file of segment `index` in `folder`, reserve its disk blocks and map the file. If `mapped` is false or the
+ * file system cannot map files, the segment gets anonymous memory instead. Returns 0 or an errno; after a failure there
+ * is no file. Raises no signal. */
 int msp_segment_make(const char *folder, uint32_t index, uint32_t capacity, uint32_t flags, bool mapped,
                      msp_segment **made);
 
-/* Truncate the file after its first `used` slots. Returns the number of removed bytes. No thread may use later slots.
+/* Truncate a segment's file after its first `used` slots. Returns the number of removed bytes. No thread may use later
+ * slots.
  */
 uint64_t msp_segment_trim(const char *folder, const msp_segment *segment, uint32_t used);
 
-/* Return how many of the first `used` slots are lost because the file was truncated or its disk failed. */
+/* Return how many of a segment's first `used` slots are lost, because the file was truncated or its disk failed. */
 uint32_t msp_segment_lost(const msp_segment *segment, uint32_t used);
 
 /* Write to every page of a new segment, so that its first writer has no page faults. */
 void msp_segment_touch(msp_segment *segment);
 
-/* End one use of the segment. The end of the last use unmaps and frees the segment; the file stays. */
+/* End one use of the segment. When its last use ends, the segment is unmapped and freed; the file stays. */
 void msp_segment_release(msp_segment *segment);
 
 /* Return the memory in bytes of all segments of this process. */
@@ -67,13 +69,13 @@ void msp_segment_after_fork(void);
 /* Remove the file of a segment without records. */
 void msp_segment_unlink(const char *folder, uint32_t index);
 
-/* Set `ready` to the number of committed slots, and `complete` if no more slots will follow. The strings of these slots
- * are committed, too. No file may have a record whose string is in no file yet. So make all segments ready first, then
- * flush the control stream, and then the other segments. */
+/* Set `ready` to the number of committed slots of a written segment, and `complete` if no more slots will follow. The
+ * strings of these slots are then committed, too, in the control stream. A record must not reach its file before its
+ * string. So make all segments ready first, then flush the control stream, and then the other segments. */
 void msp_segment_make_ready(msp_segment *segment);
 
-/* Copy to the file the slots that became ready, and the slots whose spans ended, since the last call. Only one thread
- * may call this at a time. Returns 0 or an errno. */
+/* Copy the slots of a written segment to its file: those that became ready since the last call, and those whose spans
+ * ended since then. Only one thread may call this at a time. Returns 0 or an errno. */
 int msp_segment_flush(msp_segment *segment, const char *folder);
 
 #endif

@@ -1,7 +1,8 @@
-/* Functions whose exceptions Python prints instead of raising them, such as callbacks of the garbage collector.
+/* Keep exceptions of the job's signal handlers from being lost in callbacks of ours, such as those of the garbage
+ * collector. When such a callback raises an exception, Python prints the exception instead of raising it.
  *
- * Python may call the job's signal handlers between any two instructions, also inside of such a function. Without this
- * code, an exception that a handler raises there, for example a timeout, would be printed and lost.
+ * Python may call the job's signal handlers between any two instructions, also inside such a callback. Without this
+ * code, an exception that a signal handler raises there, for example for a timeout, would be printed and lost.
  */
 #ifndef MSP_SHIELD_H
 #define MSP_SHIELD_H

@@ -1,4 +1,4 @@
-/* What a wrapper does without Python in the usual case of a step, see steps.h. */
+/* Shortcuts: what the wrapper of a function does without Python code in the usual case. steps.h says what is usual. */
 #ifndef MSP_SHORTCUT_H
 #define MSP_SHORTCUT_H
 
@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The kinds of shortcuts, see `Shortcut` in job/recorder/contract.py. */
+/* The kinds of shortcuts. `Shortcut` in job/recorder/contract.py describes them. */
 enum { MSP_FORWARD = 1, MSP_BACKWARD, MSP_OPTIMIZER_BEGINS, MSP_OPTIMIZER_ENDS };
 
 typedef struct {
@@ -33,7 +33,8 @@ typedef enum {
   MSP_FAILED,  /* as MSP_DONE, but an exception is set */
 } msp_course;
 
-/* Decide how a wrapper continues a call; `count` is the number of positional arguments. */
+/* Try the shortcut for a call of a wrapped function, and return how the wrapper continues. `count` is the number of
+ * positional arguments. */
 msp_course msp_shortcut_take(const msp_shortcut *shortcut, PyObject *const *args, size_t count, PyObject *names);
 
 #endif

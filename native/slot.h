@@ -1,4 +1,5 @@
-/* Fill and commit slots by the commit rule of file_format.h. */
+/* Fill and commit slots: the records of 32 bytes in the store. file_format.h has the rule for the order of the
+ * stores. */
 #ifndef MSP_SLOT_H
 #define MSP_SLOT_H
 
@@ -6,7 +7,8 @@
 
 typedef uint32_t __attribute__((may_alias)) msp_word;
 
-/* Return the last 32-bit word of a slot: kind, category, flags and extra, in the order of their addresses. */
+/* Return the value of a slot's last 32-bit word, which has kind, category, flags and extra in the order of their
+ * addresses. */
 static inline uint32_t msp_slot_word(uint8_t kind, uint8_t category, uint8_t flags, uint8_t extra) {
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
   return (uint32_t)kind | (uint32_t)category << 8 | (uint32_t)flags << 16 | (uint32_t)extra << 24;
@@ -25,8 +27,8 @@ static inline uint8_t msp_slot_extra(uint32_t word) {
 
 static inline msp_word *msp_slot_last(msp_slot *slot) { return (msp_word *)(void *)&slot->kind; }
 
-/* Fill and commit a slot. The stores are atomic because another thread may copy the slot to its file at the same time;
- * relaxed stores take no longer than normal ones. */
+/* Fill and commit a slot. Another thread may copy the slot to its file at the same time, so the stores are atomic.
+ * Relaxed stores take no longer than normal ones. */
 static inline void msp_slot_commit(msp_slot *slot, uint64_t start_ns, uint64_t end_ns, uint64_t arg, uint32_t name,
                                    uint32_t word) {
   __atomic_store_n(&slot->start_ns, start_ns, __ATOMIC_RELAXED);
@@ -36,7 +38,7 @@ static inline void msp_slot_commit(msp_slot *slot, uint64_t start_ns, uint64_t e
   __atomic_store_n(msp_slot_last(slot), word, __ATOMIC_RELEASE);
 }
 
-/* Turn an MSP_KIND_OPEN slot into an MSP_KIND_SPAN. */
+/* Record the end of a span: turn its MSP_KIND_OPEN slot into an MSP_KIND_SPAN slot. */
 static inline void msp_slot_end(msp_slot *slot, uint64_t end_ns, uint8_t category, uint8_t flags) {
   __atomic_store_n(&slot->end_ns, end_ns, __ATOMIC_RELAXED);
   __atomic_store_n(msp_slot_last(slot), msp_slot_word(MSP_KIND_SPAN, category, flags, 0), __ATOMIC_RELEASE);

@@ -15,10 +15,10 @@ typedef struct {
   uint32_t name, file, line;
 } msp_function;
 
-/* Forget all nodes; later nodes get new numbers. No thread may sample or write meanwhile. */
+/* Forget all nodes of the tree of stacks; later nodes get new numbers. No thread may sample or write meanwhile. */
 void msp_stacks_clear(void);
 
-/* Return the node that stands for a thread; it is the root of the thread's stacks. 0: there is no room for the node.
+/* Return the node of a thread, which is the root of the thread's stacks. Returns 0 if there is no room for the node.
  *
  * ident: a number that no other running thread has.
  * tid: the native id of the thread; 0: not known.
@@ -26,12 +26,12 @@ void msp_stacks_clear(void);
  */
 uint32_t msp_stacks_thread(uint64_t ident, uint32_t tid, uint32_t name);
 
-/* Return the node of a function that node `parent` called and that runs the instruction at offset `place` of its code;
- * 0: there is no such node yet. */
+/* Return the node of a function on a stack: the function of node `parent` called it, and it runs the instruction at
+ * offset `place` of its code. Returns 0 if there is no such node yet. */
 uint32_t msp_stacks_at(uint32_t parent, uint32_t function, uint32_t place);
 
-/* As msp_stacks_at, but make the node if there is none. Offsets in one line have the same node. 0: there is no room for
- * the node. */
+/* Return the node as msp_stacks_at does, and make it if there is none. All offsets in one line have the same node.
+ * Returns 0 if there is no room for the node. */
 uint32_t msp_stacks_add(uint32_t parent, uint32_t function, uint32_t place, uint32_t line, const msp_function *names);
 
 typedef struct {
@@ -42,15 +42,15 @@ typedef struct {
   uint64_t first_ns, last_ns;
 } msp_sample;
 
-/* Queue a sample; if the queue is full, count it as dropped. */
+/* Put a sample into the queue for the writing thread. If the queue is full, count the sample as dropped. */
 void msp_stacks_put(const msp_sample *sample);
 
 /* Count a sample as dropped. */
 void msp_stacks_lost(void);
 
-/* Write the queued nodes and samples; only the writing thread calls this. Successive samples of a thread at one node
- * become one slot, so the last sample of each thread waits for the next one. `all`: write these last samples now,
- * too. */
+/* Write the queued nodes and samples to the store; only the writing thread calls this. Successive samples of a thread
+ * at one node become one record. So the last sample of each thread is not written before the next sample is known. With
+ * `all`, these last samples are written now, too. */
 void msp_stacks_write(uint64_t period_ns, bool all);
 
 #endif

@@ -1,10 +1,10 @@
-/* The usual boundary of a training step, without Python.
+/* The boundary of a training step in the usual case, without Python code.
  *
- * In a step that is not sampled, the hooks of an optimizer, of a network and of a backward pass write only a few
- * records. In Python, these hooks take 60 us of a step, because between two of them the job has replaced their code in
- * the caches. So this file repeats the usual case of some methods of job/steps.py and of two hooks. A function that
- * does not know its case returns false, and then the Python code runs. Both share their state: the base classes of
- * `Steps`, `Track` and `Listener` hold it.
+ * ms-profiler has hooks on the optimizer, on the network and on the backward pass. In a step that is not sampled, they
+ * write only a few records. In Python, these hooks take 60 us of a step, because the job replaces their code in the
+ * caches between two hooks. So this file repeats in C the usual case of some methods of job/steps.py and of two hooks.
+ * In an unusual case, a function here returns false, and then the Python code runs. The C code and the Python code
+ * share their state: it is in the base classes of `Steps`, `Track` and `Listener`, which are in C.
  */
 #ifndef MSP_STEPS_H
 #define MSP_STEPS_H
@@ -14,24 +14,26 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* In one of MSP_TIMED steps that are not sampled, the wrappers that the thread calls measure their own time: from the
- * begin of a wrapper to the begin of the wrapped function, and from its end to the end of the wrapper. So the time that
- * hooks take in a step is known as it is in the job, where their code and data are often not in the caches. */
+/* One of every MSP_TIMED steps that are not sampled is a timed step. In a timed step, the wrappers of functions measure
+ * their own time: from the begin of a wrapper to the begin of the wrapped function, and from the end of this function
+ * to the end of the wrapper. The result is the real time of the hooks in the job, where their code and data are often
+ * not in the caches. */
 #define MSP_TIMED 32
 
-/* The thread whose wrappers measure their time in this step; 0: none. */
+/* The thread whose wrappers measure their own time in this step; 0: none. */
 extern unsigned long msp_steps_timed;
 
 /* Slow paths of the functions below. */
 void msp_steps_enter_slowly(void);
 void msp_steps_leave_slowly(void);
 
-/* Called where our code begins: at the begin of a wrapper and after the wrapped function. */
+/* Start measuring the time of our own code. Called at the begin of a wrapper, and after the wrapped function. */
 static inline void msp_steps_enter(void) {
   if (__builtin_expect(msp_steps_timed != 0, 0)) msp_steps_enter_slowly();
 }
 
-/* Called where our code ends. */
+/* Stop measuring the time of our own code. Called where a wrapper calls the wrapped function, and where the wrapper
+ * ends. */
 static inline void msp_steps_leave(void) {
   if (__builtin_expect(msp_steps_timed != 0, 0)) msp_steps_leave_slowly();
 }
@@ -42,15 +44,16 @@ int msp_steps_add(PyObject *module);
 /* Return whether an object is a `Steps`. */
 bool msp_steps_check(PyObject *object);
 
-/* Note that the work of a step begins, see `Steps.began` and `Steps.call_began`. Returns false if this is not the usual
- * case. */
+/* Note that the work of a step begins, as `Steps.began` and `Steps.call_began` of job/steps.py do. Returns false if
+ * this is not the usual case; then the Python code has to run. */
 bool msp_steps_work(PyObject *steps, bool forward);
 
-/* Note that an optimizer's step begins, in a frame of PyTorch's. `labels`: see `Optimizers`. Returns false if this is
- * not the usual case. */
+/* Note that an optimizer's step begins, in a frame of PyTorch. The Python class `Optimizers` describes `labels`.
+ * Returns false if this is not the usual case; then the Python code has to run. */
 bool msp_steps_optimizer_begins(PyObject *steps, PyObject *optimizer, PyObject *labels, uint8_t category);
 
-/* Note that an optimizer's step ends. Returns 1; 0 if this is not the usual case; -1 with an exception set. */
+/* Note that an optimizer's step ends. Returns 1 on success; 0 if this is not the usual case, so that the Python code
+ * has to run; -1 with an exception set. */
 int msp_steps_optimizer_ends(PyObject *steps, PyObject *optimizer);
 
 #endif

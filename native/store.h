@@ -1,7 +1,8 @@
-/* The segments of the open session: the folder, the limits on their size, and lists of segments for new threads.
+/* The segments of the open session. A segment is a file of the store, with the records of a thread. This code has the
+ * folder, the limits on disk space and memory, and lists of segments that new threads can use.
  *
- * A caller of any function except `open` and `close` must hold the session (gate.h). The helper thread need not hold
- * the session, because this thread ends before `close`.
+ * Each function except `open` and `close` may run only while the session stays open, so its caller must hold the
+ * session (msp_gate_hold). The helper thread need not do so, because it ends before `close`.
  */
 #ifndef MSP_STORE_H
 #define MSP_STORE_H
@@ -35,17 +36,17 @@ typedef struct {
   bool mapped;          /* false: copy with write(2), also on file systems where mapped files are safe */
 } msp_store_settings;
 
-/* Open a store without segments. Returns 0 or an errno; EDQUOT means that the account has no room for the store. */
+/* Open a store without segments. Returns 0 or an errno. EDQUOT means that the limit of disk space leaves no room. */
 int msp_store_open(const msp_store_settings *settings);
 
-/* Copy the remaining slots, unmap the segments that no thread uses, remove the spare segment, and truncate files after
- * their last slot. Returns the number of slots that are lost. */
+/* Close the store: copy the remaining slots to their files, unmap the segments that no thread uses, remove the spare
+ * segment, and truncate files after their last slot. Returns the number of lost slots. */
 uint64_t msp_store_close(void);
 
-/* Undo `open` if no segment could be made; `refused`: the account had no room for it. */
+/* Undo msp_store_open, because no segment could be made. `refused`: the limit of disk space was the reason. */
 void msp_store_abandon(bool refused);
 
-/* Reset the inherited state in a fork child. */
+/* Reset the inherited state of the store in a fork child. */
 void msp_store_after_fork(void);
 
 /* Send the file system of the store a request that no cache can answer, and wait for the answer. */
@@ -54,14 +55,14 @@ void msp_store_ask(void);
 uint32_t msp_store_first_slots(void);
 uint64_t msp_store_memory(void);
 
-/* Return the largest number of slots of a segment: a segment takes at most a sixteenth of the account and of the
- * memory. */
+/* Return the largest number of slots that a segment may have: it takes at most a sixteenth of the limit of disk space,
+ * and at most a sixteenth of the limit of memory. */
 uint32_t msp_store_most_slots(void);
 
 /* Get a segment of `slots` slots, or of fewer if a limit is near. Fine-grained events get at most three quarters of the
  * memory.
  *
- * first: the caller has no segment yet, so it may get a left-over segment of any size.
+ * first: the caller has no segment yet, so it may get the unused rest of a segment of another thread, of any size.
  * taken: the segment; its slots from `used` on are free.
  */
 msp_outcome msp_store_take(uint32_t slots, msp_worth worth, bool first, msp_segment **taken);
@@ -76,12 +77,12 @@ void msp_store_leave_over(msp_segment *segment, uint32_t used);
  * session is closed. */
 void msp_store_end(msp_segment *segment, uint32_t used);
 
-/* Release a full segment whose slots do not change any more. The helper unmaps it, because unmapping 4 MiB takes 0.3
- * ms.
+/* Release a full segment whose slots do not change any more. The helper thread unmaps the segment, because unmapping 4
+ * MiB takes 0.3 ms.
  */
 void msp_store_retire(msp_segment *segment);
 
-/* Remove a segment without records, and its file. Called on the helper thread, or after the helper has ended. */
+/* Remove a segment without records, and its file. Called on the helper thread, or after this thread has ended. */
 void msp_store_discard(msp_segment *segment);
 
 /* Work of the helper thread: make the next spare segment, unmap full segments, and copy written segments to their

@@ -12,8 +12,7 @@ extern PyObject *(*msp_strand_running)(void);
 /* Set msp_strand_running if greenlet has been imported. Runs no Python code. */
 void msp_strands_find(void);
 
-/* Return an address that distinguishes the running strand from the other strands of its thread; NULL without
- * greenlets. */
+/* Return an address that identifies the running strand (greenlet) among those of its thread; NULL without greenlets. */
 static inline const void *msp_strand(void) {
   if (__builtin_expect(msp_strand_running == NULL, 1)) return NULL;
   PyObject *running = msp_strand_running();

@@ -1,7 +1,8 @@
-/* Trace the calls of Python functions. From Python 3.12 on, the interpreter reports them through callbacks of
- * sys.monitoring; earlier versions use a profile function. This code passes the calls to calls.h.
+/* Trace the calls of Python functions. From Python 3.12 on, the interpreter reports calls through callbacks of
+ * sys.monitoring. Earlier versions report them to a profile function. This code passes the calls to calls.h, which
+ * records them.
  *
- * The functions of the hot path run no Python code, do not wait, and raise no exception.
+ * The functions that run for each call execute no Python code, do not wait, and raise no exception.
  */
 #ifndef MSP_TRACER_H
 #define MSP_TRACER_H
@@ -17,18 +18,19 @@
 /* Add the functions of the tracer to the module. Returns 0, or -1 with an exception. */
 int msp_tracer_add(PyObject *module);
 
-/* Start or stop tracing after a change of the gate: calls are traced only while the gate admits them. Called with the
- * GIL. */
+/* Start or stop tracing after a change of the gate, which says whether events are recorded. Calls are traced only while
+ * the gate admits them. Called with the GIL. */
 void msp_tracer_settle(void);
 
 /* The slow path of msp_tracer_calls: the gate refuses calls, or the thread runs another stack now. */
 msp_calls *msp_tracer_refused(void);
 void msp_tracer_turn(msp_calls *calls, PyFrameObject *frame, const PyObject *entered, const void *strand);
 
-/* Return the entry of a code object, as msp_code_of. If there is no room for it, count the call as dropped. */
+/* Return the table's entry for a code object, as msp_code_of does. If there is no room for an entry, count the call as
+ * dropped. */
 const msp_code *msp_tracer_code(PyObject *code);
 
-/* Return the open calls of this thread; NULL if calls are not traced now.
+/* Return the list of open (running) calls of this thread; NULL if calls are not traced now.
  *
  * frame: the running frame; NULL: get it from the interpreter.
  * entered: the code object whose call has just begun, or NULL. */

@@ -1,10 +1,10 @@
 /* CLOCK_MONOTONIC_RAW for one thread, computed from the processor's time-stamp counter.
  *
- * If Linux uses this counter as its clock source, the clock is a linear function of the counter. A thread reads the
- * clock and the counter, computes times with this function (a line) for a millisecond, and then reads both again. So
- * errors do not add up: the error is that of one reading, some tens of nanoseconds. If the clock differs from the end
- * of a line, the clock does not follow the counter, and all threads read the clock from then on. A thread's times never
- * decrease.
+ * When Linux uses the time-stamp counter as its clock source, the clock is a linear function of the counter. A thread
+ * reads the clock and the counter. For a millisecond, it then computes times from the counter with this linear
+ * function, which we call a line. Then it reads both again. So errors do not add up: the error is that of one reading,
+ * some tens of nanoseconds. If the clock differs from the computed time at the end of a line, the clock does not follow
+ * the counter. From then on, all threads read the clock. A thread's times never decrease.
  */
 #ifndef MSP_TSC_H
 #define MSP_TSC_H
@@ -14,7 +14,8 @@
 
 #include "clock.h"
 
-/* A thread's line; all fields are zero before the first line. */
+/* A thread's line: the linear function by which it computes the time from the counter. All fields are zero before the
+ * first line. */
 typedef struct {
   uint64_t ticks; /* begin of the line, by the counter; the next field has it in ns by the clock */
   uint64_t ns;
@@ -24,7 +25,7 @@ typedef struct {
   uint32_t failed;  /* attempts in a row to read both clocks at one moment */
 } msp_tsc;
 
-/* Both clocks at one moment. */
+/* Readings of the time-stamp counter and of CLOCK_MONOTONIC_RAW at one moment. */
 typedef struct {
   uint64_t ticks; /* the middle of two readings of the counter */
   uint64_t ns;    /* reading of the clock between them */
@@ -32,26 +33,28 @@ typedef struct {
   uint64_t slept; /* ns for which the machine was suspended so far; only the counter may include them */
 } msp_tsc_pair;
 
-/* Find out whether the counter is reliable, and begin to measure its rate; called once per process. The rate is known
- * after 20 ms. Until then, threads read the clock. */
+/* Find out whether the time-stamp counter is reliable, and begin to measure its rate; called once per process. The rate
+ * is known after 20 ms. Until then, threads read the clock. */
 void msp_tsc_init(void);
 
-/* Reset the measurement of the rate in a fork child, which may be in another time namespace. */
+/* In a fork child, measure the rate of the counter again: the child may be in another time namespace. */
 void msp_tsc_after_fork(void);
 
-/* Return whether threads may use the counter. */
+/* Return whether threads may compute the time from the time-stamp counter. */
 bool msp_tsc_trusted(void);
 
-/* Stop using the counter: each thread reads the clock as soon as its line ends. */
+/* Stop using the time-stamp counter. Each thread reads the clock once its present line ends, after a millisecond at
+ * most. */
 void msp_tsc_distrust(void);
 
-/* Begin a line at a pair if possible, and return the time of the pair. */
+/* Begin to compute times from the counter (a line) at this pair of readings, if possible. Returns the time of the
+ * pair. */
 uint64_t msp_tsc_begin(msp_tsc *tsc, const msp_tsc_pair *pair);
 
-/* The slow path of msp_tsc_now: read the clock, and begin a line if possible. */
+/* The slow path of msp_tsc_now: read the clock, and begin to compute times from the counter if possible. */
 uint64_t msp_tsc_read(msp_tsc *tsc);
 
-/* Return `ns`, or the thread's last time if that is later. */
+/* Return `ns`, or the last time that the thread got if that is later. So the times of a thread never decrease. */
 static inline uint64_t msp_tsc_not_before(msp_tsc *tsc, uint64_t ns) {
   if (ns < tsc->last_ns) ns = tsc->last_ns;
   tsc->last_ns = ns;

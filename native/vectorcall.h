@@ -1,12 +1,14 @@
-/* Vectorcall, which is not in the limited API of the oldest supported Python. */
+/* Declarations for vectorcall, CPython's faster calling convention. The limited API of the oldest supported Python
+ * lacks it. */
 #ifndef MSP_VECTORCALL_H
 #define MSP_VECTORCALL_H
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-/* The limited API has vectorcall from Python 3.12 on; the flag, the member and the functions are the same since 3.9.
- * Python calls a type without vectorcall through `tp_call`, which takes one more level of recursion. */
+/* The limited API has vectorcall from Python 3.12 on. The flag, the member and the functions are the same since 3.9, so
+ * this file can declare them for older versions. Python calls a type without vectorcall through `tp_call`, which takes
+ * one more level of recursion. */
 #ifndef Py_TPFLAGS_HAVE_VECTORCALL
 #define Py_TPFLAGS_HAVE_VECTORCALL (1UL << 11)
 #endif

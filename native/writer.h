@@ -1,7 +1,7 @@
 /* The writer of one thread: its segment, its open spans, and the functions that record events.
  *
- * These functions take no lock, and make no system call until a segment is full. Each writer belongs to one thread;
- * other threads only read the writer's count of records.
+ * These functions take no lock. They make a system call only when a segment (a file of records) is full. Each writer
+ * belongs to one thread; other threads only read the writer's count of records.
  */
 #ifndef MSP_WRITER_H
 #define MSP_WRITER_H
@@ -17,9 +17,9 @@
 #include "strings.h"
 #include "tsc.h"
 
-/* A token consists of an index into the stack of open spans, and the serial number of the span at this index. If a
- * token is used twice, on another thread, or after close, the serial number differs. A token has 30 bits: one digit of
- * a Python integer. */
+/* A token identifies an open span. It consists of an index into the stack of open spans, and the serial number of the
+ * span at this index. When a token is used twice, on another thread, or after close, the serial number differs, so the
+ * misuse is noticed. A token has 30 bits, the size of one digit of a Python integer. */
 enum { MSP_DEPTH_BITS = 9, MSP_DEPTH_MOST = 1 << MSP_DEPTH_BITS, MSP_SERIAL_MASK = (1 << 21) - 1 };
 
 typedef struct {
@@ -31,9 +31,9 @@ typedef struct {
   uint8_t category;
 } msp_open_span;
 
-/* A recording thread reads its processor time now and then; such a reading is called a look, and shows whether the
- * thread ran. A look takes 0.4 us, so looks 250 us apart take at most 0.2 %. On a virtual machine a look takes 0.7 us,
- * and the system call slows down the code after it, so there are fewer in steps that are not sampled. */
+/* A recording thread reads its processor time now and then. The reading shows whether the thread ran, and is called a
+ * look. A look takes 0.4 us, so looks 250 us apart take at most 0.2 % of the time. On a virtual machine, a look takes
+ * 0.7 us, and the system call slows down the code after it. So in steps that are not sampled, there are fewer looks. */
 #define MSP_QUIET_NS 250000u /* the first event after so long a time without events leads to a look */
 #define MSP_LOOK_NS 5000000u /* so long after the last look, the next event always leads to a look */
 #define MSP_REST_NS 2000000u /* shortest time between two looks in steps that are not sampled */
@@ -47,15 +47,15 @@ typedef struct {
   uint64_t waited_ns;    /* wait time in that look */
 } msp_looks;
 
-/* The fields that every event needs are adjacent: between two events, a framework may replace the whole cache, and
- * adjacent fields are in few cache lines.
+/* The writer of a thread. The fields that every event needs are adjacent, so they are in few cache lines. This matters
+ * because a framework may replace the whole cache between two events.
  */
 typedef struct msp_writer {
   const msp_gate *gate;
   uint32_t session; /* the session of the segment */
   uint32_t depth;   /* number of open spans */
   uint32_t serial;  /* of the span that began last */
-  uint32_t ops;     /* number of open operators, recorded or not, without those that may end on another thread */
+  uint32_t ops;     /* open operators, recorded or not, except those that may end on another thread */
   uint32_t strays;  /* see observer.c */
   bool strays_left;
   msp_slot *next; /* free slots of the segment */
@@ -75,9 +75,9 @@ typedef struct msp_writer {
   msp_open_span open[MSP_DEPTH_MOST];
 } msp_writer;
 
-/* The writer of this thread. Its thread-local storage has the dynamic model, which takes 8 ns more for each operator.
- * The static model would take space from the few hundred bytes that all libraries loaded later share. It fails when
- * these bytes are used up. */
+/* The writer of this thread. Its thread-local storage uses the dynamic model, which costs 8 ns more for each operator
+ * than the static model. The static model takes space from a few hundred bytes, which all libraries loaded later share.
+ * When these bytes are used up, loading fails. */
 extern __thread msp_writer *msp_writer_current;
 
 /* Set up the writers; called once per process. Returns 0 or an errno. */
@@ -98,22 +98,22 @@ void msp_writer_name(const char *text, size_t length);
 /* End the open spans of the calling thread, which is about to close the session. */
 void msp_writer_end_all(void);
 
-/* Release the calling thread's segments of a closed session. */
+/* Release the files into which the calling thread recorded in a session that is closed now. */
 void msp_writer_leave(void);
 
-/* Return the number of records in the last session, and of the threads that wrote them. If `rest` is not NULL, set it
- * to whether all of these threads sleep, except for the calling one. */
+/* msp_writer_records returns the number of records in the last session, and msp_writer_threads the number of threads
+ * that wrote them. If `rest` is not NULL, it is set to whether all of these threads except the calling one sleep. */
 uint64_t msp_writer_records(bool *rest);
 uint32_t msp_writer_threads(void);
 
-/* Reset these numbers for a new session. */
+/* Reset the numbers of records and threads for a new session. */
 void msp_writer_reset(uint32_t session);
 
-/* Make the calling thread write to private memory (true), or to the store again (false), to measure the cost of
- * recording. Returns false if there is no memory. */
+/* Make the calling thread write its records to private memory (true), or to the store again (false). With private
+ * memory, the cost of recording can be measured. Returns false if there is no memory. */
 bool msp_writer_scratch(bool on);
 
-/* Return the writer of this thread. If no session is open: NULL, or a writer that gets no slots. */
+/* Return the writer of this thread. If no session is open, the result is NULL, or a writer that cannot record. */
 static inline msp_writer *msp_writer_get(void) {
   msp_writer *writer = msp_writer_current;
   if (__builtin_expect(writer == NULL || writer->session != msp_gate_load(&writer->gate->session), 0)) {
@@ -128,13 +128,15 @@ static inline bool msp_writer_admits(const msp_writer *writer, uint8_t category)
   return __builtin_expect(refuse == 0, 1) || !msp_writer_refuses(refuse, category);
 }
 
-/* Return whether events of a category are not recorded because the current step is not sampled. Then a caller need not
- * look up a label, which would take 1 us, mostly for memory that is not in the cache. */
+/* Return whether events of a category are not recorded because the current step is not sampled. In this case, the
+ * caller need not look up the label of the event. The look-up would take 1 us, mostly for memory that is not in the
+ * cache. */
 static inline bool msp_writer_leaves_out(uint8_t category) {
   return (category & MSP_CATEGORY_FINE) != 0 && (msp_gate_load(&msp_gate_page->refuse) & MSP_REFUSE_FINE) != 0;
 }
 
-/* Count a record, and return the next free slot, from a new segment if necessary; NULL: there is no room. */
+/* Count a record, and return the next free slot (32 bytes of the store) for it. Makes a new segment if necessary.
+ * Returns NULL if there is no room. */
 static inline msp_slot *msp_writer_slot(msp_writer *writer, msp_worth worth) {
   if (__builtin_expect(writer->next == writer->limit, 0) && !msp_writer_extend(writer, worth)) return NULL;
   __atomic_store_n(&writer->records, writer->records + 1, __ATOMIC_RELAXED);
@@ -145,13 +147,13 @@ static inline msp_worth msp_worth_of(uint8_t category) {
   return category & MSP_CATEGORY_FINE ? MSP_WORTH_FINE : MSP_WORTH_COARSE;
 }
 
-/* Return CLOCK_MONOTONIC_RAW in nanoseconds, never less than a time that this thread has recorded. */
+/* Return CLOCK_MONOTONIC_RAW in nanoseconds. The result is never less than a time that this thread has recorded. */
 static inline uint64_t msp_writer_now(void) {
   msp_writer *writer = msp_writer_current;
   return writer != NULL ? msp_tsc_now(&writer->tsc) : msp_now();
 }
 
-/* Store the time of an event as this thread's last one, and make a look if one is due. */
+/* Store the time of this thread's last event, and read the thread's processor time (a look) if that is due. */
 static inline void msp_writer_passed(msp_writer *writer, uint64_t now) {
   uint64_t before = writer->looks.event_ns;
   writer->looks.event_ns = now;
@@ -160,7 +162,8 @@ static inline void msp_writer_passed(msp_writer *writer, uint64_t now) {
   }
 }
 
-/* Begin a span of an accepted category; `function`: see msp_open_span. Returns its token, 0 when it is not recorded. */
+/* Begin a span of a category that the gate accepts. `function` identifies an operator, see msp_open_span. Returns the
+ * token of the span; 0: the span is not recorded. */
 static inline uint32_t msp_writer_begin(msp_writer *writer, uint32_t name, uint8_t category, uint64_t arg,
                                         const void *function) {
   if (__builtin_expect(writer->depth == MSP_DEPTH_MOST, 0)) {
@@ -188,15 +191,15 @@ static inline void msp_writer_end_last(msp_writer *writer, uint64_t now, uint8_t
   if (__builtin_expect(span->segment != writer->segment, 0)) msp_writer_settle(writer, span->segment);
 }
 
-/* Begin a span of the calling thread. Returns its token, 0 when it is not recorded. */
+/* Begin a span of the calling thread. Returns the token of the span; 0: the span is not recorded. */
 static inline uint32_t msp_begin(uint32_t name, uint8_t category, uint64_t arg) {
   msp_writer *writer = msp_writer_get();
   if (writer == NULL || !msp_writer_admits(writer, category)) return 0;
   return msp_writer_begin(writer, name, category, arg, NULL);
 }
 
-/* End the spans that began after the open span of this index, with the flags `inner`. Then end the span itself, with
- * `flags`. */
+/* End the open span at this index, with `flags`. Before that, end all spans that began after this span, with the flags
+ * `inner`. */
 static inline void msp_writer_end(msp_writer *writer, uint32_t index, uint8_t flags, uint8_t inner) {
   uint64_t now = msp_tsc_now(&writer->tsc);
   while (writer->depth > index + 1) msp_writer_end_last(writer, now, inner);
@@ -204,8 +207,8 @@ static inline void msp_writer_end(msp_writer *writer, uint32_t index, uint8_t fl
   msp_writer_passed(writer, now);
 }
 
-/* End the span of a token; spans that began later end, too, with MSP_FLAG_ABANDONED. Does nothing if the span is not
- * open. */
+/* End the span that a token identifies. Spans that began later end, too, with MSP_FLAG_ABANDONED. Does nothing if the
+ * span is not open. */
 static inline void msp_end(uint32_t token, uint8_t flags) {
   if (token == 0) return;
   msp_writer *writer = msp_writer_get();
@@ -233,8 +236,8 @@ static inline void msp_counter(uint32_t name, double value) {
   msp_event(MSP_KIND_COUNTER, name, 0, bits);
 }
 
-/* Write a complete slot, also while recording is paused. Returns whether it was written; false for kinds that are no
- * events. */
+/* Write a complete record, even while recording is paused. Returns whether the record was written; false for kinds that
+ * are no events. */
 bool msp_record(uint8_t kind, uint8_t category, uint8_t flags, uint32_t name, uint64_t start_ns, uint64_t end_ns,
                 uint64_t arg);
 
