@@ -14,8 +14,8 @@
 
 enum { FILE_MODE = 0640, FILE_SIZE = 4096 };
 
-/* `data` is the mapped file, or `own` if no file is mapped. With a path, `own` is a copy of the file; the file is read
- * again while the lock is held. */
+/* The account of disk space. `data` points to the mapped file, or to `own` if no file is mapped. `path` is set for a
+ * file that cannot be mapped: then `own` is a copy of the file, which is read again while the lock is held. */
 static struct {
   pthread_mutex_t lock;
   msp_account *data;
@@ -82,8 +82,8 @@ void msp_account_after_fork(void) {
   account.path = NULL; /* not freed, because the allocator may be locked in a fork child */
 }
 
-/* Read the file into `own`, add to its count of bytes, and write it back. Called with the lock held, if there is a
- * path. */
+/* Read the account's file into `own`, add to its counts, and write it back. Called with the lock held, and only for a
+ * file that cannot be mapped. */
 static void exchange(int64_t bytes, int64_t limit, int64_t refused) {
   int descriptor = open(account.path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
   msp_account there;
@@ -113,7 +113,8 @@ static void change(int64_t bytes, int64_t limit, int64_t refused) {
   pthread_mutex_unlock(&account.lock);
 }
 
-/* If the mapped page was lost, it holds zeros: the limit is 0, and nothing is allowed. */
+/* Return the limit of disk space. When the mapped file was lost, its page holds zeros. Then the limit is 0, and no
+ * record is accepted. */
 uint64_t msp_account_limit(void) { return __atomic_load_n(&account.data->limit, __ATOMIC_RELAXED); }
 
 static uint64_t ceiling(msp_worth worth) {

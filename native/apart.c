@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #define STACK_BYTES (64 << 10)
-#define DESCRIPTORS_MOST 65536 /* these are closed one by one if the kernel cannot close all at once */
+#define DESCRIPTORS_MOST 65536 /* closed one by one, if the kernel cannot close all descriptors at once */
 #define SIGNALS_MOST 64
 
 #ifndef SYS_close_range
@@ -31,7 +31,7 @@ typedef struct {
   int error;
 } order;
 
-/* Copy a descriptor to a number above 2, because 0, 1 and 2 are the program's own descriptors. */
+/* Copy a descriptor to a number above 2, because the program gets its own descriptors 0, 1 and 2. */
 static int aside(int descriptor) { return fcntl(descriptor, F_DUPFD, 3); }
 
 static void close_others(void) {
@@ -41,9 +41,9 @@ static void close_others(void) {
   for (int fd = 3; fd < DESCRIPTORS_MOST && (rlim_t)fd < limit.rlim_cur; ++fd) close(fd);
 }
 
-/* Give every signal its default action and unblock it, because signals that the job ignores or blocks would stay
- * ignored or blocked in the program. An action of zeros is SIG_DFL on every machine. The C library's sigaction is not
- * called: for some signals it takes a lock that a thread of the job may hold. */
+/* Give every signal its default action and unblock it. Otherwise, signals that the job ignores or blocks would stay
+ * ignored or blocked in the new program. An action of zeros is SIG_DFL on every machine. This code makes the system
+ * call itself: the C library's sigaction takes a lock for some signals, and a thread of the job may hold this lock. */
 static void reset_signals(void) {
   static const char zeros[64];
   for (int number = 1; number <= SIGNALS_MOST; ++number) {
@@ -75,14 +75,14 @@ static int starter(void *data) {
   _exit(0);
 }
 
-/* An intermediate process starts the program and exits, so that the program has no parent in the job. The intermediate
- * process sends signal 0 instead of SIGCHLD when it ends. So no handler of the job is called. No wait() of the job
- * finds the process, because wait() looks only for children that send SIGCHLD. And this code can wait for the process
- * even if SIGCHLD is ignored (clone(2), wait(2): __WCLONE). Both processes use the job's memory until the program is
- * executed, so that nothing is copied, however large the job is.
+/* Start a program through an intermediate process, which then exits. So the program has no parent in the job. When the
+ * intermediate process ends, it sends signal 0 instead of SIGCHLD. This has three effects. No handler of the job is
+ * called. No wait() of the job finds the process, because wait() looks only for children that send SIGCHLD. And this
+ * code can wait for the process even if SIGCHLD is ignored (clone(2), wait(2): __WCLONE). Both new processes use the
+ * job's memory until they execute the program. So no memory is copied, however large the job is.
  *
- * If the job is process 1 of its container, or has made itself a subreaper, the program becomes a child of the job
- * anyway. */
+ * When the job is process 1 of its container, or has made itself a subreaper, the kernel still makes the program a
+ * child of the job. */
 int msp_start_apart(char **argv, char **envp, int output, int errors) {
   char *stacks = mmap(NULL, 2 * STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
   if (stacks == MAP_FAILED) return -errno;

@@ -9,7 +9,7 @@
 #include "pending.h"
 #include "writer.h"
 
-/* Not part of the limited API; the same in all versions since 3.9. */
+/* This function is not part of Python's limited API, but it is the same in all versions since 3.9. */
 extern PyFrameObject *PyFrame_GetBack(PyFrameObject *frame) __attribute__((weak));
 
 enum { WAITING = 64, DEEP = 10 };
@@ -19,9 +19,10 @@ typedef struct {
   uintptr_t address;
 } taken;
 
-/* Only one thread uses these fields, except for `asked`. This thread allocates blocks in C code, mostly without the
- * GIL, and cannot read Python's objects then. Until the thread runs its next bytecode, its frames are still the frames
- * of the call that allocated the block. */
+/* The blocks whose Python lines one thread still has to record. Only this thread uses the fields; `asked` is the
+ * exception. The thread allocates blocks in C code, usually without the GIL, so it cannot read Python's objects at that
+ * moment. It reads them before its next bytecode. Until then, its frames are those of the call that allocated the
+ * block. */
 static struct {
   pthread_t thread;
   bool asked;
@@ -40,8 +41,8 @@ static void put(const taken *block, uint32_t depth, const msp_code *function, in
                   function->source.name, msp_slot_word(MSP_KIND_BLOCK_PLACE, MSP_CATEGORY_BLOCK, 0, 0));
 }
 
-/* Record the frames of this thread for the blocks that it has just allocated. Called with the GIL, between two
- * bytecodes. */
+/* Record the Python frames of this thread for the blocks that it has just allocated. The interpreter calls this
+ * function with the GIL, between two bytecodes. */
 static int record_places(void *unused) {
   (void)unused;
   __atomic_store_n(&places.asked, false, __ATOMIC_RELEASE);

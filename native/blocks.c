@@ -18,7 +18,8 @@ typedef struct {
   uint64_t size;     /* twice the size, plus one if its allocation was recorded */
 } block;
 
-/* Open addressing with linear probing; at most half full. */
+/* A part of the table of blocks in use: a hash table with open addressing and linear probing, at most half full. Each
+ * part has a lock of its own. */
 typedef struct {
   pthread_mutex_t lock; /* held for a few instructions, and while a table of at most 2 MiB is copied */
   block *table;
@@ -42,7 +43,8 @@ static shard *shard_of(uint64_t key) { return &blocks.shards[key >> 60]; }
 
 static uint32_t first_of(const shard *of, uint64_t key) { return (uint32_t)(key >> 28) & (of->room - 1); }
 
-/* Return the entry of an address, or the free entry for it. Called with the lock held, when there is a table. */
+/* Return the table's entry for an address, or the free entry where the address would be. Called with the lock held,
+ * when there is a table. */
 static block *place_of(const shard *of, uintptr_t address) {
   uint32_t at = first_of(of, spread(address));
   while (of->table[at].address != 0 && of->table[at].address != address) at = (at + 1) & (of->room - 1);
@@ -63,8 +65,8 @@ static bool grow(shard *of) {
   return true;
 }
 
-/* Add a block. Returns the field `size` of an older block at this address, whose release was missed; 0 if there is
- * none. */
+/* Add a block to the table. If the release of an older block at this address was missed, returns the field `size` of
+ * the older block; otherwise 0. */
 static uint64_t add(uintptr_t address, uint64_t size) {
   shard *of = shard_of(spread(address));
   uint64_t before = 0;
@@ -81,8 +83,8 @@ static uint64_t add(uintptr_t address, uint64_t size) {
   return before;
 }
 
-/* Remove the entry `at`, and move later entries into the gap, so that a search that meets the gap misses none of
- * them. */
+/* Remove the entry `at` of a hash table, and move later entries into the gap. A search ends at the first gap, so
+ * without this move it would miss these entries. */
 static void close_gap(shard *of, uint32_t at) {
   const uint32_t mask = of->room - 1;
   for (uint32_t next = (at + 1) & mask; of->table[next].address != 0; next = (next + 1) & mask) {
@@ -111,7 +113,8 @@ static bool take(uintptr_t address, uint64_t *size) {
   return found;
 }
 
-/* Write a slot, unless one of the reasons `refused` applies. Returns the time of the slot; 0 if it was not written. */
+/* Write a record of an allocated or released block. It is not written while events are refused for one of the reasons
+ * `refused`. Returns the time of the record; 0 if it was not written. */
 static uint64_t put(uintptr_t address, uint64_t size, uint64_t live, uint8_t flags, uint32_t refused) {
   msp_writer *writer = msp_writer_get();
   if (writer == NULL || msp_gate_load(&writer->gate->refuse) & refused) return 0;
@@ -124,8 +127,9 @@ static uint64_t put(uintptr_t address, uint64_t size, uint64_t live, uint8_t fla
 }
 
 static bool counts(void) {
-  /* `alive` is 0 in a fork child that a direct system call made. The fork handlers did not run there, so a lock that
-   * another thread of the parent held is never released in the child. Such a child counts nothing. */
+  /* `alive` is 0 in a fork child that a direct system call made. No fork handlers ran in this child, so nobody has
+   * reset the locks. A lock that another thread of the parent held stays locked for ever. So such a child counts no
+   * blocks. */
   return __atomic_load_n(&blocks.on, __ATOMIC_RELAXED) && msp_gate_load(&msp_gate_page->alive) != 0;
 }
 
@@ -153,14 +157,15 @@ static int aligned(void **memory, size_t alignment, size_t size) {
   return error;
 }
 
-/* The block leaves the table before its release: after the release, another thread may get the same address. */
+/* The function that replaces free(). It removes the block from the table before it releases the memory: after the
+ * release, another thread may get a block at the same address. */
 static void freed(void *memory) {
   uint64_t size;
   if (memory != NULL && counts() && take((uintptr_t)memory, &size)) {
     int errno_before = errno;
     uint64_t live = __atomic_sub_fetch(&blocks.live, size >> 1, __ATOMIC_RELAXED);
     __atomic_add_fetch(&blocks.gone, 1, __ATOMIC_RELAXED);
-    /* also in steps that are not sampled: without the release, the block would seem to be in use for ever */
+    /* write the release even in a step that is not sampled: otherwise the block would seem to be in use for ever */
     if (size & 1) put((uintptr_t)memory, size >> 1, live, MSP_BLOCK_RELEASED, MSP_REFUSE_ALL_LIMIT);
     errno = errno_before;
   }
@@ -192,9 +197,9 @@ const char *msp_blocks_watch(const char *library, uint64_t least) {
   if (why == NULL) why = msp_import_find(library, "free", &release);
   if (why != NULL) return why;
   if (!blocks.has_locks) make_locks();
-  /* If another tool has replaced the imports before, call the tool's functions, which call the C library's. A lazy
-   * entry instead refers to code of the linker, which would look the function up and overwrite the new entry. In this
-   * case, call the C library directly. */
+  /* When another tool has replaced the imports before, our functions call the functions of this tool, which call those
+   * of the C library. But an entry that is still lazy refers to code of the linker. This code would look the function
+   * up and overwrite our entry. In this case, our functions call the C library directly. */
   if (msp_import_get(&align) != (void *)aligned) {
     blocks.align = align;
     blocks.aligned = align.lazy ? posix_memalign : (int (*)(void **, size_t, size_t))align.before;
@@ -204,7 +209,8 @@ const char *msp_blocks_watch(const char *library, uint64_t least) {
     blocks.freed = release.lazy ? free : (void (*)(void *))release.before;
   }
   forget();
-  /* `free` is replaced first, because a block whose release is missed would count for ever */
+  /* replace `free` first: a block that is allocated before `free` is replaced could be released unseen, and would count
+   * for ever */
   if (msp_import_set(&blocks.release, (void *)freed) != 0) return "cannot be given other imports";
   if (msp_import_set(&blocks.align, (void *)aligned) != 0) {
     msp_import_set(&blocks.release, blocks.release.before);

@@ -10,7 +10,7 @@
 msp_tracing msp_calls_tracing;
 
 static struct {
-  pthread_mutex_t lock; /* protects the list of all threads' calls, because a thread ends without the GIL */
+  pthread_mutex_t lock; /* protects the list of all threads' calls; a thread ends without the GIL */
   msp_calls *first;
   uint32_t last_span;
 } all = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -44,7 +44,8 @@ bool msp_calls_grow(msp_calls *calls) {
   return true;
 }
 
-/* A call whose end was not reported ends when its caller ends. */
+/* Record the end of the inner calls when a call ends that is not the innermost one: the interpreter did not report
+ * their ends. Returns false if the call that ends is not open. */
 bool msp_calls_return_to(msp_calls *calls, const msp_callee *callee, uint64_t now) {
   uint32_t at = calls->depth;
   while (at > 0 && calls->open[at - 1].callee != callee) --at;
@@ -105,8 +106,8 @@ void msp_calls_begin(uint64_t least_ns, uint32_t depth_most) {
   msp_calls_tracing.span = span;
 }
 
-/* The caller holds the GIL, so other threads write no calls meanwhile. So this function also writes their open
- * calls. */
+/* End the period of tracing. The caller holds the GIL, so no other thread begins or ends a call meanwhile. So this
+ * function can write the open calls of all threads. */
 void msp_calls_end(void) {
   if (msp_calls_tracing.span == 0) return;
   msp_writer *writer = msp_writer_get();

@@ -12,12 +12,14 @@
 #define PATHS_MOST 64
 #define OURS "ms_profiler." /* prefix of the names of ms-profiler's functions in C */
 
-/* Exists since 3.11, as does `co_qualname`. */
+/* This function exists since Python 3.11. So do code objects with `co_qualname`, and the function tells whether they
+ * exist. */
 extern int PyFrame_GetLasti(PyFrameObject *frame) __attribute__((weak));
-/* Not part of the limited API; exists since 3.9. */
+/* This type is not part of Python's limited API; it exists since 3.9. */
 extern PyTypeObject PyCMethod_Type __attribute__((weak));
 
-/* The first fields of these objects: the same in all versions since 3.7, except for free-threaded ones. */
+/* The first fields of functions and methods in C. They are the same in all versions of Python since 3.7, except for
+ * free-threaded ones. */
 typedef struct {
   PyObject head;
   PyMethodDef *definition;
@@ -168,7 +170,8 @@ const msp_code *msp_code_of(PyObject *code) {
 
 static bool is_method(PyObject *callable) { return Py_TYPE(callable) == known.method; }
 
-/* C functions have exactly these types; a check of all base classes of a type would take 8 ns. */
+/* Return whether an object is a function in C. Such functions have exactly these types, so there is no need to check
+ * the base classes of the object's type, which would take 8 ns. */
 static bool is_function(PyObject *callable) {
   return Py_TYPE(callable) == &PyCFunction_Type || (&PyCMethod_Type != NULL && Py_TYPE(callable) == &PyCMethod_Type);
 }
@@ -212,7 +215,7 @@ const msp_code *msp_code_of_c(PyObject *callable) {
   if (definition == NULL) return NULL;
   msp_code *made = known.cells == NULL ? NULL : cell_of(known.cells, known.mask, definition)->code;
   if (made != NULL && made->named == definition->ml_name) return made;
-  if (made == NULL) made = new_code(definition); /* otherwise another thread has made the entry meanwhile */
+  if (made == NULL) made = new_code(definition); /* otherwise reuse the entry of an older function at this address */
   if (made == NULL) return NULL;
   made->named = definition->ml_name;
   made->source = (msp_function){intern_c(callable, definition->ml_name, &made->left_out), 0, 0};

@@ -11,7 +11,8 @@
 #include "store.h"
 #include "strings.h"
 
-/* Smallest number of slots of a segment: the longest string with its head, and an anchor. */
+/* Smallest number of slots (records of 32 bytes) in a segment of the control stream. It has room for the longest string
+ * with its head, and for one pair of clock readings (anchor). */
 #define SLOTS_LEAST 258
 
 static struct {
@@ -75,14 +76,15 @@ static uint32_t next_slots(void) {
   return slots < msp_store_most_slots() ? slots : msp_store_most_slots();
 }
 
-/* Return the number of used slots at which the next segment is made: an eighth of the slots, or room for some strings,
- * is left then. */
+/* Return the number of used slots at which the helper thread makes the next segment. At this point, an eighth of the
+ * slots, or room for some strings, is still free. */
 static uint32_t enough_slots(void) {
   uint32_t capacity = control.current->capacity, rest = capacity / 8;
   return capacity - (rest < SLOTS_LEAST / 2 ? SLOTS_LEAST / 2 : rest);
 }
 
-/* Return `count` consecutive free slots; NULL when there is no disk space for them. Called with the lock held. */
+/* Return `count` consecutive free slots of the control stream; NULL if there is no disk space for them. Called with the
+ * lock of the stream held. */
 static msp_slot *reserve(uint32_t count) {
   if (control.used + count > control.current->capacity) {
     msp_segment *next = control.spare;

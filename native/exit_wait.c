@@ -18,7 +18,7 @@
 #define POLL_MS 2 /* longest time until the job ends after a signal, ms */
 
 static struct {
-  pid_t owner; /* the process that waits: a fork child inherits this number, and does not wait */
+  pid_t owner; /* the process that waits: a fork child has another number, so it does not wait */
   int reader;
   struct stat reader_is; /* identity of `reader`: the job may close it, and open another file under its number */
   struct stat screen_is; /* of descriptor 2, for the same check */
@@ -73,8 +73,8 @@ int msp_exit_status(const char *path) {
 
 static bool is_read(const struct stat *info) { return S_ISFIFO(info->st_mode) || S_ISSOCK(info->st_mode); }
 
-/* Flush a stream of the C library. Returns whether its buffer is empty now. Returns false if another thread holds the
- * stream's lock, because that thread still writes. */
+/* Flush a stream of the C library, for example stdout. Returns whether the stream's buffer is empty now. Returns false
+ * if another thread holds the stream's lock, because then this thread still writes. */
 static bool is_flushed(FILE *stream) {
   if (ftrylockfile(stream) != 0) return false;
   bool flushed = fflush_unlocked(stream) == 0;
@@ -82,15 +82,15 @@ static bool is_flushed(FILE *stream) {
   return flushed;
 }
 
-/* Redirect descriptors 0, 1 and 2 to /dev/null, with all their copies, if they are `chosen` and are pipes or sockets.
- * The processes at the other ends then see the end of the job's output. Output that threads of the job write later is
- * lost. */
+/* Redirect those of the descriptors 0, 1 and 2 that are pipes or sockets to /dev/null, together with all copies of
+ * them. Do so only for the `chosen` descriptors. The processes at the other ends then see the end of the job's output.
+ * Output that threads of the job write later is lost. */
 static void close_pipes(const bool *chosen) {
   struct stat ends[3];
   for (int fd = 0; fd < 3; ++fd) {
     if (fstat(fd, &ends[fd]) != 0 || !is_read(&ends[fd])) ends[fd] = (struct stat){0};
   }
-  for (int fd = 0; fd < 3; ++fd) { /* both streams may go to one pipe */
+  for (int fd = 0; fd < 3; ++fd) { /* stdout and stderr may be one pipe: keep it if one is not chosen */
     const struct stat kept = ends[fd];
     for (int other = 0; !chosen[fd] && other < 3; ++other) {
       if (ends[other].st_ino == kept.st_ino) ends[other] = (struct stat){0};
@@ -113,7 +113,8 @@ static void close_pipes(const bool *chosen) {
   close(nowhere);
 }
 
-/* A signal that would end this process only ends the wait: the job has already ended. */
+/* Handle a signal that would end this process. The job has already ended, so the signal ends only the wait for the
+ * analysis. */
 static void on_signal(int number, siginfo_t *info, void *unused) {
   (void)unused;
   bool sent = info->si_code <= 0 && info->si_pid != waiting.owner;
@@ -122,9 +123,9 @@ static void on_signal(int number, siginfo_t *info, void *unused) {
   if (!fault || sent) {
     signalled = 1;
   } else if (syscall(SYS_gettid) == waiting.owner) {
-    signal(number, SIG_DFL); /* this thread caused the fault: the signal ends the process when the thread continues */
+    signal(number, SIG_DFL); /* this thread caused the fault: when it continues, the signal ends the process */
   } else {
-    for (;;) pause(); /* a fault of another thread: without the wait, the process would have ended before the fault */
+    for (;;) pause(); /* another thread caused the fault: stop only this thread, because the job has ended */
   }
 }
 
@@ -135,8 +136,8 @@ static bool is_one_of(int number, const int *numbers, size_t count) {
   return false;
 }
 
-/* Handle the signals that would end this process. It is not enough to block them in this thread: threads of the
- * framework may still run, and do not block them. */
+/* Install our handler for the signals that would end this process. To block these signals in this thread is not enough:
+ * threads of the framework may still run, and a signal may be delivered to one of them. */
 static void handle_signals(void) {
   static const int harmless[] = {SIGCHLD, SIGCONT, SIGURG, SIGWINCH, SIGTSTP, SIGTTIN, SIGTTOU};
   static const int of_the_job[] = {SIGPIPE, SIGALRM, SIGVTALRM, SIGPROF, SIGIO}; /* not sent to end the process */
@@ -154,7 +155,7 @@ static void handle_signals(void) {
   }
   sigset_t none;
   sigemptyset(&none);
-  pthread_sigmask(SIG_SETMASK, &none, NULL); /* signals that the job has blocked may end the wait as well */
+  pthread_sigmask(SIG_SETMASK, &none, NULL); /* signals that the job has blocked may end the wait, too */
 }
 
 static void say(const char *text, size_t size) {
@@ -202,8 +203,9 @@ static void write_status(int status, void *unused) {
   close(file);
 }
 
-/* Register both functions while destructors run: exit() then calls them after the last destructor, and flushes only the
- * streams of the C library afterwards. The function that was registered last is called first. */
+/* Register the two functions that run at the very end, while destructors run. Then exit() calls them after the last
+ * destructor, and afterwards only flushes the streams of the C library. exit() first calls the function that was
+ * registered last. */
 __attribute__((destructor)) static void wait_last(void) {
   if (waiting.pid != 0 && waiting.owner == getpid()) on_exit(wait_now, NULL);
   if (status_file.path != NULL && status_file.owner == getpid()) on_exit(write_status, NULL);

@@ -48,7 +48,7 @@ static PyObject *enter(PyObject *self, PyObject *unused) {
   if (result == NULL || one->open || msp_observer_open() != before) return result;
   const char *name = PyUnicode_AsUTF8AndSize(one->name, NULL);
   if (name == NULL) {
-    PyErr_Clear(); /* a lone surrogate: the region is not recorded */
+    PyErr_Clear(); /* the name is no valid UTF-8 (a lone surrogate): the region is not recorded */
   } else {
     one->open = msp_observer_region(name, self);
   }

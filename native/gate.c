@@ -16,7 +16,7 @@
 static msp_gate before_init = {0, 0, 1};
 static uint32_t holders;
 static uint32_t
-    last_session; /* not reset in fork children, so that their sessions get numbers that the parent has not used */
+    last_session; /* not reset in fork children: their sessions must get numbers that the parent has not used */
 
 msp_gate *msp_gate_page = &before_init;
 bool msp_gate_wiped_on_fork;
@@ -30,8 +30,9 @@ void msp_gate_init(void) {
   msp_gate_page->alive = 1;
 }
 
-/* msp_gate_close sees each holder because of this order: a thread counts itself as a holder before it reads the
- * session, and msp_gate_close clears the session before it reads the number of holders. */
+/* Hold the session. A thread counts itself as a holder before it reads the session. msp_gate_close clears the session
+ * before it reads the number of holders. Because of this order, either the thread sees that the session is closed, or
+ * msp_gate_close sees the holder. */
 bool msp_gate_hold(uint32_t session) {
   if (session == 0) return false;
   __atomic_add_fetch(&holders, 1, __ATOMIC_SEQ_CST);

@@ -17,7 +17,7 @@
 #include "thread.h"
 
 #define ANCHOR_NS 5000000000u /* clocks drift apart by less than 1 us in 5 s */
-#define FLUSH_NS 200000000u   /* if the store cannot be mapped, a kill loses at most the records of this time */
+#define FLUSH_NS 200000000u   /* how often records go to unmapped files: a kill loses at most those of this time */
 #define STACK_BYTES (256 << 10)
 #define STOP_NS 10000000000u /* longest wait for the helper's end when the job ends */
 #define FORK_NS 200000000u   /* longest wait for the helper's end before a fork */
@@ -39,19 +39,19 @@ static struct {
   bool awake; /* there is something to do */
   bool stop;
   bool rests;        /* stopped for a fork; starts again when there is work */
-  bool ended;        /* has seen `stop`; the thread ends a moment later */
+  bool ended;        /* the thread has seen `stop`, and ends a moment later */
   uint32_t asked;    /* number of the last request to check whether the file system answers */
   uint32_t answered; /* number of the last request that was answered */
 } helper = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Give this thread its own table of descriptors. Without it, a job that closes all descriptors that it does not know,
- * and opens files under the same numbers, could interfere while this thread makes a segment. Before Linux 5.9 there is
- * no such table, and the job can interfere. */
+/* Give this thread a table of file descriptors of its own. Some jobs close all descriptors that they do not know, and
+ * then open files under the same numbers. With a common table, such a job could close or replace a file that this
+ * thread is about to fill. Before Linux 5.9, a thread cannot get a table of its own, and the job can interfere. */
 static void unshare_descriptors(void) { syscall(SYS_close_range, 0u, UINT_MAX, CLOSE_RANGE_UNSHARE); }
 
-/* Use SCHED_BATCH: a thread that wakes up then does not preempt the thread that woke it. Otherwise the job would wait 3
- * ms for a segment that it does not need yet. With SCHED_IDLE, the helper would not run on a busy machine, and the job
- * would have to make its segments itself. */
+/* Use SCHED_BATCH: with this policy, a thread that wakes up does not preempt the thread that woke it. With the usual
+ * policy, the job would wait 3 ms while the helper makes a file that the job does not need yet. With SCHED_IDLE, the
+ * helper would not run on a busy machine, and the job would have to make its files itself. */
 static void avoid_preemption(void) {
   const struct sched_param none = {0};
   sched_setscheduler(0, SCHED_BATCH, &none);
@@ -106,10 +106,11 @@ static void init_conditions(void) {
   msp_condition_init(&helper.reply);
 }
 
-/* Called with the lock held; other threads read the flag without the lock. */
+/* Set whether the helper thread rests for a fork. Called with the lock held; other threads read this flag without the
+ * lock. */
 static void set_rests(bool rests) { __atomic_store_n(&helper.rests, rests, __ATOMIC_RELAXED); }
 
-/* Called with the lock held. */
+/* Start the helper thread. Called with the lock held. */
 static void start(void) {
   helper.stop = helper.ended = false;
   set_rests(false);
@@ -125,8 +126,8 @@ void msp_helper_start(void) {
   pthread_mutex_unlock(&helper.lock);
 }
 
-/* Called with the lock held. Wait until the helper has ended (if `end`), or has answered request `asked`. Returns false
- * if it has not done so within `patience_ns`. */
+/* Wait until the helper thread has ended (if `end`), or has answered request `asked`. Returns false if it has not done
+ * so within `patience_ns`. Called with the lock held. */
 static bool wait_for_reply(bool end, uint32_t asked, uint64_t patience_ns) {
   const struct timespec when = msp_deadline(msp_clock_read(CLOCK_MONOTONIC) + patience_ns);
   pthread_cond_signal(&helper.wake);
@@ -170,14 +171,14 @@ bool msp_helper_answers(uint32_t patience_ms) {
 
 /* Count the threads of this process; 0 if the system does not report them. */
 static unsigned count_threads(void) {
-  struct stat info; /* the folder has two more links than the process has threads */
+  struct stat info; /* this folder has two more links than the process has threads */
   return stat("/proc/self/task", &info) == 0 && info.st_nlink > 2 ? (unsigned)info.st_nlink - 2 : 0;
 }
 
 void msp_helper_rest(void) {
   if (!msp_helper_runs() || count_threads() != 2 || !stop_within(FORK_NS, true)) return;
   const struct timespec pause = {0, 50000};
-  /* pthread_join returns shortly before the thread leaves /proc/self/task */
+  /* pthread_join returns shortly before the thread disappears from /proc/self/task: wait until it has */
   for (int i = 0; i < 200 && count_threads() > 1; ++i) nanosleep(&pause, NULL);
 }
 

@@ -32,7 +32,8 @@ typedef struct {
   bool explicit_addends;
 } tables;
 
-/* glibc adds the load address to pointers of the dynamic section, musl does not. */
+/* Return the address for a pointer of a library's dynamic section. glibc has already added the library's load address
+ * to such pointers, musl has not. */
 static const void *at(const struct dl_phdr_info *info, ElfW(Addr) pointer) {
   return (const void *)(pointer < info->dlpi_addr ? info->dlpi_addr + pointer : pointer);
 }
@@ -89,7 +90,7 @@ static void place(const struct dl_phdr_info *info, msp_import *import) {
     const ElfW(Phdr) *part = &info->dlpi_phdr[i];
     uintptr_t begin = info->dlpi_addr + part->p_vaddr, end = begin + part->p_memsz;
     if (part->p_type == PT_LOAD && before >= begin && before < end) import->lazy = true;
-    /* rounded down, because the loader makes only whole pages read-only */
+    /* begin and end are rounded down to pages, because the loader makes only whole pages read-only */
     if (part->p_type == PT_GNU_RELRO && entry >= (begin & -page) && entry < (end & -page)) {
       import->guarded = (char *)(entry & -page);
     }
@@ -106,8 +107,9 @@ static int look(struct dl_phdr_info *info, size_t size, void *argument) {
     if (info->dlpi_phdr[i].p_type != PT_DYNAMIC) continue;
     tables of = read_tables(info, (const ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr));
     if (of.symbols == NULL || of.strings == NULL) continue;
-    /* Calls go through the entries for calls (CALLED). The other entries (NAMED) hold addresses that the library
-     * compares or passes on. Calls go through these only in a library that was built without entries for calls. */
+    /* Calls of a function go through its entry for calls (CALLED). Its other entry (NAMED) holds the address, which the
+     * library compares or passes on. Calls go through the other entry only in a library that was built without entries
+     * for calls. */
     void **entry = entry_of(info, &of, wanted->function, CALLED);
     if (entry == NULL) entry = entry_of(info, &of, wanted->function, NAMED);
     if (entry == NULL) continue;

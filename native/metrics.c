@@ -15,10 +15,10 @@
 #include "strings.h"
 #include "writer.h"
 
-#define ROOM 65536u /* bytes of a file; the rest of a longer file is ignored */
-#define REST 200u   /* pause after a sample, in durations of the sample, so that sampling takes 0.5 % of a processor */
+#define ROOM 65536u /* bytes that are read of a file; the rest of a longer file is ignored */
+#define REST 200u   /* a pause is 200 times as long as the sample before it, so sampling takes 0.5 % of a processor */
 #define SELDOM_NS 2000000000u /* period of sources that take long to read */
-#define SAMPLES 36000u        /* an hour at the usual rate; then the period grows, so that 100 hours take 0.2 GB */
+#define SAMPLES 36000u        /* an hour at the usual rate; then samples become rarer, so 100 hours take 0.2 GB */
 #define THREADS_MOST 512u
 #define NAMES_MOST 4096u
 
@@ -60,7 +60,7 @@ static void forget(void) {
   metrics.count = metrics.thread_count = 0;
 }
 
-/* Called with the lock held. */
+/* Copy the list of counters to read. Called with the lock held. */
 static bool take(const msp_metric *rows, uint32_t count) {
   forget();
   metrics.child = false;
@@ -120,8 +120,8 @@ static bool read_text(const char *path, char *text, size_t room) {
 
 static bool is_digit(char sign) { return sign >= '0' && sign <= '9'; }
 
-/* Find a number in the rest of a line: the one with the index `number`, counted from 0; -1 means the last one. Every
- * run of digits is a number. */
+/* Find a number in the rest of a line; every run of digits is a number. `number` is the index of the wanted number,
+ * counted from 0; -1 means the last one. */
 static bool find_number(const char *at, int32_t number, uint64_t *value) {
   bool found = false;
   for (int32_t index = 0; *at != 0 && *at != '\n'; ++index) {
@@ -168,8 +168,8 @@ static thread *known_thread(uint32_t tid) {
   return new;
 }
 
-/* For each thread, read the counters of the rows from `first` to `last` from its file `schedstat`, and write the
- * counters that have changed. */
+/* For each thread of the process, read the counters of the rows from `first` to `last` from the thread's file
+ * `schedstat`, and record the counters that have changed. */
 static void write_threads(const metric *first, const metric *last, uint64_t time_ns) {
   char path[64], text[64];
   DIR *folder = opendir("/proc/self/task");
@@ -196,9 +196,9 @@ static void write_threads(const metric *first, const metric *last, uint64_t time
   if (folder != NULL) closedir(folder);
 }
 
-/* Write the counters of one source, which has the rows from `first` to `last`. If the source is read seldom, this
- * function computes the pause after the reading, from the processor time that the reading took, and returns this time.
- * Otherwise it returns 0. */
+/* Read one source of counters, and record those that have changed. The rows of the source are `first` to `last`. For a
+ * source that is read seldom, also compute the pause until its next reading from the processor time that this reading
+ * took. Returns this processor time; 0 for any other source. */
 static uint64_t write_source(metric *first, metric *last, uint64_t time_ns, uint64_t now) {
   const char *path = first->of.path;
   bool known = first->known, file = path[0] == '/';
@@ -224,7 +224,7 @@ static uint64_t write_source(metric *first, metric *last, uint64_t time_ns, uint
   return took;
 }
 
-/* Called with the lock held. */
+/* Read all counters that are due, and return the time of the next reading. Called with the lock held. */
 static uint64_t sample(uint64_t now) {
   const msp_gate *gate = msp_gate_page;
   if (msp_gate_load(&gate->session) == 0 || msp_gate_load(&gate->refuse) & MSP_REFUSE_PAUSED) {

@@ -1,7 +1,9 @@
-/* The Python module `ms_profiler._native`: cffi's module with the functions of the hot path added.
+/* The Python module `ms_profiler._native`: the module that cffi generates, and in addition the functions that record
+ * events.
  *
- * A cffi call releases the GIL, and may wait 5 ms to get it back if another thread computes. The functions of this file
- * do not release the GIL. Their longest action is to make a segment.
+ * A call through cffi releases the GIL. When another thread computes, the call may wait 5 ms to get the GIL back. So
+ * the functions of this file are no cffi functions, and do not release the GIL. Their longest action is to make a file
+ * for records.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -22,7 +24,8 @@
 #include "wrapper.h"
 #include "writer.h"
 
-/* Defined by the C source that cffi generates, under the name that build_ffi.py gives it. */
+/* The function that makes cffi's module. The C source that cffi generates defines it; build_ffi.py gives it this
+ * name. */
 PyObject *msp_cffi_init(void);
 
 static bool count_is(Py_ssize_t count, Py_ssize_t least, Py_ssize_t most, const char *function) {
@@ -31,7 +34,8 @@ static bool count_is(Py_ssize_t count, Py_ssize_t least, Py_ssize_t most, const 
   return false;
 }
 
-/* Return the low 64 bits of an integer. For any other object, set an exception, which `failed` detects. */
+/* Return the low 64 bits of a Python integer. For any other object, set an exception, which the function `failed`
+ * detects. */
 static inline uint64_t integer(PyObject *object) { return PyLong_AsUnsignedLongLongMask(object); }
 
 static inline bool failed(uint64_t last) { return last == UINT64_MAX && PyErr_Occurred() != NULL; }
@@ -101,7 +105,7 @@ static PyObject *py_now(PyObject *self, PyObject *unused) {
   return PyLong_FromUnsignedLongLong(msp_writer_now());
 }
 
-/* Call `use` with the UTF-8 text of a string. Lone surrogates, which UTF-8 cannot encode, become question marks.
+/* Call `use` with the UTF-8 text of a Python string. Lone surrogates, which UTF-8 cannot encode, become question marks.
  * Returns false with an exception on failure. */
 static bool with_text(PyObject *text, void (*use)(const char *, size_t, uint32_t *), uint32_t *result) {
   Py_ssize_t length;
@@ -128,7 +132,8 @@ static bool with_text(PyObject *text, void (*use)(const char *, size_t, uint32_t
 
 static void use_intern(const char *text, size_t length, uint32_t *id) { *id = msp_intern(text, length, MSP_OURS, 0); }
 
-/* On entry, `*id` is the largest number of names of MSP_COUNTED; on return, it is the id of the text. */
+/* Store a name, and get its id. At the call, `*id` is the largest number of names of the kind MSP_COUNTED; afterwards,
+ * it is the id of the name. */
 static void use_counted(const char *text, size_t length, uint32_t *id) {
   *id = msp_intern(text, length, MSP_COUNTED, *id);
 }
@@ -208,7 +213,8 @@ static PyObject *py_operators_elsewhere(PyObject *self, PyObject *unused) {
   return PyBool_FromLong(msp_observer_elsewhere());
 }
 
-/* The wait and the call are both made here, because the interpreter might let another thread run between them. */
+/* Wait until no other thread records, and then call a Python function. Both happen in this C function: between two
+ * Python functions, the interpreter might let another thread run. */
 static PyObject *py_call_at_rest(PyObject *self, PyObject *const *args, Py_ssize_t count) {
   (void)self;
   if (!count_is(count, 2, 2, "call_at_rest")) return NULL;

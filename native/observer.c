@@ -8,11 +8,11 @@
 #include "operators.h"
 #include "strings.h"
 
-/* The types of ATen/record_function.h, as far as they are used. */
+/* The types of PyTorch's ATen/record_function.h that this file uses. */
 
 enum { SCOPES = 10, FUNCTION = 0, BACKWARD_FUNCTION = 1, TORCHSCRIPT_FUNCTION = 2, USER_SCOPE = 7 };
 
-/* at::RecordFunctionCallback. C passes it as C++ does: the class can be copied bytewise. */
+/* PyTorch's class at::RecordFunctionCallback. The class can be copied bytewise, so C passes it as C++ does. */
 typedef struct {
   void *start, *end;
   double probability;
@@ -43,18 +43,20 @@ static int64_t integer_at(const void *function, uint32_t offset) {
   return *(const int64_t *)(const void *)((const char *)function + offset);
 }
 
-/* Return the tie of an operator to its gradient, as in the argument of its span. Each thread has its own numbers of
- * autograd, so the tie also has eight bits of the thread of the operator. */
+/* Return a number that an operator and the node for its gradient have in common, but for the lowest bit. file_format.h
+ * describes it (MSP_OP_TIE_BITS). It contains autograd's sequence number. Each thread has its own sequence numbers, so
+ * it also contains eight bits of the number of the operator's thread. */
 static uint64_t tie_of(const void *function) {
   uint64_t number = (uint64_t)integer_at(function, torch.layout.sequence);
-  if (number >= (UINT64_C(1) << (MSP_OP_TIE_BITS - 9)) - 1) return 0; /* also for a negative number */
+  if (number >= (UINT64_C(1) << (MSP_OP_TIE_BITS - 9)) - 1) return 0; /* too large or negative (no number) */
   uint64_t forward = (uint64_t)integer_at(function, torch.layout.forward);
   uint64_t thread = forward != 0 ? forward : (uint64_t)integer_at(function, torch.layout.thread);
   return ((number << 8 | (thread & 0xFF)) + 1) << 1 | (forward != 0);
 }
 
-/* Return the kind of an operator of the scope of users: a region, an exchange, or the graph of torch.compile. Backends
- * other than those of CUDA, Ascend and XPU report the end of an exchange on a thread of their own. */
+/* Return the kind of an operator that PyTorch reports in its scope for users. It is a region, an exchange between
+ * ranks, or a graph of torch.compile. The backends of CUDA, Ascend and XPU report the end of an exchange on the calling
+ * thread. Other backends report it on a thread of their own. */
 static msp_operator_kind kind_of_user(const void *function, const char *name) {
   static const char graph[] = "## Call CompiledFxGraph";
   msp_operator_kind kind = msp_operator_kind_of(name);
@@ -67,10 +69,11 @@ static msp_operator_kind kind_of_user(const void *function, const char *name) {
   return strncmp(name, graph, sizeof graph - 1) == 0 ? MSP_OPERATOR : MSP_OPERATOR_REGION;
 }
 
-/* A function of TorchScript may wait for another one, and go on and end on another thread. That thread stores the
- * function here. The thread that began the function ends its record at the begin of its next operator, but not before
- * the spans inside of it have ended. The fields `strays` (number of these functions that the thread has looked at) and
- * `strays_left` (whether a record is still to be ended) of its writer belong to this. */
+/* Strays: functions of TorchScript that end on another thread than they began on. Such a function waits for another
+ * one, and another thread continues it. The thread on which the function ends stores it here. The thread on which it
+ * began ends the function's span when it begins its next operator, and when the spans inside have ended. Each thread's
+ * writer has two fields for this. `strays` is the number of stored functions that the thread has looked at.
+ * `strays_left` says whether the thread still has to end such a span. */
 enum { STRAYS = 64 };
 
 static struct {
@@ -103,7 +106,7 @@ static void end_strays(msp_writer *writer) {
   if (count - writer->strays > STRAYS) writer->strays = count - STRAYS;
   while (writer->strays != count) {
     uint32_t at = writer->strays % STRAYS, number = __atomic_load_n(&strays.latest[at].number, __ATOMIC_ACQUIRE);
-    if ((int32_t)(number - writer->strays) <= 0) break; /* another thread is about to store it */
+    if ((int32_t)(number - writer->strays) <= 0) break; /* another thread is about to store this function */
     const void *function = __atomic_load_n(&strays.latest[at].function, __ATOMIC_RELAXED);
     if (number == ++writer->strays) mark_stray(writer, function);
   }
@@ -129,7 +132,7 @@ static inline __attribute__((always_inline)) void begin(msp_writer *writer, cons
 __attribute__((used)) static void msp_observer_begins(const void *function) {
   msp_writer *writer = msp_writer_get();
   if (writer == NULL) return;
-  /* no store if it is true already: all threads read the fields beside it */
+  /* store only if it is not true yet: all threads read the fields beside it, and a store slows them down */
   if (writer != __atomic_load_n(&torch.watcher, __ATOMIC_RELAXED) &&
       !__atomic_load_n(&torch.elsewhere, __ATOMIC_RELAXED))
     __atomic_store_n(&torch.elsewhere, true, __ATOMIC_RELAXED);
@@ -143,10 +146,11 @@ __attribute__((used)) static void msp_observer_begins(const void *function) {
   }
 }
 
-/* The callback of a begin returns a std::unique_ptr, for which the caller passes the address of the result. The pointer
- * is empty. */
+/* The callback that PyTorch calls at the begin of an operator. It returns an empty std::unique_ptr. In C++, the caller
+ * of such a function passes the address of the result as a hidden argument. */
 #if defined(__aarch64__)
-/* C cannot name the register of this address, x8. "hint 34" is the landing pad for indirect branches (bti c). */
+/* On aarch64, the register x8 holds the address of the result, and C cannot access x8. So this function is in
+ * assembler. "hint 34" is the landing pad for indirect branches (bti c). */
 __attribute__((visibility("hidden"))) void msp_observer_start(void);
 __asm__(
     ".pushsection .text\n"
@@ -176,7 +180,7 @@ static void ends(const void *function, void *context) {
   if ((uint64_t)integer_at(function, torch.layout.thread) != torch.thread()) {
     add_stray(function);
   } else if (writer->ops > 0) {
-    --writer->ops; /* it was counted, but not recorded */
+    --writer->ops; /* the begin of this operator was counted, but not recorded */
   }
 }
 
@@ -207,8 +211,8 @@ void msp_observer_hand_over(const char *name) {
   if (writer != NULL) msp_operator_hand_over(writer, msp_intern_recent(&writer->recent, name, writer->session));
 }
 
-/* Return the offset of is_async_ in this build of PyTorch, from the instructions of its function isAsync: a load of one
- * byte, and the return. Returns 0 if they are other instructions. */
+/* Return the offset of the field is_async_ in this build of PyTorch. Find it in the instructions of PyTorch's function
+ * isAsync: a load of one byte, and the return. Returns 0 if the function has other instructions. */
 static uint32_t offset_of_async(const void *code) {
 #if defined(__x86_64__)
   static const uint8_t landing[] = {0xF3, 0x0F, 0x1E, 0xFA},
@@ -262,8 +266,9 @@ void msp_observer_switch(bool on) {
   callback ours = {.probability = 1.0};
   *(void (**)(void))&ours.start = (void (*)(void))msp_observer_start;
   *(void (**)(const void *, void *))&ours.end = ends;
-  /* PyTorch copies the lists of callbacks for each node of autograd, and has one list for each scope. With fewer
-   * scopes, an operator takes 5 % less. The other scopes belong to PyTorch Mobile and to the static runtime. */
+  /* Ask for the four scopes that a job uses; the others belong to PyTorch Mobile and to the static runtime. PyTorch has
+   * a list of callbacks for each scope, and copies the lists for each node of autograd. With fewer scopes, an operator
+   * takes 5 % less time. */
   ours.scopes[FUNCTION] = ours.scopes[BACKWARD_FUNCTION] = true;
   ours.scopes[TORCHSCRIPT_FUNCTION] = ours.scopes[USER_SCOPE] = true;
   torch.handle = torch.add(ours);

@@ -6,15 +6,15 @@
 #include <string.h>
 
 /* Python's function that adds a pending call; it is not part of the public API. From Python 3.12 on, it has a fourth
- * argument, 0 for any thread, and the thread with the GIL runs the call at once. */
+ * argument, and 0 means that any thread may run the call. Then the thread with the GIL runs the call at once. */
 extern int _PyEval_AddPendingCall(PyInterpreterState *interpreter, int (*call)(void *), void *of, int how)
     __attribute__((weak));
 
-/* Up to Python 3.11, only the main thread runs pending calls. If another thread adds a call, Python does not set the
- * flag that stops the main thread. So the main thread would notice the call only when it next takes the GIL. Therefore
- * this code sets the flag. The flag is in the interpreter's state, at an offset that depends on the version. To find
- * the flag, msp_pending_find adds calls on the main thread, and looks for the words that change. The layout, with
- * offsets from the pointer to the calls' lock:
+/* Up to Python 3.11, only the main thread runs pending calls. A flag of the interpreter tells the main thread to stop
+ * between two bytecodes. When another thread adds a call, Python does not set this flag. Then the main thread would
+ * notice the call only when it next takes the GIL. So our code sets the flag. The flag is in the interpreter's state,
+ * at an offset that depends on the version. To find it, msp_pending_find adds calls on the main thread, and looks for
+ * the words that change. This is the layout, with offsets from the pointer to the calls' lock:
  *
  *     four words, one of which is the flag     calls_to_do, async_exc     calls      first, last
  *     ^ -16                                    ^ 8          ^ 12          ^ 16       ^ 528   ^ 532
@@ -50,15 +50,16 @@ static int do_nothing(void *unused) {
 
 static uint32_t loaded(const uint32_t *word) { return __atomic_load_n(word, __ATOMIC_RELAXED); }
 
-/* Return whether `calls` can be Python's list of pending calls, in which only the call `at` waits. */
+/* Return whether `calls` can be Python's list of pending calls: only the call `at` waits in it, and the other fields
+ * have possible values. */
 static bool fits(const pending_calls *calls, const pending_call *at) {
   uint32_t place = (uint32_t)(at - calls->calls);
   if (calls->first >= CALLS || calls->last != (place + 1) % CALLS || loaded(&calls->to_do) != 1) return false;
   return calls->exception <= 1 && calls->lock != NULL && ((uintptr_t)calls->lock & 7) == 0;
 }
 
-/* Find Python's list of calls, to which a call with the argument `mark` has just been added. NULL if no place or
- * several places fit. */
+/* Find Python's list of pending calls in the interpreter's state. A call with the argument `mark` has just been added
+ * to it. Returns NULL if no place or several places fit. */
 static const pending_calls *found(const void *mark) {
   const char *start = (const char *)pending.interpreter;
   const pending_calls *only = NULL;
@@ -77,7 +78,8 @@ static const pending_calls *found(const void *mark) {
   return only;
 }
 
-/* Find the flag: add a call, and return the word that changes from 0 to 1. NULL if several words change. */
+/* Find the flag that stops the main thread: add a pending call, and return the word that changes from 0 to 1. Returns
+ * NULL if several words change. */
 static uint32_t *changed(void) {
   uint32_t before[FLAGS];
   uint32_t *flags = (uint32_t *)(uintptr_t)pending.calls->flags, *only = NULL;

@@ -18,7 +18,8 @@ typedef struct {
   uint64_t *lost;
 } range;
 
-/* Chunks are never freed, because the signal handler may read them on any thread. */
+/* A part of the list of watched mappings. These parts are never freed, because the signal handler may read them on any
+ * thread. */
 typedef struct chunk {
   struct chunk *next;
   range ranges[CHUNK];
@@ -27,7 +28,7 @@ typedef struct chunk {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static chunk first;
 static struct sigaction previous;
-static bool guards; /* this file's handler was installed and not removed; another handler may have replaced it since */
+static bool guards; /* our handler was installed and not removed; another handler may have replaced it since */
 static uintptr_t page_size;
 
 static range *find_free(void) {
@@ -63,8 +64,9 @@ void msp_ranges_remove(const void *start) {
   pthread_mutex_unlock(&lock);
 }
 
-/* Called in the signal handler: replace the lost pages at and after `address` by zeroed memory. Returns false if the
- * address is in no watched mapping. The mapping is not removed meanwhile, because the interrupted thread uses it. */
+/* Replace the lost pages at and after `address` by zeroed memory. Returns false if the address is in no watched
+ * mapping. Called in the signal handler. No thread removes the mapping meanwhile, because the interrupted thread uses
+ * it. */
 static bool replace(uintptr_t address) {
   if (msp_gate_load(&msp_gate_page->alive) == 0) return false; /* a fork child: nothing is mapped */
   for (chunk *in = &first; in != NULL; in = __atomic_load_n(&in->next, __ATOMIC_ACQUIRE)) {
@@ -98,8 +100,8 @@ static void handle(int number, siginfo_t *info, void *context) {
   } else if (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN) {
     previous.sa_handler(number);
   } else {
-    /* A fault happens again when this handler returns, and then ends the process. A signal that was sent must be sent
-     * again.
+    /* Let the signal end the process. A fault happens again when this handler returns. But a signal that another
+     * process sent must be sent again.
      */
     const struct sigaction standard = {.sa_handler = SIG_DFL};
     sigaction(number, &standard, NULL);
@@ -113,12 +115,12 @@ void msp_ranges_guard(void) {
   page_size = (uintptr_t)sysconf(_SC_PAGESIZE);
   struct sigaction there;
   if (sigaction(SIGBUS, NULL, &there) != 0) return;
-  /* If the job ignores SIGBUS, the programs that the job starts ignore SIGBUS, too. If a handler were installed, they
-   * would not. */
+  /* Install no handler if the job ignores SIGBUS. Programs that the job starts inherit this, and ignore SIGBUS, too.
+   * With a handler, they would not. */
   if (!(there.sa_flags & SA_SIGINFO) && there.sa_handler == SIG_IGN) return;
   previous = there;
-  /* Take over the mask and flags of the previous handler, so that the previous handler runs with them when this file's
-   * handler calls it. */
+  /* Take over the mask and flags of the previous handler. So the previous handler runs with them when our handler calls
+   * it. */
   struct sigaction own = {.sa_sigaction = handle, .sa_mask = there.sa_mask};
   bool standard = !(there.sa_flags & SA_SIGINFO) && there.sa_handler == SIG_DFL;
   own.sa_flags = SA_SIGINFO | SA_ONSTACK | (standard ? SA_RESTART : there.sa_flags & ~SA_RESETHAND);

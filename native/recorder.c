@@ -22,13 +22,13 @@
 enum { RESTFUL_LOOKS = 10 };
 
 static struct {
-  pthread_mutex_t lock; /* held by opening and closing */
+  pthread_mutex_t lock; /* held while a session is opened or closed */
   bool initialised;
   uint32_t session;
   uint64_t refused;   /* names refused before this session */
   bool left;          /* a session was left open, because its file system does not answer */
   void (*also)(void); /* function of another module to call in a fork child */
-  msp_stats last;     /* statistics of the session that was closed last; only what msp_get_stats does not compute */
+  msp_stats last;     /* statistics of the last closed session; only those that msp_get_stats does not compute */
 } recorder = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static void after_fork(void) {
@@ -68,8 +68,8 @@ int msp_recorder_init(void) {
   return 0;
 }
 
-/* Called with the lock held. If a thread still uses the session because a file system does not answer, the session's
- * memory is not freed, and this process stops recording altogether. */
+/* Close the open session. Called with the lock held. When a file system does not answer, a thread may still use the
+ * session. Then the session's memory is not freed, and this process stops recording altogether. */
 static void close_session(void) {
   if (recorder.session == 0) return;
   recorder.session = 0;
@@ -87,7 +87,7 @@ static void close_session(void) {
   msp_ranges_unguard();
 }
 
-/* Called with the lock held. */
+/* Open a session and its store. Returns 0 or an errno. Called with the lock held. */
 static int open_session(const msp_store_settings *settings) {
   struct stat info;
   if (stat(settings->folder, &info) != 0) return errno;
@@ -157,8 +157,8 @@ void msp_get_stats(msp_stats *stats) {
   stats->threads = msp_writer_threads();
 }
 
-/* A thread may also sleep between two records, for example while it waits for a lock. So the threads have to rest for
- * some time. */
+/* Wait until the other threads rest. A thread may also sleep for a moment between two records, for example while it
+ * waits for a lock. So the threads must sleep, without new records, at several checks in a row. */
 void msp_await_rest(uint64_t most_ns) {
   msp_recorder_check_fork();
   const struct timespec pause = {0, 500000};

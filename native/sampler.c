@@ -16,17 +16,18 @@
 #include "stacks.h"
 #include "thread.h"
 
-/* These two are not part of the limited API, but have not changed since Python 3.9 and 3.11. */
+/* These two functions are not part of Python's limited API. The first has not changed since Python 3.9, the second not
+ * since 3.11. */
 extern PyFrameObject *PyFrame_GetBack(PyFrameObject *frame) __attribute__((weak));
 extern int PyFrame_GetLasti(PyFrameObject *frame) __attribute__((weak));
 
 #define STACK_BYTES (256 << 10)
-#define DEPTH_MOST 192 /* largest number of frames, from the innermost one: a sample takes 60 ns for each */
+#define DEPTH_MOST 192 /* largest number of frames of a sample, from the innermost one; each takes 60 ns */
 #define LATE_MOST 0xFFFFFFFFu
 #define JITTER 0.5 /* random part of the period, so that samples are not in step with a loop of the job */
 #define PATIENCE_NS 10000000000u
-/* If the sampler waits WAITED_NS for the GIL, a thread had to release it for the sampler, at a cost of 0.1 ms or more.
- * Then the next LEFT_OUT samples that would need the GIL are left out. */
+/* When the sampler waits WAITED_NS for the GIL, a thread of the job had to release the GIL, which costs 0.1 ms or more.
+ * Then the sampler leaves out the next LEFT_OUT samples for which it would need the GIL. */
 #define WAITED_NS 1000000u
 #define LEFT_OUT 3
 
@@ -40,12 +41,12 @@ static struct {
   uint64_t due_ns;  /* time of the first sample that is due and not taken; 0: none is due */
   uint64_t last_ns; /* time of the last sample that is due */
   uint32_t count;   /* number of samples that are due */
-  bool asked;       /* a call was requested of the job's threads, and has not run yet */
+  bool asked;       /* a pending call was requested, and has not run yet */
   int pid;
-  int leaves_out, left_out; /* samples to leave out after a thread had to release the GIL, and those left out so far */
+  int leaves_out, left_out; /* number of samples to leave out, and number of those left out so far */
 } sampler = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Used with the GIL only. */
+/* Objects of Python that samples need. This code uses them only with the GIL. */
 static struct {
   PyObject *look;    /* sys._current_frames */
   PyObject *threads; /* threading._active */
@@ -56,7 +57,8 @@ static uint32_t place_of(PyFrameObject *frame) {
   return (uint32_t)(PyFrame_GetLasti != NULL ? PyFrame_GetLasti(frame) : PyFrame_GetLineNumber(frame));
 }
 
-/* Return the node of the stack with the innermost frame `frame`; 0 if there is no room for it. */
+/* Return the node that stands for a thread's stack in the tree of stacks; 0 if there is no room for it. `frame` is the
+ * innermost frame of the stack. */
 static uint32_t node_of(uint32_t thread, PyFrameObject *frame) {
   PyFrameObject *frames[DEPTH_MOST];
   int depth = 0;
@@ -101,9 +103,9 @@ static uint32_t thread_of(PyObject *ident, uint64_t number) {
   return node;
 }
 
-/* Record the stack of a thread for the `times` samples that were due from `due` to `now`. `itself`: a thread of the job
- * takes the samples. A single sample gets the time `now`. But if a thread of the job samples itself, its stack has not
- * changed since `due`, so the sample gets the time `due`. */
+/* Record the stack of a thread as its stack in all `times` samples that were due from `due` to `now`. `itself`: a
+ * thread of the job takes the samples, not the sampler. A single sample usually gets the time `now`. But when a thread
+ * of the job samples itself, its stack has not changed since `due`, so the sample gets the time `due`. */
 static void sample(PyObject *ident, PyFrameObject *frame, uint64_t due, uint64_t now, uint32_t times, bool itself) {
   unsigned long number = PyLong_AsUnsignedLongMask(ident);
   uint64_t late = now - due;
@@ -120,12 +122,13 @@ static void sample(PyObject *ident, PyFrameObject *frame, uint64_t due, uint64_t
 }
 
 /* Take the due samples of all threads. Called with the GIL. `itself`: the caller is a thread of the job, between two of
- * its bytecodes. */
+ * its bytecodes, and not the sampler. */
 static void take_samples(bool itself) {
   uint64_t due = __atomic_exchange_n(&sampler.due_ns, 0, __ATOMIC_ACQ_REL);
   if (due == 0 || python.look == NULL) return;
-  /* sys._current_frames holds the lock of the list of threads. If the garbage collector ran in it, a finalizer could
-   * release the GIL to a thread that waits for that lock: a deadlock (fixed in Python 3.11.6 and 3.12.1). */
+  /* Switch the garbage collector off. sys._current_frames holds the lock of Python's list of threads. If the collector
+   * ran in this function, a finalizer could release the GIL to a thread that waits for this lock. This would be a
+   * deadlock (fixed in Python 3.11.6 and 3.12.1). */
   int collects = PyGC_Disable();
   uint64_t now = msp_now(), last = __atomic_load_n(&sampler.last_ns, __ATOMIC_RELAXED);
   if (now < last) now = last;
@@ -143,7 +146,7 @@ static void take_samples(bool itself) {
   if (collects) PyGC_Enable();
 }
 
-/* The pending call, which a thread of the job runs between two of its bytecodes. */
+/* Take the due samples in the pending call, which a thread of the job runs between two of its bytecodes. */
 static int on_pending_call(void *unused) {
   (void)unused;
   if (!__atomic_load_n(&sampler.asked, __ATOMIC_ACQUIRE) || sampler.pid != getpid()) return 0;
@@ -164,8 +167,8 @@ static void tick(void) {
     if (msp_pending_ask(on_pending_call)) return;
     __atomic_store_n(&sampler.asked, false, __ATOMIC_RELEASE);
   }
-  /* Take a sample with the GIL, because no thread of the job has run the call within a period, or no call can be
-   * requested. */
+  /* No thread of the job has run the pending call within a period, or no such call can be requested. So the sampler's
+   * thread takes the GIL, and then takes the sample itself. */
   if (sampler.left_out < sampler.leaves_out) {
     ++sampler.left_out;
     return;
@@ -206,8 +209,8 @@ static void *work(void *unused) {
   }
 }
 
-/* Stop the sampler thread. Returns false if it has not ended within ten seconds. Called without the GIL, because the
- * sampler thread may wait for it. */
+/* Stop the sampler thread. Returns false if the thread has not ended within ten seconds. Called without the GIL,
+ * because the sampler thread may wait for the GIL. */
 static bool stop_thread(void) {
   const struct timespec when = msp_deadline(msp_clock_read(CLOCK_MONOTONIC) + PATIENCE_NS);
   pthread_mutex_lock(&sampler.lock);
@@ -228,7 +231,8 @@ static void forget(void) {
   msp_stacks_clear();
 }
 
-/* In a fork child, reset the state: the child has no sampler thread, and the inherited lock may be locked. */
+/* In a fork child, reset the state of the sampler: the child has no sampler thread, and the inherited lock may be
+ * locked. */
 static void check_fork(void) {
   msp_recorder_check_fork();
   if (sampler.pid == getpid()) return;
