@@ -23,7 +23,7 @@ enum { FILE_MODE = 0640, PATH_ROOM = PATH_MAX + 16, BOUNCE_SLOTS = 2048 };
 
 bool msp_segment_mappable(const char *folder) {
   struct statfs info;
-  if (statfs(folder, &info) != 0) return true; /* the first segment will fail with the same error */
+  if (statfs(folder, &info) != 0) return true; /* unknown: making the first segment will fail with the same error */
   switch ((uint32_t)info.f_type) {
     case 0x0000EF53u: /* ext2, ext3, ext4 */
     case 0x58465342u: /* xfs */
@@ -66,8 +66,8 @@ static int write_zeros(int descriptor, uint64_t size) {
   return 0;
 }
 
-/* Set the size of the file and allocate its blocks. Writing to a hole of a mapped file raises SIGBUS if the disk is
- * full. */
+/* Set the size of a segment's file and allocate its disk blocks. Otherwise the file would have holes, and on a full
+ * disk, a write to a hole of a mapped file raises SIGBUS. */
 static int reserve(int descriptor, uint64_t size) {
   int error = 0;
   msp_file_limit limited = msp_file_limit_begin();
@@ -80,7 +80,8 @@ static int reserve(int descriptor, uint64_t size) {
   return error;
 }
 
-/* Return whether this errno of mmap means that the file cannot be mapped shared, and not that memory is short. */
+/* Return whether this errno of mmap means that the file cannot be mapped as shared memory. Other errors mean that
+ * memory is short. */
 static bool refuses_mapping(int error) {
   return error == ENODEV || error == EINVAL || error == EACCES || error == EPERM || error == EOPNOTSUPP ||
          error == ENOSYS;
@@ -98,7 +99,8 @@ static int map(msp_segment *segment, int descriptor) {
   }
   if (!segment->mapped) memory = mmap(NULL, segment->size, access, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return errno;
-  /* If the kernel clears the gate in fork children, a child does not use the mapping, and so need not inherit it. */
+  /* When the kernel clears the gate in fork children, a child does not use the mapping. So the child need not inherit
+   * it. */
   if (msp_gate_wiped_on_fork) madvise(memory, segment->size, MADV_DONTFORK);
   segment->header = memory;
   segment->slots = (msp_slot *)((char *)memory + MSP_HEADER_SIZE);
@@ -181,7 +183,7 @@ uint64_t msp_segment_trim(const char *folder, const msp_segment *segment, uint32
   uint64_t size = msp_segment_size(used);
   char path[PATH_ROOM];
   segment_path(path, folder, segment->index);
-  /* leave alone a file that another program has truncated, or a link that has replaced the file */
+  /* do not touch a file that another program has truncated, or a link that has replaced the file */
   struct stat info;
   if (used >= segment->capacity || lstat(path, &info) != 0 || !S_ISREG(info.st_mode)) return 0;
   if ((uint64_t)info.st_size != segment->size || truncate(path, (off_t)size) != 0) return 0;
@@ -197,7 +199,8 @@ uint32_t msp_segment_lost(const msp_segment *segment, uint32_t used) {
 
 static uint32_t committed(msp_slot *slot) { return __atomic_load_n(msp_slot_last(slot), __ATOMIC_ACQUIRE); }
 
-/* Copy a slot whose span may end meanwhile. The copy shows an open or an ended span, never a mixture of both. */
+/* Copy a slot (a record of 32 bytes) whose span may end meanwhile. The copy shows either an open or an ended span,
+ * never a mixture of both. */
 static uint8_t copy_slot(msp_slot *to, msp_slot *from, uint32_t word) {
   to->start_ns = __atomic_load_n(&from->start_ns, __ATOMIC_RELAXED);
   to->end_ns = __atomic_load_n(&from->end_ns, __ATOMIC_RELAXED);
@@ -280,8 +283,8 @@ int msp_segment_flush(msp_segment *segment, const char *folder) {
   if (!header && segment->flushed == segment->ready && segment->open_count == 0) return 0;
   char path[PATH_ROOM];
   segment_path(path, folder, segment->index);
-  /* The file is opened for each flush. If the descriptor stayed open, a job that closes all descriptors, and opens a
-   * file under this number, would get the profiler's records in its file. */
+  /* Open the file for each flush. Some jobs close all descriptors, and then open a file under the same number. If our
+   * descriptor stayed open, such a job would find the profiler's records in its file. */
   int descriptor = open(path, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
   if (descriptor < 0) return errno;
   int error = 0;

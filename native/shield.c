@@ -5,17 +5,18 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Largest number of times that a function of ours is called, if the job interrupts each call. */
+/* Largest number of attempts to call a function of ours, when exceptions of the job interrupt each call. */
 enum { TRIES = 3 };
 
-/* An exception of the job that has to be raised later. A fork child does not get the signals of its parent, and does
- * not raise their exceptions either. */
+/* An exception of the job that is to be raised later. A fork child does not get the signals of its parent. So it does
+ * not raise the exceptions that belong to these signals, either; `process` is the process that raises this one. */
 typedef struct {
   PyObject *reason;
   pid_t process;
 } delayed;
 
-/* Python calls this on the main thread between two instructions, as it calls signal handlers. */
+/* Raise a delayed exception. Python calls this function on the main thread between two instructions, as it calls signal
+ * handlers. */
 static int raise_now(void *argument) {
   delayed *item = argument;
   PyObject *reason = item->reason;
@@ -26,9 +27,10 @@ static int raise_now(void *argument) {
   return own ? -1 : 0;
 }
 
-/* Make this thread raise an exception after its present call from C. Returns false if that is impossible. */
+/* Make this thread raise an exception after the function of ours that C code has called. Returns false if that is
+ * impossible. */
 static bool raise_later(PyObject *reason) {
-  if (syscall(SYS_gettid) != getpid()) { /* no signal handler, but an exception that another thread has sent */
+  if (syscall(SYS_gettid) != getpid()) { /* not the main thread: another thread has sent the exception */
     return PyThreadState_SetAsyncExc(PyThread_get_thread_ident(), (PyObject *)Py_TYPE(reason)) == 1;
   }
   delayed *item = malloc(sizeof *item);
@@ -41,7 +43,7 @@ static bool raise_later(PyObject *reason) {
   return false;
 }
 
-/* Take the current exception, with its traceback. */
+/* Clear the current exception of Python, and return it with its traceback. */
 static PyObject *taken(void) {
   PyObject *kind, *value, *trace;
   PyErr_Fetch(&kind, &value, &trace);
@@ -52,7 +54,8 @@ static PyObject *taken(void) {
   return value;
 }
 
-/* Call a function of ours. Returns its result, or NULL with an exception of the job, which `failed` raised again. */
+/* Call a function of ours. Returns its result. When the function raises an exception, `failed` handles the exception,
+ * or raises it again if it is the job's. In the second case, the result is NULL. */
 static PyObject *attempt(PyObject *function, PyObject *failed, PyObject *args) {
   PyObject *result = PyObject_Call(function, args, NULL);
   if (result != NULL) return result;
@@ -62,9 +65,10 @@ static PyObject *attempt(PyObject *function, PyObject *failed, PyObject *args) {
   return result;
 }
 
-/* The body of a shielded function; `pair` holds the function of ours and `failed`. If an exception of the job has ended
- * the function early, the function is called again. The exception is delayed only after this second call, because
- * Python would raise a delayed exception at the begin of that call. */
+/* Call a function of ours, and delay exceptions of the job until after it. `pair` holds this function, and `failed`,
+ * which handles exceptions. When an exception of the job ends our function early, our function is called again. Only
+ * after this second call is the exception scheduled to be raised. Otherwise, Python would raise it at the begin of the
+ * second call. */
 static PyObject *shielded(PyObject *pair, PyObject *args) {
   PyObject *reasons[TRIES], *result = NULL;
   int count = 0;

@@ -35,7 +35,7 @@ void msp_shortcut_clear(msp_shortcut *shortcut) {
   Py_CLEAR(shortcut->condition);
 }
 
-/* Return whether the condition returns an object. */
+/* Return whether the condition of a shortcut, a Python function, returns the object `expected`. */
 static bool answers(const msp_shortcut *shortcut, const PyObject *expected) {
   PyObject *answer = PyObject_CallNoArgs(shortcut->condition);
   if (answer == NULL) PyErr_Clear();
@@ -51,7 +51,8 @@ static bool is_known(const msp_shortcut *shortcut, PyObject *object) {
   return found;
 }
 
-/* Return whether the call of PyTorch's function for backward passes adds gradients to the parameters. */
+/* Return whether a call of PyTorch's function for backward passes adds gradients to the parameters; the arguments of
+ * the call say so. */
 static bool accumulates(PyObject *const *args, size_t count, PyObject *names) {
   for (Py_ssize_t i = 0, named = names == NULL ? 0 : PyTuple_Size(names); i < named; ++i) {
     if (PyUnicode_CompareWithASCIIString(PyTuple_GetItem(names, i), "accumulate_grad") == 0) {
@@ -65,7 +66,7 @@ msp_course msp_shortcut_take(const msp_shortcut *shortcut, PyObject *const *args
   if (count == 0) return MSP_UNUSUAL;
   switch (shortcut->kind) {
     case MSP_FORWARD:
-      /* the work of steps.h comes last, because it cannot be undone */
+      /* msp_steps_work comes last, because it cannot be undone */
       return msp_writer_leaves_out(MSP_CATEGORY_FINE) && is_known(shortcut, args[0]) && answers(shortcut, Py_True) &&
                      msp_steps_work(shortcut->steps, true)
                  ? MSP_SPAN

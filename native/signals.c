@@ -27,8 +27,8 @@ static void note(int number, siginfo_t *info, void *unused) {
                               __ATOMIC_RELAXED);
 }
 
-/* Return whether a signal is not delayed, because it does not ask the process to end, reports a fault, or cannot be
- * handled. */
+/* Return whether a signal is not delayed. There are three reasons: it does not ask the process to end, it reports a
+ * fault, or it cannot be handled. */
 static bool is_not_delayed(int number) {
   static const int numbers[] = {SIGKILL, SIGSTOP, SIGCONT, SIGTSTP, SIGTTIN, SIGTTOU, SIGCHLD, SIGURG,  SIGWINCH,
                                 SIGSEGV, SIGBUS,  SIGILL,  SIGFPE,  SIGTRAP, SIGSYS,  SIGABRT, SIGPIPE, SIGXFSZ};
@@ -54,8 +54,8 @@ void msp_signals_hold(void) {
   }
 }
 
-/* Send a signal to this process after a delay, with a timer of the kernel. The function makes direct system calls,
- * because before glibc 2.34 the functions for timers are in librt. */
+/* Send a signal to this process after a delay, with a timer of the kernel. Before glibc 2.34, the functions for timers
+ * are in librt. So this function makes the system calls itself. */
 static void send_after(int number, uint64_t delay_ns) {
   ++delay_ns; /* a delay of 0 would disarm the timer */
   struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = number};

@@ -7,12 +7,12 @@
 #include "file_format.h"
 #include "writer.h"
 
-/* These limits correspond to 2 MiB in the store and 5 MiB of memory. */
+/* With these limits, the nodes of the tree of stacks take at most 2 MiB in the store and 5 MiB of memory. */
 #define NODES_MOST 65536u
 #define PLACES_MOST 131072u
 #define FIRST_CELLS 1024u
 #define QUEUED 2048u      /* entries in the queue; the writer empties it every hundredth of a second */
-#define TOGETHER_MOST 25u /* largest number of samples of one slot; so many may be lost if the process is killed */
+#define TOGETHER_MOST 25u /* largest number of samples in one record: a kill may lose so many */
 #define RUNS 64u          /* number of threads for which successive samples at one node are combined */
 #define APART 3           /* largest number of periods between two samples of one slot */
 
@@ -26,7 +26,8 @@ typedef struct {
   uint32_t mask, count;
 } table;
 
-/* Nodes by their parent, function, and offset in the code (`places`) or line (`lines`). */
+/* Two tables of the nodes in the tree of stacks. The key is the parent, the function, and a position in it: `places`
+ * has the offset in the code, `lines` the line. */
 static table places, lines;
 
 typedef struct {
@@ -49,7 +50,7 @@ typedef struct {
   msp_sample sample; /* of a node: only its `node` is used, for its number */
 } item;
 
-/* The queue: one thread adds entries, another one removes them. */
+/* The queue between the sampling thread, which adds entries, and the writing thread, which removes them. */
 static item queue[QUEUED];
 static uint32_t put_so_far, taken_so_far, lost;
 
@@ -123,7 +124,8 @@ void msp_stacks_put(const msp_sample *sample) {
   if (!put(&new)) msp_stacks_lost();
 }
 
-/* Return the number of a new node, and pass the node to the writer; 0: there is no room. */
+/* Make a node, and put it into the queue for the writing thread. Returns the number of the node; 0: there is no
+ * room. */
 static uint32_t new_node(uint32_t parent, uint32_t line, const msp_function *function) {
   if (node_count >= NODES_MOST || last_node == UINT32_MAX) return 0;
   const item new = {true, parent, line, *function, {.node = last_node + 1}};
@@ -163,7 +165,7 @@ uint32_t msp_stacks_add(uint32_t parent, uint32_t function, uint32_t place, uint
     node = new_node(parent, line, names);
     if (node == 0 || !put_cell(&lines, NODES_MOST, (cell){parent, function, line, node})) return 0;
   }
-  /* this entry saves the next sample the search for the line */
+  /* with this entry, the next sample at this offset need not look up the line */
   put_cell(&places, PLACES_MOST, (cell){parent, function, place, node});
   return node;
 }

@@ -17,7 +17,8 @@ typedef struct {
   unsigned long thread;
 } listener;
 
-/* The fields have the names of the attributes of `Steps`. */
+/* The state of the Python class `Steps` (job/steps.py). The fields have the names of its attributes, and are described
+ * there. */
 typedef struct {
   PyObject ob_base;
   long long count, revoked, next_look, long_ns, last_ns, ended_ns;
@@ -43,7 +44,7 @@ static struct {
 
 static PyTypeObject *track_type, *listener_type, *steps_type;
 
-/* The step of an optimizer that msp_steps_optimizer_begins has begun on this thread. */
+/* The optimizer's step that runs on this thread, if msp_steps_optimizer_begins has noted its begin. */
 static __thread struct {
   PyObject *frame; /* only compared; NULL: there is no such step */
   PyObject *optimizer;
@@ -54,7 +55,8 @@ static __thread struct {
 
 bool msp_steps_check(PyObject *object) { return PyObject_TypeCheck(object, steps_type); }
 
-/* Return whether each boundary of the chosen source ends a step, and the calling thread decides. */
+/* Return whether the usual case holds: every boundary that the chosen source of steps reports ends a step, and the
+ * calling thread is the one whose boundaries count. */
 static bool usual(const steps *self) {
   return self->quick != 0 && self->listener != NULL && self->chosen != NULL &&
          PyObject_TypeCheck(self->listener, listener_type) && PyObject_TypeCheck(self->chosen, track_type) &&
@@ -80,17 +82,17 @@ void msp_steps_leave_slowly(void) {
   hook_time.since_ns = 0;
 }
 
-/* Note the end of a step: add the time of its hooks if they measured it. */
+/* Note the end of a step. If the hooks measured their own time in this step, add the time to the sum. */
 static void end_hook_time(const steps *self) {
   if (msp_steps_timed == 0) return;
   msp_steps_leave();
   msp_steps_timed = 0;
-  if (hook_time.count != self->count) return; /* steps ended in between that took no shortcut */
+  if (hook_time.count != self->count) return; /* other steps ended in between, in Python code */
   hook_time.ns += hook_time.step_ns;
   ++hook_time.steps;
 }
 
-/* Let the hooks of the next step measure their time if it is time to do so. */
+/* Let the hooks measure their own time in the next step, if MSP_TIMED steps have passed since the last measurement. */
 static void begin_hook_time(const steps *self) {
   if (++hook_time.waited < MSP_TIMED || !msp_writer_leaves_out(MSP_CATEGORY_FINE)) return;
   hook_time.waited = 0;
@@ -100,7 +102,7 @@ static void begin_hook_time(const steps *self) {
   msp_steps_enter();
 }
 
-/* End a step, see `Steps.ended`. Returns false with an exception set. */
+/* End a step, and record it, as `Steps.ended` of job/steps.py does. Returns false with an exception set on failure. */
 static bool end_step(steps *self, uint64_t at) {
   end_hook_time(self);
   track *chosen = (track *)self->chosen;
@@ -244,7 +246,7 @@ static int steps_clear(PyObject *object) {
   return 0;
 }
 
-/* Free an object, also one of a class in Python that derives from one of these types. */
+/* Free an object of one of the types of this file, or of a Python class that derives from one of them. */
 static void release(PyObject *object, inquiry clear) {
   PyTypeObject *type = Py_TYPE(object);
   PyObject_GC_UnTrack(object);
@@ -301,7 +303,7 @@ TYPE(track, "TrackBase");
 TYPE(listener, "ListenerBase");
 TYPE(steps, "StepsBase");
 
-/* Make a type, and add it to the module under a name. */
+/* Make a Python type, and add it to the module under a name. */
 static PyTypeObject *add(PyObject *module, PyType_Spec *spec, const char *name) {
   PyObject *type = PyType_FromSpec(spec);
   if (type == NULL) return NULL;

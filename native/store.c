@@ -28,7 +28,7 @@ static struct {
   uint64_t lost; /* number of slots that were lost with a mapped file */
   int failure;
   uint64_t retry_ns;
-  uint64_t memory_retry_ns; /* time until which fine-grained events get no new segment, because memory is short */
+  uint64_t memory_retry_ns; /* until this time, fine-grained events get no new segment, because memory is short */
   msp_segment *left_over;
   msp_segment *spare;
   uint32_t spare_slots; /* slots of the wanted spare segment; 0: none is wanted */
@@ -67,8 +67,8 @@ int msp_store_open(const msp_store_settings *settings) {
   return 0;
 }
 
-/* Return the next segment of the list of written segments. Between two calls, the caller need not hold the lock: new
- * segments are added in front, and only flush_written removes segments. */
+/* Return the next segment in the list of written segments, whose records are copied to files. The caller need not hold
+ * the lock between two calls: new segments are added in front, and only flush_written removes segments. */
 static msp_segment *next_written(msp_segment *const *link) {
   pthread_mutex_lock(&store.lock);
   msp_segment *segment = *link;
@@ -85,8 +85,9 @@ static void take_out(msp_segment *segment) {
   msp_segment_release(segment);
 }
 
-/* Copy the segments of the control stream, or all other segments, to their files, and release the complete ones.
- * Returns the number of slots that could not be copied; with `closing`, these slots are lost. */
+/* Copy the segments of one kind to their files, and release the complete ones. `control`: those of the control stream;
+ * otherwise all others. Returns the number of slots that could not be copied and are lost, which happens only with
+ * `closing`. */
 static uint64_t flush_kind(bool control, bool closing) {
   uint64_t lost = 0;
   for (msp_segment *segment = next_written(&store.written), *next; segment != NULL; segment = next) {
@@ -103,8 +104,8 @@ static uint64_t flush_kind(bool control, bool closing) {
   return lost;
 }
 
-/* Called with flush_lock held. The order of the steps makes sure that no file has an event whose strings are in no
- * file. */
+/* Copy all written segments to their files. The control stream, which has the strings, comes before the events. So no
+ * file has an event whose strings are in no file. Called with flush_lock held. */
 static uint64_t flush_written(bool closing) {
   for (msp_segment *segment = next_written(&store.written); segment != NULL;
        segment = next_written(&segment->next_written)) {
@@ -185,9 +186,9 @@ uint32_t msp_store_most_slots(void) { return store.most_slots; }
 uint64_t msp_store_bytes(void) { return __atomic_load_n(&store.bytes, __ATOMIC_RELAXED); }
 int msp_store_failure(void) { return __atomic_load_n(&store.failure, __ATOMIC_RELAXED); }
 
-/* Add a segment to the account. If there is no room for `slots` slots, halve them, but not below `least`. Returns the
- * number of slots; 0: there is no room. If the account has reached the ceiling of some events, these events are refused
- * from now on, even if a segment has room for them. */
+/* Count the disk space of a new segment in the account. If there is no room for `slots` slots, halve the number, but
+ * not below `least`. Returns the number of slots; 0: there is no room. When the account reaches the limit for events of
+ * some priority, these events are refused from now on, even if a segment has room for them. */
 static uint32_t charge(uint32_t slots, uint32_t least, msp_worth worth) {
   while (!msp_account_take(msp_segment_size(slots), worth)) {
     if (slots / 2 < least) return 0;
@@ -199,7 +200,8 @@ static uint32_t charge(uint32_t slots, uint32_t least, msp_worth worth) {
   return slots;
 }
 
-/* Halve the slots until a segment fits into the memory that is left. Returns 0 if not even a page fits. */
+/* Return how many slots a new segment may have: halve `slots` until the segment fits into the memory that is left.
+ * Returns 0 if not even a page fits. */
 static uint32_t fit(uint32_t slots, msp_worth worth) {
   uint64_t most = store.settings.memory, taken = msp_segment_memory();
   if (worth == MSP_WORTH_FINE) most -= most / 4;
@@ -210,7 +212,7 @@ static uint32_t fit(uint32_t slots, msp_worth worth) {
   return slots;
 }
 
-/* Make a segment that was added to the account. NULL on failure. */
+/* Make a segment whose disk space the account already counts. Returns NULL on failure. */
 static msp_segment *make(uint32_t slots, uint32_t flags) {
   uint32_t index = __atomic_fetch_add(&store.next_index, 1, __ATOMIC_RELAXED);
   msp_segment *segment = NULL;
@@ -235,7 +237,8 @@ static msp_segment *make(uint32_t slots, uint32_t flags) {
   return segment;
 }
 
-/* Called with the lock held. Remove a suitable segment from the lists, and return it; NULL: no segment is suitable. */
+/* Remove a suitable segment from the lists of left-over and spare segments, and return it; NULL: none is suitable.
+ * Called with the lock held. */
 static msp_segment *find(uint32_t slots, bool first) {
   msp_segment *found = store.left_over;
   if (found != NULL && (first || found->capacity - found->used >= slots)) {

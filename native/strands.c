@@ -13,7 +13,7 @@ void msp_strands_find(void) {
   if (modules == NULL || PyDict_GetItemString(modules, "greenlet") == NULL) return;
   PyObject *type, *value, *trace;
   PyErr_Fetch(&type, &value, &trace);
-  void **functions = PyCapsule_Import(CAPSULE, 1); /* NULL while it is being imported */
+  void **functions = PyCapsule_Import(CAPSULE, 1); /* NULL while greenlet is being imported */
   PyErr_Clear();
   PyErr_Restore(type, value, trace);
   if (functions != NULL) memcpy(&msp_strand_running, &functions[CURRENT], sizeof msp_strand_running);

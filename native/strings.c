@@ -11,19 +11,20 @@
 #include "keyed_hash.h"
 #include "recorder.h"
 
-/* Limits of all texts, so that a job that makes a new name for every event does not fill its memory. */
+/* Limits on all texts together. A job may make a new name for every event; without limits, these names would fill its
+ * memory. */
 #define KEPT_BYTES_MOST (8u << 20)
 #define KEPT_MOST 65536u
-#define OF_THE_JOB(most) ((most) / 8 * 7) /* part of each limit for names of the job; the profiler has the rest */
+#define OF_THE_JOB(most) ((most) / 8 * 7) /* part of a limit for names of the job; the rest is for the profiler */
 #define FIRST_CELLS 1024
 
 typedef struct msp_string {
   struct msp_string *next; /* the string with the next id */
   uint64_t hash;
   uint32_t id;
-  uint32_t session; /* the last session to whose store the text was written */
+  uint32_t session; /* the last session whose store has the text */
   uint16_t length;
-  bool counted; /* is included in the number `counted` */
+  bool counted; /* the number `counted` includes this text */
   bool hidden;  /* the store gets a hash instead of the text */
   char text[];
 } msp_string;
@@ -34,9 +35,10 @@ typedef struct msp_table {
   msp_string *cells[];
 } msp_table;
 
-/* The table changes only while the control stream's lock is held. Each pointer changes by one atomic store, because
- * other threads read the table without the lock, and a fork may happen during a change. Outgrown tables are not freed,
- * because a thread may still read them. All outgrown tables together are smaller than the current one. */
+/* The hash table of all texts. It changes only while the control stream's lock is held. But other threads read it
+ * without the lock, and a fork may happen during a change. So each pointer changes by one atomic store. A larger table
+ * replaces a full one. The old tables are not freed, because a thread may still read them; all old tables together are
+ * smaller than the current one. */
 static msp_table *table;
 static msp_string *oldest, *newest;
 static uint32_t count;
@@ -76,7 +78,8 @@ static bool begins(const char *text, size_t length, const char *with) {
   return length >= strlen(with) && memcmp(text, with, strlen(with)) == 0;
 }
 
-/* Return whether a text is not specific to the job: shapes, or the name of an operator that PyTorch defines. */
+/* Return whether a text says nothing about the job, and so need not be hidden: shapes, or the name of an operator or a
+ * node of autograd that PyTorch defines. */
 static bool is_generic(const char *text, size_t length) {
   static const char *const operators[] = {"aten::", "prim::", "prims::", "c10d::", "c10::", "AccumulateGrad"};
   for (size_t at = 0; at < sizeof operators / sizeof *operators; ++at) {
@@ -93,8 +96,8 @@ static bool is_hidden(const char *text, size_t length, msp_origin origin) {
   return anonymous && (origin == MSP_OF_THE_JOB || origin == MSP_OF_THE_SYSTEM) && !is_generic(text, length);
 }
 
-/* Return the hash for a look-up. The hash depends on `hidden`, because the same text may also be a label of the
- * profiler, and such a label is not hidden. */
+/* Return the hash of a text for a look-up in the table. The hash depends on `hidden`: one text may be both a name of
+ * the job, which is hidden, and a label of the profiler, which is not. The table then has two entries. */
 static uint64_t hash_as(const char *text, size_t length, bool hidden) {
   return hidden ? ~hash_of(text, length) : hash_of(text, length);
 }
@@ -160,8 +163,8 @@ static msp_string *add(uint64_t hash, const char *text, size_t length, bool is_c
   return string;
 }
 
-/* Called with the lock held. In a fork child, compute everything again from the list, which a fork cannot leave half
- * changed. */
+/* In a fork child, repair the table of texts, because the fork may have interrupted a change. Compute everything again
+ * from the list of texts: it is never half changed. Called with the lock held. */
 static void repair(void) {
   if (!torn) return;
   torn = false;
@@ -179,7 +182,7 @@ static void repair(void) {
   }
 }
 
-/* Called with the lock held. */
+/* Write a text to the store of a session, if it is not there yet. Called with the lock held. */
 static bool write_to(uint32_t session, msp_string *string) {
   if (session == 0 || string->session == session) return true;
   const char *text = string->text;
@@ -216,7 +219,7 @@ uint32_t msp_intern(const char *text, size_t length, msp_origin origin, uint32_t
   if (string != NULL && (session == 0 || __atomic_load_n(&string->session, __ATOMIC_ACQUIRE) == session)) {
     return string->id;
   }
-  msp_recorder_check_fork(); /* in a child of a direct system call, this may be its first call */
+  msp_recorder_check_fork(); /* this may be the first call in a fork child that a direct system call made */
   uint32_t id = 0;
   session = msp_control_lock();
   repair();
@@ -242,7 +245,7 @@ uint32_t msp_intern_anew(msp_recent *recent, const char *text, uint32_t session)
   uint64_t hash = hash_as(text, length, is_hidden(text, length, MSP_OF_THE_JOB));
   const msp_string *string = length > 0 && length <= MSP_STRING_MAX ? find(hash, text, length) : NULL;
   if (string == NULL || __atomic_load_n(&string->session, __ATOMIC_ACQUIRE) != session) {
-    return msp_intern(text, length, MSP_OF_THE_JOB, 0); /* the next call finds the text */
+    return msp_intern(text, length, MSP_OF_THE_JOB, 0); /* the text is in the table then, and the next call caches it */
   }
   MSP_RECENT(recent, text)->from = text;
   MSP_RECENT(recent, text)->text = string->text;

@@ -12,7 +12,7 @@
 bool msp_thread_start(pthread_t *thread, void *(*work)(void *), size_t stack, const char *name) {
   sigset_t all, before;
   sigfillset(&all);
-  sigdelset(&all, SIGBUS); /* raised for a page of a lost file, see ranges.h */
+  sigdelset(&all, SIGBUS); /* our handler must run when a mapped file is lost, see ranges.h */
   pthread_sigmask(SIG_SETMASK, &all, &before);
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
@@ -25,8 +25,8 @@ bool msp_thread_start(pthread_t *thread, void *(*work)(void *), size_t stack, co
   return error == 0;
 }
 
-/* The function tries to take the lock once a millisecond. A wait that the monotonic clock limits would need glibc 2.30,
- * and the clock of pthread_mutex_timedlock may be set meanwhile. */
+/* Try to take the lock once a millisecond. A timed wait is no alternative: with the monotonic clock it needs glibc
+ * 2.30, and pthread_mutex_timedlock uses a clock that somebody may set to another time meanwhile. */
 bool msp_lock_soon(pthread_mutex_t *lock, unsigned seconds) {
   const struct timespec pause = {0, 1000000};
   const uint64_t end = msp_clock_read(CLOCK_MONOTONIC) + seconds * 1000000000ull;

@@ -9,7 +9,7 @@
 #include "monitor.h"
 #include "strands.h"
 
-/* These are not part of the limited API, but have not changed since Python 3.9. */
+/* These functions are not part of Python's limited API, but have not changed since Python 3.9. */
 typedef int (*profile_function)(PyObject *self, PyFrameObject *frame, int what, PyObject *arg);
 extern int _PyEval_SetProfile(PyThreadState *thread, profile_function function, PyObject *self) __attribute__((weak));
 extern PyThreadState *PyInterpreterState_ThreadHead(PyInterpreterState *interpreter) __attribute__((weak));
@@ -17,7 +17,7 @@ extern PyThreadState *PyThreadState_Next(PyThreadState *thread) __attribute__((w
 extern PyFrameObject *PyFrame_GetBack(PyFrameObject *frame) __attribute__((weak));
 extern int PyFrame_GetLasti(PyFrameObject *frame) __attribute__((weak)); /* since 3.11 */
 
-/* events of a profile function */
+/* the events that Python reports to a profile function */
 enum { CALL = 0, RETURN = 3, C_CALL = 4, C_EXCEPTION = 5, C_RETURN = 6 };
 
 static struct {
@@ -28,7 +28,7 @@ static struct {
   uint32_t depth_most;
   PyObject *switched;   /* Python function that switches sys.monitoring on or off; NULL: profile functions are used */
   PyObject *hook;       /* the object that Python code sees as the profile function */
-  uint64_t last_thread; /* threads whose thread state has an id up to this one have the profile function */
+  uint64_t last_thread; /* all threads whose thread state has an id up to this number have the profile function */
   PyInterpreterState *interpreter;
 } tracer;
 
@@ -38,8 +38,8 @@ static const msp_callee *callee_of(const msp_code *code) {
   return code == NULL || code->left_out ? NULL : &code->callee;
 }
 
-/* Open the calls that already run on this thread, from the outermost frame to `frame`. If `entered` is the code of
- * `frame`, leave that frame out: its call is opened next. */
+/* Add the calls that already run on this thread to the list of open calls, from the outermost frame to `frame`. If
+ * `entered` is the code of `frame`, leave `frame` out: the caller of this function adds its call next. */
 static void open_running(msp_calls *calls, PyFrameObject *frame, const PyObject *entered, uint64_t since) {
   const msp_callee *few[64], **found = few;
   size_t count = 0, room = 64;
@@ -68,7 +68,8 @@ static void open_running(msp_calls *calls, PyFrameObject *frame, const PyObject 
   if (found != few) free(found);
 }
 
-/* Replace the open calls by those of the running stack, because tracing has begun, or another strand runs now. */
+/* Replace the list of open calls by the calls on the running stack. This is needed when tracing has begun, and when the
+ * thread has switched to another stack (strand, for example a greenlet). */
 void msp_tracer_turn(msp_calls *calls, PyFrameObject *frame, const PyObject *entered, const void *strand) {
   bool began = calls->span != msp_calls_tracing.span;
   uint64_t now = msp_tsc_now(&calls->writer->tsc);
@@ -105,7 +106,7 @@ const msp_code *msp_tracer_code(PyObject *code) {
 
 /* -- profile functions */
 
-/* Return the offset of the instruction that a frame runs; -1: the frame has not begun. */
+/* Return the offset of the instruction that a frame runs; -1 if the frame has not begun to run. */
 static long place_in(PyFrameObject *frame) {
   if (PyFrame_GetLasti != NULL) return PyFrame_GetLasti(frame);
   PyObject *place = PyObject_GetAttrString((PyObject *)frame, "f_lasti");
@@ -115,8 +116,9 @@ static long place_in(PyFrameObject *frame) {
   return at;
 }
 
-/* Opcodes at which a generator or coroutine begins, continues and pauses. A profile function can find this out only by
- * the opcode. In Python 3.10, a frame that pauses in YIELD_FROM is at the instruction before it. */
+/* The opcodes at which a generator or coroutine begins, continues and pauses. Only the opcode tells a profile function
+ * which of these has happened. In Python 3.10, a frame that pauses in YIELD_FROM is at the instruction before
+ * YIELD_FROM. */
 enum { YIELD_FROM = 72, YIELD_VALUE = 86, RESUME = 151 };
 
 static uint8_t pause_of(PyFrameObject *frame, const msp_code *code, bool begins) {
@@ -150,7 +152,8 @@ static void profile_return(PyFrameObject *frame, bool raised) {
   Py_DECREF(object);
 }
 
-/* Return whether the calling function is left out. Most often it is the innermost open call, and so is not left out. */
+/* Return whether the user has excluded the function that calls. Most often its call is the innermost open call, so it
+ * is not excluded. */
 static bool caller_left_out(const msp_calls *calls, PyFrameObject *frame) {
   PyObject *object = code_of(frame);
   bool last = calls->depth > 0 && calls->open[calls->depth - 1].callee->key == object;
@@ -176,7 +179,7 @@ static void profile_c(PyFrameObject *frame, int what, PyObject *callable) {
 
 static int profile(PyObject *self, PyFrameObject *frame, int what, PyObject *arg) {
   (void)self;
-  if (!tracer.on || msp_calls_tracing.span == 0) { /* remove the function: steps without tracing have no overhead */
+  if (!tracer.on || msp_calls_tracing.span == 0) { /* remove this function: steps without tracing have no overhead */
     _PyEval_SetProfile(PyThreadState_Get(), NULL, NULL);
     return 0;
   }
@@ -190,8 +193,9 @@ static int profile(PyObject *self, PyFrameObject *frame, int what, PyObject *arg
   return 0;
 }
 
-/* The Python object that stands for the profile function. A script gets it from sys.getprofile, and may set it again
- * later. New threads call it, too. In both cases, the object installs the native function in its place. */
+/* The Python object that stands for our native profile function. A script gets this object from sys.getprofile, and may
+ * set it again later. New threads call it, too. In both cases, the object installs the native function in its own
+ * place. */
 static PyObject *py_hook(PyObject *self, PyObject *args) {
   (void)self;
   (void)args;
@@ -201,7 +205,7 @@ static PyObject *py_hook(PyObject *self, PyObject *args) {
   Py_RETURN_NONE;
 }
 
-/* Set the profile function of the threads that are new since the last call, or of all threads. */
+/* Set our profile function on the threads that are new since the last call, or on all threads. */
 static void profile_threads(bool all) {
   PyThreadState *own = PyThreadState_Get();
   uint64_t last = all ? 0 : tracer.last_thread;
@@ -221,7 +225,7 @@ static bool admitted(void) {
   return tracer.on && msp_gate_load(&gate->session) != 0 && msp_gate_load(&gate->refuse) == 0;
 }
 
-/* Make the interpreter start or stop reporting calls. */
+/* Make the interpreter start or stop reporting calls to the tracer. */
 static void switch_reports(bool on) {
   PyObject *type, *value, *trace;
   PyErr_Fetch(&type, &value, &trace);
@@ -250,8 +254,8 @@ void msp_tracer_settle(void) {
   if (on == (msp_calls_tracing.span != 0) || tracer.interpreter != PyInterpreterState_Get()) return;
   if (on && tracer.switched == NULL && is_taken()) return;
   if (on) {
-    /* `switched` is called before tracing begins, so that its own call is not traced. Profile functions are set after
-     * tracing has begun, because a profile function removes itself if nothing is traced. */
+    /* With sys.monitoring, call `switched` before tracing begins, so that this call is not traced. Set profile
+     * functions after tracing has begun, because a profile function removes itself while nothing is traced. */
     if (tracer.switched != NULL) switch_reports(true);
     msp_calls_begin(tracer.least_ns, tracer.depth_most);
     if (tracer.switched == NULL) switch_reports(true);
@@ -312,7 +316,7 @@ static PyObject *py_trace_new_threads(PyObject *self, PyObject *all) {
   int every = PyObject_IsTrue(all);
   if (every < 0) return NULL;
   if (msp_calls_tracing.span == 0 || tracer.switched != NULL) Py_RETURN_NONE;
-  if (every) msp_calls_end(); /* begin again, because threads have entered and left functions without a report */
+  if (every) msp_calls_end(); /* begin again: the threads have begun and ended calls that were not reported */
   profile_threads(every);
   if (every) msp_calls_begin(tracer.least_ns, tracer.depth_most);
   Py_RETURN_NONE;

@@ -9,16 +9,16 @@
 #endif
 
 #define LINE_NS 1000000u
-/* The error of a pair is half of its width, usually 30 ns. So a rate from two pairs that are 20 ms apart causes an
- * error of 3 ns at the end of a line. */
+/* The rate of the counter is computed from two pairs of readings that are at least 20 ms apart. The error of a pair is
+ * half of its width, usually 30 ns. So after a millisecond, the error of a computed time is 3 ns. */
 #define BASELINE_LEAST_NS 20000000u
-#define SLEPT_MOST_NS 100000u   /* a smaller difference is no sleep, because the clocks are read in succession */
-#define WIDTH_ENOUGH 200u       /* ticks; a wider pair is read again, because the thread was interrupted */
+#define SLEPT_MOST_NS 100000u   /* a smaller difference is no sleep: the two clocks are read one after the other */
+#define WIDTH_ENOUGH 200u       /* ticks; if a pair is wider, the thread was interrupted, and reads again */
 #define WIDTH_MOST 600u         /* ticks; largest width of a pair that can begin a line */
 #define ATTEMPTS 4              /* attempts to read a narrow pair */
 #define FAILED_MOST 64u         /* after so many wide pairs in a row, the counter is not used any more */
 #define DEVIATION_MOST_NS 1000u /* largest deviation of the clock from a line */
-#define COMPARED_MOST 16u       /* a line is compared with the clock only until this many times its length has passed */
+#define COMPARED_MOST 16u       /* a line is compared with the clock only until so many times its length has passed */
 #define SOURCE "/sys/devices/system/clocksource/clocksource0/current_clocksource"
 
 static struct {
@@ -30,8 +30,8 @@ static struct {
 
 #if defined(__x86_64__)
 
-/* Return whether the counter is reliable: it has the same rate in all states of the processor, and is the clock source
- * of the kernel, which makes more checks. */
+/* Return whether the time-stamp counter is reliable. It must have the same rate in all states of the processor. And the
+ * kernel, which makes more checks, must use it as its clock source. */
 static bool reliable(void) {
   unsigned a, b, c, d;
   if (!__get_cpuid(0x80000007u, &a, &b, &c, &d) || (d & 1u << 8) == 0) return false;
@@ -83,7 +83,8 @@ static bool slept_between(const msp_tsc_pair *one, const msp_tsc_pair *other) {
   return apart > 2 * SLEPT_MOST_NS;
 }
 
-/* Return the rate, 0 while it is unknown. The first thread that calls this after 20 ms computes it. */
+/* Return the rate of the counter; 0 while the rate is unknown. The first thread that calls this after 20 ms computes
+ * the rate from the first pair of readings and from this pair. */
 static uint32_t rate_with(const msp_tsc_pair *pair) {
   uint32_t rate = __atomic_load_n(&counter.rate, __ATOMIC_RELAXED);
   if (rate != 0 || __atomic_exchange_n(&counter.busy, 1, __ATOMIC_ACQUIRE) != 0) return rate;
@@ -102,7 +103,7 @@ static uint32_t rate_with(const msp_tsc_pair *pair) {
   return rate;
 }
 
-/* Return whether the clock deviates from the thread's last line. */
+/* Return whether the clock deviates from the time that the thread computes from the counter. */
 static bool strays(const msp_tsc *tsc, const msp_tsc_pair *pair) {
   uint64_t ran = pair->ticks - tsc->ticks;
   if (ran >= COMPARED_MOST * tsc->length) return false; /* too long ago, or there was no line */

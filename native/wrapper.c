@@ -18,21 +18,21 @@ typedef struct {
   PyObject *before;   /* called with the arguments before the function; returns the `state` for `after` */
   PyObject *after;    /* after(state, result, exception): called after the function, unless `state` is None */
   PyObject *labels;   /* {id(first argument): (name, category, argument of the span)} */
-  PyObject *describe; /* describe(first argument): returns such a label; without `labels`, one label for all calls */
+  PyObject *describe; /* describe(first argument): returns a label; without `labels`, it is for all calls */
   PyObject *failed;   /* failed(exception): handles an exception of `before`, `after`, `describe` or `forked`; raises it
                        * again if it is the job's */
   PyObject *forked;   /* a list with the session in a fork child that does not record yet, otherwise empty */
   PyObject *attributes, *references;
   uint32_t name; /* of the span, if no label gives another one */
   uint8_t category;
-  uint8_t outermost; /* kind of calls; of nested calls of a kind on a thread, only the outermost is recorded. 0: all */
-  char idle;         /* whether a call only calls the function */
+  uint8_t outermost; /* a kind: of a thread's nested calls of one kind, only the outermost is recorded; 0: all are */
+  char idle;         /* true: a call only calls the function, and records nothing */
   msp_shortcut shortcut;
 } wrapper;
 
 static PyObject *method_type;
 static PyObject *name_attribute;
-/* Number of open calls of this thread, by kind (see `outermost`). */
+/* Number of open calls on this thread, for each kind of wrapped functions (field `outermost` of `wrapper`). */
 enum { KINDS = 4 };
 static __thread long depths[KINDS];
 
@@ -43,8 +43,8 @@ static PyObject *run(const wrapper *self, PyObject *const *args, size_t flagged,
   return result;
 }
 
-/* Pass the current exception to `failed`. Returns true if `failed` handled it; false, with an exception set, if it is
- * the job's. */
+/* Pass the current exception to the Python function `failed`. Returns true if `failed` handled the exception. Returns
+ * false, with the exception set, if the exception is the job's. */
 static bool handled(const wrapper *self) {
   if (self->failed == NULL) return false;
   PyObject *kind, *value, *trace;
@@ -59,8 +59,8 @@ static bool handled(const wrapper *self) {
   return answer != NULL;
 }
 
-/* Return the flags of a span that the current exception ends. Two exceptions are no failure: the end of an iteration,
- * and the exception with which PyTorch stops a recomputation early. */
+/* Return the flags for a span that the current exception ends. Two exceptions are no failure: StopIteration, and the
+ * exception by which PyTorch stops a recomputation early. */
 static uint8_t flags_of_exception(void) {
   if (PyErr_ExceptionMatches(PyExc_StopIteration)) return 0;
   PyObject *kind, *value, *trace;
@@ -74,7 +74,7 @@ static uint8_t flags_of_exception(void) {
   return stops ? 0 : MSP_FLAG_RAISED;
 }
 
-/* Begin a span; in a fork child that does not record yet, start the recording first. */
+/* Begin a span. In a fork child that does not record yet, start recording first. */
 static bool begin(const wrapper *self, uint32_t name, uint8_t category, uint64_t arg, uint32_t *token) {
   *token = msp_begin(name, category, arg);
   if (*token != 0 || self->forked == NULL || PyList_Size(self->forked) == 0) return true;
@@ -86,7 +86,7 @@ static bool begin(const wrapper *self, uint32_t name, uint8_t category, uint64_t
   return true;
 }
 
-/* Call the function within a span. */
+/* Call the wrapped function, and record the call as a span. */
 static PyObject *recorded(const wrapper *self, uint32_t name, uint8_t category, uint64_t arg, PyObject *const *args,
                           size_t flagged, PyObject *names) {
   uint32_t token;
@@ -98,7 +98,7 @@ static PyObject *recorded(const wrapper *self, uint32_t name, uint8_t category, 
   return result;
 }
 
-/* Call `after` with the result or exception of the function. Returns the result, or NULL with an exception set. */
+/* Call `after` with the result or exception of the wrapped function. Returns the result; NULL: an exception is set. */
 static PyObject *call_after(const wrapper *self, PyObject *state, PyObject *result) {
   PyObject *kind = NULL, *value = NULL, *trace = NULL;
   if (result == NULL) {
@@ -121,7 +121,7 @@ static PyObject *call_after(const wrapper *self, PyObject *state, PyObject *resu
   return NULL;
 }
 
-/* Call `before`, the function and `after`. */
+/* Call the Python function `before`, the wrapped function, and the Python function `after`. */
 static PyObject *hooked(const wrapper *self, PyObject *const *args, size_t flagged, PyObject *names) {
   PyObject *state = call(self->before, args, flagged, names);
   if (state == NULL && !handled(self)) return NULL;
@@ -133,8 +133,9 @@ static PyObject *hooked(const wrapper *self, PyObject *const *args, size_t flagg
   return result;
 }
 
-/* Read a label into `values`. If `describe` has raised (`label` is NULL), the span gets no name; an exception of the
- * job sets `*failed`. Returns false if the call gets no span, because the label is not a tuple of numbers. */
+/* Read the label of a span into `values`. When `describe` raised an exception (`label` is NULL), the span gets no name,
+ * and `*failed` is set if the exception is the job's. Returns false if the label is no tuple of numbers: the call gets
+ * no span. */
 static bool read_label(const wrapper *self, PyObject *label, uint64_t values[3], bool *failed) {
   memset(values, 0, 3 * sizeof *values);
   values[1] = self->category;
@@ -153,7 +154,7 @@ static bool read_label(const wrapper *self, PyObject *label, uint64_t values[3],
   return plain;
 }
 
-/* Call the function within a span with the label of its first argument, or, without a label, as `hooked` does. */
+/* Call the wrapped function, and record a span with the label of its first argument. Without a label, call `hooked`. */
 static PyObject *by_label(const wrapper *self, PyObject *const *args, size_t flagged, PyObject *names) {
   PyObject *key = PyLong_FromVoidPtr(args[0]);
   PyObject *label = key == NULL ? NULL : PyDict_GetItemWithError(self->labels, key);
@@ -168,7 +169,7 @@ static PyObject *by_label(const wrapper *self, PyObject *const *args, size_t fla
   return recorded(self, (uint32_t)values[0], (uint8_t)values[1], values[2], args, flagged, names);
 }
 
-/* Get the name for the spans of all calls from `describe`. Returns false with an exception of the job. */
+/* Get the name for the spans of all calls from `describe`. Returns false if that raised an exception of the job. */
 static bool named(wrapper *self, PyObject *first) {
   PyObject *label = PyObject_CallFunctionObjArgs(self->describe, first, NULL);
   uint64_t values[3];
@@ -284,7 +285,7 @@ static void wrapper_dealloc(PyObject *object) {
   Py_DECREF(type);
 }
 
-/* Bind the wrapper to an instance, as a function is bound. */
+/* Bind the wrapper to an instance, as Python binds a function to make a method. */
 static PyObject *wrapper_get(PyObject *object, PyObject *instance, PyObject *type) {
   (void)type;
   if (instance == NULL || instance == Py_None) {
@@ -294,7 +295,7 @@ static PyObject *wrapper_get(PyObject *object, PyObject *instance, PyObject *typ
   return PyObject_CallFunctionObjArgs(method_type, object, instance, NULL);
 }
 
-/* Take attributes that the wrapper lacks, such as the code or the defaults, from the function. */
+/* Take attributes that the wrapper lacks, such as the code or the defaults, from the wrapped function. */
 static PyObject *wrapper_getattr(PyObject *object, PyObject *name) {
   PyObject *value = PyObject_GenericGetAttr(object, name);
   if (value != NULL || !PyErr_ExceptionMatches(PyExc_AttributeError)) return value;
@@ -304,7 +305,7 @@ static PyObject *wrapper_getattr(PyObject *object, PyObject *name) {
 
 static PyObject *wrapper_repr(PyObject *object) { return PyObject_Repr(((wrapper *)object)->function); }
 
-/* Hash and equality are the function's, so that a table, such as PyTorch's, finds its entry by either object. */
+/* Hash and compare as the wrapped function does. So a table, such as PyTorch's, finds its entry by either object. */
 static Py_hash_t wrapper_hash(PyObject *object) { return PyObject_Hash(((wrapper *)object)->function); }
 
 static PyObject *wrapper_compare(PyObject *object, PyObject *other, int how) {
@@ -320,8 +321,7 @@ static PyObject *wrapper_reduce(PyObject *object, PyObject *unused) {
   return PyObject_GetAttrString(object, "__qualname__");
 }
 
-/* The wrapper has the class of the function, because `inspect.isfunction`, Dynamo and MindSpore's parser require one.
- */
+/* Return the class of the wrapped function, because `inspect.isfunction`, Dynamo and MindSpore's parser need it. */
 static PyObject *wrapper_class(PyObject *object, void *unused) {
   (void)unused;
   return PyObject_GetAttrString(((wrapper *)object)->function, "__class__");

@@ -17,9 +17,9 @@
 #include "thread.h"
 
 #define LABEL_MOST 255
-#define LEFT_OVER_LEAST 4 /* a rest of fewer slots is not kept for the next thread, which needs a slot for its name */
-#define WAITED_LEAST_NS 4000000u /* after this time without running, a thread reads its wait time, in 8 us */
-#define SCRATCH_SLOTS 16384      /* 512 KiB: like a store, larger than the first-level cache */
+#define LEFT_OVER_LEAST 4        /* a smaller rest is not kept for the next thread, which needs a slot for its name */
+#define WAITED_LEAST_NS 4000000u /* a thread that did not run for this time reads its wait time, which takes 8 us */
+#define SCRATCH_SLOTS 16384      /* 512 KiB: larger than the first-level cache, as a store is */
 
 __thread msp_writer *msp_writer_current;
 
@@ -51,8 +51,8 @@ static void clear(msp_writer *writer) {
   __atomic_store_n(&writer->records, 0, __ATOMIC_RELAXED);
 }
 
-/* Remove the writer from the list of its session, and add its records to the session's count. If another session has
- * been opened since, do nothing. */
+/* Remove the writer from the list of its session, and add its records to the session's count. Do nothing if another
+ * session has been opened since. */
 static void delist(msp_writer *writer) {
   pthread_mutex_lock(&writers.lock);
   if (writer->number != 0 && writer->session == writers.session) {
@@ -68,7 +68,7 @@ static void delist(msp_writer *writer) {
 }
 
 /* Leave a session that another thread has closed. The store's lists are gone, but this thread still has to release its
- * segments. */
+ * segments (files of records). */
 static void leave_closed(msp_writer *writer) {
   msp_segment *last = writer->segment;
   for (uint32_t i = writer->depth; i-- > 0;) { /* the open spans of a segment are adjacent in this list */
@@ -81,7 +81,7 @@ static void leave_closed(msp_writer *writer) {
   clear(writer);
 }
 
-/* Leave an open session because the thread ends. The caller holds the session. */
+/* Leave an open session, because the thread ends. The caller holds the session. */
 static void leave_open(msp_writer *writer) {
   uint64_t now = msp_tsc_now(&writer->tsc);
   if (writer->calls != NULL) msp_calls_cut(writer->calls, now);
@@ -138,7 +138,7 @@ static msp_writer *make_writer(void) {
   msp_writer *writer = calloc(1, sizeof *writer);
   if (writer == NULL) return NULL;
   writer->gate = msp_gate_page;
-  /* each thread begins with another number, so that another thread's token does not fit */
+  /* serial numbers of threads begin at different values, so that a token of another thread does not fit */
   writer->serial = (uint32_t)((uintptr_t)writer >> 4) * 0x9E3779B1u;
   if (pthread_setspecific(key, writer) != 0) {
     free(writer);
@@ -159,7 +159,7 @@ msp_writer *msp_writer_enter(void) {
   return writer;
 }
 
-/* The caller holds the session. */
+/* Add the writer to the list of the session. The caller holds the session. */
 static void enlist(msp_writer *writer) {
   pthread_mutex_lock(&writers.lock);
   writer->number = ++writers.threads;
@@ -175,7 +175,7 @@ static uint32_t name_id(const msp_writer *writer) {
   if (writer->label != NULL) return msp_intern(writer->label, writer->label_length, MSP_OF_THE_JOB, 0);
   char name[16] = "";
   if (pthread_getname_np(pthread_self(), name, sizeof name) != 0) return 0;
-  /* the system may have cut the name within a character */
+  /* the system may have cut the name inside a character */
   return msp_intern(name, msp_whole_characters(name, strlen(name)), MSP_OF_THE_JOB, 0);
 }
 
@@ -185,7 +185,7 @@ static void write_thread(msp_writer *writer, uint32_t name) {
   msp_slot_commit(writer->next++, now, tid, writer->number, name, msp_slot_word(MSP_KIND_THREAD, 0, 0, 0));
 }
 
-/* The caller holds the session. */
+/* Get a segment for the next records of this thread. The caller holds the session. */
 static bool take_segment(msp_writer *writer, msp_worth worth) {
   if (writer->wanted == 0) writer->wanted = msp_store_first_slots();
   msp_segment *segment;
@@ -206,7 +206,7 @@ static bool take_segment(msp_writer *writer, msp_worth worth) {
 }
 
 bool msp_writer_extend(msp_writer *writer, msp_worth worth) {
-  if (writer->gate == &scratch_gate) { /* the private memory is full: begin again at its start */
+  if (writer->gate == &scratch_gate) { /* the private memory is full: write at its start again */
     writer->next -= SCRATCH_SLOTS;
     return true;
   }
@@ -216,8 +216,8 @@ bool msp_writer_extend(msp_writer *writer, msp_worth worth) {
   return taken;
 }
 
-/* Release a full segment if no span in it is open. Open spans are in the order of their segments, so it is enough to
- * check the last open span. */
+/* Release a full segment (a file of records) if no span in it is open. Open spans are in the order of their segments,
+ * so this checks only the last open span. */
 void msp_writer_settle(msp_writer *writer, msp_segment *segment) {
   if (writer->depth > 0 && writer->open[writer->depth - 1].segment == segment) return;
   if (msp_gate_hold(writer->session)) {
@@ -234,9 +234,9 @@ void msp_writer_drop(const msp_writer *writer) {
   msp_gate_let_go();
 }
 
-/* Return the calling thread's wait time for a processor so far, UINT64_MAX if the system does not report it. It is the
- * second number of the file `schedstat`. The file is opened each time: the job could close a descriptor that stays
- * open, and use its number for another file. */
+/* Return how long the calling thread has waited for a processor so far; UINT64_MAX if the system does not report it.
+ * This is the second number of the file `schedstat`. The file is opened each time: if a descriptor stayed open, the job
+ * could close it, and use its number for another file. */
 static uint64_t waited_so_far(void) {
   char text[64];
   int descriptor = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
@@ -249,8 +249,8 @@ static uint64_t waited_so_far(void) {
   return second == NULL ? UINT64_MAX : strtoull(second, NULL, 10);
 }
 
-/* Return the thread's wait time since the last reading, in microseconds. Returns MSP_NOT_READ if the thread has run for
- * most of that time: then a reading is not worth its cost. */
+/* Return how long the thread has waited for a processor since the last reading, in microseconds. Returns MSP_NOT_READ
+ * if the thread ran most of the time: then a reading is not worth its cost. */
 static uint32_t waited(msp_looks *looks, uint64_t now, uint64_t ran) {
   bool first = looks->since_ns == 0;
   if (!first && now - looks->since_ns < ran - looks->since_ran_ns + WAITED_LEAST_NS) return MSP_NOT_READ;
@@ -266,7 +266,7 @@ static uint32_t waited(msp_looks *looks, uint64_t now, uint64_t ran) {
   return first || since >= MSP_NOT_READ ? MSP_NOT_READ : (uint32_t)since;
 }
 
-/* Write the thread's processor time so far, and its wait time; `before` is the time of the event before this one. */
+/* Record the thread's processor time and wait time so far. `before` is the time of the event before this one. */
 void msp_writer_look(msp_writer *writer, uint64_t now, uint64_t before) {
   msp_looks *looks = &writer->looks;
   uint32_t refuse = msp_gate_load(&writer->gate->refuse);
@@ -280,14 +280,14 @@ void msp_writer_look(msp_writer *writer, uint64_t now, uint64_t before) {
   looks->looked_ns = now;
   if (writer->next == writer->limit && !msp_writer_extend(writer, MSP_WORTH_COARSE)) return;
   msp_slot_commit(writer->next++, now, before == 0 ? now : before, ran, queued,
-                  msp_slot_word(MSP_KIND_PROCESSOR, 0, 0, 0)); /* not counted in `records`: it is no event of the job */
+                  msp_slot_word(MSP_KIND_PROCESSOR, 0, 0, 0)); /* not in `records`: it is no event of the job */
 }
 
 bool msp_writer_refuses(uint32_t refuse, uint8_t category) {
   if (refuse & MSP_REFUSE_PAUSED) return true;
   bool fine = (category & MSP_CATEGORY_FINE) != 0;
   if (!(refuse & MSP_REFUSE_ALL_LIMIT) && !(fine && refuse & MSP_REFUSE_FINE_LIMIT)) {
-    return fine && (refuse & MSP_REFUSE_FINE) != 0; /* not counted as dropped: the step is not sampled */
+    return fine && (refuse & MSP_REFUSE_FINE) != 0; /* does not count as dropped: the step is not sampled */
   }
   if (msp_gate_hold(msp_gate_load(&msp_gate_page->session))) {
     msp_control_count_drop(true);
@@ -329,7 +329,7 @@ void msp_writer_name(const char *text, size_t length) {
   free(writer->label);
   writer->label = label;
   writer->label_length = length;
-  /* if the store already has a name for this thread, write the new one */
+  /* if the store already has a name of this thread, write the new name */
   if (!empty(writer) && writer->next < writer->limit && msp_gate_hold(writer->session)) {
     write_thread(writer, name_id(writer));
     msp_gate_let_go();
