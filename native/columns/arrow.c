@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The layouts of the interface. */
+/* The layouts of the Arrow C data interface. */
 
 struct schema {
   const char *format, *name, *metadata;
@@ -137,8 +137,8 @@ bool msp_column_valid(msp_new_column *column, int64_t rows, uint64_t missing) {
   return true;
 }
 
-/* A new table: a struct array and its columns. A consumer may move a column out and release it after the rest, so each
- * column owns its buffers. Names and formats are never freed. */
+/* A new table for Polars: an Arrow struct array and its columns. A consumer may move a column out of the table, and
+ * release it after the rest. So each column owns its buffers. Names and formats are never freed. */
 
 enum { COLUMNS_MOST = 16, NULLABLE = 2 };
 
@@ -223,7 +223,8 @@ static struct schema *make_schema(const msp_new_column *columns, int count) {
   return schema;
 }
 
-/* Move the buffers of a column into an array. False: there is no memory, and the column still has its buffers. */
+/* Move the buffers of a column into an Arrow array. Returns false if there is no memory; then the column keeps its
+ * buffers. */
 static bool make_column(struct array *array, msp_new_column *column, int64_t rows) {
   const void **buffers = malloc(2 * sizeof *buffers);
   if (buffers == NULL) return false;

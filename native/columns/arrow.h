@@ -1,5 +1,6 @@
-/* Exchange columns with Polars in Python's capsules, by the needed parts of the Arrow C data interface
- * (https://arrow.apache.org/docs/format/CDataInterface.html). Both sides use the same memory; nothing is copied.
+/* Exchange columns with Polars, in Python capsules. This code implements the parts of the Arrow C data interface that
+ * are needed (https://arrow.apache.org/docs/format/CDataInterface.html). Both sides use the same memory; nothing is
+ * copied.
  */
 #ifndef MSP_ARROW_H
 #define MSP_ARROW_H
@@ -18,14 +19,15 @@ typedef struct {
   void *array;          /* Arrow's array, which msp_column_release releases */
 } msp_column;
 
-/* Take a column from the result of `Series.__arrow_c_stream__()`. The column must be in one piece.
+/* Take a column of Polars from the result of `Series.__arrow_c_stream__()`. The column must be in one piece.
  *
  * `format` is Arrow's letter for the type: 'l' int64, 'L' uint64, 'g' double, 'I' uint32, 'S' uint16, 'C' uint8.
  * Returns false with an exception set; then there is nothing to release. */
 bool msp_column_take(PyObject *capsule, char format, msp_column *column);
 void msp_column_release(msp_column *column);
 
-/* Take columns of equal length from the arguments of a function; `formats` has the letter of each column's type. */
+/* Take columns of equal length from the arguments of a function. `formats` has Arrow's letter for the type of each
+ * column. */
 bool msp_columns_take(PyObject *const *args, Py_ssize_t count, const char *formats, msp_column *columns);
 void msp_columns_release(msp_column *columns, int count);
 
@@ -47,15 +49,17 @@ typedef struct {
  * allocated. */
 bool msp_columns_make(msp_new_column *columns, int count, int64_t rows);
 
-/* Make all rows with the value `missing` null; a value has four or eight bytes. Returns false if there is no memory. */
+/* In a new column, turn each row with the value `missing` into null. A value has four or eight bytes. Returns false if
+ * there is no memory. */
 bool msp_column_valid(msp_new_column *column, int64_t rows, uint64_t missing);
 
-/* Return the pair of capsules that `__arrow_c_array__` must return: a struct array of these columns. The capsules own
- * the memory of the columns. On failure, return NULL with an exception set, and free the memory. */
+/* Pass columns to Python as a table: return the pair of capsules that `__arrow_c_array__` must return, with a struct
+ * array. The capsules own the memory of the columns. On failure, return NULL with an exception set, and free the
+ * memory. */
 PyObject *msp_table_give(msp_new_column *columns, int count, int64_t rows);
 
-/* If `done`, return the result of `msp_table_give`. Otherwise there was not enough memory: free the columns, set the
- * exception, and return NULL. */
+/* Finish a computation. If `done`, return the result of `msp_table_give`. If not, there was not enough memory for the
+ * computation: free the columns, set the exception, and return NULL. */
 PyObject *msp_table_finish(msp_new_column *columns, int count, int64_t rows, bool done);
 
 #endif

@@ -4,7 +4,7 @@
 
 #include "file_format.h"
 
-/* The open modules of a thread, from the outermost to the innermost. */
+/* The modules that are open (running) on a thread at some moment, from the outermost to the innermost. */
 typedef struct {
   int64_t *ends;
   uint32_t *names;
@@ -31,12 +31,13 @@ static inline void leave(open_modules *open, int64_t time) {
   while (open->count > 0 && open->ends[open->count - 1] <= time) --open->count;
 }
 
-/* Compute the rows of one thread's operators, from place `first` of the order up to `end`. */
+/* Compute the results for the operators of one thread. Its spans are at the places from `first` up to `end` in the
+ * sorted order. */
 static bool call_thread(const msp_called *of, const uint32_t *order, int64_t first, int64_t end, open_modules *open,
                         uint32_t *module, uint8_t *inner, int64_t *wait_ns) {
   const int64_t *starts = of->spans.start_ns, *ends = of->spans.end_ns;
   int64_t next = first, before = INT64_MIN; /* module to enter; latest end of inner operators */
-  int64_t last = -1;                        /* the previous operator: the next one shows whether it is inner */
+  int64_t last = -1;                        /* the operator before; the next one shows whether it is inner */
   open->count = 0;
   for (int64_t place = first; place <= end; ++place) {
     if (place < end && of->category[order[place]] != MSP_CATEGORY_OP) continue;

@@ -1,10 +1,10 @@
-/* The module and the wait time of operators, from the spans of their threads. Does not use Python's API. */
+/* Compute the module and the wait time of each operator from the spans of its thread. Does not use Python's API. */
 #ifndef MSP_CALLS_H
 #define MSP_CALLS_H
 
 #include "nesting.h"
 
-/* Spans of threads; each thread is a lane. */
+/* The spans of all threads. A lane is a group of spans that may contain each other; here, each thread is a lane. */
 typedef struct {
   msp_spans spans;
   const uint8_t *category; /* operators, modules, and other categories, which are ignored */
@@ -17,11 +17,12 @@ enum { MSP_NO_NAME = UINT32_MAX, MSP_NO_WAIT = -1 };
  *
  * - module: the name of the innermost module around its start, MSP_NO_NAME outside of all modules. If a module ends
  *   after the module in which it began, the inner module counts only up to the end of the outer one.
- * - inner: whether no other operator of its thread began inside it. An operator without duration counts as 1 ns long.
- * - wait_ns: for an inner operator, the time since the latest end of the earlier inner operators of its thread. It is 0
- *   for the first inner operator, and MSP_NO_WAIT for an operator that is not inner.
+ * - inner: true if no other operator of the thread began inside this operator. An operator without duration counts as 1
+ *   ns long.
+ * - wait_ns: for an inner operator, the time from the latest end of an earlier inner operator of the thread to the
+ *   begin of this one. It is 0 for the first inner operator, and MSP_NO_WAIT for an operator that is not inner.
  *
- * Rows of other spans are not changed. Returns false when there is no memory. */
+ * Rows of spans that are no operators are not changed. Returns false when there is no memory. */
 bool msp_calls(int64_t count, const msp_called *of, uint32_t *module, uint8_t *inner, int64_t *wait_ns);
 
 #endif

@@ -1,4 +1,4 @@
-/* The records of an accelerator's tracing in a store, as columns. Does not use Python's API. */
+/* Decode an accelerator's records in a store into columns. Does not use Python's API. */
 #ifndef MSP_DEVICE_RECORDS_H
 #define MSP_DEVICE_RECORDS_H
 
@@ -21,17 +21,18 @@ typedef struct {
   uint8_t *type, *source; /* MSP_DEVICE_*, MSP_DEVICE_SOURCE_* */
 } msp_device_rows;
 
-/* The numbers of records, or the next rows of the columns. */
+/* For each kind of device record: the number of records, or the next free row of its columns. */
 typedef struct {
   size_t calls, ran, others;
 } msp_device_counts;
 
-/* Add the numbers of records among `count` slots. */
+/* Count the device records of each kind among `count` slots of a store, and add the numbers to `of`. */
 void msp_device_count(const char *slots, size_t count, msp_device_counts *of);
 
-/* Fill the columns with the records among `count` slots: calls, tasks that compute or exchange data, and all others.
- * Names and times are computed with `wanted`; its bounds are ignored. If the second slot of a record is missing, its
- * fields are 0. A second slot without a first one is ignored. */
+/* Fill the columns with the device records among `count` slots of a store: `calls` of the driver, tasks that compute or
+ * exchange data (`ran`), and all `others`. `wanted` says how to convert names and times; its bounds are ignored. A
+ * record may have two slots. If the second slot is missing, its fields are 0. A second slot without a first one is
+ * ignored. */
 void msp_device_read(const char *slots, size_t count, const msp_wanted *wanted, const msp_device_calls *calls,
                      const msp_device_rows *ran, const msp_device_rows *others, msp_device_counts *at);
 

@@ -3,8 +3,8 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-/* Return the last interval that begins at or before a time; -1 if none does. `near` is tried first: the times of
- * successive calls are mostly in order. */
+/* Return the last interval that begins at or before a time; -1 if there is none. The search begins at the interval
+ * `near`, because the times of successive calls are mostly in order. */
 static int64_t begun(int64_t time, const int64_t *start, int64_t count, int64_t near) {
   if (near >= 0 && start[near] <= time) {
     for (int step = 0; step < 2; ++step, ++near) {
@@ -28,7 +28,8 @@ uint32_t msp_locate(int64_t time, const int64_t *start, const int64_t *end, int6
   return *near >= 0 && time < end[*near] ? (uint32_t)*near : MSP_NOWHERE;
 }
 
-/* A hash table of pairs by open addressing: an entry is a row plus one, or 0 if it is free. */
+/* A hash table of pairs, with open addressing. An entry is the row of a pair plus one; 0 means that the entry is
+ * free. */
 typedef struct {
   const uint32_t *first, *second;
   uint32_t *places;
@@ -55,7 +56,7 @@ bool msp_find(int64_t count, const uint32_t *first, const uint32_t *second, int6
     size_t place = place_of(&table, known_first[row], known_second[row]);
     if (table.places[place] == 0) table.places[place] = (uint32_t)row + 1;
   }
-  for (int64_t i = 0; i < count; ++i) { /* most rows equal the row before */
+  for (int64_t i = 0; i < count; ++i) { /* most pairs equal the pair of the row before */
     bool same = i > 0 && first[i] == first[i - 1] && second[i] == second[i - 1];
     rows[i] = same ? rows[i - 1] : table.places[place_of(&table, first[i], second[i])] - 1;
   }
@@ -63,7 +64,8 @@ bool msp_find(int64_t count, const uint32_t *first, const uint32_t *second, int6
   return true;
 }
 
-/* Most keys are consecutive numbers; the multiplication spreads them over the table. */
+/* Return the place of a key in a hash table. Most keys are consecutive numbers; the multiplication spreads them over
+ * the table. */
 static size_t place_of_key(const uint32_t *places, size_t mask, const uint32_t *known_key, uint32_t key) {
   size_t place = (size_t)((key * 0x9E3779B97F4A7C15ULL) >> 32) & mask;
   while (places[place] != 0 && known_key[places[place] - 1] != key) place = (place + 1) & mask;
@@ -86,7 +88,7 @@ bool msp_latest(int64_t count, const uint32_t *key, const int64_t *time, int64_t
   for (int64_t i = 0; done && i < count; ++i) {
     uint32_t at = places[place_of_key(places, room - 1, known_key, key[i])];
     while (at != 0 && known_time[at - 1] > time[i]) at = before[at - 1];
-    rows[i] = at - 1; /* MSP_NOWHERE for none */
+    rows[i] = at - 1; /* MSP_NOWHERE if there is no such row */
   }
   free(places);
   free(before);

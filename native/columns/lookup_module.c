@@ -33,8 +33,8 @@ PyObject *msp_py_locate(PyObject *self, PyObject *const *args, Py_ssize_t count)
   return result;
 }
 
-/* Look up rows of two columns in a table of known rows: equal pairs, or with `latest` the latest row of a key. `types`
- * has Arrow's letters for both columns. */
+/* Look up the rows of two columns in a table of known rows. Find an equal pair, or with `latest`, the latest row with
+ * the key. `types` has Arrow's letters for the types of both columns. */
 static PyObject *look_up(PyObject *const *args, Py_ssize_t count, const char *types, bool latest) {
   msp_column asked[2], known[2];
   if (count < 2) return PyErr_Format(PyExc_TypeError, "4 columns are needed, not %zd", count);

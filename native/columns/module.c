@@ -1,6 +1,7 @@
-/* The Python module `ms_profiler._columns`: computations of the analysis on every row of Polars' columns.
+/* The Python module `ms_profiler._columns`: C functions with which the analysis computes on every row of Polars'
+ * columns.
  *
- * It is separate from the extension that records, and a job never loads it. Its functions release the GIL.
+ * This module is separate from the extension that records, and a job never loads it. Its functions release the GIL.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -58,7 +59,7 @@ static PyObject *py_inside(PyObject *self, PyObject *const *args, Py_ssize_t cou
   return result;
 }
 
-/* The parts of the rows, with the columns and the texts that they use. */
+/* The parts that make up each line of text, with the columns and the texts that they use. */
 typedef struct {
   msp_part *parts;
   msp_column *columns;
@@ -76,7 +77,7 @@ static void free_parts(row_parts *of) {
   free(of->texts);
 }
 
-/* Take the texts of a list, which keeps their bytes alive; None stands for no text. */
+/* Take the texts of a Python list, which keeps their bytes alive. None in the list stands for no text. */
 static bool take_texts(PyObject *list, msp_part *part, msp_text **texts) {
   Py_ssize_t count = PyList_Size(list);
   if (count < 0) return false;
@@ -96,8 +97,9 @@ static bool take_texts(PyObject *list, msp_part *part, msp_text **texts) {
   return true;
 }
 
-/* Take a part of all rows. It is a text, as bytes, or one of these pairs: a list of texts and a column of indices into
- * it; None and a column of integers; True and a column of nanoseconds, which are written as microseconds. */
+/* Take one part of the lines from Python. It is a text that is the same in each line (bytes), or one of three pairs: a
+ * list of texts and a column of indices into this list; None and a column of integers; True and a column of
+ * nanoseconds, which are written as microseconds. */
 static bool take_part(PyObject *object, int64_t rows, row_parts *of) {
   msp_part *part = &of->parts[of->count];
   msp_column *column = &of->columns[of->count];
@@ -130,7 +132,7 @@ static bool take_part(PyObject *object, int64_t rows, row_parts *of) {
   return true;
 }
 
-/* The destination of rows: a file, or a buffer that grows. */
+/* The destination of written lines: a file, or a buffer that grows. */
 typedef struct {
   char *buffer;
   size_t room, length;
@@ -153,8 +155,8 @@ static bool drain(row_sink *sink) {
   return true;
 }
 
-/* Make room for `most` more bytes. For a file, a full buffer is written first, so that it stays small enough for the
- * processor's cache. False: errno has the reason. */
+/* Make room in the buffer for `most` more bytes. With a file, write the full buffer to it first, so that the buffer
+ * stays small enough for the processor's cache. Returns false on failure, with the reason in errno. */
 static bool make_room(row_sink *sink, size_t most) {
   if (sink->room - sink->length >= most) return true;
   if (sink->file >= 0 && !drain(sink)) return false;
@@ -177,7 +179,7 @@ static bool write_rows(const row_parts *of, int64_t rows, row_sink *sink) {
   return sink->file < 0 || drain(sink);
 }
 
-/* Take the parts and write the rows. False: an exception is set. */
+/* Take the parts of the lines from Python, and write all lines. Returns false with an exception set on failure. */
 static bool rows_into(row_sink *sink, PyObject *number, PyObject *list) {
   int64_t rows = PyLong_AsLongLong(number);
   Py_ssize_t parts = PyList_Size(list);
@@ -230,7 +232,8 @@ static PyObject *py_write_rows(PyObject *self, PyObject *const *args, Py_ssize_t
   Py_RETURN_NONE;
 }
 
-/* Holes between blocks in use stay with the C library until this call, whatever the thresholds below are. */
+/* Return free memory to the system. The C library keeps free memory between blocks in use until this call, whatever its
+ * thresholds (M_MMAP_THRESHOLD, M_TRIM_THRESHOLD) are. */
 static PyObject *py_trim(PyObject *self, PyObject *unused) {
   (void)self;
   (void)unused;
@@ -266,11 +269,11 @@ static struct PyModuleDef definition = {
 
 PyMODINIT_FUNC PyInit__columns(void) {
 #ifdef M_MMAP_THRESHOLD
-  /* With these settings, the C library returns the memory of columns with tens of millions of rows to the system when
-   * this memory is freed. Without these settings, the C library would raise its threshold at the first release, and
-   * hold gigabytes of a long run. The memory of smaller columns is used again: if all memory returned to the system,
-   * page faults would take a tenth of the analysis. With these thresholds, ten million events take 300 thousand page
-   * faults and 600 MB; fifty million events take 917 MB. With thresholds of 4 MB and 16 MB, ten million events take 640
+  /* Set the C library's thresholds for returning freed memory to the system. With these values, it returns the memory
+   * of columns with tens of millions of rows. By default, it would raise its threshold at the first release, and keep
+   * gigabytes of a long run. It keeps the memory of smaller columns and uses it again: if it returned all memory, page
+   * faults would take a tenth of the analysis. With these thresholds, ten million events take 300 thousand page faults
+   * and 600 MB; fifty million events take 917 MB. With thresholds of 4 MB and 16 MB, ten million events take 640
    * thousand page faults and 500 MB. */
   mallopt(M_MMAP_THRESHOLD, MMAPPED_FROM);
   mallopt(M_TRIM_THRESHOLD, TRIMMED_FROM);

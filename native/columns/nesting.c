@@ -3,14 +3,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Return whether span a comes after span b in the order; false if they are equal. */
+/* Return whether span a comes after span b in the sorted order (lane, start, longest first); false if they are
+ * equal. */
 static inline bool after(const msp_spans *of, uint32_t a, uint32_t b) {
   if (of->lane[a] != of->lane[b]) return of->lane[a] > of->lane[b];
   if (of->start_ns[a] != of->start_ns[b]) return of->start_ns[a] > of->start_ns[b];
   return of->end_ns[a] < of->end_ns[b];
 }
 
-/* Sort by merging sorted runs, which is quick, because the spans in each segment of a thread are in order already. */
+/* Sort spans by merging sorted runs. This is quick, because the spans in each file of a thread are in order already. */
 bool msp_order(int64_t count, const msp_spans *of, uint32_t *order) {
   for (int64_t i = 0; i < count; ++i) order[i] = (uint32_t)i;
   int64_t runs = count > 0;
@@ -52,8 +53,9 @@ bool msp_order(int64_t count, const msp_spans *of, uint32_t *order) {
   return true;
 }
 
-/* The open spans of a lane. `ends` has their ends, the latest first. `begun` has spans in the order of their
- * starts. Its last span is always open; an earlier one that has ended is removed when it becomes the last. */
+/* The spans of a lane that are open at some moment. `ends` has their ends, the latest first. `begun` has spans in the
+ * order of their starts. The last span of `begun` is always open. An earlier span may have ended; it is removed when it
+ * becomes the last one. */
 typedef struct {
   int64_t *ends;
   uint32_t *begun;
@@ -70,7 +72,7 @@ static bool push(open_spans *open, uint32_t span, int64_t end) {
     if (ends == NULL || begun == NULL) return false;
     open->room = room;
   }
-  int64_t place = open->count++; /* few ends have to be moved, because few spans cross */
+  int64_t place = open->count++; /* few ends have to be moved, because few spans overlap without nesting */
   while (place > 0 && open->ends[place - 1] < end) {
     open->ends[place] = open->ends[place - 1];
     --place;

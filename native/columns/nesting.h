@@ -1,4 +1,4 @@
-/* Compute the nesting of spans from their times alone. Does not use Python's API. */
+/* Compute from the times of spans which span is inside which. Does not use Python's API. */
 #ifndef MSP_NESTING_H
 #define MSP_NESTING_H
 
@@ -7,14 +7,15 @@
 
 enum { MSP_DEEPEST = UINT16_MAX };
 
-/* Spans with their lanes; only spans of the same lane may contain each other. */
+/* Spans with their lanes. A lane is a group of spans, for example those of a thread; only spans of one lane may contain
+ * each other. */
 typedef struct {
   const uint64_t *lane;
   const int64_t *start_ns, *end_ns;
 } msp_spans;
 
-/* Write the rows of spans into `order`, sorted by lane, start, and length, the longest first; equal spans stay in their
- * order. Returns false when there is no memory. */
+/* Sort spans by lane, start, and length, the longest first, and write their rows into `order`. Equal spans stay in
+ * their order. Returns false when there is no memory. */
 bool msp_order(int64_t count, const msp_spans *of, uint32_t *order);
 
 /* Nest spans.
@@ -27,8 +28,8 @@ bool msp_order(int64_t count, const msp_spans *of, uint32_t *order);
  * Returns false when there is no memory. */
 bool msp_nest(int64_t count, const msp_spans *of, uint32_t *order, uint16_t *depth, uint32_t *parent);
 
-/* Add the duration of each span to the `inside` of its parent; a part of the span after the parent's end does not
- * count.
+/* Add up, for each span, the time that its direct children take: add the duration of each span to the `inside` of its
+ * parent. A part of a span after the parent's end does not count.
  *
  * parent: the place of each span's parent, UINT32_MAX if it has none.
  * taken: 0 for each span that is not added; NULL: all are.

@@ -44,10 +44,11 @@ enum { STATE_CLEARED = 1, NEEDS_STATE = 2 };
 enum { CLOCK_REALTIME_ID = 1, CLOCK_BOOTTIME_ID = 6, CLOCK_SEQUENCE_ID = 64 };
 enum { TYPE_SLICE_BEGIN = 1, TYPE_SLICE_END = 2, TYPE_INSTANT = 3, TYPE_COUNTER = 4 };
 
-/* Largest numbers of bytes that the parts of a packet take, without texts. */
+/* Largest number of bytes that each part of a packet takes, without texts. */
 enum { FIXED_MOST = 128, ARGUMENT_MOST = 96, FLOW_MOST = 12 };
 
-/* One track in the file: the lane itself, or a further track for its slices that cross. */
+/* One track in the file, which has a sequence of packets of its own. A lane of the timeline has a track, and further
+ * tracks for slices that overlap without nesting. */
 typedef struct {
   uint32_t sequence;
   int64_t last_ns;
@@ -62,7 +63,7 @@ typedef struct {
   msp_output out;
   sequence *sequences; /* of the current track */
   size_t count, room;
-  size_t names;    /* first bit of argument names; the bits of event names and categories come before */
+  size_t names;    /* first bit for names of arguments, after the bits for names of events and categories */
   size_t *strings; /* first bit of the texts of each table */
   size_t bits;
   int64_t flow;
@@ -78,8 +79,9 @@ static uint8_t *clock_pair(uint8_t *to, uint64_t id, uint64_t time) {
   return msp_message_end(clock, to);
 }
 
-/* Write the packet that begins a sequence: the defaults of its events, and the state of its clock. Perfetto shows times
- * of BOOTTIME, which is set equal to REALTIME here, so that all times are nanoseconds since the epoch. */
+/* Write the packet that begins a sequence: the defaults for its events, and the state of its clock. Perfetto shows
+ * times of the clock BOOTTIME. Here, BOOTTIME is set equal to REALTIME, so that all times are nanoseconds since the
+ * epoch. */
 static bool begin_sequence(writer *of, uint32_t id, uint64_t uuid, const msp_text *descriptor) {
   size_t extra = descriptor == NULL ? 0 : descriptor->length;
   uint8_t *to = msp_output_reserve(&of->out, 2 * FIXED_MOST + extra);
@@ -127,7 +129,8 @@ static sequence *new_sequence(writer *of, const msp_track *track) {
   return begin_sequence(of, id, uuid, crossing ? &track->descriptor : NULL) ? begins : NULL;
 }
 
-/* Write the begin of a packet with an event, whose time must not be earlier than that of the previous packet. */
+/* Write the begin of a packet with an event. The time of the event must not be earlier than that of the previous
+ * packet. */
 static inline uint8_t *event_packet(uint8_t *packet, sequence *of, int64_t time_ns) {
   uint8_t *to = msp_number(packet, PACKET_TIMESTAMP, (uint64_t)(time_ns - of->last_ns));
   of->last_ns = time_ns;
@@ -156,7 +159,7 @@ static bool end_track(writer *of) {
   return written;
 }
 
-/* Return the first sequence of the track in which a new slice lies inside of all open slices; if there is none, make a
+/* Return the first sequence of a track in which a new slice lies inside all open slices. If there is none, make a
  * sequence. */
 static sequence *fitting(writer *of, const msp_track *track, int64_t start_ns, int64_t end_ns) {
   for (size_t i = 0; i < of->count; ++i) {
@@ -181,7 +184,7 @@ static bool open_slice(sequence *on, int64_t end_ns) {
   return true;
 }
 
-/* Return whether an event has an argument. */
+/* Return whether the event of this row has the argument. */
 static inline bool has(const msp_argument *argument, int64_t row) {
   if (argument->valid != NULL) {
     int64_t bit = argument->offset + row;
@@ -194,15 +197,15 @@ static inline uint32_t text_of(const msp_argument *argument, int64_t row) {
   return ((const uint32_t *)argument->values)[row];
 }
 
-/* A text that a sequence uses for the first time. */
+/* A text that a sequence of packets uses for the first time, so that the text must be written to the file. */
 typedef struct {
   size_t bit;
   uint64_t tag, iid;
   const msp_text *text;
 } first_use;
 
-/* Collect the texts of an event that its sequence has not written yet. Returns their number, and adds the bytes that
- * they take to `length`. */
+/* Collect those texts of an event that its sequence has not written yet. Returns the number of these texts, and adds
+ * the bytes that they take to `length`. */
 static size_t first_uses(const writer *of, const sequence *on, int64_t row, first_use *uses, size_t *length) {
   const msp_events *events = of->events;
   size_t count = 0;

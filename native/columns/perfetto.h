@@ -1,8 +1,10 @@
-/* Events of a timeline as packets of Perfetto's protobuf trace, at some 50 ns an event. Does not use Python's API.
+/* Write the events of a timeline as packets of Perfetto's protobuf trace, at some 50 ns an event. Does not use Python's
+ * API.
  *
  * The messages are those of protos/perfetto/trace in github.com/google/perfetto: TracePacket, TrackEvent, InternedData.
- * Each track is a separate sequence of packets, as in Perfetto's own writers. The first packet of a sequence holds the
- * defaults of all others, times are deltas in nanoseconds, and a text is written where it is first used.
+ * Each track is a separate sequence of packets, as in Perfetto's own writers. The first packet of a sequence has the
+ * defaults for all others. A time is the difference to the packet before, in nanoseconds. Each text is written once,
+ * where the sequence first uses it.
  */
 #ifndef MSP_PERFETTO_H
 #define MSP_PERFETTO_H
@@ -19,7 +21,7 @@ enum { MSP_PERFETTO_ARGUMENTS_MOST = 16 };
 
 typedef enum { MSP_EVENT_SLICE, MSP_EVENT_INSTANT, MSP_EVENT_COUNTER } msp_event_kind;
 
-/* Texts, which events refer to by their index. */
+/* A table of texts. Events refer to a text by its index. */
 typedef struct {
   const msp_text *texts;
   size_t count;
@@ -27,7 +29,8 @@ typedef struct {
 
 typedef enum { MSP_ARGUMENT_TEXT, MSP_ARGUMENT_INTEGER, MSP_ARGUMENT_TRUE } msp_argument_kind;
 
-/* An argument of events: a text, an int64, or true. An event whose row is null or false lacks the argument. */
+/* A column with one argument of all events: a text, an int64, or true. If the row of an event is null or false, the
+ * event does not have the argument. */
 typedef struct {
   msp_argument_kind kind;
   msp_text name;
@@ -67,9 +70,9 @@ typedef struct {
   size_t count;
   int64_t base_ns;        /* a time at or before the first event */
   uint32_t sequence;      /* first free number of a sequence; the call updates it */
-  uint64_t crossing_uuid; /* the uuid of a further track is this plus the number of its sequence */
+  uint64_t crossing_uuid; /* the uuid of a further track is this number plus the number of its sequence */
   uint32_t stride;        /* difference between the numbers of two successive sequences */
-  bool further;           /* all slices go to further tracks, because slices of other calls may be open */
+  bool further;           /* true: all slices go to further tracks, because slices of other calls may be open */
 } msp_tracks;
 
 typedef enum {
@@ -79,8 +82,8 @@ typedef enum {
   MSP_PERFETTO_RANGE
 } msp_perfetto_result;
 
-/* Write events. A slice that crosses an open slice of its track goes to a further track of the same lane: the first one
- * on which it crosses no slice. */
+/* Write events. When a slice overlaps an open slice of its track without nesting, the slice goes to a further track of
+ * the same lane: the first one on which it nests in all open slices. */
 msp_perfetto_result msp_perfetto_write(msp_tracks *tracks, const msp_events *events, msp_sink sink, void *context);
 
 #endif

@@ -8,7 +8,7 @@
 
 enum { EVENT_COLUMNS = 6, FLOW_COLUMNS = 3, COLUMNS_MOST = EVENT_COLUMNS + FLOW_COLUMNS + MSP_PERFETTO_ARGUMENTS_MOST };
 
-/* The memory of a call's arguments, until it returns. */
+/* The arguments of a call from Python, with their memory, which is freed when the call returns. */
 typedef struct {
   msp_events events;
   msp_tracks tracks;
@@ -26,7 +26,8 @@ static void free_call(call *of) {
   free(of->track_list);
 }
 
-/* Allocate room for the items of a list, and store their number in `count`; NULL: an exception is set. */
+/* Allocate memory for the items of a Python list, and store the number of items in `count`. Returns NULL with an
+ * exception set on failure. */
 static void *list_room(PyObject *list, size_t size, size_t *count) {
   Py_ssize_t items = PyList_Size(list);
   if (items < 0) return NULL;
@@ -81,7 +82,8 @@ static bool take_tables(PyObject *list, call *of) {
   return true;
 }
 
-/* Take a column with `rows` rows, or with any number if `rows` is negative. NULL: an exception is set. */
+/* Take a column of Polars with `rows` rows, or with any number of rows if `rows` is negative. Returns NULL with an
+ * exception set on failure. */
 static const msp_column *take_column(PyObject *object, char format, int64_t rows, call *of) {
   msp_column *column = &of->columns[of->taken];
   if (object == NULL || !msp_column_take(object, format, column)) return NULL;
@@ -91,7 +93,7 @@ static const msp_column *take_column(PyObject *object, char format, int64_t rows
   return NULL;
 }
 
-/* Take a column that only some kinds of events have; None stands for no column. */
+/* Take a column that only some kinds of events have. None in the tuple stands for no column. */
 static bool take_if(PyObject *tuple, Py_ssize_t at, char format, call *of, const void **values) {
   PyObject *object = PyTuple_GetItem(tuple, at);
   *values = NULL;

@@ -1,4 +1,4 @@
-/* Rows of text from columns: lines of JSON and of CSV, at some 100 ns a row. Does not use Python's API. */
+/* Write lines of JSON and of CSV from columns, at some 100 ns a line. Does not use Python's API. */
 #ifndef MSP_ROWS_H
 #define MSP_ROWS_H
 
@@ -29,11 +29,12 @@ typedef struct {
   int64_t offset;
 } msp_part;
 
-/* Write rows; a row consists of its parts, one after the other. `to` has room for `msp_rows_most` bytes for each row.
- * Returns the number of written bytes. An index that is out of range stands for no text. */
+/* Write the lines of `rows` rows, from row `first` on. A line consists of its parts, one after the other. `to` has room
+ * for `msp_rows_most` bytes for each row. Returns the number of written bytes. An index that is out of range stands for
+ * no text. */
 size_t msp_rows_write(char *to, const msp_part *parts, size_t count, int64_t first, int64_t rows);
 
-/* Return the largest number of bytes of a row. */
+/* Return the largest number of bytes that the line of a row may take. */
 size_t msp_rows_most(const msp_part *parts, size_t count);
 
 #endif

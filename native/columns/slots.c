@@ -22,11 +22,12 @@ static inline void put(msp_slot_columns to, size_t row, const msp_slot *slot, ui
   to.flags[row] = slot->flags;
 }
 
-/* A slot with a later time is damaged, see LATEST_NS in store/format.py. */
+/* A time has at most so many bits. A slot (record) with a later time is damaged; LATEST_NS in store/format.py is the
+ * same limit. */
 #define TIME_BITS 62
 
-/* Return whether a slot is an undamaged span that begins in the window and does not end before it starts. If it ends
- * after the window, set its end to that of the window. */
+/* Return whether a slot is a span to be read: it is undamaged, begins in the time window, and does not end before it
+ * starts. If the span ends after the window, set its end to the end of the window. */
 static inline bool is_span(msp_slot *slot, const msp_wanted *wanted) {
   if (slot->kind != MSP_KIND_OPEN && slot->kind != MSP_KIND_SPAN) return false;
   if ((slot->start_ns | slot->end_ns) >> TIME_BITS != 0) return false;

@@ -10,7 +10,7 @@
 #include "slots.h"
 #include "sums.h"
 
-/* The selection of a store, while it is in use. */
+/* What to read of a store, with the Python objects and columns that this selection uses. */
 typedef struct {
   msp_wanted wanted;
   msp_column columns[4];
@@ -45,7 +45,7 @@ static bool take_wanted(PyObject *tuple, wanted_call *of) {
   return true;
 }
 
-/* The slots of one item of a list; the list keeps their bytes alive. */
+/* The slots (records) in one bytes object of a Python list. The list keeps the bytes alive. */
 typedef struct {
   const char *slots;
   size_t count;
@@ -113,7 +113,8 @@ PyObject *msp_py_spans(PyObject *self, PyObject *const *args, Py_ssize_t count) 
   return result;
 }
 
-/* Decode the pieces; `fine` gets a row for each piece. */
+/* Decode all slots except fine-grained spans. For each piece, `fine` gets a row with the sums of its fine-grained
+ * spans. */
 static void read_coarse(const pieces_call *pieces, const msp_wanted *wanted, unsigned long long every,
                         msp_slot_columns to, msp_new_column *fine, int64_t *starts, size_t *rows, size_t *start_count) {
   for (Py_ssize_t i = 0; i < pieces->count; ++i) {
@@ -169,7 +170,7 @@ PyObject *msp_py_coarse(PyObject *self, PyObject *const *args, Py_ssize_t count)
   return result;
 }
 
-/* The columns of a device's records, in the order of their names in analysis/columns/slots.py. */
+/* Return the columns for the records of a device, in the order of their names in analysis/columns/slots.py. */
 static msp_device_rows rows_of(const msp_new_column *columns) {
   return (msp_device_rows){.type = columns[0].values,
                            .name = columns[1].values,
@@ -186,7 +187,7 @@ static msp_device_rows rows_of(const msp_new_column *columns) {
                            .native_tid = columns[12].values};
 }
 
-/* Return a list with a table for each column, so that the consumer can free one column after the other. */
+/* Return a Python list with one table for each column, so that the consumer can free one column after the other. */
 static PyObject *give_apart(msp_new_column *columns, int count, int64_t rows) {
   PyObject *list = PyList_New(0);
   for (int i = 0; i < count; ++i) {
@@ -215,10 +216,10 @@ PyObject *msp_py_devices(PyObject *self, PyObject *const *args, Py_ssize_t count
       {"context", 'I', NULL, NULL},     {"graph", 'I', NULL, NULL},  {"amount", 'L', NULL, NULL},
       {"start_ns", 'l', NULL, NULL},    {"end_ns", 'l', NULL, NULL}, {"source", 'C', NULL, NULL},
       {"native_tid", 'I', NULL, NULL}};
-  /* a task has no column `native_tid`: only the thread of its call is known */
+  /* a task (for example a kernel) has no thread of its own, so it has no column `native_tid` */
   msp_new_column of_ran[OTHER];
   memcpy(of_ran, of_others, sizeof of_ran);
-  /* count first, so that the columns of a long run have no unused room */
+  /* count the records before reading them, so that the columns of a long run have no unused room */
   msp_device_counts room = {0, 0, 0};
   for (Py_ssize_t i = 0; i < pieces.count; ++i) {
     msp_device_count(pieces.pieces[i].slots, pieces.pieces[i].count, &room);
@@ -294,7 +295,7 @@ PyObject *msp_py_calls(PyObject *self, PyObject *const *args, Py_ssize_t count) 
   return result;
 }
 
-/* Return sums as columns, and free the sums. */
+/* Return sums as a table for Python, and free the sums. */
 static PyObject *give_sums(msp_sums *sums) {
   msp_new_column columns[] = {{"key", 'L', NULL, NULL},     {"count", 'L', NULL, NULL},  {"total_ns", 'l', NULL, NULL},
                               {"self_ns", 'l', NULL, NULL}, {"min_ns", 'l', NULL, NULL}, {"max_ns", 'l', NULL, NULL},

@@ -1,5 +1,5 @@
-/* The functions of `ms_profiler._columns` for slots and spans, as Python calls them. Spans of a lane may contain
- * each other.
+/* The functions of `ms_profiler._columns` that read the records of a store (slots) and compute on spans, as Python
+ * calls them. A lane is a group of spans that may contain each other, for example those of a thread.
  */
 #ifndef MSP_SPANS_MODULE_H
 #define MSP_SPANS_MODULE_H
@@ -14,9 +14,9 @@
  * devices(pieces, wanted) -> calls, tasks of a device, and other records, see device_records.h; each is a list with a
  *     table for each column
  *
- * `pieces` is a list of bytes; each piece has the slots of a segment. `wanted` is the selection, see msp_wanted:
- * (names, lost, raw, offset, slope, (last_ns, window_start, window_end, from_ns, until_ns, fine)). `names` is a column
- * of names by id, with `lost` for ids without a name; raw, offset and slope are the knots of the clock. */
+ * `pieces` is a list of bytes; each piece has the slots of one file of the store. `wanted` is the selection, see
+ * msp_wanted: (names, lost, raw, offset, slope, (last_ns, window_start, window_end, from_ns, until_ns, fine)). `names`
+ * is a column of names by id, with `lost` for ids without a name; raw, offset and slope are the knots of the clock. */
 PyObject *msp_py_coarse(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *msp_py_spans(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *msp_py_devices(PyObject *self, PyObject *const *args, Py_ssize_t count);

@@ -5,7 +5,8 @@
 
 #include "file_format.h"
 
-/* Sums by key. `places` is a hash table with open addressing: the index of a sum plus one, or 0. */
+/* A table of sums by key. `places` is a hash table with open addressing. An entry is the index of a sum plus one; 0
+ * means that the entry is free. */
 typedef struct {
   msp_sums *sums;
   size_t room;
@@ -52,7 +53,7 @@ static msp_sum *sum_of(sum_table *table, uint64_t key) {
 
 static void add(msp_sum *sum, int64_t duration, int64_t inside) {
   uint64_t length = (uint64_t)duration;
-  /* the square of a 64-bit number, computed by halves */
+  /* the square of a 64-bit number has 128 bits; compute it from the two halves of the number */
   uint64_t low = length & UINT32_MAX, high = length >> 32, middle = low * high;
   uint64_t square_low = low * low + (middle << 33), square_high = high * high + (middle >> 31);
   square_high += square_low < low * low;
@@ -74,7 +75,8 @@ static void mark_open(int64_t count, const msp_spans *of, const uint32_t *order,
   }
 }
 
-/* Return whether an operator is the only content of an operator of the same name: both count as one call. */
+/* Return whether an operator repeats its parent: it is the only child of an operator with the same name. Both then
+ * count as one call. */
 static bool is_repeated(int64_t place, const uint32_t *order, const uint32_t *parent, const uint32_t *children,
                         const uint64_t *key) {
   if (parent[place] == UINT32_MAX || children[parent[place]] != 1) return false;

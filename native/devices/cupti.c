@@ -1,10 +1,10 @@
-/* NVIDIA's CUPTI, its activity interface as versions 11.8 to 13.5 export it.
+/* The use of NVIDIA's CUPTI: its activity interface, as the versions 11.8 to 13.5 export it.
  *
- * Facts that shape this file. Without a driver, or with a driver that lacks a function that CUPTI looks up, CUPTI 13.2
- * crashes on any call, and later versions fail on every call. So the driver is checked first. CUPTI also accepts
- * activity calls from tools that have not subscribed, so two tools could overwrite each other's callbacks. Only one
- * tool can subscribe, so this code subscribes before any activity call. Settings also apply to the next tool, such as
- * PyTorch's own profiler. So `detach` restores them.
+ * These facts shape this file. CUPTI looks up functions of the driver. When there is no driver, or the driver lacks
+ * such a function, CUPTI 13.2 crashes on any call, and later versions fail on every call. So this code checks the
+ * driver first. CUPTI also accepts activity calls from tools that have not subscribed. So two tools could overwrite
+ * each other's callbacks. But only one tool can subscribe, so this code subscribes before any activity call. Settings
+ * also apply to the tool that uses CUPTI next, such as PyTorch's own profiler. So `detach` restores them.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -58,8 +58,8 @@ static struct {
   msp_matches matches;
 } cupti = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Call a function of the driver, if the job has loaded the driver. Returns the value that the function stores; 0: it
- * failed, or there is no driver. */
+/* Call a function of NVIDIA's driver, if the job has loaded the driver. Returns the value that the function stores; 0
+ * if the function fails, or if there is no driver. */
 static int of_driver(const char *function) {
   void *driver = dlopen(DRIVER, RTLD_LAZY | RTLD_NOLOAD);
   if (driver == NULL) return 0;
@@ -108,7 +108,7 @@ static int fail(msp_reason *why, const char *call, int result) {
   return result == OWNED ? MSP_TRACE_OWNED : MSP_TRACE_FAILED;
 }
 
-/* If CUPTI refuses the first call although no other tool owns CUPTI, the driver is the reason. */
+/* Describe why CUPTI refuses the first call. If no other tool owns CUPTI, the driver is the reason. */
 static int refuse(msp_reason *why, const char *call, int result) {
   int outcome = fail(why, call, result);
   if (result == OWNED) return outcome;
@@ -156,8 +156,9 @@ static int load(const char *library, msp_reason *why) {
   return MSP_TRACE_DONE;
 }
 
-/* Return whether this is CUPTI 13.2 with an old driver: if the driver lacks a function, CUPTI 13.2 recurses without end
- * on any call. CUPTI 13.2 is the only version that has cuptiActivityEnable_v2, but no cuptiGetTimestamp_v2. */
+/* Return whether CUPTI would crash: it is version 13.2, and the driver is too old. When the driver lacks a function,
+ * CUPTI 13.2 recurses without end on any call. CUPTI 13.2 is the only version that has cuptiActivityEnable_v2, but no
+ * cuptiGetTimestamp_v2. */
 static bool crashes(msp_reason *why) {
   int driver = of_driver("cuDriverGetVersion");
   bool is_13_2 =
@@ -172,7 +173,8 @@ static bool crashes(msp_reason *why) {
 
 static uint64_t distance(uint64_t a, uint64_t b) { return a > b ? a - b : b - a; }
 
-/* Make CUPTI use CLOCK_MONOTONIC_RAW; if it refuses, take the first pair of readings of both clocks. */
+/* Make CUPTI use our clock, CLOCK_MONOTONIC_RAW. If CUPTI refuses, take the first pair of readings of CUPTI's clock and
+ * ours. */
 static void set_clock(void) {
   uint64_t theirs = 0;
   cupti.wall_clock = !their_clock(&theirs) || distance(theirs, wall_clock()) < distance(theirs, raw_clock());
@@ -188,7 +190,7 @@ static void restore(void) {
   cupti.taken = false;
 }
 
-/* Called with the lock held. */
+/* Load CUPTI, subscribe, and register our callbacks. Called with the lock held. */
 static int take(const char *library, msp_reason *why) {
   int outcome = load(library, why);
   if (outcome != MSP_TRACE_DONE) return outcome;
@@ -219,15 +221,15 @@ static int attach(const char *library, msp_reason *why) {
   return outcome;
 }
 
-/* Called with the lock held. */
+/* Disable all kinds of records. Called with the lock held. */
 static void disable_all(void) {
   while (cupti.enabled_count > 0) cupti.disable(cupti.enabled[--cupti.enabled_count]);
 }
 
-/* Called with the lock held. */
+/* Enable the wanted kinds of records. Called with the lock held. */
 static int enable_all(uint32_t kinds, msp_reason *why) {
-  /* Kernels come first: without them, the other kinds are of no use. The kind CUPTI_KERNEL would make kernels run one
-   * after the other. */
+  /* Enable kernels first: without them, the other kinds are of no use. The kind is CUPTI_CONCURRENT_KERNEL, because
+   * CUPTI_KERNEL would make kernels run one after the other. */
   static const uint32_t basic[] = {CUPTI_CONCURRENT_KERNEL, CUPTI_RUNTIME,         CUPTI_MEMCPY, CUPTI_MEMSET,
                                    CUPTI_MEMCPY_PEER,       CUPTI_SYNCHRONIZATION, CUPTI_MEMORY, CUPTI_OVERHEAD};
   uint32_t wanted[sizeof basic / sizeof *basic + 2];
@@ -248,7 +250,8 @@ static int enable_all(uint32_t kinds, msp_reason *why) {
 }
 
 static int record(uint32_t kinds, msp_reason *why) {
-  /* do not wait: the drain thread may hang in the library with the lock, and the calling thread is the job's */
+  /* wait for a limited time: the calling thread is the job's, and the drain thread may hang in the library with the
+   * lock */
   if (!msp_lock_soon(&cupti.lock, PATIENCE_S)) return MSP_TRACE_HANGS;
   int outcome = MSP_TRACE_DONE;
   if (kinds == 0) {

@@ -22,7 +22,7 @@ typedef struct {
   uint32_t device, context, stream, correlation;
   uint8_t between[24];
   uint32_t graph;
-} copy_record; /* also the layout of the record of a set, with the set's value in place of the four kinds */
+} copy_record; /* the record of a set has this layout, too, with the set's value in place of the four kinds */
 
 typedef struct {
   uint32_t kind;
@@ -60,7 +60,8 @@ typedef struct {
   uint32_t device, graph, context, stream;
 } graph_record;
 
-/* Offsets in all versions from CUPTI 11.8 to 13.5, compiled from their headers. */
+/* Check the offsets of fields. They are the same in all versions from CUPTI 11.8 to 13.5, compiled from their
+ * headers. */
 _Static_assert(offsetof(kernel_record, start) == 16 && offsetof(kernel_record, device) == 40, "kernel");
 _Static_assert(offsetof(kernel_record, grid) == 52 && offsetof(kernel_record, correlation) == 92, "kernel");
 _Static_assert(offsetof(kernel_record, name) == 104 && offsetof(kernel_record, graph) == 156, "kernel");
@@ -83,7 +84,7 @@ static const char *const memories[] = {
     "memory",       "pageable memory", "pinned memory",        "device memory",
     "array memory", "managed memory",  "static device memory", "static managed memory"};
 static const char *const operations[] = {NULL, "allocate", "release"};
-/* texts for the high half of the number; the low half is the number of a compiler */
+/* texts for the high half of an overhead's number; the low half is the number of a compiler */
 static const char *const overheads[] = {
     "driver compiler",    "buffer flush",        "instrumentation",         "resource",      "module load",
     "lazy function load", "command buffer full", "activity buffer request", "unified memory"};

@@ -1,8 +1,8 @@
-/* The used parts of CUPTI's activity records, and their conversion.
+/* The parts of CUPTI's activity records that ms-profiler uses, and their conversion to ms-profiler's records.
  *
- * The layouts are prefixes of the records of CUPTI 11.8 to 13.5: in all these versions the used fields have the same
- * offsets, and newer fields follow them. The library itself returns the begin of the next record. Times are those of
- * the clock that the library reads.
+ * The layouts are the first parts of the records of CUPTI 11.8 to 13.5. In all these versions, the used fields have the
+ * same offsets, and newer fields follow them. CUPTI itself returns the begin of the next record. Times are those of the
+ * clock that CUPTI reads.
  */
 #ifndef MSP_DEVICES_CUPTI_RECORDS_H
 #define MSP_DEVICES_CUPTI_RECORDS_H
@@ -12,7 +12,7 @@
 
 #include "record.h"
 
-/* numbers of kinds */
+/* CUPTI's numbers of the kinds of records */
 enum {
   CUPTI_MEMCPY = 1,
   CUPTI_MEMSET = 2,
@@ -27,7 +27,7 @@ enum {
   CUPTI_GRAPH_TRACE = 51,
 };
 
-/* numbers of the domains of calls */
+/* CUPTI's numbers of the domains of calls */
 enum { CUPTI_DOMAIN_DRIVER = 1, CUPTI_DOMAIN_RUNTIME = 2 };
 
 /* A function that returns the name of a call by its domain and number; NULL if it is unknown. */
@@ -35,7 +35,7 @@ typedef const char *(*cupti_call_name)(uint32_t domain, uint32_t number);
 
 typedef enum { CUPTI_TAKEN, CUPTI_UNKNOWN, CUPTI_UNFINISHED } cupti_outcome;
 
-/* Describe a record; its times are CUPTI's. */
+/* Convert a record of CUPTI to ms-profiler's form. Its times stay those of CUPTI's clock. */
 cupti_outcome cupti_describe(const void *activity, cupti_call_name name, msp_device_record *record);
 
 #endif

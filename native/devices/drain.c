@@ -37,7 +37,7 @@ static void read_all(msp_device_counts *counts) {
 static void *work(void *unused) {
   (void)unused;
   const struct sched_param none = {0};
-  sched_setscheduler(0, SCHED_BATCH, &none); /* this thread never preempts the thread that completed a buffer */
+  sched_setscheduler(0, SCHED_BATCH, &none); /* never preempt the thread that completed a buffer */
   msp_device_counts counts = drain.counts;
   bool overrun = false;
   uint64_t next = monotonic() + FLUSH_NS;

@@ -1,7 +1,7 @@
-/* The drain thread, which reads the records of devices: once a second it makes the interface return buffers, and writes
- * their records.
+/* The drain thread, which reads the records of devices. Once a second, it makes the vendor's interface return buffers
+ * with records, and writes these records to the store.
  *
- * So a killed job loses the records of at most one second. The thread calls no Python and blocks all signals.
+ * So a killed job loses the records of at most one second. The drain thread calls no Python and blocks all signals.
  */
 #ifndef MSP_DEVICES_DRAIN_H
 #define MSP_DEVICES_DRAIN_H
@@ -10,17 +10,18 @@
 
 #include "backend.h"
 
-/* Start the thread. Returns false if no thread can be started. */
+/* Start the drain thread. Returns false if no thread can be started. */
 bool msp_drain_start(const msp_backend *backend);
 
-/* Make the interface return its buffers now, and read them. Returns false if that takes too long: the interface hangs,
- * and must not be called any more. */
+/* Make the interface return its buffers now, and read them. Returns false if this takes too long: then the interface
+ * hangs, and must not be called any more. */
 bool msp_drain_flush(bool everything);
 
-/* End the thread. Returns false if it does not end in time: the interface hangs, as above. */
+/* End the drain thread. Returns false if it does not end in time: then the interface hangs, and must not be called any
+ * more. */
 bool msp_drain_stop(void);
 
-/* Copy the counts; they are reset when the thread is started for another interface. */
+/* Copy the counts of records. They are reset when the drain thread is started for another interface. */
 void msp_drain_counts(msp_device_counts *counts);
 
 void msp_drain_after_fork(void);

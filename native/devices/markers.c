@@ -30,7 +30,7 @@ void msp_markers_begin(msp_markers *markers, const msp_device_record *begin) {
 }
 
 bool msp_markers_end(msp_markers *markers, msp_device_record *end) {
-  for (uint32_t at = markers->count; at-- > 0;) { /* ranges that nest end in reverse */
+  for (uint32_t at = markers->count; at-- > 0;) { /* nested ranges end in the reverse order of their begins */
     const msp_device_record *begin = &markers->open[at];
     if (begin->correlation != end->correlation || (begin->thread != 0) != (end->thread != 0)) continue;
     uint64_t end_ns = end->end_ns;

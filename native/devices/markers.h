@@ -1,7 +1,8 @@
-/* Two lists: open ranges of markers, because an interface reports begin and end separately; and the names of markers
- * for which a stream later reports only a number.
+/* Two lists of markers, with which a script marks moments and ranges. One list has the open ranges, because an
+ * interface reports the begin and the end of a range separately. The other has names of markers, because a stream later
+ * reports only the number of a marker.
  *
- * Used by one thread at a time. The number of entries is bounded; the oldest entry is dropped first.
+ * One thread at a time uses these lists. The number of entries is bounded; the oldest entry is dropped first.
  */
 #ifndef MSP_DEVICES_MARKERS_H
 #define MSP_DEVICES_MARKERS_H
@@ -27,17 +28,18 @@ typedef struct {
 
 void msp_markers_clear(msp_markers *markers);
 
-/* Store the names of a marker that the host has reported and that a stream will report again. */
+/* Store the names of a marker. The host has reported the marker, and a stream will report it again. */
 void msp_markers_name(msp_markers *markers, const msp_device_record *host);
 
 /* Give a stream's marker the names of the host's marker with the same number, if these names are known. */
 void msp_markers_find(const msp_markers *markers, msp_device_record *stream);
 
-/* Store a range that begins. Its number is `correlation`; ranges of the host, which have a thread, and ranges of
- * devices are numbered separately. */
+/* Store the begin of a range. The range's number is `correlation`. Ranges of the host have a thread; ranges of devices
+ * have none, and are numbered separately. */
 void msp_markers_begin(msp_markers *markers, const msp_device_record *begin);
 
-/* Complete the record of a range's end by its begin and names. Returns false if the begin is unknown. */
+/* Complete the record of a range's end: add the begin and the names of the range. Returns false if the begin is
+ * unknown. */
 bool msp_markers_end(msp_markers *markers, msp_device_record *end);
 
 #endif

@@ -53,7 +53,7 @@ uint64_t msp_match_convert(const msp_matches *matches, uint64_t theirs) {
   if (at == 0) return beside(matches->pairs[least], theirs);
   msp_match from = matches->pairs[at - 1];
   if (at == matches->count) return beside(from, theirs);
-  msp_match to = matches->pairs[at]; /* its time is later than that of `from`, so the division is not by zero */
+  msp_match to = matches->pairs[at]; /* later than `from`, so the division is not by zero */
   double share = (double)(theirs - from.theirs) / (double)(to.theirs - from.theirs);
   return from.raw_ns + (uint64_t)(share * (double)(to.raw_ns - from.raw_ns) + 0.5);
 }

@@ -1,19 +1,20 @@
-/* Huawei's msPTI, its activity interface as CANN 8 and 9 export it.
+/* The use of Huawei's msPTI: its activity interface, as CANN 8 and 9 export it.
  *
- * Facts that shape this file. Loading the library ends the process, by an exception that cannot be caught, if one of
- * several other libraries is missing or lacks a function; so those libraries are loaded first. Activities need a
- * subscription, and a process can have only one subscription. Some kinds are refused, depending on the version and on
- * LD_PRELOAD; so each kind is tried. A buffer that is not full comes back only by msptiActivityFlushAll.
+ * These facts shape this file. msPTI needs functions of several other libraries. When one is missing, loading msPTI
+ * ends the process by an exception that cannot be caught. So this code loads those libraries first. Activities need a
+ * subscription, and a process can have only one subscription. msPTI refuses some kinds of records, depending on its
+ * version and on LD_PRELOAD. So this code tries each kind. A buffer that is not full comes back only by
+ * msptiActivityFlushAll.
  *
- * A child that is forked after the subscription does not end: exit() hangs or crashes in destructors of the library.
- * (Seen with the library itself, built from its public source. After the subscription was given back, a child ends as
- * it should.) One could unsubscribe before each fork and subscribe again. But that would call the library while the job
- * holds locks, lose the library's records, and make every fork wait until the library's threads end. So the child ends
- * without these destructors: at the fork, the child registers a function that runs first in exit(). This function
- * flushes C's streams, and ends the child with the child's status. (A function that the parent registers would run
- * after the destructors of objects that the library makes later.) Python's atexit callbacks have run by then, and
- * Python's streams are flushed; only destructors of libraries are skipped. Children that end by _exit() or exec, for
- * example the children of multiprocessing and of subprocess, notice nothing.
+ * A child that is forked after the subscription does not end: exit() hangs or crashes in destructors of msPTI. (We saw
+ * this with msPTI built from its public source. After the process has unsubscribed, a child ends as it should.) One
+ * could unsubscribe before each fork and subscribe again. But that would call msPTI while the job holds locks, lose
+ * msPTI's records, and make every fork wait until msPTI's threads end. So the child ends without these destructors: at
+ * the fork, the child registers a function that runs first in exit(). This function flushes C's streams, and ends the
+ * child with the child's status. (If the parent registered the function, it would run after the destructors of objects
+ * that msPTI makes later.) By then, Python's atexit callbacks have run and Python's streams are flushed, so only
+ * destructors of libraries are skipped. Children that end by _exit() or exec notice nothing, for example those of
+ * multiprocessing and subprocess.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -129,8 +130,8 @@ static bool wall_clock(uint64_t *theirs) {
   return true;
 }
 
-/* Read both clocks. The library itself uses a pair of readings that is up to seven seconds old, so its times are
- * wrong by the drift of the clocks since then. The pairs stored here reach back twice as far. */
+/* Read the wall clock and our clock as a pair. msPTI itself uses a pair of readings that is up to seven seconds old. So
+ * its times are wrong by the drift of the clocks since then. The pairs stored here reach back twice as far. */
 static void match(void) {
   msp_match_take(&mspti.matches, wall_clock);
   uint64_t now = mspti.matches.uncertainty_ns + msp_match_wander(&mspti.matches);
@@ -139,7 +140,7 @@ static void match(void) {
   }
 }
 
-/* Called with the lock held. */
+/* Load msPTI, subscribe, and register our callbacks. Called with the lock held. */
 static int take(const char *library, msp_reason *why) {
   int outcome = load(library, why);
   if (outcome != MSP_TRACE_DONE) return outcome;
@@ -155,7 +156,7 @@ static int take(const char *library, msp_reason *why) {
   mspti.matches.count = 0;
   msp_markers_clear(&mspti.markers);
   match();
-  msp_buffers_open(false, msp_store_memory() / 2); /* not refusable: the library would log a line for each record */
+  msp_buffers_open(false, msp_store_memory() / 2); /* never refuse: msPTI would log a line for each record */
   result = mspti.register_callbacks(request, complete);
   if (result == SUCCESS) return MSP_TRACE_DONE;
   mspti.unsubscribe(mspti.subscriber);
@@ -170,19 +171,19 @@ static int attach(const char *library, msp_reason *why) {
   return outcome;
 }
 
-/* Called with the lock held. */
+/* Disable all kinds of records. Called with the lock held. */
 static void disable_all(void) {
   while (mspti.enabled_count > 0) mspti.disable(mspti.enabled[--mspti.enabled_count]);
 }
 
-/* Called with the lock held. */
+/* Enable one kind of records. Called with the lock held. */
 static int enable_one(int kind) {
   int result = mspti.enable(kind);
   if (result == SUCCESS) mspti.enabled[mspti.enabled_count++] = kind;
   return result;
 }
 
-/* Called with the lock held. */
+/* Enable the wanted kinds of records. Called with the lock held. */
 static int enable_all(uint32_t kinds, msp_reason *why) {
   static const struct {
     int kind, otherwise; /* `otherwise`: kind with the same data in other versions, or 0 */
@@ -214,7 +215,8 @@ static int enable_all(uint32_t kinds, msp_reason *why) {
 }
 
 static int record(uint32_t kinds, msp_reason *why) {
-  /* do not wait: the drain thread may hang in the library with the lock, and the calling thread is the job's */
+  /* wait for a limited time: the calling thread is the job's, and the drain thread may hang in the library with the
+   * lock */
   if (!msp_lock_soon(&mspti.lock, PATIENCE_S)) return MSP_TRACE_HANGS;
   int outcome = MSP_TRACE_DONE;
   if (kinds == 0) {

@@ -13,7 +13,8 @@
 #define HOME "ASCEND_HOME_PATH" /* variable with CANN's folder, which its set_env.sh sets */
 #define COUNT_DEVICES "drvGetDevNum"
 
-/* The functions that msPTI's version of July 2026 looks up; older versions look up some of them. */
+/* The functions that msPTI looks up in other libraries. The list is that of msPTI's version of July 2026; older
+ * versions look up some of these functions. */
 static const struct {
   const char *library, *functions[11];
 } companions[] = {{"libascendalog.so", {"CheckLogLevelForC", "DlogInnerForC"}},
@@ -45,8 +46,8 @@ static void close_file(library_file file) {
   if (file.content != NULL) munmap((void *)file.content, file.size);
 }
 
-/* Return whether msPTI's library looks a function up. A library that does so has the name of the function as text in
- * its file, so this function searches the file. If the file cannot be read, the result is true. */
+/* Return whether msPTI's library looks up a function with this name. If so, the name is in the library's file as text,
+ * so this code searches the file for it. If the file cannot be read, the result is true. */
 static bool needs(library_file file, const char *function) {
   return file.content == NULL || memmem(file.content, file.size, function, strlen(function) + 1) != NULL;
 }
@@ -58,7 +59,7 @@ bool mspti_has_devices(void *driver) {
   return count_devices != NULL && count_devices(&count) == 0 && count > 0;
 }
 
-/* Load a library from CANN's folder, or else by the loader's own search. */
+/* Load a library from CANN's folder. If it is not there, let the loader search for it. */
 static void *load(const char *name) {
   const char *home = getenv(HOME);
   void *library = NULL;
@@ -72,7 +73,7 @@ static void *load(const char *name) {
 static bool check(library_file file, msp_reason *why) {
   for (size_t i = 0; i < sizeof companions / sizeof *companions; ++i) {
     const char *name = companions[i].library;
-    bool used = strcmp(name, MSPTI_RUNTIME) == 0; /* the job has loaded it; another copy would be another runtime */
+    bool used = strcmp(name, MSPTI_RUNTIME) == 0; /* the job has loaded it; another copy would be a second runtime */
     void *library = used ? dlopen(name, RTLD_LAZY | RTLD_NOLOAD) : load(name);
     if (library == NULL) {
       snprintf(why->text, sizeof why->text,

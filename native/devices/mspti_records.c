@@ -3,8 +3,9 @@
 #include <stddef.h>
 
 #define PACKED __attribute__((packed))
-/* msPTI converts times of host and device to the wall clock by readings that it repeats every seven seconds. If such a
- * reading falls between the begin and the end of a record, the record may seem to end before it begins. */
+/* Largest time by which a record may seem to end before it begins. msPTI reads the clocks every seven seconds, and
+ * converts times of host and device to the wall clock by these readings. When a reading falls between the begin and the
+ * end of a record, the end may get an earlier time than the begin. */
 #define BACKWARDS_NS 1000000u
 
 typedef struct PACKED {
@@ -50,7 +51,7 @@ typedef struct PACKED {
   uint32_t device, stream;
   uint64_t correlation;
   uint8_t asynchronous;
-} copy_record; /* also the layout of the record of a set, with the set's value in place of the kind of copy */
+} copy_record; /* the record of a set has this layout, too, with the set's value in place of the kind of copy */
 
 typedef struct PACKED {
   uint32_t kind, type;
@@ -61,7 +62,7 @@ typedef struct PACKED {
   uint64_t correlation;
 } exchange_record;
 
-/* Offsets, compiled from msPTI's header. */
+/* Check the offsets of fields, as compiled from msPTI's header. */
 _Static_assert(offsetof(marker_record, time) == 12 && offsetof(marker_record, id) == 20, "marker");
 _Static_assert(offsetof(marker_record, name) == 36 && offsetof(marker_record, domain) == 44, "marker");
 _Static_assert(offsetof(call_record, thread) == 24 && offsetof(call_record, correlation) == 28, "call");
@@ -76,15 +77,15 @@ _Static_assert(offsetof(exchange_record, group) == 56 && offsetof(exchange_recor
 
 #define COUNT(table) (sizeof(table) / sizeof *(table))
 
-/* values for the numbers of msPTI's enumerations */
+/* tables of lengths and texts for the numbers of msPTI's enumerations */
 static const uint8_t sizes[] = {0, 56, 56, 48, 56, 64, 56, 56, 24, 72, 48, 48, 48};
 static const char *const copies[] = {NULL, "HtoH", "HtoD", "DtoH", "DtoD", NULL};
 static const char *const memories[] = {"memory", "device memory"};
 static const char *const operations[] = {"allocate", "release"};
 static const uint8_t element_bytes[] = {1, 2, 4, 2, 4, 8, 8, 1, 2, 4, 8, 2, 16, 0, 1, 1, 1, 1};
 
-/* Flags of markers. The second flag of each pair is that of a marker on a stream: the host reports such a marker, and
- * later the stream does. */
+/* Flags of markers, in pairs. The first flag of a pair is for a marker of the host only. The second flag is for a
+ * marker on a stream: the host reports this marker, and later the stream reports it again. */
 enum { AT_ONCE = 1 | 8, BEGIN = 2 | 16, END = 4 | 32, ON_STREAM = 8 | 16 | 32 };
 enum { HOST = 0, DEVICE = 1 };
 
@@ -167,7 +168,7 @@ static mspti_outcome of_marker(const marker_record *from, msp_device_record *rec
   record->name = from->name;
   record->detail = from->domain;
   record->correlation = (uint32_t)from->id;
-  /* always written with a second slot, which holds the domain */
+  /* a marker always has a second slot, which holds the domain */
   bool on_device = from->source == DEVICE;
   place(record, on_device ? from->process_or_device : 0, on_device ? from->thread_or_stream : 0);
   record->thread = on_device ? 0 : from->thread_or_stream;

@@ -1,9 +1,9 @@
-/* The used parts of msPTI's activity records, and their conversion.
+/* The parts of msPTI's activity records that ms-profiler uses, and their conversion to ms-profiler's records.
  *
- * All records of a kind have the same length. They are packed and padded to 8 bytes, so that the offset of a 64-bit
- * field is a multiple of 4. msPTI's own function for the next record stores a position for each thread, and stops at an
- * unknown kind. So this code finds the next record by a table of lengths. Times are nanoseconds of CLOCK_REALTIME.
- * Names are valid as long as the library is loaded.
+ * All records of a kind have the same length. They are packed and padded to 8 bytes, so the offset of a 64-bit field is
+ * a multiple of 4. msPTI has a function that returns the next record, but it stores a position for each thread, and
+ * stops at an unknown kind. So this code finds the next record by a table of lengths. Times are nanoseconds of
+ * CLOCK_REALTIME. Names are valid as long as the library is loaded.
  */
 #ifndef MSP_DEVICES_MSPTI_RECORDS_H
 #define MSP_DEVICES_MSPTI_RECORDS_H
@@ -14,7 +14,7 @@
 
 #include "record.h"
 
-/* numbers of kinds */
+/* msPTI's numbers of the kinds of records */
 enum {
   MSPTI_MARKER = 1,
   MSPTI_KERNEL = 2,
@@ -33,19 +33,19 @@ enum {
 typedef enum {
   MSPTI_TAKEN,
   MSPTI_BEGINS, /* the begin of a range of markers, without an end */
-  MSPTI_ENDS,   /* the end of such a range, without a begin and names */
+  MSPTI_ENDS,   /* the end of a range of markers, without a begin and names */
   MSPTI_UNASKED,
   MSPTI_UNFINISHED,
 } mspti_outcome;
 
-/* Return the length of records of a kind; 0 for an unknown kind. */
+/* Return the length in bytes of msPTI's records of a kind; 0 for an unknown kind. */
 size_t mspti_size_of(uint32_t kind);
 
 /* Return whether a record is a marker of the host that a stream will report again. The stream's record has the number
  * of the marker, but not its name. */
 bool mspti_marks_stream(const void *activity);
 
-/* Describe a record of a known kind; its times are msPTI's. */
+/* Convert a record of a known kind to ms-profiler's form. Its times stay those of msPTI. */
 mspti_outcome mspti_describe(const void *activity, msp_device_record *record);
 
 #endif

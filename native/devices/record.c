@@ -9,12 +9,12 @@ static uint64_t pair(uint32_t low, uint32_t high) { return (uint64_t)high << 32 
 static uint32_t text(msp_writer *writer, const char *string) {
   if (string == NULL || *string == 0) return 0;
   if (msp_strings_anonymous())
-    return msp_intern(string, strlen(string), MSP_OURS, 0); /* names of kernels are not replaced */
+    return msp_intern(string, strlen(string), MSP_OURS, 0); /* no hash replaces names of kernels */
   return msp_intern_recent(&writer->recent, string, writer->session);
 }
 
-/* Reserve the slots of a record. Both slots must be in one segment; a rest of a segment that is too short stays
- * empty. */
+/* Reserve `count` slots (of 32 bytes) for a record. All must be in one file; when the rest of a file is too short, the
+ * rest stays empty. */
 static msp_slot *reserve(msp_writer *writer, uint32_t count) {
   if ((size_t)(writer->limit - writer->next) < count && !msp_writer_extend(writer, MSP_WORTH_FINE)) return NULL;
   msp_slot *slot = writer->next;
@@ -28,7 +28,7 @@ bool msp_device_write(const msp_device_record *record) {
   if (writer == NULL) return false;
   uint32_t refuse = msp_gate_load(&writer->gate->refuse) & ~MSP_REFUSE_PAUSED;
   if (refuse != 0 && msp_writer_refuses(refuse, MSP_CATEGORY_FINE)) return false;
-  /* interned before the slots are reserved, because a string must be committed before the records that refer to it */
+  /* get the ids of strings before reserving slots: a string must be committed before the records that refer to it */
   uint32_t name = text(writer, record->name);
   uint32_t detail = record->placed ? text(writer, record->detail) : 0;
   msp_slot *slot = reserve(writer, record->placed ? 2 : 1);

@@ -1,4 +1,5 @@
-/* Records of devices in one form for all vendors, and the function that writes them to the store (device_format.h). */
+/* The record of a device in one form for all vendors, and the function that writes a record to the store.
+ * device_format.h describes the form in the store. */
 #ifndef MSP_DEVICES_RECORD_H
 #define MSP_DEVICES_RECORD_H
 
@@ -18,10 +19,11 @@ typedef struct {
   uint32_t device, stream, context, graph;
   uint8_t type;   /* MSP_DEVICE_* */
   uint8_t source; /* MSP_DEVICE_SOURCE_* */
-  bool placed;    /* whether the second slot is written, with the place on a device */
+  bool placed;    /* true: write the second slot, which has the place on a device */
 } msp_device_record;
 
-/* Write a record with the calling thread's writer, also during a pause. Returns false if it was refused. */
+/* Write a record with the calling thread's writer, even while recording is paused. Returns false if the record was
+ * refused. */
 bool msp_device_write(const msp_device_record *record);
 
 #endif

@@ -62,7 +62,7 @@ bool msp_trace_ready(uint32_t source) {
   return backend != NULL && backend->ready();
 }
 
-/* Called with the lock held. */
+/* Note that the interface hangs, so that it is never called again. Called with the lock held. */
 static int hang(void) {
   __atomic_store_n(&tracing.hangs, true, __ATOMIC_RELAXED);
   return MSP_TRACE_HANGS;
@@ -113,7 +113,7 @@ int msp_trace_record(uint32_t kinds, char *why, uint32_t room) {
   return outcome;
 }
 
-/* Called with the lock held. */
+/* Write the complete records of the device to the store; with `everything`, write all. Called with the lock held. */
 static int flush(bool everything) {
   if (tracing.hangs) return MSP_TRACE_HANGS;
   if (!tracing.attached) return MSP_TRACE_IDLE;
@@ -127,7 +127,7 @@ int msp_trace_flush(void) {
   return outcome;
 }
 
-/* Flush until all given-out buffers have returned, but for half a second at most: tasks that still run on the device
+/* Flush until the interface has returned all buffers, but for half a second at most. Tasks that still run on the device
  * hold buffers back, because their records have no end yet. Called with the lock held. */
 static int settle(void) {
   const struct timespec pause = {0, SETTLE_PAUSE_NS};

@@ -1,8 +1,8 @@
-/* Tracing of a device by its vendor's interface; all interfaces are used through these functions.
+/* Tracing of a device by the interface of its vendor. These functions are the same for all vendors.
  *
- * One interface is attached at a time, and only after the job has used the device's driver. If it were attached
- * earlier, fork children, which may use the device, would inherit the interface. An MSP_DEVICE_SOURCE_* identifies an
- * interface (device_format.h).
+ * One interface is attached at a time, and only after the job has used the device's driver. If the interface were
+ * attached earlier, fork children would inherit it, and these children may use the device. A number MSP_DEVICE_SOURCE_*
+ * (device_format.h) identifies an interface.
  */
 #ifndef MSP_DEVICES_TRACING_H
 #define MSP_DEVICES_TRACING_H
@@ -21,7 +21,7 @@
 
 /* kinds of records */
 #define MSP_TRACE_BASIC 1  /* kernels, copies, and the calls of the runtime that launch them */
-#define MSP_TRACE_DRIVER 2 /* calls of the driver: compilers launch without the runtime */
+#define MSP_TRACE_DRIVER 2 /* calls of the driver: compiled code launches kernels without the runtime */
 #define MSP_TRACE_GRAPHS 4 /* launches of graphs, in place of the kernels in them */
 #define MSP_TRACE_MEMORY 8 /* memory, copies and sets, where the interface reports them only on demand */
 
@@ -38,24 +38,26 @@ typedef struct {
   uint32_t version;        /* the interface's own version number */
 } msp_trace_counts;
 
-/* Return whether the job uses the driver of an interface in this process by now. Loads nothing, and takes half a
+/* Return whether the job already uses the driver of an interface in this process. Loads nothing, and takes half a
  * microsecond if the driver is not loaded. */
 bool msp_trace_ready(uint32_t source);
 
-/* Attach the interface in `library` without recording yet; `why` receives a reason of at most `room` bytes. */
+/* Attach the interface in the library `library`, without recording yet. On failure, `why` receives the reason, with at
+ * most `room` bytes. */
 int msp_trace_attach(uint32_t source, const char *library, char *why, uint32_t room);
 
-/* Record MSP_TRACE_BASIC and other kinds from now on, or stop recording (0). On success, `why` names the kinds that the
- * interface refuses, and the reason. */
+/* Record these kinds (MSP_TRACE_BASIC and others) from now on, or stop recording (0). On success, `why` names the kinds
+ * that the interface refuses, and the reason. */
 int msp_trace_record(uint32_t kinds, char *why, uint32_t room);
 
-/* Write all complete records to the store. */
+/* Write all complete records of the device to the store. */
 int msp_trace_flush(void);
 
-/* Write all records, and detach the interface with its settings restored. */
+/* Write all records of the device to the store, restore the interface's settings, and detach the interface. */
 int msp_trace_detach(void);
 
-/* Copy the counts of the interface that was attached last. They cover its whole use in this process so far. */
+/* Copy the counts of records for the interface that was attached last. The counts cover all use of this interface in
+ * this process so far. */
 void msp_trace_count(msp_trace_counts *counts);
 /* cffi:end */
 
