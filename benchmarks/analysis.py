@@ -1,9 +1,9 @@
-"""Measure the time and memory to analyse a recording, from the store to all files, and compare with Kineto's export.
+"""Measure the time and memory to analyse a recording, and compare the time with that of Kineto's export.
 
-The program makes a recording with the recorder itself. The recording is that of a training loop with 934 operators a
-step in 60 modules, on the main thread and on autograd's thread, with spans of data, optimizer and synchronisation and
-with counters. Kineto records 400 steps of a real PyTorch loop. The program compares the time per event of Kineto's stop
-and export with the time per event of the command `ms-profiler analyse`.
+The program makes a recording with ms-profiler's own recorder. The recording imitates a training loop with 934 operators
+a step in 60 modules. It has the main thread and autograd's thread, spans of data, optimizer and synchronisation, and
+counters. Kineto records 400 steps of a real PyTorch loop. The program compares two times per event: that of Kineto's
+stop and export, and that of the command `ms-profiler analyse`.
 
 usage: analysis.py [MILLIONS OF EVENTS ...]
 """
@@ -67,7 +67,7 @@ def generate(folder: str, events: int, spread: int = 0) -> int:
     for number in range(half, OPERATORS):
         begin = 3_001_000 + (number - half) // 3 * 18_900 + number % 3 * 1_500
         second.append((Kind.SPAN, Category.OP, names[number], begin, begin + 14_000 - number % 3 * 3_500, 0))
-    # a span takes its slot in the store when it begins, so an outer span comes before its inner spans
+    # the recorder writes the record of a span when the span begins, so an outer span comes before its inner spans
     for table in (first, second):
         table.sort(key=lambda row: (row[3], -row[4]))
     record, length = recorder.record, 7_000_000
@@ -100,13 +100,13 @@ def generate(folder: str, events: int, spread: int = 0) -> int:
 def analyse(folder: str) -> tuple[float, float, int]:
     """Analyse a recording; return the command's seconds, its peak memory in MB, and the number of bytes written."""
     output = os.path.join(folder, "ASCEND_PROFILER_OUTPUT")
-    shutil.rmtree(output, ignore_errors=True)  # outside of the measured time: removing gigabytes takes long
+    shutil.rmtree(output, ignore_errors=True)  # not measured: removing gigabytes takes long
     took, _, peak = pairs.analysed(folder)
     return took, peak, sum(item.stat().st_size for item in os.scandir(output))
 
 
 def kineto() -> float:
-    """Train with Kineto; return the seconds per event that its stop and its export take."""
+    """Train with Kineto; return the seconds per event that Kineto takes to stop and to export."""
     import torch
     from torch import nn
 
@@ -130,7 +130,10 @@ def kineto() -> float:
 
 
 def apart(*arguments: str) -> float:
-    """Run this file in a separate process, because a child's peak memory includes its parent's; return the number."""
+    """Run this file in a separate process, and return the number that it prints.
+
+    A child's peak memory includes that of its parent, so this process must stay small.
+    """
     command = [sys.executable, os.path.abspath(__file__), *arguments]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     return float(done.stdout.splitlines()[-1])

@@ -1,8 +1,9 @@
-"""Measure what a long job bound by launches pays under a budget, and whether its sampled steps tell the truth.
+"""Measure the cost of profiling under a budget in a long job, and whether the totals from its sampled steps are right.
 
-The job trains a few small layers for many steps. From three quarters of the steps on, one layer does its work twice.
-For each budget, runs with and without ms-profiler alternate. One more run records all steps; its totals by operator are
-the truth for the totals that the summary of a budget scales up from sampled steps.
+The job trains a few small layers for many steps, so launches take most of its time. In the last quarter of the steps,
+one layer does its work twice. For each value of `overhead_budget`, runs with and without ms-profiler alternate. Under a
+budget, the summary scales its totals by operator up from the sampled steps. One more run records all steps; the totals
+of this run are the right ones for the comparison.
 
 usage: budgets.py [ROUNDS] [STEPS]
 """
@@ -20,12 +21,12 @@ import pairs
 BUDGETS = (0.05, 0.01, 0.002)
 LAYERS = 6
 SLOW = 3
-#: Operators with a smaller share of the operators' time are not compared.
+#: Smallest share of the operators' time with which an operator is compared.
 LEAST_SHARE = 0.01
 
 
 def job(steps: int) -> None:
-    """Train and print the seconds of the loop."""
+    """Train; print the seconds that the training loop takes."""
     import time
 
     import torch
@@ -56,7 +57,7 @@ def job(steps: int) -> None:
 
 
 def run(steps: int, budget: float | None, folder: Path) -> tuple[float, dict[str, Any]]:
-    """Run the job, without ms-profiler if `budget` is None; return the loop's seconds and the summary."""
+    """Run the job, without ms-profiler if `budget` is None; return the seconds of its training loop and the summary."""
     environment = {name: value for name, value in os.environ.items() if name != "MS_PROFILER_OPTIONS"}
     if budget is not None:
         options = {"start": True, "quiet": True, "overhead_budget": budget, "output_path": str(folder)}
@@ -72,14 +73,14 @@ def run(steps: int, budget: float | None, folder: Path) -> tuple[float, dict[str
 
 
 def totals(summary: dict[str, Any]) -> dict[str, tuple[float, float]]:
-    """Return (calls, share of the time of the listed operators) by operator."""
+    """Return for each operator its number of calls, and its share of the time of all listed operators."""
     rows = summary["top_operators"]
     whole = sum(row["self_ms"] for row in rows)
     return {row["name"]: (row["count"], row["self_ms"] / whole) for row in rows}
 
 
 def furthest(found: dict[str, tuple[float, float]], truth: dict[str, tuple[float, float]], part: int) -> float:
-    """Return the largest relative difference of the calls (`part` 0) or the shares (1) of an operator."""
+    """Return the largest relative difference of an operator's calls (`part` 0) or share of the time (`part` 1)."""
     return max(
         abs(found.get(name, (0, 0.0))[part] / values[part] - 1)
         for name, values in truth.items()
@@ -88,7 +89,7 @@ def furthest(found: dict[str, tuple[float, float]], truth: dict[str, tuple[float
 
 
 def cost(paired: dict[str, Any] | None) -> str:
-    """Return the cost of a run by its own summary."""
+    """Return the cost of profiling that the summary of a run states, as text."""
     if paired is None:
         return "none"
     share, error, hooks = (f"{paired[name]:.2%}" for name in ("share", "standard_error", "hooks"))

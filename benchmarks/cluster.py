@@ -1,14 +1,14 @@
-"""Compare all ranks of a job that is made of two real results on Ascend; the right answer is known.
+"""Measure how `ms-profiler cluster` compares the ranks of jobs that are made of two real results, with known answers.
 
 usage: cluster.py files RESULTS [RANKS [STEPS [ROUNDS]]]   time, alternating with `msprof-analyze cluster -m all`
        cluster.py scale RESULTS [SEEDS [RANKS...]]         time, memory and names for numbers of ranks
        cluster.py traces TRACE.json.gz [TIMES [RANKS...]]  memory of all processes for traces of PyTorch
 
-RESULTS holds `rank0_ascend_pt` and `rank1_ascend_pt`. For `scale`, a tenth of the ranks computes for three times as
-long, one link takes four times as long, and one rank of a hundred has no result. The measured time is that of the
-command `ms-profiler cluster`, including its files. It does not include the making of the ranks. For `traces`, each
-rank's file contains the trace TIMES times, one copy after the other. The memory is the sum over all processes. Memory
-that processes share counts in each of them.
+RESULTS holds `rank0_ascend_pt` and `rank1_ascend_pt`, two real results from Ascend. For `scale`, a tenth of the ranks
+computes for three times as long, one link takes four times as long, and one rank of a hundred has no result. The
+measured time is that of the command `ms-profiler cluster`, including its files, but without the time to make the ranks.
+For `traces`, each rank's file contains the trace TIMES times, one copy after the other. The memory is the sum over all
+processes. Memory that processes share counts in each of them.
 """
 
 import gzip
@@ -41,7 +41,7 @@ def took(command: list[Any]) -> tuple[float, str]:
 
 
 def files(results: Path, ranks: int = 64, steps: int = 40, rounds: int = 5) -> None:
-    """Print the median time in seconds of both commands for one job, and the median of their ratios."""
+    """Print the median seconds of `ms-profiler cluster` and `msprof-analyze` for one job, and the median ratio."""
     with tempfile.TemporaryDirectory() as folder:
         job, ours, theirs = (Path(folder) / name for name in ("job", "ours", "theirs"))
         make(results, job, ranks, steps)
@@ -59,7 +59,7 @@ def files(results: Path, ranks: int = 64, steps: int = 40, rounds: int = 5) -> N
 
 
 def scale(results: Path, seeds: int = 3, sizes: tuple[int, ...] = (8, 128, 1024)) -> None:
-    """Print time, peak memory and the correctness of the named ranks and links for jobs of several sizes."""
+    """Print time, peak memory, and how many of the named ranks and links are right, for jobs of several sizes."""
     times: dict[int, list[float]] = {size: [] for size in sizes}
     for seed in range(seeds):
         for size in sizes:
@@ -67,7 +67,7 @@ def scale(results: Path, seeds: int = 3, sizes: tuple[int, ...] = (8, 128, 1024)
             slow = set(chosen.sample(range(size), max(size // 10, 1)))
             missing = set(chosen.sample(sorted(set(range(size)) - slow), size // 100))
             source = chosen.choice(sorted(set(range(8, size)) - missing) or [5])
-            # a copy of one of the two real ranks has no link to the rank that it is a copy of
+            # each rank is a copy of one of two real ranks, and has no link to the rank of which it is a copy
             link = source, chosen.choice(sorted(set(range(8)) - missing - {source % 2}))
             with tempfile.TemporaryDirectory() as folder:
                 make(results, Path(folder) / "job", size, STEPS, slow=slow, factor=3, missing=missing, link=link)
@@ -91,7 +91,7 @@ def scale(results: Path, seeds: int = 3, sizes: tuple[int, ...] = (8, 128, 1024)
 
 
 def repeated(trace: dict[str, Any], times: int) -> list[dict[str, Any]]:
-    """Return the events of a trace repeated `times` times; the copies follow one another, with ids of their own."""
+    """Return the events of a trace, repeated `times` times; the copies follow one another, with ids of their own."""
     events = trace["traceEvents"]
     stamps = [float(event["ts"]) for event in events if event.get("ph") == "X"]
     length = max(stamps) - min(stamps) + 1e6

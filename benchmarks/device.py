@@ -1,9 +1,9 @@
-"""Measure the cost of tracing a device: a fake CUPTI makes records at a given rate, first thrown away, then read by us.
+"""Measure the cost of tracing a device: a fake CUPTI makes records, which are first thrown away, and then recorded.
 
 usage: device.py [SECONDS] [RECORDS A SECOND]
 
-A rate of 0 is the highest possible one. The fake library has no device. So the program measures the cost of reading and
-writing records, without the cost of CUPTI itself.
+A rate of 0 means as many records as the fake library can make. There is no real device. So the program measures the
+cost of reading and writing records, without the cost of CUPTI itself.
 """
 
 import ctypes
@@ -35,7 +35,7 @@ def resident() -> float:
 
 
 def reader_seconds() -> float:
-    """Return the processor seconds of the recorder's thread that reads device records; 0 without such a thread."""
+    """Return the processor seconds of the thread that reads device records; 0 if there is no such thread."""
     for task in Path("/proc/self/task").iterdir():
         if (task / "comm").read_text().strip() == READER:
             fields = (task / "stat").read_text().rpartition(")")[2].split()
@@ -44,7 +44,7 @@ def reader_seconds() -> float:
 
 
 class Watch(threading.Thread):
-    """Note the highest resident memory of this process, in MB, read four times a second."""
+    """A thread that notes the highest resident memory of this process, in MB, read four times a second."""
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
@@ -56,10 +56,11 @@ class Watch(threading.Thread):
 
 
 def generate(gpu: ctypes.CDLL, seconds: float, rate: int) -> tuple[int, float, float, float]:
-    """Let the fake make records for some seconds.
+    """Let the fake CUPTI make records for some seconds.
 
     Returns:
-        The number of records, the wall time and the processor time in seconds, and the growth of memory in MB.
+        The number of records, the wall time and the processor time in seconds, and the growth of the process's memory
+        in MB.
     """
     watch = Watch()
     before, begun, used = resident(), time.perf_counter(), time.process_time()
@@ -82,7 +83,7 @@ def main() -> None:
         folder = fakes_built.build(Path(directory))
         store = folder / "store"
         store.mkdir()
-        # the driver is loaded first and with global symbols, because the fake CUPTI looks for it by its name
+        # load the driver first, with global symbols, because the fake CUPTI looks for the driver by its name
         ctypes.CDLL(str(folder / "libcuda.so.1"), mode=ctypes.RTLD_GLOBAL).cuInit(0)
         gpu = ctypes.CDLL(str(folder / "libcupti.so.12"))
         gpu.fake_throw_away()

@@ -1,8 +1,8 @@
 """Measure the time and memory to analyse a run on a GPU, from the store to all files.
 
-The program makes up the store record by record, in the order in which CUPTI delivers records. Each training step
-launches some thousand kernels on two streams, exchanges on a third stream, copies, sets, waits, allocations and
-overheads. Two threads launch this work from operators in modules. The printed figures count the device's records.
+The program writes a made-up store record by record, in the order in which CUPTI delivers records. Each training step
+has some thousand kernels on two streams, exchanges on a third stream, copies, sets, waits, allocations and overheads.
+Two threads launch this work from operators in modules. The figures a record count the device's records only.
 
 usage: device_analysis.py [MILLIONS OF RECORDS ...]
 """
@@ -33,14 +33,14 @@ HIGH = 2**32
 
 @dataclass
 class Thread:
-    """The slots that a thread writes in one step; their times count from the begin of the step.
+    """The records (slots of 32 bytes) that a thread writes in one step; their times count from the begin of the step.
 
     Attributes:
         number: the number of the thread in the store.
         tid: the number of the thread in the operating system.
         slots: the slots as tuples with the fields of `SLOT`.
-        correlated: for each slot, whether its `arg` is a correlation id or the number of the step, which increase from
-            step to step.
+        correlated: for each slot, whether its `arg` is a correlation id or the number of the step. These numbers
+            increase from step to step.
         timed: for each slot, whether its first two fields hold times.
     """
 
@@ -51,14 +51,14 @@ class Thread:
     timed: list[bool] = field(default_factory=list)
 
     def add(self, *slot: int, correlated: bool = False, timed: bool = True) -> None:
-        """Add a slot; its fields are start, end, arg, name, kind, category, flags and extra."""
+        """Add a slot (a record); its fields are start, end, arg, name, kind, category, flags and extra."""
         self.slots.append(slot)
         self.correlated.append(correlated)
         self.timed.append(timed)
 
 
 class Strings:
-    """Number the texts of the store; a call returns the number of a text."""
+    """The texts of the store with their numbers; a call with a text returns its number."""
 
     def __init__(self) -> None:
         self.numbers: dict[str, int] = {}
@@ -67,7 +67,7 @@ class Strings:
         return self.numbers.setdefault(text, len(self.numbers) + 1)
 
     def slots(self) -> bytes:
-        """Return the texts as slots of the control stream."""
+        """Return the texts in the form of the store's control stream."""
         from ms_profiler.store import format as fmt
 
         stream = b""
@@ -80,7 +80,7 @@ class Strings:
 
 
 def host(main: Thread, autograd: Thread, name: Strings) -> list[tuple[int, int]]:
-    """Write a step of the host on two threads; return the begin in ns and the thread id of each operator."""
+    """Write the host's records of a step on two threads; return the begin in ns and the thread id of each operator."""
     from ms_profiler.store.format import Category, Kind
 
     main.add(0, 40_000, 0, name("next"), Kind.SPAN, Category.DATA, 0, 0)
@@ -106,7 +106,7 @@ def host(main: Thread, autograd: Thread, name: Strings) -> list[tuple[int, int]]
 
 
 def launched(reader: Thread, began: list[tuple[int, int]], name: Strings) -> int:
-    """Write the device records of a step as slots of the thread that reads such records, and return their number."""
+    """Write the device records of a step as the thread that reads device records would do, and return their number."""
     from ms_profiler.store.device_format import Device, Source
     from ms_profiler.store.format import Kind
 
@@ -157,7 +157,7 @@ def launched(reader: Thread, began: list[tuple[int, int]], name: Strings) -> int
 
 
 def write(folder: str, index: int, thread: Thread, begins: "np.ndarray[tuple[int], np.dtype[np.uint64]]") -> int:
-    """Write the records of a thread in all steps as segments, and return the number of the next segment."""
+    """Write the records of a thread in all steps to files (segments), and return the number of the next file."""
     from ms_profiler.store import format as fmt, layout
 
     template = np.array(thread.slots, SLOT)

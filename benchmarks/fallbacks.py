@@ -1,10 +1,10 @@
-"""Measure the savings by the extension: in the analysis, against Polars alone; in a job, against the Python recorder.
+"""Measure what the C extension saves in the analysis, beside Polars, and in a job, beside the Python recorder.
 
-The program analyses each recording alternately with the extension and without it, and sums up the time of each kind of
+`columns` analyses each recording alternately with the extension and without it, and sums up the time of each kind of
 work on columns. There are three cases: a recording of the host that is held in memory, the same recording read in
-sections, and a made-up recording of a GPU. The job trains 20 linear layers with PyTorch. It runs profiled with the
-native recorder, profiled with the Python recorder, and not profiled. All times are processor times, because other
-programs on the machine change them little.
+sections, and a made-up recording of a GPU. `recorder` runs a job that trains 20 linear layers with PyTorch: profiled
+with the native recorder, profiled with the Python recorder, and not profiled. All times are processor times, because
+other programs on the machine change them little.
 
 usage: fallbacks.py [columns|recorder]
 """
@@ -25,7 +25,7 @@ EVENTS = 100_000
 ROUNDS = 3
 STEPS = 400
 
-#: program that prints the processor seconds of the whole analysis and of each method of the columns
+#: program that prints the processor seconds of the whole analysis, and of each function that works on columns
 ANALYSE = """
 import json, sys, time
 if sys.argv[2] == "plain":
@@ -75,7 +75,7 @@ print(statistics.median(times))
 
 
 def columns() -> None:
-    """Print the cost of each kind of work on columns for each recording, with the extension and without it."""
+    """Print the cost of each kind of work on columns, with the extension and without it, for each recording."""
     with tempfile.TemporaryDirectory(prefix="ms_profiler_columns_") as parent:
         for name, generate in (("host", analysis.generate), ("gpu", device_analysis.generate)):
             folder = os.path.join(parent, name, "host_1_20260101000000000_ascend_ms")
@@ -100,7 +100,7 @@ def compare(folder: str, count: int, way: str) -> None:
     for name in found["native"][0]:
         ours, theirs = ([result.get(name, 0.0) for result in found[kind]] for kind in ("native", "plain"))
         if not all(ours):
-            continue  # the time is below the clock's resolution
+            continue  # no ratio: the time is below the clock's resolution
         ratio = statistics.median(b / a for a, b in zip(ours, theirs, strict=True))
         again = statistics.median(a / b for a, b in zip(ours[1:], ours, strict=False))
         each = [statistics.median(times) / count * 1e9 for times in (ours, theirs)]

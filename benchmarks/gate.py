@@ -1,11 +1,11 @@
-"""Run `ms-profiler gate` on real training jobs: equal sides, sides with a planted change, and single runs.
+"""Test `ms-profiler gate` with real training jobs: equal versions, versions with a planted change, and single runs.
 
 usage: gate.py FOLDER [CASE ...]
        gate.py FOLDER --judge
 
-A case is FRAMEWORK-KIND-NUMBER, see `CASES`. Without a case, the program runs all of them; each takes about 40 s. The
-recordings stay in FOLDER, and a later call skips the cases that FOLDER already has. At the end the program prints the
-table of all recordings in FOLDER; with --judge, it prints only this table.
+A case is FRAMEWORK-KIND-NUMBER, for example `torch-layer-0`; `CASES` has all. Without a case, the program runs all of
+them; each takes about 40 s. The recordings stay in FOLDER, and a later call skips the cases that FOLDER already has. At
+the end, the program prints a table of all recordings in FOLDER. With --judge, it prints only this table.
 """
 
 import json
@@ -18,7 +18,7 @@ import time
 PYTHON = sys.executable
 JOB = os.path.join(os.path.dirname(os.path.abspath(__file__)), "gate_job.py")
 REPEAT = 5
-#: planted change -> pattern that the description of the first contributor has to match
+#: planted change -> pattern that the largest cause must match in the gate's answer
 PLANTED = {
     "layer": r"\b2\b",
     "data": r"data",
@@ -38,7 +38,7 @@ CASES = [
 
 
 def command(framework, kind):
-    """Return the shell command that runs a job."""
+    """Return the shell command that runs a job of a framework with a planted change."""
     if kind in ("ranks", "collective"):
         launcher = f"{PYTHON} -m torch.distributed.run --nproc_per_node=2 --master_port=29{os.getpid() % 900 + 100}"
         return f"{launcher} {JOB} {framework} {kind}"
@@ -54,7 +54,7 @@ def gate(*words):
 
 
 def run(folder, case):
-    """Run one case unless its folder exists; store its recordings and its duration in seconds."""
+    """Run one case, if its folder does not exist yet; store its recordings, and its duration in seconds."""
     framework, kind, _ = case.split("-")
     place = os.path.join(folder, case)
     if os.path.exists(place):
@@ -93,7 +93,7 @@ def judge(folder):
             equal, alarms = equal + 1, alarms + (code == 1)
         else:
             planted, found = planted + 1, found + (code == 1)
-            if kind in PLANTED:  # the gate finds a copy by its count, because a copy takes no time
+            if kind in PLANTED:  # not for a copy: the gate finds it by its count, because a copy takes no time
                 causes += 1
                 right = bool(re.search(PLANTED[kind], cause))
                 named += right
@@ -105,7 +105,7 @@ def judge(folder):
 
 
 def main(folder, *words):
-    """Run the given cases unless the words are `--judge`, then judge all recordings in the folder."""
+    """Run the given cases, except with `--judge`; then judge all recordings in the folder."""
     os.makedirs(folder, exist_ok=True)
     if words != ("--judge",):
         for case in words or CASES:

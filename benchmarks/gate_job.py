@@ -2,8 +2,8 @@
 
 usage: gate_job.py torch|mindspore none|layer|data|sync|compiled|recompile|copy|collective
 
-`none` is the base of all kinds with two exceptions: the base of `recompile` is `compiled`, and that of `collective` is
-`torchrun gate_job.py torch ranks`.
+A kind is compared with its base, the unchanged job. `none` is the base of all kinds with two exceptions: the base of
+`recompile` is `compiled`, and the base of `collective` is `torchrun gate_job.py torch ranks`.
 """
 
 import statistics
@@ -13,19 +13,19 @@ import time
 FEATURES, CLASSES = 256, 10
 #: Width of the network, width of its hidden layers, samples in a batch, and number of steps. MindSpore has larger
 #: sizes. With PyTorch's sizes, launches would determine the time of a MindSpore step, and a wider layer would not
-#: change it.
+#: change the time.
 TORCH, MINDSPORE = (256, 512, 128, 40), (384, 2048, 384, 30)
 #: factor by which the slower layer is wider, with PyTorch and with MindSpore: it makes a step 15 % longer
 WIDER_TORCH, WIDER_MINDSPORE = 1.6, 2.6
-#: time added to a step, as a fraction of this run's usual step time; not a fixed time, because the machine's speed
-#: varies
+#: time that a change adds to a step, as a fraction of this run's usual step time. A fixed time would be wrong, because
+#: the machine's speed varies.
 SHARE = 0.15
-#: steps whose median duration is the usual one; the steps before them warm up
+#: the steps whose median duration is the usual step time; earlier steps warm up
 MEASURED = slice(2, 8)
 
 
 def spin(milliseconds):
-    """Run Python code for some milliseconds; a sleep would leave the processor to other programs."""
+    """Keep the processor busy with Python code for some milliseconds; a sleep would leave it to other programs."""
     end = time.perf_counter() + milliseconds / 1e3
     while time.perf_counter() < end:
         pass
@@ -47,7 +47,7 @@ class Pace:
             )
 
     def delay(self):
-        """Return the time to add to a step, in seconds."""
+        """Return the time in seconds that the planted change adds to a step."""
         return SHARE * self.usual
 
 
@@ -115,7 +115,7 @@ def train_mindspore(kind):
 
     width, usual, batch, steps = MINDSPORE
     pace = Pace()
-    dataset.config.set_prefetch_size(1)  # with a longer queue, most batches would be made before the first step
+    dataset.config.set_prefetch_size(1)  # with a longer queue, MindSpore would make most batches before the first step
     ms.set_seed(7)
     ms.set_context(mode=ms.PYNATIVE_MODE)
     ms.set_device("CPU")
@@ -125,7 +125,7 @@ def train_mindspore(kind):
     def samples():
         for _ in range(steps):
             spin(1)
-            if kind == "data":  # MindSpore makes batches ahead: only one slower than a step delays it
+            if kind == "data":  # batches are made ahead: only one that is slower than a step delays it
                 time.sleep(pace.usual + pace.delay())
             yield x, y
 

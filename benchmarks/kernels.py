@@ -1,9 +1,10 @@
-"""Measure the cost of recording MindSpore's kernels in a training loop, including the drains of their records.
+"""Measure the cost of recording MindSpore's kernels in a training loop, including the time to write their records.
 
-The blocks of one process alternate between six cases: nothing, our host hooks alone, our hooks and kernels, MindSpore's
-C++ recorder of kernels alone, MindSpore's own profiler without its analysis, and nothing again. Each block with a
-recorder begins with its start and ends with its stop, which writes the records; the time includes both. ms-profiler
-also drains once after its first step, to count the kernels of a step.
+One process runs blocks of steps, which alternate between six cases: nothing, our host hooks alone, our hooks and
+kernels, MindSpore's C++ recorder of kernels alone, MindSpore's own profiler without its analysis, and nothing again.
+Each block with a recorder begins with the start of the recorder and ends with its stop, which writes the records. The
+measured time includes both. ms-profiler also empties the recorder once after its first step, to count the kernels of a
+step.
 
 usage: kernels.py [graph|pynative [ROUNDS]]
 """
@@ -16,7 +17,7 @@ import time
 import pairs
 import training
 
-#: number of steps in a block, which take about a second
+#: number of steps in a block; a block takes about a second
 BLOCK = {"graph": 1024, "pynative": 64}
 ROUNDS = 25
 
@@ -51,13 +52,13 @@ def main() -> None:
     def hooks() -> float:
         plugin.apply(session)
         session.sources.ended()
-        session.steps.due = NEVER  # otherwise a step boundary would start the recording of kernels again
+        session.steps.due = NEVER  # without this, a step boundary would start recording kernels again
         took = bare()
         plugin.undo()
         return took
 
     def ours() -> float:
-        # outside of the measured time, because a job applies the hooks only once
+        # not measured, because a job applies the hooks only once
         plugin.apply(session)
         session.sources.ended()
         begun = time.perf_counter()

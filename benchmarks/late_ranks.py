@@ -1,4 +1,4 @@
-"""Count how often `ms-profiler cluster` names the late rank of real jobs and its cause, and no rank in balanced jobs.
+"""Count how often `ms-profiler cluster` names the late rank and its cause, and no rank in balanced jobs.
 
 usage: late_ranks.py FOLDER [ROUNDS [LAUNCHER[,LAUNCHER] [KIND...]]]
 
@@ -18,7 +18,7 @@ from pathlib import Path
 TOOLS = Path(sys.executable).parent
 PROGRAMS = Path(__file__).parent.parent / "tests" / "programs"
 LAUNCHERS = ("torchrun", "msrun-graph", "msrun-pynative")
-#: planted fault -> reported cause
+#: planted fault -> cause that `ms-profiler cluster` must report
 CAUSES = {"input": "data", "computing": "computing", "sleep": "blocked", "stop": "stopped", "none": None}
 RANKS, LATE = 4, 1
 
@@ -37,7 +37,7 @@ def command(launcher: str, kind: str, folder: Path) -> list[str]:
 
 
 def wrong(found: dict, kind: str) -> list[str]:
-    """Return the errors in a document of `ms-profiler cluster`, as texts; an empty list if it is right."""
+    """Return the errors in a JSON document of `ms-profiler cluster`, as texts; an empty list if it is right."""
     late = [(each["rank"], each["cause"]) for each in found["late"]]
     busy = [rank for rank, cause in late if cause == "runnable"]
     named = [each for each in late if each[0] not in busy]
@@ -53,7 +53,7 @@ def wrong(found: dict, kind: str) -> list[str]:
 
 
 def main(folder: Path, rounds: int, launchers: list[str], kinds: list[str]) -> None:
-    """Run the missing jobs, judge all of them, and print how many findings are right."""
+    """Run the jobs that the folder lacks, judge all jobs, and print how many findings are right."""
     right = {(launcher, kind): 0 for launcher in launchers for kind in kinds}
     counted = dict(right)
     busy = 0

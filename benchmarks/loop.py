@@ -1,4 +1,4 @@
-"""Measure the cost of the host hooks in a training loop: blocks with hooks and without alternate in one process.
+"""Measure the cost of the host hooks in a training loop; blocks of steps with and without hooks alternate.
 
 usage: loop.py [graph|pynative]
 """
@@ -17,7 +17,7 @@ ROUNDS = 80
 
 def main() -> None:
     mode = sys.argv[1] if len(sys.argv) > 1 else "graph"
-    # without the activity CPU, ms-profiler reads no kernels, so that only the hooks cost time
+    # without the activity CPU, ms-profiler reads no kernels, so only the hooks cost time
     session = training.profiled(output_path=tempfile.mkdtemp(), activities=["NPU"])
     (plugin,) = session.hooks.plugins
     if mode == "graph":

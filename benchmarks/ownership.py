@@ -1,8 +1,9 @@
 """Measure the cost of assigning backward passes to modules, in the job and in the analysis.
 
-ms-profiler reads autograd's graph in three steps of a job of 300. Two whole jobs alternate, each in a process of its
-own: one reads the graph, the other does not. The program then compares the analysis of such a job with an analysis that
-assigns no backward work to modules. Both analyses make the tables and lanes of modules.
+To find the modules of backward work, ms-profiler reads autograd's graph in three of the 300 steps of a job. The program
+alternates two whole jobs, each in a process of its own: one reads the graph, the other does not. It then compares two
+analyses of a job that reads the graph: the usual one, and one that assigns no backward work to modules. Both analyses
+make the tables and lanes of modules.
 
 usage: ownership.py [mindspore|torch] [ROUNDS]
 """
@@ -52,7 +53,7 @@ def mindspore_step() -> Callable[[], Any]:
 
 
 def job(kind: str, folder: str, reads: bool) -> None:
-    """Train; print the seconds of the loop, and the mean extra seconds of a step that reads the graph."""
+    """Train; print the seconds of the loop, and the mean extra seconds of a step in which autograd's graph is read."""
     from ms_profiler.job.frameworks import autograd
 
     looked = [autograd.FIRST, autograd.FIRST * autograd.FACTOR, autograd.FIRST * autograd.FACTOR**2]
@@ -71,7 +72,7 @@ def job(kind: str, folder: str, reads: bool) -> None:
 
 
 def analysed(folder: str, binds: bool) -> float:
-    """Analyse a result; return the processor seconds. Without `binds`, no backward work is assigned to modules."""
+    """Analyse a result; return the processor seconds. If `binds` is false, no backward work is assigned to modules."""
     import polars as pl
     from ms_profiler.analysis.driver import engine
     from ms_profiler.analysis.metrics import backward_operators, node_owners, passes

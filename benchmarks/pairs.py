@@ -1,8 +1,8 @@
 """Compare two ways of doing the same thing on a machine that others use too.
 
-The program measures both ways alternately in one run, so that a change of the machine's speed affects both. The result
-is the median of the ratios of neighbouring measurements. The A/A ratio beside it compares the first way with itself: it
-shows the effect of chance.
+A benchmark measures both ways alternately in one run, so that a change of the machine's speed affects both. The result
+is the median of the ratios of neighbouring measurements. The A/A ratio compares measurements of the first way with each
+other. Its distance from 1 shows the effect of chance.
 """
 
 import os
@@ -53,13 +53,13 @@ def compare(bare: Callable[[], float], changed: Callable[[], float], rounds: int
         rounds: number of pairs to measure.
 
     Returns:
-        The median of changed / bare, the median A/A ratio (bare against the bare of the round before), and the
+        The median of changed / bare, the median A/A ratio (the bare time divided by that of the round before), and the
         differences changed - bare.
     """
     ratios, same, differences = [], [], []
     before = None
     for index in range(rounds):
-        # the order alternates, so that a drift of the speed within a round favours neither program
+        # alternate the order, so that a drift of the machine's speed within a round favours neither program
         if index % 2:
             second, first = changed(), bare()
         else:

@@ -1,4 +1,4 @@
-"""Measure the cost of profiling for a whole MindSpore process, beside the cost of MindSpore's own collector."""
+"""Measure the cost of profiling for a whole MindSpore process, beside the cost of MindSpore's own profiler."""
 
 import os
 import statistics
@@ -12,8 +12,8 @@ import pairs
 
 PROGRAM = Path(__file__).parent.parent / "tests" / "programs" / "model_loop.py"
 ROUNDS = 7
-#: Program that runs another program as `python program` would. With "without", it first removes our import hook, so
-#: that MindSpore's own collector reads the variable as if ms-profiler were not installed.
+#: Program that runs another program as `python program` would. With the argument "without", it first removes our import
+#: hook. Then MindSpore's own profiler reads MS_PROFILER_OPTIONS, as if ms-profiler were not installed.
 LAUNCH = """
 import runpy, sys
 how, sys.argv = sys.argv[1], sys.argv[2:]

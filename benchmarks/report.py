@@ -1,9 +1,9 @@
-"""Measure the time to make the page of a run of a million events, its size, and its speed in a browser.
+"""Measure the time to make the HTML report of a run of a million events, its size, and its speed in a browser.
 
-The recording is that of `analysis.py`. The program compares the analysis that also makes the page with the analysis
-alone, both as the command that a user starts. Playwright opens the page in Chromium, which reports tasks that block it
-for more than 50 ms (https://www.w3.org/TR/longtasks-1/). For keys that zoom and move the timeline, the program measures
-the time from the key to the drawn picture.
+The recording is that of `analysis.py`. The program compares the analysis that also makes the page (report.html) with
+the analysis without the page. Both are the command that a user starts. Playwright opens the page in Chromium, which
+reports tasks that block the page for more than 50 ms (https://www.w3.org/TR/longtasks-1/). For keys that zoom and move
+the timeline, the program measures the time from the key to the drawn picture.
 
 usage: report.py [MILLIONS OF EVENTS]
 """

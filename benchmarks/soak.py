@@ -1,8 +1,8 @@
-"""Watch a long job with a budget: memory, files, threads and the time of a step, from the first step to the last.
+"""Watch a long job under a budget, from the first step to the last: memory, files, threads and the time of a step.
 
 A training loop whose time consists mostly of launches runs for minutes with `overhead_budget` 0.05. This program
-watches the job's process from outside. It compares the last third of the run with the second third, which shows growth.
-The first third does not count: in it the job warms up, and ms-profiler adapts its recording to the budget.
+watches the job's process from outside. To show growth, it compares the last third of the run with the second third. The
+first third does not count: the job warms up, and ms-profiler adapts its recording to the budget.
 
 usage: soak.py [MINUTES] [BUDGET]
 """
@@ -47,7 +47,7 @@ while time.monotonic() < until:
         print(statistics.median(times), flush=True)
         times.clear()
 """
-#: measured value -> unit
+#: name of a measured value -> its unit
 COLUMNS: Final = {
     "step": "us",
     "resident": "MB",
@@ -60,7 +60,7 @@ COLUMNS: Final = {
 
 
 def look(process: psutil.Process, folder: Path) -> dict[str, float]:
-    """Return the resources that the job uses now, and the size of its result, by the names in `COLUMNS`."""
+    """Return the resources that the job uses now, and the size of its result; the keys are those of `COLUMNS`."""
     memory = process.memory_full_info()
     files = [path.stat() for path in folder.rglob("*") if path.is_file()]
     return {
@@ -74,7 +74,7 @@ def look(process: psutil.Process, folder: Path) -> dict[str, float]:
 
 
 def looks(seconds: float, budget: float, folder: Path) -> Iterator[dict[str, float]]:
-    """Run a job and yield its measurements one by one; `time` is the seconds since its start."""
+    """Run a job and yield its measurements one by one; the key `time` has the seconds since the start of the job."""
     options = {"start": True, "analyse": "off", "quiet": True, "overhead_budget": budget, "output_path": str(folder)}
     environment = {**os.environ, "MS_PROFILER_OPTIONS": json.dumps(options)}
     command = [sys.executable, "-c", LOOP, str(seconds)]

@@ -1,4 +1,4 @@
-"""Measure the cost of one span for a Python caller, alone and beside a busy thread."""
+"""Measure the cost of one span that Python code records, alone and beside a busy thread."""
 
 import statistics
 import tempfile

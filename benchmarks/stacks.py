@@ -1,13 +1,13 @@
-"""Measure the cost that tracing adds to a Python call: with our tracer, with VizTracer, and with an empty callback.
+"""Measure the time that tracing adds to a Python call: with our tracer, with VizTracer, and with an empty callback.
 
     PYTHON benchmarks/stacks.py EXTENSION [ROUNDS]
 
-PYTHON is any CPython that has cffi and viztracer, and EXTENSION is the path of `ms_profiler._native`. So the same build
-of the extension can be measured on each version of Python. The tracers alternate in one process. Each figure is the
-median difference between a traced run and the untraced runs before and after it. One row counts calls of Python
-functions only, another also calls of C functions. A/A compares an untraced run with its neighbours. "empty" is the
-interpreter's part from CPython 3.12 on: sys.monitoring calls our callbacks, which return at once because nothing is
-traced.
+PYTHON is any CPython that has cffi and viztracer, and EXTENSION is the path of `ms_profiler._native`. So one build of
+the extension can be measured on each version of Python. The tracers alternate in one process. Each figure is the median
+difference between a traced run and the untraced runs before and after it. One row is for calls of Python functions
+only, another also for calls of C functions. A/A compares an untraced run with its neighbours. "empty" is the
+interpreter's part of the time, from CPython 3.12 on: sys.monitoring calls our callbacks, which return at once because
+nothing is traced.
 """
 
 import ast
@@ -38,12 +38,12 @@ def recursion():
 
 
 def library():
-    """Parse a module of the standard library, and write it again."""
+    """Parse the source of a module of the standard library, and generate source from it again."""
     ast.unparse(ast.parse(SOURCE))
 
 
 class Ours:
-    """Our tracer.
+    """Our tracer, with the methods by which the benchmark starts and stops a tracer.
 
     Args:
         native: the extension, with a store open.
@@ -67,7 +67,7 @@ class Ours:
 
 
 class Empty(Ours):
-    """The interpreter's events alone: it calls our callbacks, which return at once because nothing is traced."""
+    """The interpreter's part alone: it calls our callbacks, which return at once because nothing is traced."""
 
     def start(self):
         self.release, switch, _ = extension.register(self.native, self.c_calls)
@@ -84,7 +84,7 @@ class Theirs:
         from viztracer import VizTracer
 
         self.tracer = VizTracer(tracer_entries=1_000_000, verbose=0, ignore_c_function=not c_calls)
-        sys.setprofile(None)  # before CPython 3.12, VizTracer's constructor leaves its profile function installed
+        sys.setprofile(None)  # before CPython 3.12, VizTracer's constructor leaves its own profile function installed
 
     def start(self):
         self.tracer.start()
@@ -95,7 +95,7 @@ class Theirs:
 
 
 def timed(program):
-    program()  # after this run the interpreter has specialised the code
+    program()  # warm up: after this run, the interpreter has specialised the code
     start = time.perf_counter_ns()
     program()
     return time.perf_counter_ns() - start

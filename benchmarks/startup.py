@@ -1,10 +1,10 @@
-"""Measure the cost at the start of the interpreter, with the variable unset and set, without importing a framework.
+"""Measure what ms-profiler adds to the start of the interpreter, with its variable unset and set, without a framework.
 
     python benchmarks/startup.py [ROUNDS]
 
 The program alternately starts an interpreter without ms-profiler and one with it. It prints the median difference
-between neighbouring starts with its 95 % interval (by the binomial distribution of ranks). The first row compares two
-equal starts and shows the noise.
+between neighbouring starts, with its 95 % interval (by the binomial distribution of ranks). The first row compares two
+equal starts, and so shows the noise.
 """
 
 import functools
@@ -24,7 +24,7 @@ ROUNDS = 60
 
 
 def interpreter(folder: str, installed: bool) -> str:
-    """Make a virtual environment, empty or with the files of our installation, and return the path of its Python."""
+    """Make a virtual environment, empty or with ms-profiler's installed files, and return the path of its Python."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
     if installed:
         (packages,) = Path(folder).glob("lib/python*/site-packages")
@@ -35,7 +35,7 @@ def interpreter(folder: str, installed: bool) -> str:
 
 
 def seconds(python: str, **variables: str) -> float:
-    """Start a Python with these variables; return the seconds from its fork to its exit."""
+    """Start a Python with these environment variables; return the seconds from the fork to the exit of its process."""
     environment = {"PATH": os.environ["PATH"], **variables}
     begun = time.perf_counter()
     subprocess.run([python, "-c", "pass"], env=environment, check=True)
@@ -47,7 +47,7 @@ def report(name: str, differences: list[float]) -> None:
 
     Args:
         name: the title of the row.
-        differences: the differences in seconds.
+        differences: the measured differences between neighbouring starts, in seconds.
     """
     ordered = sorted(difference * 1e3 for difference in differences)
     count = len(ordered)
@@ -70,7 +70,7 @@ def main() -> None:
             "PYTHONPATH, unset": (bare, {"PYTHONPATH": site}),
             "PYTHONPATH, set": (bare, {"PYTHONPATH": site, "MS_PROFILER_OPTIONS": on}),
         }
-        for python, variables in rows.values():  # the first starts compile the modules, before the measurement
+        for python, variables in rows.values():  # not measured: the first starts compile the modules
             seconds(python, **variables)
         base = statistics.median(seconds(bare) for _ in range(20))
         print(pairs.machine())

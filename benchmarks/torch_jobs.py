@@ -1,11 +1,11 @@
-"""Measure the cost of profiling whole PyTorch jobs beside Kineto's: in their loops, and until all files are written.
+"""Measure the cost of profiling whole PyTorch jobs beside that of Kineto: in the loop, and until all files exist.
 
-Each job runs in a process of its own. The ways alternate: without a profiler; with our variable and the default
-options; with our variable and without `overhead_budget`, so that all operators are recorded; and with `torch.profiler`
-around the loop and its usual export. The job `gpu` trains on a GPU, and its kernels are recorded, too. It runs only on
-request, and has not run on a GPU yet.
+Each job runs in a process of its own. Four ways to run it alternate: without a profiler; with ms-profiler and its
+default options; with ms-profiler and `overhead_budget` 0, so that all operators are recorded; and with `torch.profiler`
+around the loop, with its usual export. The job `gpu` trains on a GPU, and its kernels are recorded, too. It runs only
+on request, and has not run on a GPU yet.
 
-With `memory`, both profilers also record the allocations, by their options `profile_memory`.
+With the argument `memory`, both profilers also record allocations of memory; both have an option `profile_memory`.
 
 usage: torch_jobs.py [mlp|transformer|gpu] [ROUNDS] [memory]
 """
@@ -34,7 +34,7 @@ class Took(NamedTuple):
         loop: seconds of the training loop.
         after: seconds from the end of the loop to the end of Kineto's export; about 0 without Kineto.
         whole: seconds of the whole process.
-        kernels: number of kernels on a GPU in our recording; 0 without one.
+        kernels: number of kernels on a GPU in ms-profiler's recording; 0 without a recording.
     """
 
     loop: float
@@ -54,7 +54,7 @@ def batches(kind: str) -> object:
 
 
 def job(kind: str, kineto: bool, memory: bool) -> None:
-    """Train; print the seconds of the loop, and the seconds of Kineto's stop and export."""
+    """Train; print the seconds of the loop, and the seconds that Kineto takes to stop and to export."""
     import torch
     from torch import nn
 
@@ -88,7 +88,7 @@ def job(kind: str, kineto: bool, memory: bool) -> None:
 
 
 def kernels(directory: str) -> int:
-    """Return the number of kernels in our recording below a directory."""
+    """Return the number of kernels in ms-profiler's recording below a directory."""
     (summary,) = glob.glob(os.path.join(directory, "**", "summary.json"), recursive=True)
     with open(summary) as file:
         return int(json.load(file)["kernels"]["count"])
@@ -104,7 +104,7 @@ def driver() -> str:
 
 
 def measure(kind: str, way: str, memory: bool) -> Took:
-    """Run one job in a new process and return its times; `memory`: a profiler records the allocations, too."""
+    """Run one job in a new process and return its times; with `memory`, a profiler also records allocations."""
     environment = {key: value for key, value in os.environ.items() if key != "MS_PROFILER_OPTIONS"}
     by_way: dict[str, dict[str, object]] = {"ours": {}, "ours, no budget": {"overhead_budget": 0}}
     options = by_way.get(way)
@@ -141,7 +141,7 @@ def main() -> None:
         for index in range(rounds + 1):
             for way in ways if index % 2 else reversed(ways):
                 found = measure(kind, way, memory)
-                if index:  # the first round only warms caches up
+                if index:  # the first round does not count: it warms caches up
                     times[way].append(found)
         bare = times["bare"]
 

@@ -1,7 +1,8 @@
-"""Measure the cost of recording PyTorch's operators in a loop bound by their launches, beside the cost of Kineto.
+"""Measure the cost of recording PyTorch's operators in a loop of very short operators, beside the cost of Kineto.
 
-Blocks with each recorder alternate in one process. The table has Kineto twice: while it records, and including its
-stop, in which it processes its records. Kineto's stop adds to the time of a job; ms-profiler has no such part.
+Blocks of steps with each recorder alternate in one process. The table has Kineto twice: while it records, and including
+the time to stop. When Kineto stops, it processes its records, which adds to the time of the job. ms-profiler has no
+such part.
 
 usage: torch_ops.py [ROUNDS]
 """
@@ -16,7 +17,8 @@ import time
 import pairs
 
 STEPS = 20
-#: Blocks of each recorder in a round. Short blocks in turn: the speed of a shared machine changes within seconds.
+#: Number of blocks of each recorder in a round. The blocks are short and alternate, because the speed of a shared
+#: machine changes within seconds.
 TURNS = 6
 LAYERS = 20
 
@@ -109,7 +111,7 @@ def main() -> None:
             for name, way in turn if index % 2 else reversed(turn):
                 steps[name] += way()
         for name, each in steps.items():
-            # the median of the steps: other programs take the processor for a few of them
+            # the median, because other programs take the processor for a few of the steps
             times[name].append(statistics.median(each))
         stopped.append(times["Kineto"][-1] + statistics.median(stops))
         stops.clear()

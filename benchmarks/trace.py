@@ -17,7 +17,7 @@ from typing import Any
 
 import pairs
 
-#: keys of an event's arguments whose numbers differ from copy to copy
+#: those arguments of an event whose numbers must differ from copy to copy
 IDS = ("correlation", "External id", "Ev Idx", "Sequence number", "cbid_correlation")
 
 
@@ -25,10 +25,10 @@ def copied(event: dict[str, Any], number: int, apart_us: float, most: int) -> di
     """Return an event of the original trace as it appears in a copy.
 
     Args:
-        event: the event of the original.
+        event: an event of the original trace.
         number: the number of the copy, from 0.
         apart_us: the time in microseconds from the begin of one copy to the begin of the next.
-        most: the difference between the ids of one copy and those of the next.
+        most: the difference between the ids of one copy and the ids of the next copy.
     """
     new = dict(event)
     new["ts"] = float(event["ts"]) + number * apart_us
@@ -45,7 +45,7 @@ def copied(event: dict[str, Any], number: int, apart_us: float, most: int) -> di
 
 
 def made(path: Path, copies: int, target: Path) -> int:
-    """Write a trace that consists of copies of another one; return the number of its events."""
+    """Write a trace that consists of copies of another trace; return the number of events in the written trace."""
     opened: Any = gzip.open if path.suffix == ".gz" else open
     with opened(path, "rt") as stream:
         trace = json.load(stream)

@@ -8,7 +8,7 @@ from typing import Any
 
 
 def profiled(framework: str = "mindspore", **options: Any) -> Any:
-    """Import a framework with the variable set, and return ms-profiler's session.
+    """Import a framework with `MS_PROFILER_OPTIONS` set, and return ms-profiler's session.
 
     Args:
         framework: "mindspore" or "torch".

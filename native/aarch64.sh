@@ -1,7 +1,8 @@
 #!/bin/sh
-# Cross-build the wheel for aarch64 and run it there under qemu-user: the stress programs of the recorder, spans and a
-# fork from Python, and jobs of PyTorch with its aarch64 wheel. The compiler is zig's; qemu,
-# CPython and the C libraries are Debian's packages, unpacked below build/aarch64; the machine itself stays as it is.
+# Cross-build the wheel for aarch64, and test it under the emulator qemu-user. The tests are the stress programs of the
+# recorder, a recording from Python with spans and a fork, and jobs of PyTorch with its aarch64 wheel. The compiler is
+# that of zig. qemu, CPython and the C libraries are packages of Debian, unpacked below build/aarch64; nothing is
+# installed on the machine itself.
 # usage: aarch64.sh [PYTHON]; PYTHON has pip and the version that Debian's python3 has
 set -eu
 
@@ -54,7 +55,8 @@ rm -rf "$work/dist"
   --config-setting=build-dir="$work/build" --config-setting=cmake.define.MSP_WERROR=ON .)
 "$work/tools/bin/python" -m wheel tags --remove --platform-tag manylinux_2_17_aarch64 "$work"/dist/*.whl
 
-# The emulated Python has this script as sys.executable: the kernel itself cannot run programs for aarch64.
+# The kernel itself cannot run programs for aarch64. So the emulated Python has a script as sys.executable, which starts
+# the emulator.
 environment=$work/environment
 rm -rf "$environment"
 mkdir -p "$environment/bin"
@@ -70,7 +72,7 @@ install() {
     --python-version "$version" --platform manylinux_2_28_aarch64 --platform manylinux_2_17_aarch64 "$@"
 }
 install "$(echo "$work"/dist/*.whl)[analysis]" 'numpy<2' typing-extensions sympy networkx jinja2 fsspec filelock setuptools
-# pip asks this machine what PyTorch needs, and x86-64 needs CUDA
+# without dependencies: pip would take those of this machine, and on x86-64 PyTorch needs CUDA
 install --no-deps "torch==$torch"
 
 echo "== Python"

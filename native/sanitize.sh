@@ -1,9 +1,9 @@
 #!/bin/sh
-# Find errors of memory and threads in the C code. The script builds stress programs that do not need Python: of the
-# recorder, its clock, stacks, calls, blocks, operators, the tracing of devices (with fake libraries), and the analysis
-# of columns. It runs them without a sanitizer, with AddressSanitizer and UBSan, with ThreadSanitizer (not the columns),
-# and with valgrind (not the clock and devices), as far as this machine has these tools. Returns non-zero if one finds
-# an error.
+# Find errors of memory and threads in the C code. The script builds stress programs that do not need Python. They test
+# the recorder, its clock, stacks, calls, blocks, operators, the tracing of devices (with fake libraries), and the
+# analysis of columns. The script runs them without a sanitizer, with AddressSanitizer and UBSan, with ThreadSanitizer
+# (except the columns), and with valgrind (except the clock and devices). It leaves out tools that this machine lacks.
+# Returns non-zero if a run finds an error.
 # usage: [CC=COMPILER] [EMULATOR=COMMAND] sanitize.sh [ROUNDS]; with an emulator, only without a sanitizer
 set -eu
 
@@ -70,7 +70,7 @@ tell_time() { # NAME COMMAND...
   shift
   for mode in "made-up" "clock 500" "follow 1000"; do
     # shellcheck disable=SC2086 # a mode and its argument
-    "$@" $mode || [ $? = 77 ] # the counter cannot be relied on here
+    "$@" $mode || [ $? = 77 ] # 77: the time-stamp counter of this machine is not reliable
   done
 }
 
@@ -115,7 +115,7 @@ elif ! command -v valgrind >/dev/null; then
   exit 2
 fi
 if command -v valgrind >/dev/null; then
-  rounds=1 # valgrind is fifty times slower, but it also checks the fork children
+  rounds=1 # one round, because valgrind is fifty times slower; it also checks the fork children
   # a fork child does not free the memory that it has inherited, so leaks are left to AddressSanitizer, in the parent
   run valgrind valgrind -q --error-exitcode=99 --leak-check=no "$work/plain"
   run valgrind.columns valgrind -q --error-exitcode=99 --leak-check=full "$work/plain.columns"

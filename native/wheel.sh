@@ -1,6 +1,6 @@
 #!/bin/sh
-# Build the wheel that serves every CPython from 3.10 on, and any Linux with glibc 2.17 or later, into wheelhouse/.
-# The compiler is zig's, which has the symbols of old C libraries. It and the other tools come from PyPI.
+# Build the wheel into wheelhouse/. It works with every CPython from 3.10 on, and on any Linux with glibc 2.17 or later.
+# The compiler is that of zig, which has the symbols of old C libraries. All tools come from PyPI.
 # usage: wheel.sh [PYTHON]
 set -eu
 

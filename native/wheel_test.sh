@@ -1,5 +1,5 @@
 #!/bin/sh
-# For every CPython found, install the wheel into a new environment without a compiler, and make a recording.
+# Test the wheel with every CPython of this machine: install it without a compiler, and make a recording.
 # usage: wheel_test.sh WHEELHOUSE
 set -eu
 
@@ -12,7 +12,7 @@ found=0
 for minor in 10 11 12 13 14 15; do
   python=
   for candidate in "$(command -v "python3.$minor" || true)" "$HOME"/.pyenv/versions/3."$minor".*/bin/python; do
-    # pyenv has a shim for each version; that of a version that is not active does not run
+    # pyenv has a shim for each version; the shim of an inactive version does not run
     [ -x "$candidate" ] && "$candidate" -c 'import venv, ensurepip' 2>/dev/null && python=$candidate && break
   done
   [ -n "$python" ] || continue
