@@ -95,7 +95,7 @@ static void exchange(int64_t bytes, int64_t limit, int64_t refused) {
   if (bytes != 0 || limit != 0 || refused != 0) {
     msp_file_limit limited = msp_file_limit_begin();
     ssize_t written = pwrite(descriptor, &account.own, sizeof account.own, 0);
-    (void)written; /* no check: a file system that refuses this write refuses segments, too */
+    (void)written; /* no check: a file system that refuses this write also refuses files of records */
     msp_file_limit_end(limited);
   }
   close(descriptor);

@@ -10,7 +10,7 @@
 
 #define SHARDS 16u
 #define FIRST_ROOM 256u
-#define ROOM_MOST (1u << 17) /* entries of a shard: 32 MiB in all, for a million blocks */
+#define ROOM_MOST (1u << 17) /* entries of one part of the table; all parts together: 32 MiB, a million blocks */
 #define SPREAD 0x9E3779B97F4A7C15u
 
 typedef struct {

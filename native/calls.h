@@ -54,7 +54,7 @@ extern msp_tracing msp_calls_tracing;
 void msp_calls_begin(uint64_t least_ns, uint32_t depth_most);
 void msp_calls_end(void);
 
-/* Slow paths of the inline functions below. */
+/* The rarely used parts of the inline functions below, which are not inline. */
 msp_calls *msp_calls_make(msp_writer *writer);
 bool msp_calls_grow(msp_calls *calls);
 bool msp_calls_return_to(msp_calls *calls, const msp_callee *callee, uint64_t now);

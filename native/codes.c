@@ -12,8 +12,8 @@
 #define PATHS_MOST 64
 #define OURS "ms_profiler." /* prefix of the names of ms-profiler's functions in C */
 
-/* This function exists since Python 3.11. So do code objects with `co_qualname`, and the function tells whether they
- * exist. */
+/* This function exists since Python 3.11, as does the attribute `co_qualname` of code objects. So the function also
+ * shows whether code objects have this attribute. */
 extern int PyFrame_GetLasti(PyFrameObject *frame) __attribute__((weak));
 /* This type is not part of Python's limited API; it exists since 3.9. */
 extern PyTypeObject PyCMethod_Type __attribute__((weak));

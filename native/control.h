@@ -16,7 +16,8 @@ void msp_control_after_fork(void);
 uint32_t msp_control_lock(void);
 void msp_control_unlock(void);
 
-/* Write a string to the control stream. The caller holds the stream's lock, and the stream is open. */
+/* Write a string to the control stream. The caller holds the stream's lock, and the stream is open. Returns false if
+ * there is no disk space. */
 bool msp_control_write_string(uint32_t id, const char *text, uint32_t length);
 
 /* Write an anchor: a pair of readings of the monotonic and the wall clock. Then write the strings for which the disk

@@ -21,7 +21,7 @@ static struct {
   pid_t owner; /* the process that waits: a fork child has another number, so it does not wait */
   int reader;
   struct stat reader_is; /* identity of `reader`: the job may close it, and open another file under its number */
-  struct stat screen_is; /* of descriptor 2, for the same check */
+  struct stat screen_is; /* identity of descriptor 2, for the same check */
   pid_t pid;
   uint64_t timeout_ns;
   bool shows;
@@ -90,7 +90,7 @@ static void close_pipes(const bool *chosen) {
   for (int fd = 0; fd < 3; ++fd) {
     if (fstat(fd, &ends[fd]) != 0 || !is_read(&ends[fd])) ends[fd] = (struct stat){0};
   }
-  for (int fd = 0; fd < 3; ++fd) { /* stdout and stderr may be one pipe: keep it if one is not chosen */
+  for (int fd = 0; fd < 3; ++fd) { /* stdout and stderr may be one pipe: it stays open if one of them is not chosen */
     const struct stat kept = ends[fd];
     for (int other = 0; !chosen[fd] && other < 3; ++other) {
       if (ends[other].st_ino == kept.st_ino) ends[other] = (struct stat){0};
@@ -140,7 +140,7 @@ static bool is_one_of(int number, const int *numbers, size_t count) {
  * threads of the framework may still run, and a signal may be delivered to one of them. */
 static void handle_signals(void) {
   static const int harmless[] = {SIGCHLD, SIGCONT, SIGURG, SIGWINCH, SIGTSTP, SIGTTIN, SIGTTOU};
-  static const int of_the_job[] = {SIGPIPE, SIGALRM, SIGVTALRM, SIGPROF, SIGIO}; /* not sent to end the process */
+  static const int of_the_job[] = {SIGPIPE, SIGALRM, SIGVTALRM, SIGPROF, SIGIO}; /* no request to end */
   struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK};
   sigfillset(&action.sa_mask);
   for (int number = 1; number <= SIGRTMAX; ++number) {

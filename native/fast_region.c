@@ -5,7 +5,7 @@
 #include "observer.h"
 
 static PyObject *original; /* PyTorch's class */
-static PyObject *stand_in; /* ours */
+static PyObject *stand_in; /* our class, which replaces it */
 
 typedef struct {
   PyObject ob_base;

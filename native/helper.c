@@ -38,7 +38,7 @@ static struct {
   bool runs;
   bool awake; /* there is something to do */
   bool stop;
-  bool rests;        /* stopped for a fork; starts again when there is work */
+  bool rests;        /* the thread is stopped for a fork; it starts again when there is work */
   bool ended;        /* the thread has seen `stop`, and ends a moment later */
   uint32_t asked;    /* number of the last request to check whether the file system answers */
   uint32_t answered; /* number of the last request that was answered */

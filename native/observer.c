@@ -35,7 +35,7 @@ static struct {
   msp_observer_layout layout;
   uint64_t handle;
   bool connected, on;
-  const msp_writer *watcher; /* of the thread that called msp_observer_elsewhere last */
+  const msp_writer *watcher; /* writer of the thread that called msp_observer_elsewhere last */
   bool elsewhere;            /* another thread has begun an operator since then */
 } torch;
 
@@ -43,9 +43,9 @@ static int64_t integer_at(const void *function, uint32_t offset) {
   return *(const int64_t *)(const void *)((const char *)function + offset);
 }
 
-/* Return a number that an operator and the node for its gradient have in common, but for the lowest bit. file_format.h
- * describes it (MSP_OP_TIE_BITS). It contains autograd's sequence number. Each thread has its own sequence numbers, so
- * it also contains eight bits of the number of the operator's thread. */
+/* Return the number that relates an operator to the node of autograd for its gradient. Both get the same number, except
+ * for the lowest bit (see MSP_OP_TIE_BITS). The number contains autograd's sequence number. Each thread has its own
+ * sequence numbers, so the number also contains eight bits of the number of the operator's thread. */
 static uint64_t tie_of(const void *function) {
   uint64_t number = (uint64_t)integer_at(function, torch.layout.sequence);
   if (number >= (UINT64_C(1) << (MSP_OP_TIE_BITS - 9)) - 1) return 0; /* too large or negative (no number) */
@@ -79,7 +79,7 @@ enum { STRAYS = 64 };
 static struct {
   struct {
     const void *function;
-    uint32_t number; /* from 1, stored last */
+    uint32_t number; /* counts from 1; stored after `function` */
   } latest[STRAYS];
   uint32_t count;
 } strays;

@@ -1,6 +1,6 @@
 /* The recorder of this process. It writes the events of all threads to a store folder.
  *
- * The functions of the hot path (msp_begin, msp_end, ...) are in writer.h and strings.h.
+ * The functions that each event calls (msp_begin, msp_end, ...) are in writer.h and strings.h.
  */
 #ifndef MSP_RECORDER_H
 #define MSP_RECORDER_H

@@ -17,7 +17,7 @@
 #include "ranges.h"
 #include "slot.h"
 
-static uint64_t memory_bytes; /* of all segments of this process */
+static uint64_t memory_bytes; /* memory of all segments of this process */
 
 enum { FILE_MODE = 0640, PATH_ROOM = PATH_MAX + 16, BOUNCE_SLOTS = 2048 };
 

@@ -66,9 +66,9 @@ static PyObject *attempt(PyObject *function, PyObject *failed, PyObject *args) {
 }
 
 /* Call a function of ours, and delay exceptions of the job until after it. `pair` holds this function, and `failed`,
- * which handles exceptions. When an exception of the job ends our function early, our function is called again. Only
- * after this second call is the exception scheduled to be raised. Otherwise, Python would raise it at the begin of the
- * second call. */
+ * which handles exceptions. When an exception of the job ends our function early, this code calls our function again,
+ * and schedules the exception only then. If it scheduled the exception before, Python would raise the exception at the
+ * begin of the second call. */
 static PyObject *shielded(PyObject *pair, PyObject *args) {
   PyObject *reasons[TRIES], *result = NULL;
   int count = 0;

@@ -16,7 +16,7 @@ typedef struct {
   uint32_t name;
   PyObject *steps;
   PyObject *known;     /* {id of a module, or of the class of an optimizer: label} */
-  PyObject *condition; /* called without arguments */
+  PyObject *condition; /* a function without arguments, which must return the expected value */
 } msp_shortcut;
 
 /* Set a shortcut from the tuple (kind, steps, known, condition, name, category). Returns false with an exception set.
@@ -30,7 +30,7 @@ typedef enum {
   MSP_UNUSUAL, /* the shortcut has done nothing */
   MSP_SPAN,    /* the call is to be recorded as a span with the name and the category of the shortcut */
   MSP_DONE,    /* the shortcut has done the work of the call, whose result is None */
-  MSP_FAILED,  /* as MSP_DONE, but an exception is set */
+  MSP_FAILED,  /* the shortcut has done the work of the call, and an exception is set */
 } msp_course;
 
 /* Try the shortcut for a call of a wrapped function, and return how the wrapper continues. `count` is the number of

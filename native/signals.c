@@ -9,7 +9,7 @@
 
 #include "clock.h"
 
-#define NUMBERS 65 /* 1 to 64 */
+#define NUMBERS 65 /* signals have the numbers 1 to 64 */
 
 static struct {
   pid_t owner; /* the process that delays signals, not its fork children; 0: none */

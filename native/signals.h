@@ -2,7 +2,7 @@
  *
  * When atexit callbacks run, a job has finished its work. ms-profiler's callbacks take 50 ms. When a signal comes
  * during this time, a job without ms-profiler would be 50 ms further in its shutdown, or would have ended. So
- * ms-profiler delays the signal until the job has reached this point. In most cases the job ends before.
+ * ms-profiler delays the signal until the job has reached this point. In most cases, the job has ended by then.
  */
 #ifndef MSP_SIGNALS_H
 #define MSP_SIGNALS_H

@@ -14,7 +14,7 @@
 #define QUEUED 2048u      /* entries in the queue; the writer empties it every hundredth of a second */
 #define TOGETHER_MOST 25u /* largest number of samples in one record: a kill may lose so many */
 #define RUNS 64u          /* number of threads for which successive samples at one node are combined */
-#define APART 3           /* largest number of periods between two samples of one slot */
+#define APART 3           /* largest number of periods between two samples in one record */
 
 typedef struct {
   uint32_t parent, function, place; /* function 0: no entry */

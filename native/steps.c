@@ -5,7 +5,7 @@
 
 #include "writer.h"
 
-enum { OPTIMIZER_CYCLE = 3, NETWORK_CALL = 7 }; /* of StepSource in store/format.py */
+enum { OPTIMIZER_CYCLE = 3, NETWORK_CALL = 7 }; /* values of StepSource in store/format.py */
 
 typedef struct {
   PyObject ob_base;
@@ -23,11 +23,11 @@ typedef struct {
   PyObject ob_base;
   long long count, revoked, next_look, long_ns, last_ns, ended_ns;
   unsigned long long lone; /* address of the only optimizer; 0: there are several, or none is known */
-  PyObject *chosen;        /* a track */
+  PyObject *chosen;        /* a `Track`: the boundaries that the chosen source of steps reports */
   PyObject *listener;
   PyObject *stepped;
   unsigned int name;
-  unsigned char quick; /* the source whose every boundary ends a step, as a number; 0: there is none */
+  unsigned char quick; /* number of the chosen source if each of its boundaries ends a step; otherwise 0 */
   unsigned char flags;
   char worked, exhausted;
 } steps;
@@ -36,7 +36,7 @@ unsigned long msp_steps_timed;
 
 static struct {
   uint64_t since_ns; /* when our code began; 0: the job's code runs */
-  uint64_t step_ns;  /* time of our code in the running step */
+  uint64_t step_ns;  /* time of our own code in the running step so far */
   long long count;   /* number of the running step */
   unsigned waited;   /* number of steps since the last one whose wrappers measured their time */
   uint64_t ns, steps;
@@ -49,7 +49,7 @@ static __thread struct {
   PyObject *frame; /* only compared; NULL: there is no such step */
   PyObject *optimizer;
   uint32_t token;
-  uint32_t refused;         /* reasons to leave all steps of this thread to Python */
+  uint32_t refused;         /* reasons (bits) why Python code handles all steps of this thread */
   unsigned long long ended; /* number of steps that msp_steps_optimizer_ends has ended */
 } running;
 

@@ -23,7 +23,7 @@
 /* The thread whose wrappers measure their own time in this step; 0: none. */
 extern unsigned long msp_steps_timed;
 
-/* Slow paths of the functions below. */
+/* The rarely used parts of the functions below, which are not inline. */
 void msp_steps_enter_slowly(void);
 void msp_steps_leave_slowly(void);
 
@@ -41,7 +41,7 @@ static inline void msp_steps_leave(void) {
 /* Add the base classes and the functions to a module. Returns 0, or -1 with an exception set. */
 int msp_steps_add(PyObject *module);
 
-/* Return whether an object is a `Steps`. */
+/* Return whether an object is an instance of `Steps`, the Python class that counts steps. */
 bool msp_steps_check(PyObject *object);
 
 /* Note that the work of a step begins, as `Steps.began` and `Steps.call_began` of job/steps.py do. Returns false if

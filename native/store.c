@@ -14,11 +14,11 @@
 #define RETIRED_MOST (32u << 20) /* bytes of written segments that wait to be copied */
 #define FULL_MOST 2              /* mapped segments that wait to be unmapped */
 #define PROCESS_BYTES 12288      /* disk space of the folder and of the process's record */
-#define SHARE 16                 /* a segment may take 1 / SHARE of the account and of the memory */
+#define SHARE 16                 /* a segment may take 1 / SHARE of the disk space and of the memory */
 #define SHORT_LEAST 128          /* smallest segment when memory is short, in slots: a page */
 
 static struct {
-  pthread_mutex_t lock;       /* of the lists; never held during a system call on a file */
+  pthread_mutex_t lock;       /* protects the lists; never held during a system call on a file */
   pthread_mutex_t flush_lock; /* held by the thread that copies segments */
   char *folder;
   msp_store_settings settings;

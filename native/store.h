@@ -29,10 +29,10 @@ typedef enum {
 
 typedef struct {
   const char *folder;
-  uint32_t first_slots; /* slots of a thread's first segment */
+  uint32_t first_slots; /* number of slots of a thread's first segment */
   const char *account;  /* the file that counts the disk space of all processes; "": this process counts alone */
   uint64_t limit;       /* limit of the account in bytes, if this process makes it */
-  uint64_t memory;      /* bytes of all segments of this process at a time */
+  uint64_t memory;      /* most bytes that all segments of this process may take at a time */
   bool mapped;          /* false: copy with write(2), also on file systems where mapped files are safe */
 } msp_store_settings;
 

@@ -14,11 +14,11 @@
 #define BASELINE_LEAST_NS 20000000u
 #define SLEPT_MOST_NS 100000u   /* a smaller difference is no sleep: the two clocks are read one after the other */
 #define WIDTH_ENOUGH 200u       /* ticks; if a pair is wider, the thread was interrupted, and reads again */
-#define WIDTH_MOST 600u         /* ticks; largest width of a pair that can begin a line */
+#define WIDTH_MOST 600u         /* ticks; from a wider pair of readings, no times are computed */
 #define ATTEMPTS 4              /* attempts to read a narrow pair */
-#define FAILED_MOST 64u         /* after so many wide pairs in a row, the counter is not used any more */
-#define DEVIATION_MOST_NS 1000u /* largest deviation of the clock from a line */
-#define COMPARED_MOST 16u       /* a line is compared with the clock only until so many times its length has passed */
+#define FAILED_MOST 64u         /* after so many wide pairs in a row, threads stop using the counter */
+#define DEVIATION_MOST_NS 1000u /* largest deviation of the clock from the computed time */
+#define COMPARED_MOST 16u       /* the clock is compared with a computed time only within this multiple of LINE_NS */
 #define SOURCE "/sys/devices/system/clocksource/clocksource0/current_clocksource"
 
 static struct {
@@ -106,7 +106,7 @@ static uint32_t rate_with(const msp_tsc_pair *pair) {
 /* Return whether the clock deviates from the time that the thread computes from the counter. */
 static bool strays(const msp_tsc *tsc, const msp_tsc_pair *pair) {
   uint64_t ran = pair->ticks - tsc->ticks;
-  if (ran >= COMPARED_MOST * tsc->length) return false; /* too long ago, or there was no line */
+  if (ran >= COMPARED_MOST * tsc->length) return false; /* too long ago, or nothing was computed before */
   int64_t ahead = (int64_t)(tsc->ns + (ran * tsc->rate >> 32) - pair->ns);
   return ahead > (int64_t)DEVIATION_MOST_NS || ahead < -(int64_t)DEVIATION_MOST_NS;
 }

@@ -17,7 +17,7 @@
 /* A thread's line: the linear function by which it computes the time from the counter. All fields are zero before the
  * first line. */
 typedef struct {
-  uint64_t ticks; /* begin of the line, by the counter; the next field has it in ns by the clock */
+  uint64_t ticks; /* begin of the line by the counter; the next field is its begin by the clock */
   uint64_t ns;
   uint64_t length;  /* number of ticks for which the line is valid */
   uint64_t last_ns; /* the last time that was returned */

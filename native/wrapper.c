@@ -21,7 +21,7 @@ typedef struct {
   PyObject *describe; /* describe(first argument): returns a label; without `labels`, it is for all calls */
   PyObject *failed;   /* failed(exception): handles an exception of `before`, `after`, `describe` or `forked`; raises it
                        * again if it is the job's */
-  PyObject *forked;   /* a list with the session in a fork child that does not record yet, otherwise empty */
+  PyObject *forked;   /* a list: the session, in a fork child that does not record yet; otherwise empty */
   PyObject *attributes, *references;
   uint32_t name; /* of the span, if no label gives another one */
   uint8_t category;

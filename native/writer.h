@@ -25,7 +25,7 @@ enum { MSP_DEPTH_BITS = 9, MSP_DEPTH_MOST = 1 << MSP_DEPTH_BITS, MSP_SERIAL_MASK
 typedef struct {
   msp_slot *slot;
   msp_segment *segment;
-  const void *function; /* the address that the end of an operator names, see operators.h; NULL: no operator */
+  const void *function; /* address that identifies an operator, see operators.h; NULL: no operator */
   uint32_t serial;
   uint16_t ops; /* number of open operators when the span began */
   uint8_t category;
@@ -54,9 +54,9 @@ typedef struct msp_writer {
   const msp_gate *gate;
   uint32_t session; /* the session of the segment */
   uint32_t depth;   /* number of open spans */
-  uint32_t serial;  /* of the span that began last */
+  uint32_t serial;  /* serial number of the span that began last */
   uint32_t ops;     /* open operators, recorded or not, except those that may end on another thread */
-  uint32_t strays;  /* see observer.c */
+  uint32_t strays;  /* for observer.c: the functions of TorchScript that ended on another thread */
   bool strays_left;
   msp_slot *next; /* free slots of the segment */
   msp_slot *limit;
@@ -69,7 +69,7 @@ typedef struct msp_writer {
   int tid;         /* the system's id of the thread, set with `number` */
   char *label;     /* name of the thread from msp_writer_name; NULL: use that of the system */
   size_t label_length;
-  struct msp_writer *previous, *following; /* in the list of the session's writers */
+  struct msp_writer *previous, *following; /* neighbours in the list of the session's writers */
   struct msp_calls *calls;                 /* open calls; NULL: no call was traced */
   msp_recent recent;
   msp_open_span open[MSP_DEPTH_MOST];
@@ -84,7 +84,7 @@ extern __thread msp_writer *msp_writer_current;
 int msp_writer_init(void);
 void msp_writer_after_fork(void);
 
-/* Slow paths of the functions below. */
+/* The rarely used parts of the functions below, which are not inline. */
 msp_writer *msp_writer_enter(void);
 bool msp_writer_refuses(uint32_t refuse, uint8_t category);
 bool msp_writer_extend(msp_writer *writer, msp_worth worth);

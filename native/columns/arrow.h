@@ -14,7 +14,7 @@
 typedef struct {
   const void *values;   /* value of the first row */
   const uint8_t *valid; /* one bit for each row: whether it has a value; NULL: all have */
-  int64_t offset;       /* bit of the first row in `valid` */
+  int64_t offset;       /* position of the first row's bit in `valid` */
   int64_t count;        /* number of rows */
   void *array;          /* Arrow's array, which msp_column_release releases */
 } msp_column;

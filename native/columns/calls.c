@@ -36,7 +36,7 @@ static inline void leave(open_modules *open, int64_t time) {
 static bool call_thread(const msp_called *of, const uint32_t *order, int64_t first, int64_t end, open_modules *open,
                         uint32_t *module, uint8_t *inner, int64_t *wait_ns) {
   const int64_t *starts = of->spans.start_ns, *ends = of->spans.end_ns;
-  int64_t next = first, before = INT64_MIN; /* module to enter; latest end of inner operators */
+  int64_t next = first, before = INT64_MIN; /* place of the next module to enter; latest end of inner operators */
   int64_t last = -1;                        /* the operator before; the next one shows whether it is inner */
   open->count = 0;
   for (int64_t place = first; place <= end; ++place) {

@@ -28,14 +28,14 @@ int64_t msp_since_epoch(const msp_knots *knots, int64_t raw, int64_t *knot);
 /* Which slots of a store to decode, and what the numbers in them mean. All times are times of the store's clock, except
  * `from_ns` and `until_ns`. */
 typedef struct {
-  const uint32_t *names; /* by id */
+  const uint32_t *names; /* names by their ids in the store */
   size_t name_count;
   uint32_t lost; /* name for ids without a name */
   msp_knots knots;
-  int64_t last_ns;                  /* end for spans without an end */
-  int64_t window_start, window_end; /* window of the run; 0: no bound */
+  int64_t last_ns;                  /* the end that spans without an end get */
+  int64_t window_start, window_end; /* time window to read; 0: no bound */
   int64_t from_ns, until_ns;        /* spans that begin at or after `from_ns` and before `until_ns` */
-  bool fine;                        /* only fine-grained spans */
+  bool fine;                        /* read only fine-grained spans */
 } msp_wanted;
 
 typedef struct {

@@ -17,7 +17,7 @@ static struct {
   uint32_t made;    /* number of buffers, without scratch buffers */
   uint32_t scratch; /* number of scratch buffers */
   msp_buffer *empty;
-  msp_buffer *out; /* buffers that are given out */
+  msp_buffer *out; /* buffers that the interface has */
   msp_buffer *complete, **last;
 } pool = {.lock = PTHREAD_MUTEX_INITIALIZER, .last = &pool.complete};
 

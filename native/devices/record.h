@@ -11,7 +11,7 @@
 typedef struct {
   uint64_t start_ns; /* CLOCK_MONOTONIC_RAW */
   uint64_t end_ns;
-  uint64_t amount;      /* its meaning depends on the type */
+  uint64_t amount;      /* bytes or blocks, by the type; device_format.h has the table */
   const char *name;     /* ends with a zero; NULL if there is none */
   const char *detail;   /* a text as `name` */
   uint32_t correlation; /* the same number as in the record of the host's call that caused this one; wraps */
