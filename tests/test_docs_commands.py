@@ -59,8 +59,17 @@ NEEDS = {
 }
 #: commands for which exit code 1 is a valid result
 ANSWERS = ("ms-profiler doctor", "ms-profiler gate")
-#: pages with commands that run the job repeatedly
-LONG = {"docs/gate.md"}
+#: pages whose commands take long; the slow tests run them
+LONG = {
+    "docs/gate.md",
+    "docs/architecture.md",
+    "docs/how-to/slower.md",
+    "docs/other-profilers.md",
+    "docs/recipes.md",
+    "docs/report.md",
+    "docs/results.md",
+    "docs/tables.md",
+}
 
 
 def needs(line):

@@ -42,7 +42,8 @@ def test_the_heaviest_module_is_named_with_its_main_operator(heavy):
         assert f"; {heaviest} takes " in summary["verdict"] and "aten::" in summary["verdict"]
     assert rows["Blocks.blocks.2.up"]["calls"] == summary["module_tree"]["steps"]
     assert rows["Blocks.blocks.2.up"]["backward_ms"] > 0 and rows["AdamW"]["backward_ms"] == 0
-    assert rows["Blocks"]["inferred_ms"] > 0.5 * rows["Blocks"]["backward_ms"]
+    # autograd's numbers tell the module of each node, except of the nodes that add to the gradients of parameters
+    assert rows["Blocks"]["inferred_ms"] < 0.5 * rows["Blocks"]["backward_ms"]
 
 
 def test_modules_add_up_to_the_steps(heavy):

@@ -145,3 +145,18 @@ def test_modules_show_no_change_when_only_the_speed_changes(seed):
     found = shifts.shift(steps, owned(steps, 0, 1, 20, seed), NO_SPANS)
     assert (found and found["step"]) == (alone and alone["step"])
     assert not (found and found["modules"])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_module_is_found_although_the_processor_slows_down_more(seed):
+    """The processor is slower by half from step 9,000 on; one module takes twice as long from step 15,000 on."""
+    chance = random.Random(seed)
+    lengths = [
+        int(MS * (1.5 if number >= 9_000 else 1) * (1.1 if number >= 15_000 else 1) * chance.gauss(1, 0.05))
+        for number in range(20_000)
+    ]
+    steps = made(lengths, lambda number: number % 50 == 25)
+    assert shifts.shift(steps, None, NO_SPANS)["step"] == pytest.approx(9_000, abs=100)
+    found = shifts.shift(steps, owned(steps, 15_000, 2, 50, seed), NO_SPANS)
+    assert found["step"] == pytest.approx(15_000, abs=100)
+    assert [each["module"] for each in found["modules"]] == ["net.1"]

@@ -71,11 +71,13 @@ def shift(steps: Steps, found: Ownership | None, spans: pl.DataFrame) -> dict[st
     lengths = same["duration_ns"].to_list()
     size = max(BLOCK, math.ceil(same.height / BLOCKS))
     by_length = _change([math.log(max(length, 1)) for length in lengths], size, CLEAR)
-    if by_length is not None:
+    by_module = _of_modules(same, steps, found)
+    # a change of the processor's speed may be the largest change of the lengths, but no module explains it
+    if by_length is not None and (by_module is None or _agree(by_length, by_module, size)):
         row, *logs, _ = by_length
         before, after = map(math.exp, logs)
     else:
-        by_share = _of_modules(same, steps, found) or _of_phases(same, spans, steps, size)
+        by_share = by_module or _of_phases(same, spans, steps, size)
         if by_share is None:
             return None
         row, before, after = by_share
@@ -116,6 +118,12 @@ def _change(values: list[float], size: int, least: float) -> tuple[int, float, f
     passed = [sign if value > level else -sign for value in near]
     at = max(range(len(near) + 1), key=lambda place: sum(passed[place:]) - sum(passed[:place]))
     return min(first + at, len(values) - 1), before, after, moved / max(spread, 1e-9)
+
+
+def _agree(by_length: tuple[int, float, float, float], by_module: tuple[int, float, float], size: int) -> bool:
+    """Return whether two changes are the same one: at nearly the same row, and by nearly the same factor."""
+    change, expected = by_length[2] - by_length[1], math.log(by_module[2] / by_module[1])
+    return abs(by_length[0] - by_module[0]) <= 2 * size and 1 / AGREES <= change / expected <= AGREES
 
 
 def _of_modules(same: pl.DataFrame, steps: Steps, found: Ownership | None) -> tuple[int, float, float] | None:
