@@ -10,8 +10,8 @@ bool msp_shortcut_set(msp_shortcut *shortcut, PyObject *tuple) {
   if (!PyArg_ParseTuple(tuple, "bOO!OIb", &kind, &steps, &PyDict_Type, &known, &condition, &name, &category)) {
     return false;
   }
-  if (kind < MSP_FORWARD || kind > MSP_OPTIMIZER_ENDS || !msp_steps_check(steps)) {
-    PyErr_SetString(PyExc_TypeError, "a shortcut needs a kind from 1 to 4, and a Steps");
+  if (kind < MSP_FORWARD || kind > MSP_BACKWARD || !msp_steps_check(steps)) {
+    PyErr_SetString(PyExc_TypeError, "a shortcut needs the kind 1 or 2, and a Steps");
     return false;
   }
   *shortcut = (msp_shortcut){kind, category, name, steps, known, condition};
@@ -35,12 +35,19 @@ void msp_shortcut_clear(msp_shortcut *shortcut) {
   Py_CLEAR(shortcut->condition);
 }
 
-/* Return whether the condition of a shortcut, a Python function, returns the object `expected`. */
-static bool answers(const msp_shortcut *shortcut, const PyObject *expected) {
+/* Return whether the condition returns True. The condition is a function in C, so no signal handler of the job runs. */
+static bool holds(const msp_shortcut *shortcut) {
   PyObject *answer = PyObject_CallNoArgs(shortcut->condition);
   if (answer == NULL) PyErr_Clear();
-  Py_XDECREF(answer); /* True and False live forever */
-  return answer == expected;
+  Py_XDECREF(answer); /* True lives forever */
+  return answer == Py_True;
+}
+
+/* Return whether PyTorch compiles nothing now. This reads a variable of `torch.compiler` and calls no function in
+ * Python, in which a signal handler of the job might raise an exception. */
+static bool compiles_nothing(const msp_shortcut *shortcut) {
+  PyObject *flag = PyDict_GetItemString(shortcut->known, "_is_compiling_flag");
+  return flag == Py_False;
 }
 
 static bool is_known(const msp_shortcut *shortcut, PyObject *object) {
@@ -67,27 +74,15 @@ msp_course msp_shortcut_take(const msp_shortcut *shortcut, PyObject *const *args
   switch (shortcut->kind) {
     case MSP_FORWARD:
       /* msp_steps_work comes last, because it cannot be undone */
-      return msp_writer_leaves_out(MSP_CATEGORY_FINE) && is_known(shortcut, args[0]) && answers(shortcut, Py_True) &&
+      return msp_writer_leaves_out(MSP_CATEGORY_FINE) && is_known(shortcut, args[0]) && holds(shortcut) &&
                      msp_steps_work(shortcut->steps, true)
                  ? MSP_SPAN
                  : MSP_UNUSUAL;
     case MSP_BACKWARD:
       return msp_writer_leaves_out(MSP_CATEGORY_FINE) && accumulates(args, count, names) &&
-                     answers(shortcut, Py_False) && msp_steps_work(shortcut->steps, false)
+                     compiles_nothing(shortcut) && msp_steps_work(shortcut->steps, false)
                  ? MSP_SPAN
                  : MSP_UNUSUAL;
-    case MSP_OPTIMIZER_BEGINS:
-      return msp_steps_optimizer_begins(shortcut->steps, args[0], shortcut->known, shortcut->category) ? MSP_DONE
-                                                                                                       : MSP_UNUSUAL;
-    case MSP_OPTIMIZER_ENDS:
-      switch (msp_steps_optimizer_ends(shortcut->steps, args[0])) {
-        case 0:
-          return MSP_UNUSUAL;
-        case 1:
-          return MSP_DONE;
-        default:
-          return MSP_FAILED;
-      }
     default:
       return MSP_UNUSUAL;
   }

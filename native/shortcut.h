@@ -8,15 +8,15 @@
 #include <stdint.h>
 
 /* The kinds of shortcuts. `Shortcut` in job/recorder/contract.py describes them. */
-enum { MSP_FORWARD = 1, MSP_BACKWARD, MSP_OPTIMIZER_BEGINS, MSP_OPTIMIZER_ENDS };
+enum { MSP_FORWARD = 1, MSP_BACKWARD };
 
 typedef struct {
   uint8_t kind; /* 0: there is no shortcut */
   uint8_t category;
   uint32_t name;
   PyObject *steps;
-  PyObject *known;     /* {id of a module, or of the class of an optimizer: label} */
-  PyObject *condition; /* a function without arguments, which must return the expected value */
+  PyObject *known;     /* {id of a module: label}; for MSP_BACKWARD, the variables of `torch.compiler` */
+  PyObject *condition; /* a function in C without arguments, which must return True; not called for MSP_BACKWARD */
 } msp_shortcut;
 
 /* Set a shortcut from the tuple (kind, steps, known, condition, name, category). Returns false with an exception set.
@@ -29,8 +29,6 @@ void msp_shortcut_clear(msp_shortcut *shortcut);
 typedef enum {
   MSP_UNUSUAL, /* the shortcut has done nothing */
   MSP_SPAN,    /* the call is to be recorded as a span with the name and the category of the shortcut */
-  MSP_DONE,    /* the shortcut has done the work of the call, whose result is None */
-  MSP_FAILED,  /* the shortcut has done the work of the call, and an exception is set */
 } msp_course;
 
 /* Try the shortcut for a call of a wrapped function, and return how the wrapper continues. `count` is the number of

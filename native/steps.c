@@ -44,13 +44,13 @@ static struct {
 
 static PyTypeObject *track_type, *listener_type, *steps_type;
 
-/* The optimizer's step that runs on this thread, if msp_steps_optimizer_begins has noted its begin. */
+/* The optimizer's step that runs on this thread, if optimizer_begins has noted its begin. */
 static __thread struct {
   PyObject *frame; /* only compared; NULL: there is no such step */
   PyObject *optimizer;
   uint32_t token;
   uint32_t refused;         /* reasons (bits) why Python code handles all steps of this thread */
-  unsigned long long ended; /* number of steps that msp_steps_optimizer_ends has ended */
+  unsigned long long ended; /* number of steps that optimizer_ends has ended */
 } running;
 
 bool msp_steps_check(PyObject *object) { return PyObject_TypeCheck(object, steps_type); }
@@ -139,35 +139,54 @@ static bool of_lone(const steps *self, const PyObject *optimizer) {
   return self->quick == OPTIMIZER_CYCLE && self->lone == (uintptr_t)optimizer && usual(self);
 }
 
-bool msp_steps_optimizer_begins(PyObject *object, PyObject *optimizer, PyObject *labels, uint8_t category) {
-  if (running.refused != 0 || running.frame != NULL || !of_lone((steps *)object, optimizer)) return false;
-  PyObject *key = PyLong_FromVoidPtr(Py_TYPE(optimizer));
-  PyObject *label = key == NULL ? NULL : PyDict_GetItemWithError(labels, key);
-  Py_XDECREF(key);
-  if (label == NULL || !PyTuple_Check(label) || PyTuple_Size(label) != 2) {
-    PyErr_Clear();
-    return false;
+/* optimizer_begins(steps, labels, category, optimizer, frame): note that an optimizer's step begins in a frame of
+ * PyTorch's. */
+static PyObject *optimizer_begins(PyObject *module, PyObject *const *args, Py_ssize_t count) {
+  (void)module;
+  if (count != 5 || !msp_steps_check(args[0]) || !PyDict_Check(args[1])) {
+    PyErr_SetString(PyExc_TypeError, "optimizer_begins() takes a Steps, a dict and three more arguments");
+    return NULL;
   }
-  uint64_t name = PyLong_AsUnsignedLongLongMask(PyTuple_GetItem(label, 0));
-  uint64_t arg = PyLong_AsUnsignedLongLongMask(PyTuple_GetItem(label, 1));
-  PyObject *frame = (PyObject *)PyEval_GetFrame();
-  if (frame == NULL || !msp_steps_work(object, false)) return false;
-  running.frame = frame;
-  running.optimizer = optimizer;
-  running.token = msp_begin((uint32_t)name, category, arg);
-  return true;
+  PyObject *object = args[0], *optimizer = args[3], *label = NULL;
+  msp_steps_enter();
+  if (running.refused == 0 && running.frame == NULL && of_lone((steps *)object, optimizer)) {
+    PyObject *key = PyLong_FromVoidPtr(Py_TYPE(optimizer));
+    label = key == NULL ? NULL : PyDict_GetItemWithError(args[1], key);
+    Py_XDECREF(key);
+  }
+  bool done = false;
+  if (label != NULL && PyTuple_Check(label) && PyTuple_Size(label) == 2 && msp_steps_work(object, false)) {
+    uint64_t name = PyLong_AsUnsignedLongLongMask(PyTuple_GetItem(label, 0));
+    uint64_t arg = PyLong_AsUnsignedLongLongMask(PyTuple_GetItem(label, 1));
+    running.frame = args[4];
+    running.optimizer = optimizer;
+    running.token = msp_begin((uint32_t)name, (uint8_t)PyLong_AsUnsignedLongLongMask(args[2]), arg);
+    done = true;
+  }
+  PyErr_Clear();
+  msp_steps_leave();
+  return PyBool_FromLong(done);
 }
 
-int msp_steps_optimizer_ends(PyObject *object, PyObject *optimizer) {
-  steps *self = (steps *)object;
-  if (running.frame == NULL || running.optimizer != optimizer || !of_lone(self, optimizer) ||
-      running.frame != (PyObject *)PyEval_GetFrame()) {
-    return 0;
+/* optimizer_ends(steps, optimizer, frame): note that an optimizer's step ends. */
+static PyObject *optimizer_ends(PyObject *module, PyObject *const *args, Py_ssize_t count) {
+  (void)module;
+  if (count != 3 || !msp_steps_check(args[0])) {
+    PyErr_SetString(PyExc_TypeError, "optimizer_ends() takes a Steps and two more arguments");
+    return NULL;
   }
+  steps *self = (steps *)args[0];
+  if (running.frame == NULL || running.optimizer != args[1] || running.frame != args[2] || !of_lone(self, args[1])) {
+    Py_RETURN_FALSE;
+  }
+  msp_steps_enter();
   msp_end(running.token, 0);
   running.frame = NULL;
   ++running.ended;
-  return end_step(self, msp_writer_now()) ? 1 : -1;
+  bool done = end_step(self, msp_writer_now());
+  msp_steps_leave();
+  if (!done) return NULL;
+  Py_RETURN_TRUE;
 }
 
 static PyObject *take_optimizer_step(PyObject *module, PyObject *unused) {
@@ -201,6 +220,11 @@ static PyObject *py_hook_time(PyObject *module, PyObject *unused) {
 }
 
 static PyMethodDef functions[] = {
+    {"optimizer_begins", (PyCFunction)(void (*)(void))optimizer_begins, METH_FASTCALL,
+     "Begin a step of an optimizer in the usual case: optimizer_begins(steps, labels, category, optimizer, frame) -> "
+     "whether this was the usual case."},
+    {"optimizer_ends", (PyCFunction)(void (*)(void))optimizer_ends, METH_FASTCALL,
+     "End such a step: optimizer_ends(steps, optimizer, frame) -> whether this was the usual case."},
     {"take_optimizer_step", take_optimizer_step, METH_NOARGS,
      "Leave the running step of an optimizer to Python -> (id of its frame, token, id of the optimizer), or None."},
     {"leave_optimizers", leave_optimizers, METH_VARARGS,

@@ -48,12 +48,4 @@ bool msp_steps_check(PyObject *object);
  * this is not the usual case; then the Python code has to run. */
 bool msp_steps_work(PyObject *steps, bool forward);
 
-/* Note that an optimizer's step begins, in a frame of PyTorch. The Python class `Optimizers` describes `labels`.
- * Returns false if this is not the usual case; then the Python code has to run. */
-bool msp_steps_optimizer_begins(PyObject *steps, PyObject *optimizer, PyObject *labels, uint8_t category);
-
-/* Note that an optimizer's step ends. Returns 1 on success; 0 if this is not the usual case, so that the Python code
- * has to run; -1 with an exception set. */
-int msp_steps_optimizer_ends(PyObject *steps, PyObject *optimizer);
-
 #endif

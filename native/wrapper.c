@@ -192,9 +192,6 @@ static PyObject *wrapper_vectorcall(PyObject *object, PyObject *const *args, siz
   }
   if (course == MSP_SPAN) {
     result = recorded(self, self->shortcut.name, self->shortcut.category, 0, args, flagged, names);
-  } else if (course != MSP_UNUSUAL) {
-    result = course == MSP_DONE || handled(self) ? Py_None : NULL;
-    Py_XINCREF(result);
   } else if (self->labels != NULL && count > 0 &&
              (inner ? !msp_writer_leaves_out(self->category) : self->outermost == 0)) {
     result = by_label(self, args, flagged, names);

@@ -75,3 +75,18 @@ def test_the_time_of_hooks_is_theirs_alone(launch):
     cost = json.loads(Path(layout.run_info_path(str(run.result))).read_text())["cost"]
     assert cost["hooks_steps"] >= 8
     assert 0.5e6 <= cost["hooks_ns"] < 2e6
+
+
+def test_a_compiled_step_of_an_optimizer_runs(launch):
+    job = PROGRAMS / "torch_compiled_step.py"
+    bare = launch(job, profile=False)
+    run = launch(job, env={"MS_PROFILER_RAISE": "1"})
+    assert run.code == bare.code == 0, run.err
+    assert run.out == bare.out
+
+
+def test_an_exception_of_a_signal_handler_reaches_the_job(launch):
+    """PyTorch's functions in Python that say whether it compiles may receive a signal."""
+    run = launch(PROGRAMS / "torch_interrupted.py", options={"overhead_budget": 0.002})
+    sent, got = map(int, run.out.split())
+    assert run.code == 0 and sent == got, run.err

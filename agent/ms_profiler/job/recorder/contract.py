@@ -6,6 +6,7 @@ record takes a slot. An anchor is a record with readings of two clocks at the sa
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from types import FrameType
 from typing import Any, Final, Protocol
 
 from ms_profiler.job.detached import Detached
@@ -255,11 +256,7 @@ class Recorder(Protocol):
         """
 
     def take_optimizer_step(self) -> tuple[int, int, int] | None:
-        """Take over the running step of an optimizer that C code has begun on this thread without Python (`Shortcut`).
-
-        Returns:
-            Id of the frame that runs the step, token of the step's span, id of the optimizer.
-        """
+        """Take over the step that `optimizer_begins` began: id of its frame, token of its span, id of its optimizer."""
 
     def leave_optimizers(self, reason: int, on: bool, /) -> None:
         """Forbid or allow that C code handles the usual steps of optimizers on this thread (`Shortcut`).
@@ -274,6 +271,12 @@ class Recorder(Protocol):
 
         Hooks measure their time in some of the steps that C code ends (`Shortcut`). Both numbers only grow.
         """
+
+    def optimizer_begins(self, steps: Any, labels: dict[int, Any], category: int, it: Any, frame: FrameType, /) -> bool:
+        """Note that optimizer `it` begins a step in `frame`, and return whether this is the usual case (`Shortcut`)."""
+
+    def optimizer_ends(self, steps: Any, it: Any, frame: FrameType, /) -> bool:
+        """Note that optimizer `it` ends this step, and return whether this is the usual case."""
 
     def optimizer_steps(self) -> int:
         """Return the number of optimizer steps of this thread that C code has ended without Python (`Shortcut`)."""

@@ -138,6 +138,8 @@ class NativeRecorder:
     nest = staticmethod(_native.nest)
     take_optimizer_step = staticmethod(_native.take_optimizer_step)
     leave_optimizers = staticmethod(_native.leave_optimizers)
+    optimizer_begins = staticmethod(_native.optimizer_begins)
+    optimizer_ends = staticmethod(_native.optimizer_ends)
     optimizer_steps = staticmethod(_native.optimizer_steps)
     hook_time = staticmethod(_native.hook_time)
 

@@ -10,8 +10,6 @@ class Usual(IntEnum):
 
     FORWARD = 1
     BACKWARD = 2
-    OPTIMIZER_BEGINS = 3
-    OPTIMIZER_ENDS = 4
 
 
 class Shortcut(NamedTuple):
@@ -20,16 +18,17 @@ class Shortcut(NamedTuple):
     Attributes:
         kind: the hook.
         steps: the `Steps` of the session, which decides where steps end.
-        known: id of a module -> its label; or id of a class of optimizers -> (name, argument of the span).
-        condition: called without arguments: `torch.is_grad_enabled` for a forward pass, which must return True;
-            `torch.compiler.is_compiling` for a backward pass, which must return False. Not called for optimizers.
-        name: id of the name of the span; an optimizer's name is in `known`.
+        known: for a forward pass, id of a module -> its label; for a backward pass, the variables of `torch.compiler`,
+            one of which says whether PyTorch compiles.
+        condition: a function in C, called without arguments before a forward pass, which must return True:
+            `torch.is_grad_enabled`. None for a backward pass.
+        name: id of the name of the span.
         category: category of the span.
     """
 
     kind: Usual
     steps: object
-    known: dict[int, Any]
+    known: dict[Any, Any]
     condition: Callable[[], bool] | None
     name: int
     category: int

@@ -39,6 +39,6 @@ def targets(host: "Host") -> list[Target]:
     def after(tokens: list[int], result: Any, reason: BaseException | None) -> None:
         recorder.end(tokens[0], 0 if reason is None else base.flags_of(reason))
 
-    usual = Shortcut(Usual.BACKWARD, steps, {}, compiling, backward, BACKWARD)
+    usual = Shortcut(Usual.BACKWARD, steps, vars(sys.modules["torch.compiler"]), None, backward, BACKWARD)
     runs = base.around(host, "recording a backward pass", before, after, shortcut=usual)
     return [Target(GRAPH, "_engine_run_backward", closure=runs, copies=True)]

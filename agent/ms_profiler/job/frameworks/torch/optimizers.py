@@ -9,6 +9,7 @@ caller. In every version of PyTorch, a scheduler computes inside one context man
 this context manager. The only exception is ReduceLROnPlateau, which reads a metric. ms-profiler wraps its own method.
 """
 
+import functools
 import sys
 import threading
 import weakref
@@ -19,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 from ms_profiler.job.frameworks import base, trees
 from ms_profiler.job.frameworks.base import RAISED, Inside, Target
 from ms_profiler.job.frameworks.torch import closures
-from ms_profiler.job.recorder.shortcut import Shortcut, Usual
 from ms_profiler.store.format import Category, StepSource
 
 if TYPE_CHECKING:
@@ -65,33 +65,44 @@ class Optimizers:
 
     def before(self, hooks: Any) -> Any:
         """Register our hook for the begin of an optimizer's step; return PyTorch's table of hooks unchanged."""
-        self._hook("register_optimizer_step_pre_hook", "begin", self._begins, Usual.OPTIMIZER_BEGINS)
+        begins, known = self.host.recorder.optimizer_begins, self._labels.known
+        usual = functools.partial(begins, self.host.steps, known, OPTIMIZER_CATEGORY)
+        self._hook("register_optimizer_step_pre_hook", "begin", usual, self._begins)
         return hooks
 
     def after(self, hooks: Any) -> Any:
         """Register our hook for the end of an optimizer's step; return PyTorch's table of hooks unchanged."""
-        self._hook("register_optimizer_step_post_hook", "end", self._ends, Usual.OPTIMIZER_ENDS)
+        usual = functools.partial(self.host.recorder.optimizer_ends, self.host.steps)
+        self._hook("register_optimizer_step_post_hook", "end", usual, self._ends)
         return hooks
 
-    def _hook(self, registers: str, which: str, notes: Callable[[Any, FrameType], None], kind: Usual) -> None:
-        host, tracing, what = self.host, closures.traced(), f"noting the {which} of an optimizer's step"
-        guard, running = host.guard, self._running
+    def _hook(
+        self,
+        registers: str,
+        which: str,
+        usual: Callable[[Any, FrameType], bool],
+        notes: Callable[[Any, FrameType], None],
+    ) -> None:
+        tracing, failed = closures.traced(), self.host.guard(f"noting the {which} of an optimizer's step")
+        recorder, running, forked = self.host.recorder, self._running, base.forked
 
+        # a function of Python, because Dynamo guards its closure
         def hook(optimizer: Any, args: Any, kwargs: Any) -> None:
             if not tracing():
-                with guard(what):
-                    if (step := host.recorder.take_optimizer_step()) is not None:
+                try:
+                    frame = sys._getframe(1)
+                    if not forked and usual(optimizer, frame):
+                        return
+                    if (step := recorder.take_optimizer_step()) is not None:
                         running.steps.append(step)
                     try:
-                        notes(optimizer, sys._getframe(1))
+                        notes(optimizer, frame)
                     finally:
-                        host.recorder.leave_optimizers(RUNNING, bool(running.steps))
+                        recorder.leave_optimizers(RUNNING, bool(running.steps))
+                except BaseException as reason:  # noqa: BLE001 - an exception of the job is raised again
+                    failed(reason)
 
-        usual = Shortcut(kind, host.steps, self._labels.known, None, 0, OPTIMIZER_CATEGORY)
-        shortened = host.recorder.wrap(
-            closures.unseen(hook), failed=guard(what), forked=base.forked, idle=True, shortcut=usual
-        )
-        handles.append(getattr(sys.modules[OPTIMIZER], registers)(shortened))
+        handles.append(getattr(sys.modules[OPTIMIZER], registers)(closures.unseen(hook)))
 
     def _begins(self, optimizer: Any, frame: FrameType) -> None:
         recorder, running = self.host.recorder, self._running.steps
