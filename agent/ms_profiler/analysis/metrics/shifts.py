@@ -52,8 +52,8 @@ def shift(steps: Steps, found: Ownership | None, spans: pl.DataFrame) -> dict[st
     Only steps with the most frequent `content` are compared. If steps were sampled, these are usually the steps without
     records. These steps are cut into blocks. The change lies where two constants, one before and one after it, fit the
     medians of the blocks best (least sum of absolute deviations). The first try uses the lengths of the steps. The
-    second try uses, for each module in sampled steps, time of the module / time of the rest of the step. The third try
-    uses the same ratio for each phase.
+    second try uses, for each module in sampled steps, time of the module / time of all other modules. The third try
+    uses, for each phase, time of the phase / time of the rest of the step.
 
     Args:
         steps: the steps in use.
@@ -152,14 +152,15 @@ def _of_modules(same: pl.DataFrame, steps: Steps, found: Ownership | None) -> tu
         table, rest, others = table.filter(kept), rest.filter(kept), others.filter(kept)
         if table.height < USUAL * known.height:
             continue
-        ratio = (table["self_ns"] / rest).log()
+        ratio = (table["self_ns"] / others).log()
         changed = _change(ratio.to_list(), size, CLEAR_PART)
         if changed is None or (best is not None and changed[3] <= best[0]):
             continue
         at, before, after, clear = changed
         beside = (others / rest).log()
         if abs(_middle(beside[at:]) - _middle(beside[:at])) <= ALONE * abs(after - before):
-            best = clear, int(table["start_ns"][at]), math.log1p(math.exp(after)) - math.log1p(math.exp(before))
+            share = _middle((table["self_ns"] / table["duration_ns"])[:at])
+            best = clear, int(table["start_ns"][at]), math.log1p(share * math.expm1(after - before))
     if best is None or abs(best[2]) < math.log1p(LEAST):
         return None
     _, moment, change = best
