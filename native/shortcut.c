@@ -51,9 +51,7 @@ static bool compiles_nothing(const msp_shortcut *shortcut) {
 }
 
 static bool is_known(const msp_shortcut *shortcut, PyObject *object) {
-  PyObject *key = PyLong_FromVoidPtr(object);
-  bool found = key != NULL && PyDict_GetItemWithError(shortcut->known, key) != NULL;
-  Py_XDECREF(key);
+  bool found = msp_by_id(shortcut->known, object) != NULL;
   if (!found) PyErr_Clear();
   return found;
 }
@@ -69,21 +67,11 @@ static bool accumulates(PyObject *const *args, size_t count, PyObject *names) {
   return false;
 }
 
-msp_course msp_shortcut_take(const msp_shortcut *shortcut, PyObject *const *args, size_t count, PyObject *names) {
-  if (count == 0) return MSP_UNUSUAL;
-  switch (shortcut->kind) {
-    case MSP_FORWARD:
-      /* msp_steps_work comes last, because it cannot be undone */
-      return msp_writer_leaves_out(MSP_CATEGORY_FINE) && is_known(shortcut, args[0]) && holds(shortcut) &&
-                     msp_steps_work(shortcut->steps, true)
-                 ? MSP_SPAN
-                 : MSP_UNUSUAL;
-    case MSP_BACKWARD:
-      return msp_writer_leaves_out(MSP_CATEGORY_FINE) && accumulates(args, count, names) &&
-                     compiles_nothing(shortcut) && msp_steps_work(shortcut->steps, false)
-                 ? MSP_SPAN
-                 : MSP_UNUSUAL;
-    default:
-      return MSP_UNUSUAL;
-  }
+bool msp_shortcut_take(const msp_shortcut *shortcut, PyObject *const *args, size_t count, PyObject *names) {
+  if (count == 0 || !msp_writer_leaves_out(MSP_CATEGORY_FINE)) return false;
+  bool forward = shortcut->kind == MSP_FORWARD;
+  /* msp_steps_work comes last, because it cannot be undone */
+  return (forward ? is_known(shortcut, args[0]) && holds(shortcut)
+                  : accumulates(args, count, names) && compiles_nothing(shortcut)) &&
+         msp_steps_work(shortcut->steps, forward);
 }

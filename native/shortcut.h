@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The kinds of shortcuts. `Shortcut` in job/recorder/contract.py describes them. */
+/* The kinds of shortcuts. job/recorder/shortcut.py describes them. */
 enum { MSP_FORWARD = 1, MSP_BACKWARD };
 
 typedef struct {
@@ -26,13 +26,8 @@ bool msp_shortcut_set(msp_shortcut *shortcut, PyObject *tuple);
 int msp_shortcut_visit(const msp_shortcut *shortcut, visitproc visit, void *arg);
 void msp_shortcut_clear(msp_shortcut *shortcut);
 
-typedef enum {
-  MSP_UNUSUAL, /* the shortcut has done nothing */
-  MSP_SPAN,    /* the call is to be recorded as a span with the name and the category of the shortcut */
-} msp_course;
-
-/* Try the shortcut for a call of a wrapped function, and return how the wrapper continues. `count` is the number of
- * positional arguments. */
-msp_course msp_shortcut_take(const msp_shortcut *shortcut, PyObject *const *args, size_t count, PyObject *names);
+/* Return whether a call of a wrapped function is the usual case. If so, the wrapper has to record the call as a span
+ * with the name and the category of the shortcut. `count` is the number of positional arguments. */
+bool msp_shortcut_take(const msp_shortcut *shortcut, PyObject *const *args, size_t count, PyObject *names);
 
 #endif

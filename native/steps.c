@@ -150,9 +150,7 @@ static PyObject *optimizer_begins(PyObject *module, PyObject *const *args, Py_ss
   PyObject *object = args[0], *optimizer = args[3], *label = NULL;
   msp_steps_enter();
   if (running.refused == 0 && running.frame == NULL && of_lone((steps *)object, optimizer)) {
-    PyObject *key = PyLong_FromVoidPtr(Py_TYPE(optimizer));
-    label = key == NULL ? NULL : PyDict_GetItemWithError(args[1], key);
-    Py_XDECREF(key);
+    label = msp_by_id(args[1], Py_TYPE(optimizer));
   }
   bool done = false;
   if (label != NULL && PyTuple_Check(label) && PyTuple_Size(label) == 2 && msp_steps_work(object, false)) {

@@ -2,7 +2,7 @@
  *
  * ms-profiler has hooks on the optimizer, on the network and on the backward pass. In a step that is not sampled, they
  * write only a few records. In Python, these hooks take 60 us of a step, because the job replaces their code in the
- * caches between two hooks. So this file repeats in C the usual case of some methods of job/steps.py and of two hooks.
+ * caches between two hooks. So this file repeats in C the usual case of some methods of job/steps.py.
  * In an unusual case, a function here returns false, and then the Python code runs. The C code and the Python code
  * share their state: it is in the base classes of `Steps`, `Track` and `Listener`, which are in C.
  */
@@ -14,10 +14,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* One of every MSP_TIMED steps that are not sampled is a timed step. In a timed step, the wrappers of functions measure
- * their own time: from the begin of a wrapper to the begin of the wrapped function, and from the end of this function
- * to the end of the wrapper. The result is the real time of the hooks in the job, where their code and data are often
- * not in the caches. */
+/* One of every MSP_TIMED steps that are not sampled is a timed step. In a timed step, our code in C measures its own
+ * time: in a wrapper, from its begin to the begin of the wrapped function, and from the end of this function to the end
+ * of the wrapper; also at the begin and end of an optimizer's step. The result is the real time of the hooks in the
+ * job, where their code and data are often not in the caches. */
 #define MSP_TIMED 32
 
 /* The thread whose wrappers measure their own time in this step; 0: none. */
@@ -36,6 +36,15 @@ static inline void msp_steps_enter(void) {
  * ends. */
 static inline void msp_steps_leave(void) {
   if (__builtin_expect(msp_steps_timed != 0, 0)) msp_steps_leave_slowly();
+}
+
+/* Return the value that a dictionary has for the id of an object: a borrowed reference; NULL if there is none, with an
+ * exception set on failure. */
+static inline PyObject *msp_by_id(PyObject *table, void *object) {
+  PyObject *key = PyLong_FromVoidPtr(object);
+  PyObject *value = key == NULL ? NULL : PyDict_GetItemWithError(table, key);
+  Py_XDECREF(key);
+  return value;
 }
 
 /* Add the base classes and the functions to a module. Returns 0, or -1 with an exception set. */

@@ -156,9 +156,7 @@ static bool read_label(const wrapper *self, PyObject *label, uint64_t values[3],
 
 /* Call the wrapped function, and record a span with the label of its first argument. Without a label, call `hooked`. */
 static PyObject *by_label(const wrapper *self, PyObject *const *args, size_t flagged, PyObject *names) {
-  PyObject *key = PyLong_FromVoidPtr(args[0]);
-  PyObject *label = key == NULL ? NULL : PyDict_GetItemWithError(self->labels, key);
-  Py_XDECREF(key);
+  PyObject *label = msp_by_id(self->labels, args[0]);
   Py_XINCREF(label);
   if (label == NULL && !PyErr_Occurred()) label = PyObject_CallFunctionObjArgs(self->describe, args[0], NULL);
   uint64_t values[3];
@@ -186,11 +184,8 @@ static PyObject *wrapper_vectorcall(PyObject *object, PyObject *const *args, siz
   PyObject *result;
   msp_steps_enter();
   Py_INCREF(object); /* the job may remove the wrapper during the call */
-  msp_course course = MSP_UNUSUAL;
-  if (self->shortcut.kind != 0 && !inner && (self->forked == NULL || PyList_Size(self->forked) == 0)) {
-    course = msp_shortcut_take(&self->shortcut, args, count, names);
-  }
-  if (course == MSP_SPAN) {
+  if (self->shortcut.kind != 0 && !inner && (self->forked == NULL || PyList_Size(self->forked) == 0) &&
+      msp_shortcut_take(&self->shortcut, args, count, names)) {
     result = recorded(self, self->shortcut.name, self->shortcut.category, 0, args, flagged, names);
   } else if (self->labels != NULL && count > 0 &&
              (inner ? !msp_writer_leaves_out(self->category) : self->outermost == 0)) {

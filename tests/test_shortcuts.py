@@ -70,11 +70,11 @@ def test_steps_are_those_of_the_training_thread(run, done):
 
 
 def test_the_time_of_hooks_is_theirs_alone(launch):
-    """The job calls a function of 2 ms through a hook of 0.5 ms."""
+    """The job calls a function of 2 ms through a hook of 0.5 ms, and measures the function itself."""
     run = launch(PROGRAMS / "torch_slow_hook.py", options={"overhead_budget": 0.001}, env={"MS_PROFILER_RAISE": "1"})
     cost = json.loads(Path(layout.run_info_path(str(run.result))).read_text())["cost"]
     assert cost["hooks_steps"] >= 8
-    assert 0.5e6 <= cost["hooks_ns"] < 2e6
+    assert 0.5e6 <= cost["hooks_ns"] < float(run.out)
 
 
 def test_a_compiled_step_of_an_optimizer_runs(launch):

@@ -34,9 +34,9 @@ def paired(recording: tables.Recording, steps: Steps, sums: pl.DataFrame) -> dic
         hooks     = time of hooks in a step / length of a step
         share     = recording + hooks
 
-    Hooks measured their own time in some steps of the job. This time does not include the hooks' effect on the caches,
-    which makes the code after a hook slower. If hooks could not measure their time, it is computed. In a job whose work
-    replaces the contents of the caches, the computed time is several times too low:
+    Hooks measured their own time in some steps of the job. This time contains only the hooks' code in C. It does not
+    contain their effect on the caches, which makes the code after a hook slower. If hooks could not measure their time,
+    it is computed. In a job whose work replaces the contents of the caches, the computed time is several times too low:
 
         coarse spans of a step * span_ns + modules of a step * idle_ns
 
@@ -77,8 +77,8 @@ def paired(recording: tables.Recording, steps: Steps, sums: pl.DataFrame) -> dic
     modules = int(sums.filter(pl.col("category") == Category.MODULE)["count"].sum()) / max(known, 1)
     measured = recording.info.cost
     hook_ns = coarse * measured.get("span_ns", 0.0) + modules * measured.get("idle_ns", 0.0)
-    timed = int(measured.get("hooks_steps", 0)) if measured.get("hooks_steps", 0) >= LEAST else None
-    if timed is not None:
+    timed = int(measured.get("hooks_steps", 0))
+    if timed >= LEAST:
         hook_ns = measured["hooks_ns"]
     records, hooks = mean * known / whole, hook_ns * wanted.height / whole
     return {
@@ -87,7 +87,7 @@ def paired(recording: tables.Recording, steps: Steps, sums: pl.DataFrame) -> dic
         "per_step_ms": round(mean / 1e6, 6),
         "recording": round(records, 6),
         "hooks": round(hooks, 6),
-        "hooks_steps": timed,
+        "hooks_steps": timed if timed >= LEAST else None,
         "share": round(records + hooks, 6),
         "standard_error": round(error * known / whole, 6),
     }

@@ -1,8 +1,9 @@
 """Find the step from which on steps take longer or shorter, and the modules that changed.
 
 The speed of a shared processor changes again and again, by half and more. This can hide a change of the steps' lengths.
-But the speed affects all parts of a step alike. So if the lengths show no change, the share of each module in a sampled
-step is examined, and then the share of each phase in a step.
+But the speed affects all parts of a step alike. So the time of each module is also compared with the time of the other
+modules, in the sampled steps. If neither the lengths nor the modules show a change, the share of each phase in a step
+is examined.
 """
 
 import math

@@ -174,14 +174,15 @@ class Optimizers:
         any other, because the training step ends there all the same.
         """
         host, running = self.host, self._running
+        count = host.recorder.optimizer_steps
         skipped = host.recorder.intern("optimizer step skipped: gradients are not finite")
 
         def before(scaler: Any, optimizer: Any, *_: Any, **__: Any) -> tuple[Any, int]:
-            return optimizer, running.ended + host.recorder.optimizer_steps()
+            return optimizer, running.ended + count()
 
         def after(call: tuple[Any, int], result: Any, reason: BaseException | None) -> None:
             optimizer, ended = call
-            if reason is None and running.ended + host.recorder.optimizer_steps() == ended:
+            if reason is None and running.ended + count() == ended:
                 host.recorder.instant(skipped, Category.OPTIMIZER)
                 self.stepped(id(trees.attributes(optimizer).get("optimizer", optimizer)))
 
