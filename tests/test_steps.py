@@ -7,7 +7,7 @@ from ms_profiler.job.boundaries import PENDING
 from ms_profiler.job.listener import Listener
 from ms_profiler.job.schedule import Schedule
 from ms_profiler.job.steps import Steps
-from ms_profiler.job.turns import cycle_length
+from ms_profiler.job.turns import LATE, cycle_length
 from ms_profiler.store.format import Flag, Kind, StepSource
 
 
@@ -412,6 +412,46 @@ def test_an_optimizer_that_is_gone_is_not_waited_for(notebook):
     steps.began(0)
     steps.turn_ended(StepSource.OPTIMIZER_CYCLE, "second", 10)
     assert intervals(notebook) == [(0, 10)]
+
+
+def test_after_a_job_drops_one_of_two_optimizers_each_call_of_the_other_is_a_step(notebook):
+    class Optimizer:
+        pass
+
+    def update(optimizer, at):
+        steps.turn_ended(StepSource.OPTIMIZER_CYCLE, id(optimizer), at, optimizer)
+
+    steps = Steps(notebook)
+    generator, discriminator = Optimizer(), Optimizer()
+    steps.optimizer_made(generator)
+    steps.optimizer_made(discriminator)
+    steps.began(0)
+    for at in range(10, 90, 20):
+        update(discriminator, at)
+        update(generator, at + 10)
+    del discriminator
+    for at in range(90, 130, 10):
+        update(generator, at)
+    assert intervals(notebook) == [(0, 20), (20, 40), (40, 60), (60, 80), (80, 90), (90, 100), (100, 110), (110, 120)]
+
+
+def test_after_a_job_stops_calling_one_of_two_optimizers_each_call_of_the_other_is_soon_a_step(notebook):
+    steps = Steps(notebook)
+    steps.optimizer_made()
+    steps.optimizer_made()
+    steps.began(0)
+    for at in range(10, 90, 20):
+        steps.turn_ended(StepSource.OPTIMIZER_CYCLE, "discriminator", at)
+        steps.turn_ended(StepSource.OPTIMIZER_CYCLE, "generator", at + 10)
+    late = 80 + LATE * 20
+    for at in range(90, late + 50, 10):
+        steps.turn_ended(StepSource.OPTIMIZER_CYCLE, "generator", at)
+    assert intervals(notebook)[-5:] == [(late - 20, late), *((at, at + 10) for at in range(late, late + 40, 10))]
+    # both are called again
+    for at in range(late + 50, late + 250, 20):
+        steps.turn_ended(StepSource.OPTIMIZER_CYCLE, "discriminator", at)
+        steps.turn_ended(StepSource.OPTIMIZER_CYCLE, "generator", at + 10)
+    assert intervals(notebook)[-10:] == [(at, at + 20) for at in range(late + 40, late + 240, 20)]
 
 
 def elsewhere(call, *args):

@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from types import CodeType, FunctionType, MethodType, WrapperDescriptorType
+from types import CodeType, FrameType, FunctionType, MethodType, WrapperDescriptorType
 from typing import Any
 
 #: Environment variable for tests: with the value 1, an error of ms-profiler is raised in the job.
@@ -129,11 +129,12 @@ def pass_on(reason: BaseException) -> None:
 def is_of_the_job(reason: BaseException) -> bool:
     """Return whether an exception that left a function of ms-profiler was raised by the job.
 
-    Python may call the job's signal handlers while a function of ms-profiler runs. An exception of such a handler, for
-    example a timeout by SIGALRM, is meant for the job. So is an exception that another thread sends to this thread
-    (`PyThreadState_SetAsyncExc`). If no frame of a handler is in the traceback, two signs together show that the job
-    raised the exception. The innermost frame is one of ms-profiler, and the exception's class does not belong to
-    Python, to ms-profiler, or to a library that ms-profiler calls.
+    Python may call the job's signal handlers, and its trace functions (`sys.settrace`), while a function of ms-profiler
+    runs. An exception of such a function, for example a timeout by SIGALRM, is meant for the job. So is an exception
+    that another thread sends to this thread (`PyThreadState_SetAsyncExc`). If no frame of a handler or of a trace
+    function is in the traceback, two signs together show that the job raised the exception. The innermost frame is one
+    of ms-profiler, and the exception's class does not belong to Python, to ms-profiler, or to a library that
+    ms-profiler calls.
     """
     if not isinstance(reason, Exception):
         return True
@@ -141,10 +142,25 @@ def is_of_the_job(reason: BaseException) -> bool:
     trace, innermost = reason.__traceback__, None
     while trace is not None:
         innermost = trace.tb_frame.f_code
-        if innermost in handlers:
+        if innermost in handlers or _traces(trace.tb_frame):
             return True
         trace = trace.tb_next
     return innermost is not None and innermost.co_filename.startswith(_PACKAGE) and not _is_known(type(reason))
+
+
+def _traces(frame: FrameType) -> bool:
+    """Return whether a frame is of a trace or profile function.
+
+    Python has already removed a trace function that raised an exception, so `sys.gettrace` does not return it. But
+    Python passes the traced frame, or for `sys.monitoring` the code object. ms-profiler passes such objects only to its
+    own functions.
+    """
+    code = frame.f_code
+    if code.co_filename.startswith(_PACKAGE):
+        return False
+    values = frame.f_locals
+    passed = [values.get(name) for name in code.co_varnames[: code.co_argcount]]
+    return any(type(value) is FrameType or type(value) is CodeType for value in passed)
 
 
 def _surely_of_the_job(reason: BaseException) -> bool:

@@ -1,7 +1,7 @@
 """Find the cycle in which a job calls its optimizers, or its cells that train; one full cycle is a step."""
 
 import weakref
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Sequence, Set
 from typing import Any
 
 from ms_profiler.job.boundaries import PENDING, Track
@@ -66,7 +66,7 @@ class Turns:
             None.
     """
 
-    __slots__ = ("_members", "_patience", "calls", "length", "lone")
+    __slots__ = ("_incomplete", "_members", "_patience", "calls", "length", "lone")
 
     def __init__(self) -> None:
         self.calls: list[Hashable] = []
@@ -74,16 +74,34 @@ class Turns:
         self.lone: Hashable = None
         self._members: set[Hashable] = set()
         self._patience = PENDING // 2
+        self._incomplete = 0  # number of successive steps in which at least one optimizer of the cycle was not called
 
-    def begin_anew(self, which: Hashable) -> None:
-        """Search for the cycle again if the called optimizer is not in it: the job may have made this optimizer late.
+    def begin_anew(self, which: Hashable, gone: Set[int]) -> None:
+        """Search for the cycle again if it can no longer be right.
+
+        This is so if the called optimizer is not in the cycle, because the job made this optimizer late; if the job has
+        dropped an optimizer of the cycle; or if LATE successive steps were incomplete, because the job no longer calls
+        one of the optimizers.
 
         Args:
             which: the called optimizer or cell.
+            gone: ids of the optimizers that the job has dropped since the last call.
         """
-        if self.length and which not in self._members:
-            self.length, self._patience, self.lone = 0, LATE, None
-            self.calls.clear()
+        if not self.length or (which in self._members and self._members.isdisjoint(gone) and self._incomplete < LATE):
+            return
+        # an optimizer that LATE steps did not call is not expected any longer, although it exists
+        self.length, self._patience, self.lone = 0, 0 if self._incomplete == LATE else LATE, None
+        self._incomplete = 0
+        self.calls.clear()
+
+    def call(self, which: Hashable) -> bool:
+        """Add a call while the cycle is known; return whether it ends a step."""
+        self.calls.append(which)
+        if len(self.calls) < self.length:
+            return False
+        self._incomplete = 0 if self._members.issubset(self.calls) else self._incomplete + 1
+        self.calls.clear()
+        return True
 
     def add(self, which: Hashable, at_ns: int, track: Track, known: int) -> int:
         """Add a call while the cycle is unknown; return the number of calls in the cycle, or 0 if still unknown.
@@ -116,10 +134,16 @@ class Turns:
 
 
 class Population:
-    """The number of optimizers that a job has made, without those that were garbage-collected."""
+    """The number of optimizers that a job has made, without those that were garbage-collected.
+
+    Attributes:
+        count: the number.
+        gone: ids of the optimizers that were garbage-collected since the last call of `take_gone`.
+    """
 
     def __init__(self) -> None:
         self.count = 0
+        self.gone: set[int] = set()
         self._alive: dict[int, weakref.ref[Any]] = {}  # key: id of the optimizer
 
     def made(self, optimizer: Any) -> None:
@@ -132,8 +156,14 @@ class Population:
         if key in self._alive:
             return
         self.count += 1
+        self.gone.discard(key)
         if optimizer is not None:
             self._alive[key] = weakref.ref(optimizer, shield(lambda _: self._gone(key), pass_on))
+
+    def take_gone(self) -> set[int]:
+        """Return the ids of the optimizers that were garbage-collected since the last call."""
+        gone, self.gone = self.gone, set()
+        return gone
 
     def absorbed(self) -> None:
         """Count one optimizer less, because another optimizer contains it."""
@@ -141,4 +171,5 @@ class Population:
 
     def _gone(self, key: int) -> None:
         self._alive.pop(key, None)
+        self.gone.add(key)
         self.absorbed()
