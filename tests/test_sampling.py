@@ -5,6 +5,7 @@ import importlib.util
 import polars as pl
 import pytest
 from conftest import PROGRAMS
+from ms_profiler.analysis import catalogue
 from ms_profiler.analysis.driver import engine
 from ms_profiler.analysis.metrics import intervals, sampling
 from ms_profiler.analysis.report import remarks
@@ -62,6 +63,14 @@ def test_operators_are_sampled_up_to_the_end(measures):
         found = calls(measures, name, category)
         assert found.filter(recorded).unique().to_list() == [each], name
         assert found.filter(~recorded).sum() == 0, name
+
+
+def test_spans_of_a_step_that_is_not_sampled_have_its_number(measures):
+    spans = catalogue.named("spans").of(measures).filter(pl.col("category") == "optimizer")
+    steps = measures.steps.table.filter(~pl.col("recorded"))["number"]
+    assert spans.filter(pl.col("name").str.ends_with(".step"))["step"].value_counts().join(
+        steps.alias("step").to_frame(), on="step", how="right"
+    )["count"].to_list() == [1] * len(steps)
 
 
 def test_a_sampled_step_has_the_weight_of_its_interval(measures):

@@ -285,8 +285,8 @@ def _thread(measures: Measures, table: pl.DataFrame) -> pl.Series:
 
 
 def _step_at(measures: Measures, times: pl.Series) -> pl.Series:
-    recorded = measures.steps.recorded
-    return recorded["number"].gather(intervals.locate(times, recorded)).alias("step")
+    steps = measures.steps.table
+    return steps["number"].gather(intervals.locate(times, steps)).alias("step")
 
 
 def _step_launched(measures: Measures, copies: pl.DataFrame) -> pl.Series:
