@@ -197,6 +197,7 @@ def test_a_killed_job_leaves_the_raw_data_and_the_analysis_says_so(counters_job,
     assert kernels(run.result) == [(step, *kernel) for step in "012" for kernel in KERNELS]
 
 
+@pytest.mark.slow
 def test_a_fork_child_calls_nothing(counters_job):
     run = counters_job("fork", options=COUNTED | {"analyse": "off"})
     assert (run.code, run.out.splitlines()[0]) == (0, "0"), run.err
@@ -234,6 +235,7 @@ def test_a_failure_is_one_line_and_the_job_continues(counters_job, words, why):
     assert len([call for call in run.calls if call.startswith("aclprofInit")]) == 1
 
 
+@pytest.mark.slow
 def test_a_refused_option_is_reported_and_the_others_are_recorded(counters_job):
     run = counters_job("plain", words="aclprofSetConfig5=100010", options=COUNTED | {"analyse": "off"})
     assert run.code == 0, run.err

@@ -115,6 +115,7 @@ for own in ("once", "again"):
 """
 
 
+@pytest.mark.slow
 def test_a_schedule_without_a_wait_keeps_its_first_step(job, tmp_path):
     """The first step begins before the recording; the recording must not cut it off."""
     run = job(FROM_THE_FIRST, profile=False)

@@ -24,13 +24,10 @@ True
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("names", "way"),
-    [
-        ("ms_profiler", "variable"),
-        pytest.param("ms_profiler", "none", marks=pytest.mark.slow),
-        pytest.param("mindspore.profiler", "install", marks=pytest.mark.slow),
-    ],
+    [("ms_profiler", "variable"), ("ms_profiler", "none"), ("mindspore.profiler", "install")],
 )
 def test_older_interface(job, tmp_path, names, way):
     if way == "install":

@@ -98,6 +98,7 @@ def test_actors_of_ray_have_a_result_each_with_their_role(tmp_path, capsys):
     assert "3 ranks" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_actors_that_are_no_ranks_of_one_job_are_all_in_one_timeline(tmp_path, capsys):
     for number in range(3):
         name = f"host_{number + 1}_2026010100000012{number}_ascend_ms"

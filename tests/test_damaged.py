@@ -10,7 +10,9 @@ def results(tmp_path_factory):
     return sources(tmp_path_factory.mktemp("results"))
 
 
-@pytest.mark.parametrize("kind", ["store", "kineto", "ascend"])
+@pytest.mark.parametrize(
+    "kind", ["store", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("kineto", "ascend"))]
+)
 def test_a_damaged_result_is_read_or_refused(results, kind):
     wrong, ended = survives(results[kind], f"fast {kind}", 0, 16)
     assert wrong == []

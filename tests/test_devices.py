@@ -241,6 +241,7 @@ def test_unreadable_records_are_reported(device_job):
     assert "(kernel without a name)" in [name for _, name in stored(run.result)]
 
 
+@pytest.mark.slow
 def test_a_gradient_is_of_the_module_that_it_is_the_gradient_of(device_job):
     run = device_job("plain", 2)
     assert run.code == 0, run.err

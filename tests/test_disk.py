@@ -1,6 +1,7 @@
 """A failing file system, and the kernel's limits for a process, do not change the job."""
 
 import errno
+import functools
 import os
 
 import pytest
@@ -48,8 +49,8 @@ def disk(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def bare(launch):
-    """Return the run without a profiler for each kind of job."""
-    return {kind: launch(JOB, kind, profile=False) for kind in ("fork", "files", "memory")}
+    """Return a function that returns the run without a profiler for a kind of job."""
+    return functools.cache(lambda kind: launch(JOB, kind, profile=False))
 
 
 def unharmed(run, bare):
@@ -76,12 +77,12 @@ def unharmed(run, bare):
 def test_a_file_system_that_fails_harms_no_job(job, disk, bare, tmp_path, number, after, options):
     fault = {"DISK_FOLDER": str(tmp_path / "data"), "DISK_ERROR": str(number), "DISK_AFTER": str(after)}
     run = job(JOB, "fork", options={"analyse": "off"} | options, env={"LD_PRELOAD": str(disk), **fault})
-    unharmed(run, bare["fork"])
+    unharmed(run, bare("fork"))
     assert any(os.strerror(number) in line for line in run.lines), run.err
 
 
 @pytest.mark.parametrize("limit", ["files", pytest.param("memory", marks=pytest.mark.slow)])
 def test_limits_of_a_process_that_are_used_up_harm_no_job(job, bare, limit):
     run = job(JOB, limit, options={"analyse": "sync"})
-    unharmed(run, bare[limit])
+    unharmed(run, bare(limit))
     assert run.results, "it was profiled"

@@ -62,6 +62,7 @@ ANSWERS = ("ms-profiler doctor", "ms-profiler gate")
 #: pages whose commands take long; the slow tests run them
 LONG = {
     "docs/gate.md",
+    "docs/getting-started.md",
     "docs/architecture.md",
     "docs/how-to/slower.md",
     "docs/other-profilers.md",

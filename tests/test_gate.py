@@ -241,6 +241,7 @@ def test_a_baseline_is_stored_compared_and_changes_on_a_pass_alone(gate, pools, 
     assert gate("--baseline", file, *pools["slower"])[0] == 0
 
 
+@pytest.mark.slow
 def test_a_threshold_below_the_noise_is_refused_and_a_larger_one_proposed(gate, pools, tmp_path):
     file = tmp_path / "base.json"
     gate("--save", file, *pools["noisy"])

@@ -223,6 +223,7 @@ def test_owners_where_recomputation_is_in_the_same_pass(job):
     assert found.wrong <= 0.005 * found.known and found.right >= 0.8 * found.known, found.mistakes
 
 
+@pytest.mark.slow
 def test_the_demo_names_the_layer_that_takes_its_time(job):
     run = job(ROOT_FOLDER / "examples" / "train_convnet.py", "pynative", "12", env=FAST)
     assert run.code == 0, run.err

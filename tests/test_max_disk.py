@@ -55,6 +55,7 @@ def test_timelines_have_the_steps_that_there_is_room_for(run):
     assert (run.result / layout.OUTPUT / layout.PERFETTO_TRACE).stat().st_size > 1000
 
 
+@pytest.mark.slow
 def test_steps_that_are_small_enough_are_shown_where_the_first_are_not(job):
     code = """
 import torch

@@ -44,6 +44,7 @@ def test_only_the_recording_with_the_option_has_memory(job, tmp_path, way, mode)
         assert not (everything / "ASCEND_PROFILER_OUTPUT" / "memory_record.csv").exists()
 
 
+@pytest.mark.slow
 def test_windows_add_up_to_one_record(job):
     run = job(PROGRAMS / "networks.py", "mlp", "graph", "30", options={"profile_memory": True, "op_flush": 50})
     assert run.code == 0, run.err

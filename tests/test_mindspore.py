@@ -24,7 +24,7 @@ EXPECTED = {
     "batches": (6, "dataset"),
 }
 #: kinds that run as slow tests, because others have steps of the same source
-VARIANTS = ("two", "batches")
+VARIANTS = ("two", "batches", "accumulate", "cell")
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def plain(launch):
     return launch(CUSTOM_LOOP, "plain")
 
 
-@pytest.mark.parametrize("mode", ["graph", "pynative"])
+@pytest.mark.parametrize("mode", ["graph", pytest.param("pynative", marks=pytest.mark.slow)])
 def test_model_loop_runs_as_before_and_every_batch_is_a_step(job, bare_losses, mode):
     run = job(MODEL_LOOP, mode)
     assert (run.code, run.out) == (0, bare_losses[mode])

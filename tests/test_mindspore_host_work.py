@@ -1,5 +1,6 @@
 """Other work of the host is recorded: files, waits, batches and markers."""
 
+import pytest
 from conftest import PROGRAMS
 from events import events, inside, named, of, steps
 from ms_profiler.store.format import Category, Kind, StepSource
@@ -83,6 +84,7 @@ def test_markers_keep_to_the_schedule(job):
     assert of(found, Category.MARKER).keys().isdisjoint({"range 3", "mark 3"})
 
 
+@pytest.mark.slow
 def test_checkpoint_written_by_a_child_process(job, tmp_path):
     program = (
         "import multiprocessing, mindspore as ms\nfrom mindspore import nn\n"

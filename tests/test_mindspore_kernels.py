@@ -90,7 +90,8 @@ def check_totals(result, folders):
         assert abs(ours[kind] - total) <= precision[kind], kind
 
 
-@pytest.mark.parametrize("mode", ["graph", pytest.param("pynative", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["graph", "pynative"])
 def test_kernels_are_those_of_mindspores_own_recorder(job, tmp_path, mode):
     check_against_own(job, tmp_path, "mlp", mode, 30, {"graph": 0.95, "pynative": 0.8}[mode])
 

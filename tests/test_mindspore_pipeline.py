@@ -107,6 +107,7 @@ def test_pipelines_beside_and_inside_others_do_no_harm(job):
     assert len(folders(run.result)) > 2
 
 
+@pytest.mark.slow
 def test_a_killed_job_names_its_missing_pipelines(tmp_path):
     options = OPTIONS | {"start": True, "output_path": str(tmp_path)}
     with subprocess.Popen(

@@ -145,6 +145,7 @@ def test_compare_has_kernels_operators_and_communication(kernels, tmp_path):
     assert found["CommunicationCompare"][2][:5] == [1, "allreduce", None, 20, 10_000]
 
 
+@pytest.mark.slow
 def test_advisor_accepts_kernels(kernels, tmp_path):
     assert "110.0ms" in run("advisor", "all", "-d", kernels[0], "-pt", "mindspore", "-o", tmp_path / "out")
 

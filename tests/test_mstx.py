@@ -18,13 +18,10 @@ def marked(result):
     return collections.Counter(event["name"] for event in trace if event["name"] in ALL)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("names", "way"),
-    [
-        ("ms_profiler", "variable"),
-        pytest.param("ms_profiler", "none", marks=pytest.mark.slow),
-        pytest.param("mindspore.profiler", "install", marks=pytest.mark.slow),
-    ],
+    [("ms_profiler", "variable"), ("ms_profiler", "none"), ("mindspore.profiler", "install")],
 )
 def test_markers_of_the_requested_domains(job, tmp_path, names, way):
     if way == "install":

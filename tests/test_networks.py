@@ -14,6 +14,7 @@ from ms_profiler.analysis.readers.networks import parse
 TORCH = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs PyTorch")
 
 
+@pytest.mark.slow
 @TORCH
 def test_parameters_and_operations_of_two_networks_of_one_class(job, tmp_path):
     file = tmp_path / "truth"

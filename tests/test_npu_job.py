@@ -137,6 +137,7 @@ def test_a_job_that_does_not_use_the_npu_touches_nothing(npu_job, losses):
     assert not [line for line in run.lines if "NPU" in line]
 
 
+@pytest.mark.slow
 def test_an_npu_that_is_used_later_is_found_between_steps(npu_job):
     run = npu_job("late", 4, options={"analyse": "off"})
     assert run.code == 0, run.err
@@ -187,6 +188,7 @@ def test_a_fork_child_ends_as_it_would_alone(job, ascend_fakes, tmp_path):  # no
     assert [line.split()[1] for line in log.read_text().splitlines()].count("Subscribe") == 1
 
 
+@pytest.mark.slow
 def test_numbers_of_more_than_32_bits(npu_job):
     run = npu_job("wide", 3, options={"analyse": "off"})
     assert run.code == 0, run.err
@@ -273,6 +275,7 @@ def test_markers_are_annotations_with_their_domain(npu_job):
     assert (drawn["tid"], drawn["args"]) == (7, {"domain": "mine"})
 
 
+@pytest.mark.slow
 def test_copies_are_recorded_when_the_library_is_preloaded(npu_job, ascend_fakes):  # noqa: F811
     library = str(ascend_fakes / "libmspti.so")
     run = npu_job("copies", 3, env={"LD_PRELOAD": library}, options={"profile_memory": True})

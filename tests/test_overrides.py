@@ -12,7 +12,8 @@ RECORDED = {
 }
 
 
-@pytest.mark.parametrize("framework", ["torch", pytest.param("mindspore", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("framework", ["torch", "mindspore"])
 def test_no_further_method_of_the_script_is_called_and_no_further_class_stays_alive(job, framework):
     program = PROGRAMS / f"overrides_{framework}.py"
     bare = job(program, profile=False)

@@ -22,7 +22,7 @@ def counted(job, program, *kind):
     "kind",
     [
         "gan_critics_once",
-        "prefetched",
+        pytest.param("prefetched", marks=SLOW),
         pytest.param("rollout", marks=SLOW),
         pytest.param("bare", marks=SLOW),
         *(

@@ -19,6 +19,7 @@ from ms_profiler.analysis.driver import engine
 STEPS = 6
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs PyTorch")
 def test_kernels_of_nccl_have_the_bytes_of_the_buckets(job, fakes, tmp_path):  # noqa: F811
     program = PROGRAMS / "replicas_gpu.py"

@@ -115,6 +115,7 @@ def test_the_cost_is_measured_by_pairs(run):
     )
 
 
+@pytest.mark.slow
 def test_disk_space_is_a_budget_too(launch):
     """The records of all steps would stay within the budget of time, but exceed the disk space."""
     run = launch(LOOP, str(FILLING), options={"overhead_budget": 0.9, "max_disk": 8_000_000})

@@ -37,6 +37,7 @@ def test_two_lines_and_a_result(trained):
     assert trained.summary["run"]["processes"][0]["state"] == "exit"
 
 
+@pytest.mark.slow
 def test_quiet_keeps_the_lines_for_the_record(job):
     run = job(IMPORT, options={"quiet": True})
     assert run.lines == []

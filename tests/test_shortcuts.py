@@ -69,6 +69,7 @@ def test_steps_are_those_of_the_training_thread(run, done):
     assert run.summary["steps"]["count"] == pytest.approx(done["steps"], abs=1), "the first step may be incomplete"
 
 
+@pytest.mark.slow
 def test_the_time_of_hooks_is_theirs_alone(launch):
     """The job calls a function of 2 ms through a hook of 0.5 ms, and measures the function itself."""
     run = launch(PROGRAMS / "torch_slow_hook.py", options={"overhead_budget": 0.001}, env={"MS_PROFILER_RAISE": "1"})

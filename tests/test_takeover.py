@@ -79,6 +79,7 @@ def test_a_spawn_child_starts_no_chain_of_processes(parent):
     assert len(list((folder / "data").iterdir())) == 1, "the child is part of its parent's run"
 
 
+@pytest.mark.slow
 def test_takeover_false_leaves_it_alone(python, tmp_path):
     done = python(
         "import mindspore\nprint(type(mindspore.profiler.EnvProfiler.profiler).__name__)",

@@ -131,6 +131,7 @@ print("done")
 """
 
 
+@pytest.mark.slow
 def test_a_region_may_be_open_when_its_profiler_ends(job):
     run = job(LEFT_OPEN, options={"analyse": "off", "overhead_budget": 0}, env=STRICT)
     assert run.code == 0, run.err
@@ -188,6 +189,7 @@ for number in range(8):
 """
 
 
+@pytest.mark.slow
 def test_a_profiler_may_start_and_end_inside_of_calls_of_c_code(job):
     options = {"analyse": "off", "overhead_budget": 0, "record_shapes": True}
     run = job(INSIDE, options=options, env=STRICT)
@@ -247,6 +249,7 @@ print(*beside)
 """
 
 
+@pytest.mark.slow
 def test_a_step_that_is_not_recorded_has_no_operators(job):
     run = job(SCHEDULED, options={"schedule": {"wait": 4, "active": 2, "repeat": 1}}, env=STRICT)
     assert run.code == 0, run.err

@@ -195,9 +195,10 @@ print(optimizer.param_groups[0]["params"][0].tolist())
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("known", "steps"),
-    [(True, 8), pytest.param(False, 8, marks=pytest.mark.slow), pytest.param(True, 5, marks=pytest.mark.slow)],
+    [(True, 8), (False, 8), (True, 5)],
     ids=["known", "unknown version", "stopped while prepared"],
 )
 def test_a_profiler_that_the_script_has_prepared_keeps_kineto(job, known, steps):
@@ -241,6 +242,7 @@ print("done")
 """
 
 
+@pytest.mark.slow
 def test_a_region_may_be_open_when_a_recording_of_shapes_ends(job):
     run = job(LEFT_OPEN, options=SHAPES | {"analyse": "off", "overhead_budget": 0}, env=STRICT)
     assert (run.code, run.out) == (0, "done\n"), run.err
@@ -339,7 +341,7 @@ thread.join()
 """
 
 
-@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("known", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_a_thread_that_did_not_import_pytorch_may_train(job, known):
     program = IN_A_THREAD if known else UNKNOWN + IN_A_THREAD
     bare, run = job(program, profile=False), job(program, options=SHAPES, env=STRICT)

@@ -73,7 +73,7 @@ def test_each_spawned_child_that_trains_has_its_place(job):
         assert f"pid {process['pid']}" in page[at : page.index("\n\n", at)]
 
 
-@pytest.mark.parametrize(("kind", "steps"), [("rollout", 100), ("trained", 7)])
+@pytest.mark.parametrize(("kind", "steps"), [("rollout", 100), pytest.param("trained", 7, marks=pytest.mark.slow)])
 def test_a_killed_run_adds_up(tmp_path, kind, steps):
     """If a job is killed before its training, calls of the network are its steps; if later, they are not."""
     output = tmp_path / "data"
@@ -97,6 +97,7 @@ def test_a_killed_run_adds_up(tmp_path, kind, steps):
     assert parts["import"]["total_ns"] > 0 and parts["steps"]["total_ns"] > 0
 
 
+@pytest.mark.slow
 def test_our_own_work_between_steps_belongs_to_no_step(job):
     """A read of a file at a step's end may take 5 ms on a busy machine: the next step must not look slow by it."""
     run = job(SLOW_BOUNDARIES, options={"overhead_budget": 0, "analyse": "off"})
