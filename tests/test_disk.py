@@ -65,7 +65,7 @@ def unharmed(run, bare):
     ("number", "after", "options"),
     [
         (errno.EROFS, 0, {}),
-        (errno.EIO, 30, {"analyse": "sync", "with_stack": "sample"}),
+        pytest.param(errno.EIO, 30, {"analyse": "sync", "with_stack": "sample"}, marks=pytest.mark.slow),
         *(
             pytest.param(number, after, {"analyse": analyse}, marks=pytest.mark.slow)
             for number in (errno.EDQUOT, errno.EIO, errno.EROFS, errno.ENOSPC)

@@ -61,6 +61,7 @@ NEEDS = {
 ANSWERS = ("ms-profiler doctor", "ms-profiler gate")
 #: pages whose commands take long; the slow tests run them
 LONG = {
+    "CONTRIBUTING.md",
     "docs/gate.md",
     "docs/getting-started.md",
     "docs/architecture.md",

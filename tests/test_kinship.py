@@ -132,7 +132,8 @@ def test_the_environment_is_that_of_a_bare_run(guest, dynamic):
     assert path.exists() if dynamic else guest.output.exists()
 
 
-@pytest.mark.parametrize("imports", ["import torch", pytest.param("import mindspore", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("imports", ["import torch", "import mindspore"])
 def test_the_environment_with_a_framework_itself(guest, imports):
     guest.real = True
     bare, profiled = shown(guest, imports, OFF)

@@ -15,9 +15,9 @@ def bare(launch):
     return dict(zip(("cpu", "device"), run.out.splitlines(keepends=True), strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("where", "steps", "what"),
-    [("cpu", 12, "data sinking"), pytest.param("device", 3, "steps inside a data sink", marks=pytest.mark.slow)],
+    ("where", "steps", "what"), [("cpu", 12, "data sinking"), ("device", 3, "steps inside a data sink")]
 )
 def test_data_sinking_is_said_and_its_steps_are_sinks(job, bare, where, steps, what):
     run = job(PROGRAMS / "sink.py", where, env={"MS_PROFILER_RAISE": "1"})

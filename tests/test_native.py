@@ -115,6 +115,7 @@ def test_the_helper_has_the_next_segment_ready(recorder, tmp_path):
     assert read_store(tmp_path).capacities == [64], "what was not used is removed"
 
 
+@pytest.mark.slow
 def test_the_helper_writes_anchors_while_nothing_happens(recorder, tmp_path):
     """The helper writes an anchor every five seconds, which shows if the clock is set during the run."""
     recorder.open(str(tmp_path))

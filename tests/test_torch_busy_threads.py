@@ -72,6 +72,7 @@ print(_RecordFunctionFast)
 """
 
 
+@pytest.mark.slow
 def test_a_script_may_remove_all_callbacks(job):
     """Ours are added again, and PyTorch does not warn about them at the end; its class keeps its name."""
     bare = job(CLEARED, profile=False)
