@@ -19,6 +19,10 @@ typedef struct {
   PyObject *condition; /* a function in C without arguments, which must return True; not called for MSP_BACKWARD */
 } msp_shortcut;
 
+/* Make the text that shortcuts look up. Called once, when the module is imported. Returns false with an exception set.
+ */
+bool msp_shortcut_init(void);
+
 /* Set a shortcut from the tuple (kind, steps, known, condition, name, category). Returns false with an exception set.
  */
 bool msp_shortcut_set(msp_shortcut *shortcut, PyObject *tuple);

@@ -6,6 +6,7 @@
 #include "writer.h"
 
 enum { OPTIMIZER_CYCLE = 3, NETWORK_CALL = 7 }; /* values of StepSource in store/format.py */
+enum { TIMES = 1024 };                          /* number of timed steps whose times are kept */
 
 typedef struct {
   PyObject ob_base;
@@ -35,11 +36,12 @@ typedef struct {
 unsigned long msp_steps_timed;
 
 static struct {
-  uint64_t since_ns; /* when our code began; 0: the job's code runs */
-  uint64_t step_ns;  /* time of our own code in the running step so far */
-  long long count;   /* number of the running step */
-  unsigned waited;   /* number of steps since the last one whose wrappers measured their time */
-  uint64_t ns, steps;
+  uint64_t since_ns;     /* when our code began; 0: the job's code runs */
+  uint64_t step_ns;      /* time of our own code in the running step so far */
+  long long count;       /* number of the running step */
+  unsigned waited;       /* number of steps since the last timed step */
+  uint64_t steps;        /* number of timed steps so far */
+  uint32_t times[TIMES]; /* time of our own code in the last timed steps, ns; a ring */
 } hook_time;
 
 static PyTypeObject *track_type, *listener_type, *steps_type;
@@ -88,8 +90,8 @@ static void end_hook_time(const steps *self) {
   msp_steps_leave();
   msp_steps_timed = 0;
   if (hook_time.count != self->count) return; /* other steps ended in between, in Python code */
-  hook_time.ns += hook_time.step_ns;
-  ++hook_time.steps;
+  hook_time.times[hook_time.steps++ % TIMES] =
+      hook_time.step_ns < UINT32_MAX ? (uint32_t)hook_time.step_ns : UINT32_MAX;
 }
 
 /* Let the hooks measure their own time in the next step, if MSP_TIMED steps have passed since the last measurement. */
@@ -211,10 +213,22 @@ static PyObject *optimizer_steps(PyObject *module, PyObject *unused) {
   return PyLong_FromUnsignedLongLong(running.ended);
 }
 
-static PyObject *py_hook_time(PyObject *module, PyObject *unused) {
+/* hook_times(since): return the times of timed steps, from the step with the number `since` on. */
+static PyObject *hook_times(PyObject *module, PyObject *since) {
   (void)module;
-  (void)unused;
-  return Py_BuildValue("(KK)", (unsigned long long)hook_time.ns, (unsigned long long)hook_time.steps);
+  uint64_t first = PyLong_AsUnsignedLongLong(since), end = hook_time.steps;
+  if (PyErr_Occurred() != NULL) return NULL;
+  if (first > end) first = end;
+  if (end - first > TIMES) first = end - TIMES;
+  PyObject *times = PyList_New((Py_ssize_t)(end - first));
+  for (uint64_t i = first; times != NULL && i < end; ++i) {
+    PyObject *time = PyLong_FromUnsignedLong(hook_time.times[i % TIMES]);
+    if (time == NULL)
+      Py_CLEAR(times);
+    else
+      PyList_SetItem(times, (Py_ssize_t)(i - first), time);
+  }
+  return times == NULL ? NULL : Py_BuildValue("(KN)", (unsigned long long)end, times);
 }
 
 static PyMethodDef functions[] = {
@@ -229,7 +243,8 @@ static PyMethodDef functions[] = {
      "While true for any reason, leave all steps of this thread's optimizers to Python: leave_optimizers(reason, on)."},
     {"optimizer_steps", optimizer_steps, METH_NOARGS,
      "Return the number of steps of optimizers on this thread that ended without Python."},
-    {"hook_time", py_hook_time, METH_NOARGS, "Return (time of hooks in ns, number of steps in which it was measured)."},
+    {"hook_times", hook_times, METH_O,
+     "Return the number of timed steps, and the times of hooks in ns in the last of them: hook_times(since)."},
     {NULL, NULL, 0, NULL},
 };
 

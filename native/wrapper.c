@@ -382,7 +382,7 @@ int msp_wrapper_add(PyObject *module) {
   method_type = types == NULL ? NULL : PyObject_GetAttrString(types, "MethodType");
   Py_XDECREF(types);
   name_attribute = PyUnicode_InternFromString("__name__");
-  if (method_type == NULL || name_attribute == NULL) return -1;
+  if (method_type == NULL || name_attribute == NULL || !msp_shortcut_init()) return -1;
   PyObject *type = PyType_FromSpec(&spec);
   if (type == NULL || PyModule_AddObject(module, "Wrapper", type) < 0) {
     Py_XDECREF(type);

@@ -181,6 +181,7 @@ def test_a_job_waits_no_longer_for_msprof_than_for_the_analysis(counters_job):
     assert [path.name for path in run.result.iterdir() if path.name.startswith(".")] == []
 
 
+@pytest.mark.slow
 def test_a_killed_job_leaves_the_raw_data_and_the_analysis_says_so(counters_job, monkeypatch):
     run = counters_job("killed")
     assert run.code == -signal.SIGKILL

@@ -163,6 +163,7 @@ def check(directory, kind, late, capsys):
         ]
 
 
+@pytest.mark.slow
 def test_jobs_in_one_directory_are_told_apart(tmp_path, capsys):
     """Two jobs of three ranks and of two ranks ran at the same time, and another job ran before."""
     longer = {"small": 9, "large": 12, "before": 6}

@@ -4,7 +4,8 @@ import pytest
 from conftest import PROGRAMS
 
 
-@pytest.mark.parametrize("framework", ["torch", pytest.param("mindspore", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("framework", ["torch", "mindspore"])
 def test_a_job_that_closes_unknown_descriptors_has_its_files(job, tmp_path, framework):
     runs = []
     for profiled in (False, True):

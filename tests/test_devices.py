@@ -63,6 +63,7 @@ def test_kernels_are_in_the_tables(device_job):
     ]
 
 
+@pytest.mark.slow
 def test_each_cause_of_a_step_has_the_time_that_was_planted(device_job):
     """No cause takes less than its planted time, on a busy machine, too.
 
@@ -126,6 +127,7 @@ def not_collected(result):
 NAMES = [name for name, _, _ in STEP]
 
 
+@pytest.mark.slow
 def test_a_window_has_every_kernel_that_was_launched_in_its_steps(device_job):
     """The kernels run 20 ms after their launch, when the steps of the window have ended on the host long ago."""
     run = device_job("lagging", 9, options={"schedule": {"wait": 3, "active": 2, "repeat": 1}})

@@ -113,6 +113,7 @@ def leaking(parent, kernels, each=2**23):
     return store
 
 
+@pytest.mark.slow
 def test_memory_of_the_kernel_recorder_is_not_the_jobs(tmp_path):
     few, many = leaking(tmp_path / "few", 1), leaking(tmp_path / "many", 200)
     held = summary(few)["memory_growth"]

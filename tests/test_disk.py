@@ -81,7 +81,8 @@ def test_a_file_system_that_fails_harms_no_job(job, disk, bare, tmp_path, number
     assert any(os.strerror(number) in line for line in run.lines), run.err
 
 
-@pytest.mark.parametrize("limit", ["files", pytest.param("memory", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("limit", ["files", "memory"])
 def test_limits_of_a_process_that_are_used_up_harm_no_job(job, bare, limit):
     run = job(JOB, limit, options={"analyse": "sync"})
     unharmed(run, bare(limit))

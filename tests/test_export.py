@@ -113,8 +113,8 @@ def test_after_a_failure_the_raw_data_stay(result, monkeypatch, mode, why):
 
 def test_a_hanging_msprof_is_ended_with_its_children(result, monkeypatch, tmp_path):
     monkeypatch.setenv("FAKE_MSPROF", "hangs")
-    (made,) = export.export(str(result), patience=5)
-    assert made.why == f"msprof did not end within 5 s; the raw data are kept; {advice(result)}"
+    (made,) = export.export(str(result), patience=2)
+    assert made.why == f"msprof did not end within 2 s; the raw data are kept; {advice(result)}"
     assert files(result) == RAW
     (child,) = [int(line.split()[1]) for line in (tmp_path / "log").read_text().splitlines() if "child" in line]
     eventually(lambda: ended(child))

@@ -103,6 +103,7 @@ def test_faster_runs_pass(gate, pools):
     assert gate("--runs", *pools["slower"], "--versus", *pools["usual"])[0] == 0
 
 
+@pytest.mark.slow
 def test_noisy_runs_are_inconclusive_and_fail_only_with_strict(gate, pools):
     sides = ("--runs", *pools["noisy"], "--versus", *pools["noisy too"])
     code, content, _ = gate(*sides)

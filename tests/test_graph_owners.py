@@ -130,6 +130,7 @@ def check(job, mode, *names):
     return run, found
 
 
+@pytest.mark.slow
 def test_owners_of_compiled_networks(job):
     run, found = check(job, "graph", "blocks", "losses")
     assert found.bound >= 0.98 * found.total

@@ -96,6 +96,7 @@ def test_threads_and_lanes_are_shown(truth):
     assert {"process: resident memory (B)", "process: running Python and libraries (processors)"} <= lanes
 
 
+@pytest.mark.slow
 def test_none_are_read_without_the_option(job):
     run = job("import torch", options={"host_rate": 0})
     assert run.code == 0, run.err

@@ -32,6 +32,7 @@ def test_the_job_is_unchanged(bare, run):
     assert len(run.lines) == 2, "children that find no room say nothing"
 
 
+@pytest.mark.slow
 def test_all_processes_and_the_analysis_keep_to_it_together(run):
     assert MOST / 2 < size(run.result / layout.FRAMEWORK) <= 0.75 * MOST + 20_000
     assert size(run.result) <= MOST

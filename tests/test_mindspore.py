@@ -24,7 +24,7 @@ EXPECTED = {
     "batches": (6, "dataset"),
 }
 #: kinds that run as slow tests, because others have steps of the same source
-VARIANTS = ("two", "batches", "accumulate", "cell")
+VARIANTS = ("two", "batches", "accumulate", "cell", "jit")
 
 
 @pytest.fixture(scope="module")

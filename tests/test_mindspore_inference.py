@@ -11,7 +11,7 @@ from ms_profiler.store.format import Category, StepSource
 @pytest.mark.parametrize(
     ("kind", "mode", "count"),
     [
-        ("generate", "pynative", 10),
+        pytest.param("generate", "pynative", 10, marks=pytest.mark.slow),
         ("predict", "graph", 10),
         pytest.param("model", "pynative", 10, marks=pytest.mark.slow),
         ("loops", "pynative", 30),

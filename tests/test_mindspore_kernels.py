@@ -114,6 +114,7 @@ def own_modules(rows):
     return [name and f"Net.{name}" for name in found]
 
 
+@pytest.mark.slow
 def test_shapes_give_the_modules_of_backward_kernels(job):
     run = job(PROGRAMS / "backward.py", "6")
     assert run.code == 0, run.err

@@ -43,6 +43,7 @@ def lines(path):
         return list(csv.reader(stream))
 
 
+@pytest.mark.slow
 def test_the_slow_operator_is_named_and_a_pipeline_ahead_is_acquitted(job):
     run = job(PROGRAM, "train", options=OPTIONS, env={"MS_PROFILER_RAISE": "1"})
     assert run.code == 0, run.err

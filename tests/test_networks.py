@@ -59,6 +59,7 @@ for _ in range(4):
 """
 
 
+@pytest.mark.slow
 @TORCH
 def test_a_network_may_be_traced_first(job):
     bare, run = job(TRACED, profile=False), job(TRACED, env={"MS_PROFILER_RAISE": "1"})

@@ -149,6 +149,7 @@ def test_an_npu_that_is_used_later_is_found_between_steps(npu_job):
     }
 
 
+@pytest.mark.slow
 def test_a_schedule_has_every_kernel_that_was_launched_in_its_steps(npu_job):
     run = npu_job("plain", 6, options={"schedule": {"wait": 2, "active": 2, "repeat": 1}})
     assert run.code == 0, run.err
@@ -233,6 +234,7 @@ def test_without_a_companion_the_job_lives(npu_job, tmp_path):
     assert run.log == []
 
 
+@pytest.mark.slow
 def test_where_mindspores_own_profiler_runs_it_has_the_npu(npu_job):
     """MindSpore's own profiler keeps the NPU, because a second collector would take its records."""
     run = npu_job("plain", 2, options={"takeover": False, "analyse": "off"})

@@ -110,6 +110,7 @@ def test_tables_do_not_know_of_sections(tmp_path, small, monkeypatch):
     assert cut[layout.OP_STATISTIC] == whole[layout.OP_STATISTIC]
 
 
+@pytest.mark.slow
 def test_all_steps_of_a_run_are_measured_in_one_way(tmp_path, small, monkeypatch):
     """The analysis measures all steps by operators.
 

@@ -97,7 +97,7 @@ EXITS = {
 }
 STATES = {"exit": "exit code 7", "exception": "exception: KeyError", "thread exits": "exit"}
 #: ways to end that run as slow tests, because another test covers the same code
-VARIANTS = ("_exit", "abort", "killed", "thread exits")
+VARIANTS = ("_exit", "abort", "killed", "thread exits", "terminated", "interrupted")
 
 
 @pytest.mark.parametrize("how", [pytest.param(how, marks=[pytest.mark.slow] * (how in VARIANTS)) for how in EXITS])
@@ -179,6 +179,7 @@ assert os.waitpid(pid, 0)[1] == 0
     assert sorted(item["role"] for item in run.summary["run"]["processes"]) == ["fork", "main"]
 
 
+@pytest.mark.slow
 def test_spawn_child_joins_the_result_of_its_parent(job, tmp_path):
     script = tmp_path / "spawns.py"
     script.write_text("""

@@ -78,6 +78,7 @@ def test_the_time_of_hooks_is_theirs_alone(launch):
     assert 0.5e6 <= cost["hooks_ns"] < float(run.out)
 
 
+@pytest.mark.slow
 def test_a_compiled_step_of_an_optimizer_runs(launch):
     job = PROGRAMS / "torch_compiled_step.py"
     bare = launch(job, profile=False)

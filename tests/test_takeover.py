@@ -137,6 +137,7 @@ def test_where_ours_can_record_the_npu_mindspores_own_profiler_does_not_start(np
     assert "MatMulV2" in set(recording.device.tasks["name"])
 
 
+@pytest.mark.slow
 def test_when_the_takeover_fails_mindspores_own_profiler_runs_and_our_spans_are_recorded(npu_job):
     run = npu_job("fails")
     assert run.code == 0, run.err

@@ -44,7 +44,8 @@ print("done")
 """
 
 
-@pytest.mark.parametrize("step", [0, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("step", [0, 3])
 def test_shapes_are_recorded_only_while_no_other_thread_runs_operators(job, step):
     """The thread begins before the steps with shapes, or in one of them."""
     run = job(BUSY, str(step), options=SHAPES, env=STRICT)

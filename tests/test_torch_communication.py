@@ -169,6 +169,7 @@ dist.destroy_process_group()
 """
 
 
+@pytest.mark.slow
 def test_operators_are_looked_up_when_there_is_a_group_and_those_of_later_imports_too(job):
     """A class of the script that inherits from PyTorch's `_Work` has the `wait` of C++."""
     bare = job(JOINED, profile=False)

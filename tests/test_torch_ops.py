@@ -467,6 +467,7 @@ for step in range(600):
 """
 
 
+@pytest.mark.slow
 def test_a_function_that_another_thread_ends_is_recorded_once_and_holds_no_others(job, tmp_path):
     """A function of TorchScript that waits for a fork may go on, and end, on the thread of the fork."""
     script = tmp_path / "suspended.py"  # TorchScript reads the source

@@ -341,7 +341,8 @@ thread.join()
 """
 
 
-@pytest.mark.parametrize("known", [True, pytest.param(False, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("known", [True, False])
 def test_a_thread_that_did_not_import_pytorch_may_train(job, known):
     program = IN_A_THREAD if known else UNKNOWN + IN_A_THREAD
     bare, run = job(program, profile=False), job(program, options=SHAPES, env=STRICT)

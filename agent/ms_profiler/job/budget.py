@@ -57,7 +57,7 @@ class Budget:
         self._pace = Pace(PAUSE, INTERVAL)
         self._bursts: Bursts | None = None
         self._cost: dict[str, float] = {}
-        self._hook_time = 0, 0  # (time of hooks in ns, number of steps) of `Recorder.hook_time` when recording starts
+        self._timed = 0  # number of steps in which hooks had measured their time when recording started
         #: name of a framework's own recorder -> estimated time that it takes in each step, ns
         self.expected: dict[str, float] = {}
         #: number of steps after which to call `look` next
@@ -69,7 +69,7 @@ class Budget:
         Args:
             share: share of the wall time that recording may take; 0 means no limit.
         """
-        self._share, self._bursts, self._hook_time = share, None, self._host.recorder.hook_time()
+        self._share, self._bursts, self._timed = share, None, self._host.recorder.hook_times(0)[0]
         # other processes of the job may have used a part of the space before this one starts
         self._room = max(self._host.limit // 2, self._host.recorder.room(), 1)
         self._records, self._count, self._spent, self._pace = 0, 0, 0, Pace(PAUSE, INTERVAL)
@@ -112,14 +112,17 @@ class Budget:
 
         Returns:
             `idle_ns` and `span_ns` are costs of one hook, measured in a loop: while the recorder is paused, and while
-            the hook records a span. `hooks_ns` is measured in the job: the mean time of all hooks in a step that is not
-            sampled. `hooks_steps` is the number of measured steps; both are left out if it is 0.
+            the hook records a span. `hooks_ns` is measured in the job: the time of all hooks in a step that is not
+            sampled. It is the mean of the measured steps without the shortest and the longest tenth, because a thread
+            may lose its processor inside of a hook. `hooks_steps` is the number of measured steps; both are left out
+            if it is 0.
         """
-        then, before = self._hook_time
-        time, count = self._host.recorder.hook_time()
-        if count == before:
+        count, times = self._host.recorder.hook_times(self._timed)
+        if not times:
             return self._cost
-        return self._cost | {"hooks_ns": (time - then) / (count - before), "hooks_steps": count - before}
+        out = len(times) // 10
+        inner = sorted(times)[out : len(times) - out]
+        return self._cost | {"hooks_ns": sum(inner) / len(inner), "hooks_steps": count - self._timed}
 
     def spend(self, ns: int) -> None:
         """Count time that recording took besides writing records.

@@ -266,10 +266,11 @@ class Recorder(Protocol):
             on: whether this reason forbids shortcuts from now on.
         """
 
-    def hook_time(self) -> tuple[int, int]:
-        """Return the time that hooks took in some steps that were not sampled, in ns, and the number of these steps.
+    def hook_times(self, since: int, /) -> tuple[int, list[int]]:
+        """Return the number of timed steps, and the time of hooks in the last of them, from number `since` on, ns.
 
-        Hooks measure their time in some of the steps that C code ends (`Shortcut`). Both numbers only grow.
+        In a timed step, hooks measure their time. Timed steps are some of those that C code ends (`Shortcut`). At most
+        1,024 times are kept.
         """
 
     def optimizer_begins(self, steps: Any, labels: dict[int, Any], category: int, it: Any, frame: FrameType, /) -> bool:

@@ -141,7 +141,7 @@ class NativeRecorder:
     optimizer_begins = staticmethod(_native.optimizer_begins)
     optimizer_ends = staticmethod(_native.optimizer_ends)
     optimizer_steps = staticmethod(_native.optimizer_steps)
-    hook_time = staticmethod(_native.hook_time)
+    hook_times = staticmethod(_native.hook_times)
 
     def __init__(self, *, written: bool = False) -> None:
         """Make the recorder.
