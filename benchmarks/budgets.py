@@ -2,8 +2,9 @@
 
 The job trains a few small layers for many steps, so launches take most of its time. In the last quarter of the steps,
 one layer does its work twice. For each value of `overhead_budget`, runs with and without ms-profiler alternate. Under a
-budget, the summary scales its totals by operator up from the sampled steps. One more run records all steps; the totals
-of this run are the right ones for the comparison.
+budget, the summary scales its totals by operator up from the sampled steps. Two more runs record all steps; the totals
+of the first one are the right ones for the comparison. How far the second one is from the first shows the effect of
+chance.
 
 usage: budgets.py [ROUNDS] [STEPS]
 """
@@ -104,8 +105,8 @@ def main() -> None:
     steps = int(sys.argv[2]) if len(sys.argv) > 2 else 20_000
     print(pairs.machine())
     with tempfile.TemporaryDirectory() as parent:
-        _, everything = run(steps, 0.0, Path(parent, "everything"))
-        truth = totals(everything)
+        truth, again = (totals(run(steps, 0.0, Path(parent, f"everything {number}"))[1]) for number in (1, 2))
+        print(f"two runs that record all steps: shares of time within {furthest(again, truth, 1):.1%} of each other")
         for budget in BUDGETS:
             summaries: list[dict[str, Any]] = []
 

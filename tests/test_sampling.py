@@ -9,6 +9,7 @@ from ms_profiler.analysis import catalogue
 from ms_profiler.analysis.driver import engine
 from ms_profiler.analysis.metrics import intervals, sampling
 from ms_profiler.analysis.report import remarks
+from ms_profiler.job.budget import RECORDS
 from ms_profiler.store.format import Category
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs PyTorch")
@@ -108,9 +109,9 @@ def test_the_cost_is_measured_by_pairs(run):
     paid = run.summary["cost"]["paired"]
     assert paid["pairs"] >= 8
     assert paid["share"] == pytest.approx(paid["recording"] + paid["hooks"], abs=2e-6)
-    assert paid["standard_error"] > 0 and 0 < paid["hooks"] < 0.05
+    assert paid["standard_error"] > 0 and 0 < paid["hooks_own"] < paid["hooks"] < 0.2
     assert 8 <= paid["hooks_steps"] <= STEPS // 32
-    assert f"your job paid at least {paid['share'] * 100:.2f} % ± {paid['standard_error'] * 100:.2f}" in remarks.cost(
+    assert f"your job paid {paid['share'] * 100:.2f} % ± {paid['standard_error'] * 100:.2f}" in remarks.cost(
         run.summary["cost"]
     )
 
@@ -140,8 +141,9 @@ def test_a_job_without_a_limit_has_all_steps(launch):
 @pytest.mark.parametrize("share", [0.05, 0.01, 0.002])
 def test_a_long_loop_is_within_its_budget_and_a_change_in_it_is_found(launch, whole, share):
     run = launch(LOOP, "20000", "15000", options={"overhead_budget": share}, timeout=300)
-    # the budget is for recording; the hooks of a step that is not sampled take 1 % of these short steps
-    assert run.summary["cost"]["paired"]["recording"] < share + 0.005
+    paid = run.summary["cost"]["paired"]
+    # records get what the hooks leave of the budget, but at least a fifth of it
+    assert paid["recording"] < max(share - 0.8 * paid["hooks"], RECORDS * share) + 0.005
     shift = run.summary["shift"]
     assert shift["step"] == pytest.approx(15_000, abs=150)
     assert [item["module"] for item in shift["modules"]] == ["Sequential.3"]

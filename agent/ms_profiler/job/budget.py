@@ -22,6 +22,13 @@ INTERVAL = 16
 PAUSE = 500_000_000
 #: Recording is not reduced until this part of the disk space for fine-grained records is full.
 FREE: Final = 0.25
+#: (time that all hooks add to a step that is not sampled) / (time that their code in C measures). It was 22 us / 5.3 us
+#: and 21.5 us / 4.2 us in benchmarks/torch_hooks.py. The rest is Python's calls of hooks, and slower code after them.
+WHOLE: Final = 4.5
+#: Records get at least this part of `overhead_budget`, however much time the hooks take.
+RECORDS: Final = 0.2
+#: The time of the hooks is computed anew after this number of further measured steps.
+TIMED: Final = 16
 #: If ms-profiler works for this time or longer between two steps, in ns, the work is recorded and belongs to no step.
 NOTICED: Final = 20_000
 
@@ -58,6 +65,7 @@ class Budget:
         self._bursts: Bursts | None = None
         self._cost: dict[str, float] = {}
         self._timed = 0  # number of steps in which hooks had measured their time when recording started
+        self._hooks, self._hooks_at = 0.0, 0  # time of the hooks in a step, ns, and number of measured steps by then
         #: name of a framework's own recorder -> estimated time that it takes in each step, ns
         self.expected: dict[str, float] = {}
         #: number of steps after which to call `look` next
@@ -70,6 +78,7 @@ class Budget:
             share: share of the wall time that recording may take; 0 means no limit.
         """
         self._share, self._bursts, self._timed = share, None, self._host.recorder.hook_times(0)[0]
+        self._hooks, self._hooks_at = 0.0, self._timed
         # other processes of the job may have used a part of the space before this one starts
         self._room = max(self._host.limit // 2, self._host.recorder.room(), 1)
         self._records, self._count, self._spent, self._pace = 0, 0, 0, Pace(PAUSE, INTERVAL)
@@ -112,17 +121,19 @@ class Budget:
 
         Returns:
             `idle_ns` and `span_ns` are costs of one hook, measured in a loop: while the recorder is paused, and while
-            the hook records a span. `hooks_ns` is measured in the job: the time of all hooks in a step that is not
-            sampled. It is the mean of the measured steps without the shortest and the longest tenth, because a thread
-            may lose its processor inside of a hook. `hooks_steps` is the number of measured steps; both are left out
-            if it is 0.
+            the hook records a span. `hooks_own_ns` is measured in the job: the time that the hooks' own code in C takes
+            in a step that is not sampled. It is the mean of the measured steps without the shortest and the longest
+            tenth, because a thread may lose its processor inside of a hook. `hooks_steps` is the number of measured
+            steps. `hooks_ns` is an estimate of the whole time that the hooks add to a step, `WHOLE` * `hooks_own_ns`.
+            These three are left out if no step was measured.
         """
         count, times = self._host.recorder.hook_times(self._timed)
         if not times:
             return self._cost
         out = len(times) // 10
         inner = sorted(times)[out : len(times) - out]
-        return self._cost | {"hooks_ns": sum(inner) / len(inner), "hooks_steps": count - self._timed}
+        own = sum(inner) / len(inner)
+        return self._cost | {"hooks_own_ns": own, "hooks_ns": WHOLE * own, "hooks_steps": count - self._timed}
 
     def spend(self, ns: int) -> None:
         """Count time that recording took besides writing records.
@@ -180,7 +191,7 @@ class Budget:
         self._pace.looked(now)
         self.next_look = count + self._pace.steps
         passed, steps = now - then, count - before
-        taken, share = computed * HOOK + sum(self.expected.values()) * steps + spent, self._affordable()
+        taken, share = computed * HOOK + sum(self.expected.values()) * steps + spent, self._affordable(passed / steps)
         if not then or taken <= share * passed:
             return
         debt, each = taken - share * passed, taken / steps / HOOK
@@ -196,7 +207,7 @@ class Budget:
             each = (records - self._records) * self._cost["span_ns"] / max(count - self._count, 1)
             each += sum(self.expected.values()) / HOOK
             self._records, self._count = records, count
-            bursts.share = self._affordable()
+            bursts.share = self._affordable(bursts.usual)
             bursts.passed(count, now, each)
         elif steps.last_ns > steps.long_ns:
             bursts.slow(count, now)
@@ -204,9 +215,22 @@ class Budget:
             return
         self._settle(bursts)
 
-    def _affordable(self) -> float:
-        """Return the share of the time that recording may take from now on."""
-        return self._share * thrift(self._host.recorder.room() / self._room)
+    def _affordable(self, step_ns: float) -> float:
+        """Return the share of the time that records may take from now on: the budget without the time of the hooks.
+
+        Args:
+            step_ns: duration of a step that is not sampled, ns.
+        """
+        least = self._share * RECORDS
+        rest = max(self._share - self._hook_time() / max(step_ns, 1.0), least)
+        return rest * thrift(self._host.recorder.room() / self._room)
+
+    def _hook_time(self) -> float:
+        """Return the time that the hooks add to a step that is not sampled, ns; 0 while it is unknown."""
+        count, times = self._host.recorder.hook_times(self._hooks_at)
+        if len(times) >= TIMED:
+            self._hooks, self._hooks_at = WHOLE * sorted(times)[len(times) // 2], count
+        return self._hooks
 
     def _settle(self, bursts: Bursts) -> None:
         """Apply the sampling plan to the next steps."""

@@ -124,6 +124,11 @@ class Bursts:
         return max(self._computed, found[count // 2] + error, 1.0)
 
     @property
+    def usual(self) -> float:
+        """Return the usual duration of an unsampled step, ns."""
+        return self._usual
+
+    @property
     def long_ns(self) -> int:
         """Return the length, in ns, above which an unsampled step counts as slow."""
         return NEVER if self.sampled or self._deaf or self._place == 2 else int(LONG * self._usual)

@@ -34,9 +34,10 @@ def paired(recording: tables.Recording, steps: Steps, sums: pl.DataFrame) -> dic
         hooks     = time of hooks in a step / length of a step
         share     = recording + hooks
 
-    Hooks measured their own time in some steps of the job. This time contains only the hooks' code in C. It does not
-    contain their effect on the caches, which makes the code after a hook slower. If hooks could not measure their time,
-    it is computed. In a job whose work replaces the contents of the caches, the computed time is several times too low:
+    Hooks measured the time of their own code in C in some steps of the job. The job multiplied this time by a factor,
+    because hooks also take time in Python, and make the code after them slower (`job.budget.WHOLE`). If hooks could not
+    measure their time, it is computed. In a job whose work replaces the contents of the caches, the computed time is
+    several times too low:
 
         coarse spans of a step * span_ns + modules of a step * idle_ns
 
@@ -59,8 +60,8 @@ def paired(recording: tables.Recording, steps: Steps, sums: pl.DataFrame) -> dic
 
     Returns:
         `pairs` and `sampled` (numbers of pairs and of sampled steps), `per_step_ms` (extra time of a sampled step),
-        `recording`, `hooks`, `hooks_steps` (number of steps that measured the time of their hooks; None if the time is
-        computed), `share`, and `standard_error` (of `recording`).
+        `recording`, `hooks`, `hooks_own` (share of the measured time), `hooks_steps` (number of steps that measured
+        it; both are None if the time is computed), `share`, and `standard_error` (of `recording`).
     """
     wanted = steps.table.filter(pl.col("content").is_in([tables.ALL_OF_IT, tables.COARSE]))
     found = _pairs(wanted)
@@ -78,7 +79,8 @@ def paired(recording: tables.Recording, steps: Steps, sums: pl.DataFrame) -> dic
     measured = recording.info.cost
     hook_ns = coarse * measured.get("span_ns", 0.0) + modules * measured.get("idle_ns", 0.0)
     timed = int(measured.get("hooks_steps", 0))
-    if timed >= LEAST:
+    own_ns = measured["hooks_own_ns"] if timed >= LEAST else None
+    if own_ns is not None:
         hook_ns = measured["hooks_ns"]
     records, hooks = mean * known / whole, hook_ns * wanted.height / whole
     return {
@@ -87,7 +89,8 @@ def paired(recording: tables.Recording, steps: Steps, sums: pl.DataFrame) -> dic
         "per_step_ms": round(mean / 1e6, 6),
         "recording": round(records, 6),
         "hooks": round(hooks, 6),
-        "hooks_steps": timed if timed >= LEAST else None,
+        "hooks_own": None if own_ns is None else round(own_ns * wanted.height / whole, 6),
+        "hooks_steps": None if own_ns is None else timed,
         "share": round(records + hooks, 6),
         "standard_error": round(error * known / whole, 6),
     }

@@ -126,11 +126,14 @@ def _paid(pairs: dict[str, Any] | None) -> str:
     if pairs is None:
         return ""
     share, error, hooks = (100 * pairs[name] for name in ("share", "standard_error", "hooks"))
-    how = f"their own code, measured in {pairs['hooks_steps']} steps" if pairs["hooks_steps"] else "computed"
+    how = "computed from the cost of a hook in a loop"
+    if pairs["hooks_own"] is not None:
+        own = f"{100 * pairs['hooks_own']:.2f} % of their own code, measured in {pairs['hooks_steps']} steps"
+        how = f"estimated from the {own}"
     return (
-        f"your job paid at least {share:.2f} % ± {error:.2f} of the time of its steps, measured on {pairs['pairs']} "
-        f"pairs of neighbouring steps with and without records; hooks, in all steps, took at least {hooks:.2f} % of "
-        f"that time ({how}). Computed: "
+        f"your job paid {share:.2f} % ± {error:.2f} of the time of its steps, measured on {pairs['pairs']} pairs of "
+        f"neighbouring steps with and without records; hooks, in all steps, took {hooks:.2f} % of that time "
+        f"({how}). Computed: "
     )
 
 
