@@ -84,7 +84,7 @@ void msp_steps_leave_slowly(void) {
   hook_time.since_ns = 0;
 }
 
-/* Note the end of a step. If the hooks measured their own time in this step, add the time to the sum. */
+/* Note the end of a step. If the hooks measured their own time in this step, keep the time. */
 static void end_hook_time(const steps *self) {
   if (msp_steps_timed == 0) return;
   msp_steps_leave();
@@ -213,7 +213,8 @@ static PyObject *optimizer_steps(PyObject *module, PyObject *unused) {
   return PyLong_FromUnsignedLongLong(running.ended);
 }
 
-/* hook_times(since): return the times of timed steps, from the step with the number `since` on. */
+/* hook_times(since): return the number of timed steps so far, and the times of all but the first `since` of them, at
+ * most of the newest TIMES. */
 static PyObject *hook_times(PyObject *module, PyObject *since) {
   (void)module;
   uint64_t first = PyLong_AsUnsignedLongLong(since), end = hook_time.steps;
@@ -244,7 +245,7 @@ static PyMethodDef functions[] = {
     {"optimizer_steps", optimizer_steps, METH_NOARGS,
      "Return the number of steps of optimizers on this thread that ended without Python."},
     {"hook_times", hook_times, METH_O,
-     "Return the number of timed steps, and the times of hooks in ns in the last of them: hook_times(since)."},
+     "Return the number of timed steps, and the times of hooks in them in ns, without the first: hook_times(since)."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -14,10 +14,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* One of every MSP_TIMED steps that are not sampled is a timed step. In a timed step, our code in C measures its own
- * time: in a wrapper, from its begin to the begin of the wrapped function, and from the end of this function to the end
- * of the wrapper; also at the begin and end of an optimizer's step. The result is the real time of the hooks in the
- * job, where their code and data are often not in the caches. */
+/* After every MSP_TIMED steps, the next step that is not sampled is a timed step. In a timed step, our code in C
+ * measures its own time: in a wrapper, from its begin to the begin of the wrapped function, and from the end of this
+ * function to the end of the wrapper; also at the begin and end of an optimizer's step. The result is the real time of
+ * the hooks in the job, where their code and data are often not in the caches. */
 #define MSP_TIMED 32
 
 /* The thread whose wrappers measure their own time in this step; 0: none. */

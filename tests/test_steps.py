@@ -1,13 +1,14 @@
+import random
 import threading
 
 import polars as pl
 import pytest
 from ms_profiler.analysis.readers import guesses
-from ms_profiler.job.boundaries import PENDING
+from ms_profiler.job.boundaries import PENDING, Track
 from ms_profiler.job.listener import Listener
 from ms_profiler.job.schedule import Schedule
 from ms_profiler.job.steps import Steps
-from ms_profiler.job.turns import LATE, cycle_length
+from ms_profiler.job.turns import INCOMPLETE, Turns, cycle_length
 from ms_profiler.store.format import Flag, Kind, StepSource
 
 
@@ -432,7 +433,8 @@ def test_after_a_job_drops_one_of_two_optimizers_each_call_of_the_other_is_a_ste
     del discriminator
     for at in range(90, 130, 10):
         update(generator, at)
-    assert intervals(notebook) == [(0, 20), (20, 40), (40, 60), (60, 80), (80, 90), (90, 100), (100, 110), (110, 120)]
+    # the first step after the drop still has two calls
+    assert intervals(notebook) == [(0, 20), (20, 40), (40, 60), (60, 80), (80, 100), (100, 110), (110, 120)]
 
 
 def test_after_a_job_stops_calling_one_of_two_optimizers_each_call_of_the_other_is_soon_a_step(notebook):
@@ -443,7 +445,7 @@ def test_after_a_job_stops_calling_one_of_two_optimizers_each_call_of_the_other_
     for at in range(10, 90, 20):
         steps.turn_ended(StepSource.OPTIMIZER_CYCLE, "discriminator", at)
         steps.turn_ended(StepSource.OPTIMIZER_CYCLE, "generator", at + 10)
-    late = 80 + LATE * 20
+    late = 80 + INCOMPLETE * 20
     for at in range(90, late + 50, 10):
         steps.turn_ended(StepSource.OPTIMIZER_CYCLE, "generator", at)
     assert intervals(notebook)[-5:] == [(late - 20, late), *((at, at + 10) for at in range(late, late + 40, 10))]
@@ -452,6 +454,44 @@ def test_after_a_job_stops_calling_one_of_two_optimizers_each_call_of_the_other_
         steps.turn_ended(StepSource.OPTIMIZER_CYCLE, "discriminator", at)
         steps.turn_ended(StepSource.OPTIMIZER_CYCLE, "generator", at + 10)
     assert intervals(notebook)[-10:] == [(at, at + 20) for at in range(late + 40, late + 240, 20)]
+
+
+def test_optimizers_that_take_turns_at_random_have_a_step_for_every_two_calls(notebook):
+    dice = random.Random(0)
+    steps = Steps(notebook)
+    steps.optimizer_made()
+    steps.optimizer_made()
+    steps.began(0)
+    calls = ["discriminator", "generator"] * 20 + ["generator"] * 40
+    while len(calls) < 4000:
+        calls += ["discriminator"] + ["generator"] * dice.randint(1, 40)
+    for at, which in enumerate(calls, 1):
+        steps.turn_ended(StepSource.OPTIMIZER_CYCLE, which, 10 * at)
+    assert {end - start for start, end in intervals(notebook)[-1900:]} == {20}
+
+
+def test_after_one_of_three_optimizers_is_no_longer_called_the_other_two_are_a_step(notebook):
+    steps = Steps(notebook)
+    for _ in range(3):
+        steps.optimizer_made()
+    steps.began(0)
+    for at, which in enumerate("abc" * 6 + "ab" * 40, 1):
+        steps.turn_ended(StepSource.OPTIMIZER_CYCLE, which, 10 * at)
+    lengths = [end - start for start, end in intervals(notebook)]
+    assert lengths[:6] == [30] * 6 and set(lengths[6:-20]) <= {20, 30} and lengths[-20:] == [20] * 20
+
+
+def test_an_optimizer_that_is_made_anew_at_an_address_in_use_before_leaves_the_cycle_as_it_is():
+    """The job drops an inner optimizer when the next one exists, so the two have two addresses in turn."""
+    turns, track = Turns(), Track()
+    track.start = 0
+    for at, which in enumerate([1, 0, 2, 0] * 2, 1):
+        length = turns.add(which, at, track, known=2)
+    turns.settle(length, track)
+    for which, gone in [(1, {2}), (0, set()), (2, {1}), (0, set())] * 100:
+        turns.begin_anew(which)
+        turns.call(which, gone)
+        assert turns.length == 4
 
 
 def elsewhere(call, *args):

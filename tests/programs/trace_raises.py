@@ -22,8 +22,9 @@ def lost(switch, limit):
     """Return the place at which the function raised if the exception did not arrive, and whether it raised at all."""
     left, place, raised = limit, None, False
 
-    def limited(frame, event, arg):
+    def limited(*passed):
         nonlocal left, place, raised
+        frame, event, _ = passed
         left -= 1
         if left == 0:
             if frame.f_code.co_name != "<genexpr>":  # Python prints what is raised while a generator is closed

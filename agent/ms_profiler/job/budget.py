@@ -22,9 +22,9 @@ INTERVAL = 16
 PAUSE = 500_000_000
 #: Recording is not reduced until this part of the disk space for fine-grained records is full.
 FREE: Final = 0.25
-#: (time that all hooks add to a step that is not sampled) / (time that their code in C measures). It was 22 us / 5.3 us
-#: and 21.5 us / 4.2 us in benchmarks/torch_hooks.py. The rest is Python's calls of hooks, and slower code after them.
-WHOLE: Final = 4.5
+#: (time that all hooks add to a step that is not sampled) / (median time that their code in C measures). It was
+#: 21.5 us / 4.2 us in benchmarks/torch_hooks.py. The rest is Python's calls of hooks, and slower code after them.
+WHOLE: Final = 5.0
 #: Records get at least this part of `overhead_budget`, however much time the hooks take.
 RECORDS: Final = 0.2
 #: The time of the hooks is computed anew after this number of further measured steps.
@@ -45,6 +45,10 @@ def thrift(left: float) -> float:
         left: the free share of the space for fine-grained records, from 0 to 1.
     """
     return min(1.0, max(0.0, left / (1 - FREE))) ** 4
+
+
+def _middle(times: list[int]) -> int:
+    return sorted(times)[len(times) // 2]
 
 
 class Budget:
@@ -122,18 +126,16 @@ class Budget:
         Returns:
             `idle_ns` and `span_ns` are costs of one hook, measured in a loop: while the recorder is paused, and while
             the hook records a span. `hooks_own_ns` is measured in the job: the time that the hooks' own code in C takes
-            in a step that is not sampled. It is the mean of the measured steps without the shortest and the longest
-            tenth, because a thread may lose its processor inside of a hook. `hooks_steps` is the number of measured
-            steps. `hooks_ns` is an estimate of the whole time that the hooks add to a step, `WHOLE` * `hooks_own_ns`.
-            These three are left out if no step was measured.
+            in a step that is not sampled. It is a median, because a thread may lose its processor inside of a hook.
+            `hooks_steps` is the number of measured steps, at most the newest 1,024. `hooks_ns` is an estimate of the
+            whole time that the hooks add to a step, `WHOLE` * `hooks_own_ns`. These three are left out if no step was
+            measured.
         """
-        count, times = self._host.recorder.hook_times(self._timed)
+        _, times = self._host.recorder.hook_times(self._timed)
         if not times:
             return self._cost
-        out = len(times) // 10
-        inner = sorted(times)[out : len(times) - out]
-        own = sum(inner) / len(inner)
-        return self._cost | {"hooks_own_ns": own, "hooks_ns": WHOLE * own, "hooks_steps": count - self._timed}
+        own = _middle(times)
+        return self._cost | {"hooks_own_ns": own, "hooks_ns": WHOLE * own, "hooks_steps": len(times)}
 
     def spend(self, ns: int) -> None:
         """Count time that recording took besides writing records.
@@ -229,7 +231,7 @@ class Budget:
         """Return the time that the hooks add to a step that is not sampled, ns; 0 while it is unknown."""
         count, times = self._host.recorder.hook_times(self._hooks_at)
         if len(times) >= TIMED:
-            self._hooks, self._hooks_at = WHOLE * sorted(times)[len(times) // 2], count
+            self._hooks, self._hooks_at = WHOLE * _middle(times), count
         return self._hooks
 
     def _settle(self, bursts: Bursts) -> None:

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from inspect import CO_VARARGS
 from types import CodeType, FrameType, FunctionType, MethodType, WrapperDescriptorType
 from typing import Any
 
@@ -25,6 +26,8 @@ _CALLED = (
     "psutil",
     "wrapt",
 )
+#: events of trace and profile functions: https://docs.python.org/3/library/sys.html#sys.settrace
+_EVENTS = frozenset({"call", "line", "return", "exception", "opcode", "c_call", "c_return", "c_exception"})
 #: types of an exception's arguments that Python turns into text without calling code of the script
 _PLAIN = (str, int, float, bytes, bool, type(None))
 
@@ -152,15 +155,16 @@ def _traces(frame: FrameType) -> bool:
     """Return whether a frame is of a trace or profile function.
 
     Python has already removed a trace function that raised an exception, so `sys.gettrace` does not return it. But
-    Python passes the traced frame, or for `sys.monitoring` the code object. ms-profiler passes such objects only to its
-    own functions.
+    Python passes the traced frame and the name of an event, or for `sys.monitoring` a code object. ms-profiler passes
+    frames and code only to its own functions and to those of the libraries that it calls.
     """
-    code = frame.f_code
-    if code.co_filename.startswith(_PACKAGE):
+    if _is_called(frame.f_globals.get("__name__")):
         return False
-    values = frame.f_locals
+    code, values = frame.f_code, frame.f_locals
     passed = [values.get(name) for name in code.co_varnames[: code.co_argcount]]
-    return any(type(value) is FrameType or type(value) is CodeType for value in passed)
+    if code.co_flags & CO_VARARGS:
+        passed += values.get(code.co_varnames[code.co_argcount + code.co_kwonlyargcount], ())
+    return any(type(value) in (FrameType, CodeType) or (type(value) is str and value in _EVENTS) for value in passed)
 
 
 def _surely_of_the_job(reason: BaseException) -> bool:
@@ -185,7 +189,12 @@ def _code(handler: Any) -> CodeType | None:
 def _is_known(kind: type[BaseException]) -> bool:
     """Return whether a class of exceptions belongs to Python, to ms-profiler, or to a library that it calls."""
     name = vars(kind).get("__module__", "builtins")  # classes written in C have no such entry
-    return type(name) is str and name.partition(".")[0] in (*sys.stdlib_module_names, *_CALLED)
+    return _is_called(name) or (type(name) is str and name.partition(".")[0] in sys.stdlib_module_names)
+
+
+def _is_called(module: object) -> bool:
+    """Return whether a module belongs to ms-profiler or to a library whose C functions it calls."""
+    return type(module) is str and module.partition(".")[0] in _CALLED
 
 
 def words(reason: BaseException) -> str:

@@ -238,9 +238,10 @@ class Steps(StepsBase):
         self._worked = self._exhausted = False
         if optimizer is not None:
             self._optimizers.made(optimizer)  # no hook has seen it if it is a copy, or was made before the hooks
-        turns.begin_anew(which, self._optimizers.take_gone() if source is StepSource.OPTIMIZER_CYCLE else frozenset())
+        turns.begin_anew(which)
         if turns.length:
-            if turns.call(which):
+            gone = self._optimizers.take_gone() if source is StepSource.OPTIMIZER_CYCLE else frozenset()
+            if turns.call(which, gone):
                 self._boundary(source, at_ns)
             return
         # no step can end before the length of a cycle is known

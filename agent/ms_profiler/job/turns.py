@@ -14,6 +14,9 @@ HELD, HELD_MOST = 4, 4096
 #: When the job calls an optimizer outside of the known cycle, ms-profiler searches for the cycle again. During this
 #: number of calls, it assumes that every optimizer is in the cycle, and waits for those not called yet.
 LATE = 8
+#: After this number of successive incomplete steps, in which one optimizer of the cycle was not called, ms-profiler
+#: searches for a cycle without this optimizer.
+INCOMPLETE = 8
 
 
 def cycle_length(calls: Sequence[Hashable], known: int) -> int:
@@ -66,42 +69,74 @@ class Turns:
             None.
     """
 
-    __slots__ = ("_incomplete", "_members", "_patience", "calls", "length", "lone")
+    __slots__ = ("_former", "_gone", "_incomplete", "_lasting", "_members", "_patience", "calls", "length", "lone")
 
     def __init__(self) -> None:
         self.calls: list[Hashable] = []
         self.length = 0
         self.lone: Hashable = None
-        self._members: set[Hashable] = set()
+        self._members: Set[Hashable] = frozenset()
         self._patience = PENDING // 2
+        self._gone: Set[Hashable] = frozenset()  # members that the job has dropped, and not called since
         self._incomplete = 0  # number of successive steps in which at least one optimizer of the cycle was not called
+        #: length and members of the cycle before an optimizer was left out because the job no longer called it
+        self._former: tuple[int, Set[Hashable]] = 0, frozenset()
+        self._lasting = False  # whether no optimizer is left out any more, because the job called one again later
 
-    def begin_anew(self, which: Hashable, gone: Set[int]) -> None:
-        """Search for the cycle again if it can no longer be right.
+    def begin_anew(self, which: Hashable) -> None:
+        """Search for the cycle again if the called optimizer is not in it: the job may have made this optimizer late.
 
-        This is so if the called optimizer is not in the cycle, because the job made this optimizer late; if the job has
-        dropped an optimizer of the cycle; or if LATE successive steps were incomplete, because the job no longer calls
-        one of the optimizers.
+        Args:
+            which: the called optimizer or cell.
+        """
+        if not self.length or which in self._members:
+            return
+        self.calls.clear()
+        self.lone = None
+        if self._returns(which):
+            self.length = self._restore()
+        else:
+            self.length, self._patience = 0, LATE
+
+    def call(self, which: Hashable, gone: Set[int]) -> bool:
+        """Add a call while the cycle is known; return whether it ends a step.
+
+        Search for the cycle again after this step if the job has dropped an optimizer of the cycle, or has not called
+        it in `INCOMPLETE` successive steps.
 
         Args:
             which: the called optimizer or cell.
             gone: ids of the optimizers that the job has dropped since the last call.
         """
-        if not self.length or (which in self._members and self._members.isdisjoint(gone) and self._incomplete < LATE):
-            return
-        # an optimizer that LATE steps did not call is not expected any longer, although it exists
-        self.length, self._patience, self.lone = 0, 0 if self._incomplete == LATE else LATE, None
-        self._incomplete = 0
-        self.calls.clear()
-
-    def call(self, which: Hashable) -> bool:
-        """Add a call while the cycle is known; return whether it ends a step."""
+        self._gone = ((self._gone | gone) & self._members) - {which}
         self.calls.append(which)
         if len(self.calls) < self.length:
             return False
-        self._incomplete = 0 if self._members.issubset(self.calls) else self._incomplete + 1
+        missing = self._members - set(self.calls)
         self.calls.clear()
+        self._incomplete = self._incomplete + 1 if missing else 0
+        if missing & self._gone or (self._incomplete >= INCOMPLETE and not self._lasting):
+            self._leave_out(missing)
         return True
+
+    def _leave_out(self, missing: Set[Hashable]) -> None:
+        """Search for the cycle again, without the members `missing`."""
+        if not missing & self._gone:
+            self._former = self.length, self._members
+        # wait for one more call than the cycle has members: then all of those that the job still calls are known
+        self._patience = len(self._members)
+        self._members -= missing
+        self.length, self.lone, self._incomplete = 0, None, 0
+
+    def _returns(self, which: Hashable) -> bool:
+        """Return whether a called optimizer was left out of the cycle before."""
+        return which in self._former[1] and which not in self._members
+
+    def _restore(self) -> int:
+        """Return to the cycle before an optimizer was left out, for good; return the length of this cycle."""
+        length, self._members = self._former
+        self._former, self._lasting = (0, frozenset()), True
+        return length
 
     def add(self, which: Hashable, at_ns: int, track: Track, known: int) -> int:
         """Add a call while the cycle is unknown; return the number of calls in the cycle, or 0 if still unknown.
@@ -114,6 +149,8 @@ class Turns:
         """
         self.calls.append(which)
         track.pending.append(track.end(at_ns) or (at_ns, at_ns))
+        if self._returns(which):
+            return self._restore()
         # after `_patience` calls, optimizers that were never called are no longer expected in the cycle
         length = cycle_length(self.calls, known if len(self.calls) <= self._patience else len(set(self.calls)))
         if not length:
@@ -124,7 +161,7 @@ class Turns:
     def settle(self, length: int, track: Track) -> None:
         """Group the calls kept so far into steps of `length` calls each; the calls left over begin the next step."""
         self.length, waiting = length, track.pending
-        self._members = set(self.calls)
+        self._members = (self._members if self._lasting else frozenset()) | frozenset(self.calls)
         self.lone = next(iter(self._members)) if length == len(self._members) == 1 else None
         whole = len(waiting) - len(waiting) % length
         track.pending = [(waiting[index][0], waiting[index + length - 1][1]) for index in range(0, whole, length)]
@@ -160,7 +197,7 @@ class Population:
         if optimizer is not None:
             self._alive[key] = weakref.ref(optimizer, shield(lambda _: self._gone(key), pass_on))
 
-    def take_gone(self) -> set[int]:
+    def take_gone(self) -> Set[int]:
         """Return the ids of the optimizers that were garbage-collected since the last call."""
         gone, self.gone = self.gone, set()
         return gone

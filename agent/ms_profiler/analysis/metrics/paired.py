@@ -79,7 +79,7 @@ def paired(recording: tables.Recording, steps: Steps, sums: pl.DataFrame) -> dic
     measured = recording.info.cost
     hook_ns = coarse * measured.get("span_ns", 0.0) + modules * measured.get("idle_ns", 0.0)
     timed = int(measured.get("hooks_steps", 0))
-    own_ns = measured["hooks_own_ns"] if timed >= LEAST else None
+    own_ns = measured.get("hooks_own_ns") if timed >= LEAST else None
     if own_ns is not None:
         hook_ns = measured["hooks_ns"]
     records, hooks = mean * known / whole, hook_ns * wanted.height / whole

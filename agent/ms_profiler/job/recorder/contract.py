@@ -267,10 +267,10 @@ class Recorder(Protocol):
         """
 
     def hook_times(self, since: int, /) -> tuple[int, list[int]]:
-        """Return the number of timed steps, and the time of hooks in the last of them, from number `since` on, ns.
+        """Return the number of timed steps, and the time of hooks in each of them, ns, without the first `since`.
 
-        In a timed step, hooks measure their time. Timed steps are some of those that C code ends (`Shortcut`). At most
-        1,024 times are kept.
+        In a timed step, hooks measure their time. Timed steps are some of those that C code ends (`Shortcut`). Only the
+        times of the newest 1,024 are kept.
         """
 
     def optimizer_begins(self, steps: Any, labels: dict[int, Any], category: int, it: Any, frame: FrameType, /) -> bool:
