@@ -3,6 +3,8 @@
 import signal
 import threading
 
+from ms_profiler.job.recorder.python import PythonRecorder
+from ms_profiler.job.recorder.segment_file import SegmentFile
 from recorders import finish, run_thread
 from store_check import ABANDONED, SPAN
 
@@ -122,6 +124,27 @@ class TestThreads:
             for span in spans:
                 assert span.start <= inner[span.arg].start <= inner[span.arg].end <= span.end
         assert store.dropped == 0
+
+    def test_a_signal_handler_may_fill_segments_while_a_full_segment_is_counted(self, folder, monkeypatch):
+        recorder, events, running = PythonRecorder(), SegmentFile.events, []
+        recorder.open(str(folder), first_slots=8)
+        name = recorder.intern("x")
+
+        def interrupted(segment):
+            if not running:
+                running.append(segment)
+                for _ in range(100):
+                    recorder.instant(name, 1)
+                running.clear()
+            return events.fget(segment)
+
+        for _ in range(4):
+            recorder.instant(name, 1)
+        monkeypatch.setattr(SegmentFile, "events", property(interrupted))
+        for _ in range(20):
+            recorder.instant(name, 1)
+        monkeypatch.undo()
+        finish(recorder, folder)
 
     def test_signal_handlers_may_record_too(self, recorder, folder):
         """Signal handlers run between any two lines of Python, and interrupt system calls. Their records are right."""

@@ -247,9 +247,11 @@ class PythonStore:
         """Release the memory of a segment whose records will not change any more."""
         with self.lock:
             self._copy([segment])
+            # Read the number before the sum: a signal handler that runs meanwhile may release another segment.
+            events = segment.events
             if segment in self._live:
                 self._live.remove(segment)
-                self._retired += segment.events
+                self._retired += events
 
     def new_thread(self) -> int:
         """Return a number for a thread that has not recorded yet."""
@@ -377,8 +379,9 @@ class PythonStore:
             self.closed = True
             self._copy(list(self._live))
             self._trim([*self._left_over, self._control])
-            self._retired += sum(segment.events for segment in self._live)
+            events = sum(segment.events for segment in self._live)
             self._live.clear()
+            self._retired += events
             self._left_over.clear()
             self._control = self._first
 
