@@ -16,7 +16,7 @@ typedef struct msp_segment {
   msp_slot *slots;                  /* after the header */
   size_t size;                      /* of the file and of the memory, in bytes */
   uint32_t capacity;                /* in slots */
-  uint32_t used;                    /* slots that writers have used; valid only while the segment is in a list */
+  uint32_t used;                    /* slots that writers have used; current only while the segment is in a list */
   uint32_t index;                   /* number of the file */
   int32_t holders;                  /* number of users: the writer, and for a written segment also the list */
   bool mapped;                      /* true: the memory is a mapping of the file; false: a written segment */

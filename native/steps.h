@@ -23,7 +23,7 @@
 /* The thread whose wrappers measure their own time in this step; 0: none. */
 extern unsigned long msp_steps_timed;
 
-/* The rarely used parts of the functions below, which are not inline. */
+/* The rarely used parts of the two inline functions below. */
 void msp_steps_enter_slowly(void);
 void msp_steps_leave_slowly(void);
 

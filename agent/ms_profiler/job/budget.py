@@ -1,7 +1,7 @@
-"""Measure the cost of recording in the job itself, and keep it within the share of the time `overhead_budget`.
+"""Measure what recording costs the job, and keep this cost below the share `overhead_budget` of the time.
 
-Disk space is limited, too. The less space is left for fine-grained records, the smaller is the share (see `thrift`). So
-the space lasts until the end of even a very long job.
+Disk space is limited, too. The less space is left for fine-grained records, the less time recording may take (see
+`thrift`). So the space lasts until the end of even a very long job.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -36,7 +36,7 @@ NOTICED: Final = 20_000
 def thrift(left: float) -> float:
     """Return the factor, at most 1, by which recording is reduced when little disk space is left.
 
-    The factor is 1 until the part `FREE` of the space is full. The rest of the space is what is left at this moment.
+    The factor is 1 until the part `FREE` of the space is full. The rest is the space that is free at this moment.
     From then on, v = left / (1 - FREE) is the free share of the rest, and the factor is v^4. At the factor 1, recording
     would fill the share r of the rest in a second. Then dv/dt = -r v^4, so v = (1 + 3 r t)^(-1/3). At t = 100 / r,
     15 % of the rest is still free, and recording fills r / 2000 in a second.
@@ -79,7 +79,7 @@ class Budget:
         """Measure the cost of a hook in this process, and begin to count.
 
         Args:
-            share: share of the wall time that recording may take; 0 means no limit.
+            share: share of the wall time that records and, as far as they are measured, hooks may take; 0: no limit.
         """
         self._share, self._bursts, self._timed = share, None, self._host.recorder.hook_times(0)[0]
         self._hooks, self._hooks_at = 0.0, self._timed
@@ -128,8 +128,8 @@ class Budget:
             the hook records a span. `hooks_own_ns` is measured in the job: the time that the hooks' own code in C takes
             in a step that is not sampled. It is a median, because a thread may lose its processor inside of a hook.
             `hooks_steps` is the number of measured steps, at most the newest 1,024. `hooks_ns` is an estimate of the
-            whole time that the hooks add to a step, `WHOLE` * `hooks_own_ns`. These three are left out if no step was
-            measured.
+            whole time that the hooks add to such a step, `WHOLE` * `hooks_own_ns`. These three are left out if no step
+            was measured.
         """
         _, times = self._host.recorder.hook_times(self._timed)
         if not times:
@@ -221,7 +221,7 @@ class Budget:
         """Return the share of the time that records may take from now on: the budget without the time of the hooks.
 
         Args:
-            step_ns: duration of a step that is not sampled, ns.
+            step_ns: mean duration of a step, ns; without the time of records, once steps are sampled.
         """
         least = self._share * RECORDS
         rest = max(self._share - self._hook_time() / max(step_ns, 1.0), least)

@@ -14,15 +14,15 @@ HELD, HELD_MOST = 4, 4096
 #: When the job calls an optimizer outside of the known cycle, ms-profiler searches for the cycle again. During this
 #: number of calls, it assumes that every optimizer is in the cycle, and waits for those not called yet.
 LATE = 8
-#: After this number of successive incomplete steps, in which one optimizer of the cycle was not called, ms-profiler
-#: searches for a cycle without this optimizer.
+#: After this number of successive incomplete steps, each without a call of some optimizer of the cycle, ms-profiler
+#: searches for a cycle without the optimizers that the last of these steps lacks.
 INCOMPLETE = 8
 
 
 def cycle_length(calls: Sequence[Hashable], known: int) -> int:
     """Return the period of a sequence of optimizer calls, for example 2 for A B A B; 0 while it is unknown.
 
-    The sequence must have two full periods, and every known optimizer must have been called.
+    With several optimizers, the sequence must have two full periods, and every known optimizer must have been called.
 
     Args:
         calls: the optimizer of each call, in order.
@@ -39,10 +39,11 @@ def cycle_length(calls: Sequence[Hashable], known: int) -> int:
 
 
 def unrepeated(calls: Sequence[Hashable]) -> int:
-    """Return the period of a sequence that ended before its cycle repeated.
+    """Return the period of a sequence to which no further calls come.
 
-    If an optimizer was called only once, the sequence is one cycle: 3 for A B C. Otherwise the job used one optimizer
-    after the other, and each call is a step: 1 for A A B B.
+    If the cycle repeats, this is the result of `cycle_length`. Otherwise, if each optimizer was called more than once,
+    the job used one optimizer after the other, and each call is a step: 1 for A A B B. Otherwise this is the shortest
+    period that fits: 3 for A B C, 2 for A B A.
 
     Args:
         calls: the optimizer of each call, in order; at least one call.
@@ -79,12 +80,16 @@ class Turns:
         self._patience = PENDING // 2
         self._gone: Set[Hashable] = frozenset()  # members that the job has dropped, and not called since
         self._incomplete = 0  # number of successive steps in which at least one optimizer of the cycle was not called
-        #: length and members of the cycle before an optimizer was left out because the job no longer called it
+        #: the cycle as it was before an optimizer was left out, because the job did not call it: length and members
         self._former: tuple[int, Set[Hashable]] = 0, frozenset()
-        self._lasting = False  # whether no optimizer is left out any more, because the job called one again later
+        #: whether an optimizer is left out only if the job dropped it, because one that was left out was called again
+        self._lasting = False
 
     def begin_anew(self, which: Hashable) -> None:
-        """Search for the cycle again if the called optimizer is not in it: the job may have made this optimizer late.
+        """Prepare for a call of an optimizer that is not in the cycle.
+
+        If this optimizer was left out of the cycle, return to the former cycle. Otherwise, search for the cycle again:
+        the job may have made this optimizer after the cycle was found.
 
         Args:
             which: the called optimizer or cell.
@@ -101,8 +106,8 @@ class Turns:
     def call(self, which: Hashable, gone: Set[int]) -> bool:
         """Add a call while the cycle is known; return whether it ends a step.
 
-        Search for the cycle again after this step if the job has dropped an optimizer of the cycle, or has not called
-        it in `INCOMPLETE` successive steps.
+        After this step, search for the cycle again without the optimizers that this step lacks, in two cases: the job
+        has dropped one of them, or each of the last `INCOMPLETE` steps lacked some optimizer.
 
         Args:
             which: the called optimizer or cell.
@@ -133,7 +138,7 @@ class Turns:
         return which in self._former[1] and which not in self._members
 
     def _restore(self) -> int:
-        """Return to the cycle before an optimizer was left out, for good; return the length of this cycle."""
+        """Restore the cycle that an optimizer was left out of, for the rest of the run, and return its length."""
         length, self._members = self._former
         self._former, self._lasting = (0, frozenset()), True
         return length

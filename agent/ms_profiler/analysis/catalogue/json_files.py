@@ -42,9 +42,9 @@ JSON_FILES: Final = (
     ),
     ResultFile(
         layout.COMMUNICATION_MATRIX,
-        f"A link between two ranks (`FROM-TO`), by {_PLACE}. The end of a name says which of the exchanges it is: "
-        "`top1`, `middle`, `bottom3`, `bottom2` and `bottom1` from the highest to the lowest bandwidth, or the sum of "
-        "all (`total`). On a processor, the link of a message is that from its sender to its receiver, in the file of "
+        f"A link between two ranks (`FROM-TO`), by {_PLACE}. The end of a name is `total` for the sum of all, "
+        "or the place of the exchange by bandwidth: `top1` (highest), `middle`, `bottom3`, `bottom2` or `bottom1` "
+        "(lowest). On a processor, the link of a message is that from its sender to its receiver, in the file of "
         "the sender only; other exchanges count for the link of the rank with itself.",
         {
             "Transport Type": "kind of the link",
@@ -96,8 +96,8 @@ JSON_FILES: Final = (
     ),
     ResultFile(
         layout.METADATA,
-        "Facts about the run that are no measurements, beside `ASCEND_PROFILER_OUTPUT`. The metadata that the script "
-        "adds have the keys of the script.",
+        "Facts about the run, for example its groups of ranks. The file is beside the folder `ASCEND_PROFILER_OUTPUT`. "
+        "Metadata that the script adds keep their keys.",
         {
             "parallel_group_info": "the groups of this rank, by name: `group_name`, `group_rank`, `global_ranks`",
             "distributed_args": "number of parts for each kind of parallelism, named as Megatron's arguments",

@@ -91,7 +91,7 @@ def memory(found: dict[str, Any] | None) -> list[str]:
     if group := found["group"]:
         part = group["most_mb"] / max(group["limit_mb"], 1e-9)
         used = f"{group['most_mb']:,.1f} of {group['limit_mb']:,.1f} MB"
-        lines.append(f"the control group (container) used {used}, {part * 100:.1f} %, memory for files included")
+        lines.append(f"the control group (container) used {used} ({part * 100:.1f} %), including memory for files")
     return lines
 
 

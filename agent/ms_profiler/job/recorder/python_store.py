@@ -247,8 +247,7 @@ class PythonStore:
         """Release the memory of a segment whose records will not change any more."""
         with self.lock:
             self._copy([segment])
-            # Read the number before the sum: a signal handler that runs meanwhile may release another segment.
-            events = segment.events
+            events = segment.events  # before the sum: a signal handler that runs meanwhile may release another segment
             if segment in self._live:
                 self._live.remove(segment)
                 self._retired += events
@@ -377,11 +376,9 @@ class PythonStore:
         self.anchor()
         with self.lock:
             self.closed = True
-            self._copy(list(self._live))
+            for segment in list(self._live):
+                self.retire(segment)
             self._trim([*self._left_over, self._control])
-            events = sum(segment.events for segment in self._live)
-            self._live.clear()
-            self._retired += events
             self._left_over.clear()
             self._control = self._first
 

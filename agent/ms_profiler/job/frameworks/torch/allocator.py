@@ -83,7 +83,7 @@ class Allocator:
         return count + self._pace.steps, False
 
     def _place(self, count: int) -> bool:
-        """Switch the recording of source lines that allocate blocks: on in the steps 2, 4, 8 and so on, else off.
+        """Record the source lines that allocate blocks in the steps 2, 4, 8 and so on, and in no other steps.
 
         Returns:
             Whether the lines are recorded in the next step.

@@ -189,7 +189,7 @@ class Collectives:
         return base.around(self.host, "recording a broadcast", before, after)(original)
 
     def begun(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the replacement of the function that makes the group of all ranks and so gives this process a rank."""
+        """Return the replacement of the function that makes the group of all ranks and gives this process its rank."""
 
         def before(*_: Any, **__: Any) -> bool:
             return True
