@@ -83,7 +83,9 @@ def plant(fault, reached):
 
     def wrapped(self, function, *, before=None, after=None, describe=None, **settings):
         for name, call in (("before", before), ("after", after), ("describe", describe)):
-            if call not in (None, base._nothing):
+            if call is not None and not full(call).endswith(
+                ".base.around.<locals>.make.<locals>.<lambda>"
+            ):  # does nothing
                 call = places.failing(f"{name} {full(call)}", call)
             if call is not None:
                 settings[name] = call
