@@ -50,6 +50,7 @@ ELSEWHERE = {
     "instant": "test_recorder.py",
     "anchor": "test_recorder.py",
     "thread_name": "test_recorder.py",
+    "hand_over_region": "test_torch_ops.py",
     "anonymize": "test_anonymize.py",
 }
 #: Module of the job that writes files -> patterns of the files' paths. If a short training does not write the files,

@@ -17,7 +17,7 @@ EXECUTIONS = int(os.environ.get("MS_PROFILER_EXECUTIONS", "1000"))
 #: name of the inputs -> the reader in `damaged_results.py`, and the share of these inputs in all executions
 READERS = {
     "store": ("result", 0.05),
-    "recorded": ("result", 0.25),
+    "recorded": ("result", 0.2),
     "kineto": ("result", 0.15),
     "text": ("result", 0.1),
     "database": ("result", 0.1),

@@ -8,7 +8,8 @@ from conftest import PROGRAMS, launcher
 
 #: pattern of names that differ -> the difference, and why it does not matter to scripts
 DIFFERENT = {
-    r"torch\._C\._autograd\._\w*profiler": "functions of C, here of Python; only PyTorch calls them",
+    r"torch\._C\._autograd\._(\w*profiler|clear_callbacks)": "functions of C, here of Python; only PyTorch calls them",
+    r"torch\._C\._profiler\._RecordFunctionFast": "a class of C that only PyTorch uses, here another class of C",
     r"torch\._C\._distributed_c10d\.Work:wait": "a method of C, which is a function here",
     r"torch\.distributed\._broadcast_coalesced": "a function of C that DistributedDataParallel calls by this name",
     r"torch\.fx\._symbolic_trace\._orig_module_call": "the original, which Dynamo has no longer",

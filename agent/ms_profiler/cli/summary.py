@@ -90,10 +90,16 @@ def run(args: argparse.Namespace) -> int:
         for number, result in enumerate(results, 1):
             if len(results) > 1:
                 index.separate(number, len(results), result.directory, page)
-            if args.all or args.top:
-                terminal.show(result.content, result.directory, page, args.top)
-            else:
-                screen.show(result.content, result.directory, page)
+            try:
+                if args.all or args.top:
+                    terminal.show(result.content, result.directory, page, args.top)
+                else:
+                    screen.show(result.content, result.directory, page)
+            except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+                # values of other types than those that the analysis writes
+                file = os.path.join(result.directory, layout.SUMMARY)
+                remedy = f"Write it anew: `ms-profiler analyse {result.directory}`."
+                raise StoreError(f"{file} is damaged ({type(error).__name__}: {error}).", remedy) from error
     print(*errors, sep="\n", end="\n" if errors else "", file=sys.stderr)
     return StoreError.exit_code if errors else 0
 
