@@ -51,6 +51,7 @@ ELSEWHERE = {
     "anchor": "test_recorder.py",
     "thread_name": "test_recorder.py",
     "hand_over_region": "test_torch_ops.py",
+    "optimizer_steps": "test_torch.py",
     "anonymize": "test_anonymize.py",
 }
 #: Module of the job that writes files -> patterns of the files' paths. If a short training does not write the files,
