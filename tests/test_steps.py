@@ -40,6 +40,14 @@ def notebook():
     return Notebook()
 
 
+def update(steps, names, at):
+    """Report a call of each of these optimizers, 10 ns after one another; return the time of the last call."""
+    for name in names:
+        at += 10
+        steps.turn_ended(StepSource.OPTIMIZER_CYCLE, name, at)
+    return at
+
+
 def intervals(notebook):
     return [(start, end) for _, start, end, _, _ in notebook.steps]
 
@@ -442,17 +450,12 @@ def test_after_a_job_stops_calling_one_of_two_optimizers_each_call_of_the_other_
     steps.optimizer_made()
     steps.optimizer_made()
     steps.began(0)
-    for at in range(10, 90, 20):
-        steps.turn_ended(StepSource.OPTIMIZER_CYCLE, "discriminator", at)
-        steps.turn_ended(StepSource.OPTIMIZER_CYCLE, "generator", at + 10)
-    late = 80 + INCOMPLETE * 20
-    for at in range(90, late + 50, 10):
-        steps.turn_ended(StepSource.OPTIMIZER_CYCLE, "generator", at)
+    end = update(steps, ["discriminator", "generator"] * 4, 0)
+    late = end + INCOMPLETE * 20
+    end = update(steps, ["generator"] * (INCOMPLETE * 2 + 4), end)
     assert intervals(notebook)[-5:] == [(late - 20, late), *((at, at + 10) for at in range(late, late + 40, 10))]
     # both are called again
-    for at in range(late + 50, late + 250, 20):
-        steps.turn_ended(StepSource.OPTIMIZER_CYCLE, "discriminator", at)
-        steps.turn_ended(StepSource.OPTIMIZER_CYCLE, "generator", at + 10)
+    update(steps, ["discriminator", "generator"] * 10, end)
     assert intervals(notebook)[-10:] == [(at, at + 20) for at in range(late + 40, late + 240, 20)]
 
 
@@ -465,8 +468,7 @@ def test_optimizers_that_take_turns_at_random_have_a_step_for_every_two_calls(no
     calls = ["discriminator", "generator"] * 20 + ["generator"] * 40
     while len(calls) < 4000:
         calls += ["discriminator"] + ["generator"] * dice.randint(1, 40)
-    for at, which in enumerate(calls, 1):
-        steps.turn_ended(StepSource.OPTIMIZER_CYCLE, which, 10 * at)
+    update(steps, calls, 0)
     assert {end - start for start, end in intervals(notebook)[-1900:]} == {20}
 
 
@@ -475,8 +477,7 @@ def test_after_one_of_three_optimizers_is_no_longer_called_the_other_two_are_a_s
     for _ in range(3):
         steps.optimizer_made()
     steps.began(0)
-    for at, which in enumerate("abc" * 6 + "ab" * 40, 1):
-        steps.turn_ended(StepSource.OPTIMIZER_CYCLE, which, 10 * at)
+    update(steps, "abc" * 6 + "ab" * 40, 0)
     lengths = [end - start for start, end in intervals(notebook)]
     assert lengths[:6] == [30] * 6 and set(lengths[6:-20]) <= {20, 30} and lengths[-20:] == [20] * 20
 

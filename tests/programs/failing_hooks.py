@@ -54,6 +54,10 @@ class Places:
         return passing
 
 
+#: full name of the function that `base.around` calls after a call if the hook has none of its own
+NOTHING = "ms_profiler.job.frameworks.base.around.<locals>.make.<locals>.<lambda>"
+
+
 def named(call, attribute):
     """Return an attribute such as `__module__` of a function or method; for another object, that of its class."""
     return getattr(call, attribute, None) or getattr(type(call), attribute)
@@ -83,9 +87,7 @@ def plant(fault, reached):
 
     def wrapped(self, function, *, before=None, after=None, describe=None, **settings):
         for name, call in (("before", before), ("after", after), ("describe", describe)):
-            if call is not None and not full(call).endswith(
-                ".base.around.<locals>.make.<locals>.<lambda>"
-            ):  # does nothing
+            if call is not None and full(call) != NOTHING:
                 call = places.failing(f"{name} {full(call)}", call)
             if call is not None:
                 settings[name] = call

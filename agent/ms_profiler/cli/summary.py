@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -90,16 +91,11 @@ def run(args: argparse.Namespace) -> int:
         for number, result in enumerate(results, 1):
             if len(results) > 1:
                 index.separate(number, len(results), result.directory, page)
-            try:
+            with _damage_reported(result.directory):
                 if args.all or args.top:
                     terminal.show(result.content, result.directory, page, args.top)
                 else:
                     screen.show(result.content, result.directory, page)
-            except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-                # values of other types than those that the analysis writes
-                file = os.path.join(result.directory, layout.SUMMARY)
-                remedy = f"Write it anew: `ms-profiler analyse {result.directory}`."
-                raise StoreError(f"{file} is damaged ({type(error).__name__}: {error}).", remedy) from error
     print(*errors, sep="\n", end="\n" if errors else "", file=sys.stderr)
     return StoreError.exit_code if errors else 0
 
@@ -165,6 +161,17 @@ def _result(path: str, known: Workload) -> _Result:
         remedy = f"Write somewhere else: `ms-profiler analyse {path} --output DIR`."
         raise StoreError(f"{directory} holds a {layout.SUMMARY} of another tool.", remedy)
     return _Result(directory, _load(directory))
+
+
+@contextlib.contextmanager
+def _damage_reported(directory: str) -> Iterator[None]:
+    """Raise a StoreError if a summary.json has values of other types than those that the analysis writes."""
+    try:
+        yield
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        file = os.path.join(directory, layout.SUMMARY)
+        remedy = f"Write it anew: `ms-profiler analyse {directory}`."
+        raise StoreError(f"{file} is damaged ({type(error).__name__}: {error}).", remedy) from error
 
 
 def _show_all_ranks(results: list[_Result], page: "Console") -> None:
