@@ -53,6 +53,22 @@ def test_a_change_is_found_with_its_module(change, factor):
     assert module["after_ms"] - module["before_ms"] == pytest.approx(factor - 1, abs=0.01)
 
 
+def test_modules_that_are_no_longer_called_make_no_other_module_seem_longer():
+    """A job drops its second network: steps become shorter, and the share of the first network rises."""
+    chance, change = random.Random(3), 1_200
+    steps = made(noisy(3_000, change, 0.5), lambda number: number % 20 == 10)
+    sums = [
+        (step, owner, 1, 1, int(part * MS * chance.gauss(1, 0.02)))
+        for step in range(10, 3_000, 20)
+        for owner, part in (("first.1", 0.3), ("first.2", 0.15), *([("second", 0.5)] if step < change else []))
+    ]
+    names = ("step", "owner", "part", "bound", "self_ns")
+    table = pl.DataFrame(sums, schema=names, orient="row").cast({"step": pl.UInt32})
+    found = shifts.shift(steps, Ownership("host", 1, 1, table, table, table, 1), NO_SPANS)
+    assert found["after_ms"] / found["before_ms"] == pytest.approx(0.5, abs=0.02)
+    assert not {module["module"] for module in found["modules"]} & {"first.1", "first.2"}
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_noise_is_no_change(seed):
     assert shifts.shift(made(noisy(3_000, 0, 1.0, seed)), None, NO_SPANS) is None
