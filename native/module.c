@@ -15,6 +15,7 @@
 #include "control.h"
 #include "fast_region.h"
 #include "observer.h"
+#include "optimizers.h"
 #include "recorder.h"
 #include "sampler.h"
 #include "shield.h"
@@ -317,8 +318,8 @@ PyMODINIT_FUNC PyInit__native(void) {
   PyObject *module = msp_cffi_init();
   if (module != NULL &&
       (PyModule_AddFunctions(module, functions) < 0 || msp_wrapper_add(module) < 0 || msp_steps_add(module) < 0 ||
-       msp_sampler_add(module) < 0 || msp_shield_add(module) < 0 || msp_fast_region_add(module) < 0 ||
-       msp_block_places_add(module) < 0 || msp_tracer_add(module) < 0)) {
+       msp_optimizers_add(module) < 0 || msp_sampler_add(module) < 0 || msp_shield_add(module) < 0 ||
+       msp_fast_region_add(module) < 0 || msp_block_places_add(module) < 0 || msp_tracer_add(module) < 0)) {
     Py_DECREF(module);
     return NULL;
   }

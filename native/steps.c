@@ -46,15 +46,6 @@ static struct {
 
 static PyTypeObject *track_type, *listener_type, *steps_type;
 
-/* The optimizer's step that runs on this thread, if optimizer_begins has noted its begin. */
-static __thread struct {
-  PyObject *frame; /* only compared; NULL: there is no such step */
-  PyObject *optimizer;
-  uint32_t token;
-  uint32_t refused;         /* reasons (bits) why Python code handles all steps of this thread */
-  unsigned long long ended; /* number of steps that optimizer_ends has ended */
-} running;
-
 bool msp_steps_check(PyObject *object) { return PyObject_TypeCheck(object, steps_type); }
 
 /* Return whether the usual case holds: every boundary that the chosen source of steps reports ends a step, and the
@@ -104,8 +95,13 @@ static void begin_hook_time(const steps *self) {
   msp_steps_enter();
 }
 
-/* End a step, and record it, as `Steps.ended` of job/steps.py does. Returns false with an exception set on failure. */
-static bool end_step(steps *self, uint64_t at) {
+bool msp_steps_of_lone(PyObject *object, const PyObject *optimizer) {
+  const steps *self = (const steps *)object;
+  return self->quick == OPTIMIZER_CYCLE && self->lone == (uintptr_t)optimizer && usual(self);
+}
+
+bool msp_steps_end(PyObject *object, uint64_t at) {
+  steps *self = (steps *)object;
   end_hook_time(self);
   track *chosen = (track *)self->chosen;
   PyObject *start = chosen->start, *next = PyLong_FromUnsignedLongLong(at);
@@ -137,82 +133,6 @@ static bool end_step(steps *self, uint64_t at) {
   return took != NULL && PyErr_Occurred() == NULL;
 }
 
-static bool of_lone(const steps *self, const PyObject *optimizer) {
-  return self->quick == OPTIMIZER_CYCLE && self->lone == (uintptr_t)optimizer && usual(self);
-}
-
-/* optimizer_begins(steps, labels, category, optimizer, frame): note that an optimizer's step begins in a frame of
- * PyTorch's. */
-static PyObject *optimizer_begins(PyObject *module, PyObject *const *args, Py_ssize_t count) {
-  (void)module;
-  if (count != 5 || !msp_steps_check(args[0]) || !PyDict_Check(args[1])) {
-    PyErr_SetString(PyExc_TypeError, "optimizer_begins() takes a Steps, a dict and three more arguments");
-    return NULL;
-  }
-  PyObject *object = args[0], *optimizer = args[3], *label = NULL;
-  msp_steps_enter();
-  if (running.refused == 0 && running.frame == NULL && of_lone((steps *)object, optimizer)) {
-    label = msp_by_id(args[1], Py_TYPE(optimizer));
-  }
-  bool done = false;
-  if (label != NULL && PyTuple_Check(label) && PyTuple_Size(label) == 2 && msp_steps_work(object, false)) {
-    uint64_t name = PyLong_AsUnsignedLongLongMask(PyTuple_GetItem(label, 0));
-    uint64_t arg = PyLong_AsUnsignedLongLongMask(PyTuple_GetItem(label, 1));
-    running.frame = args[4];
-    running.optimizer = optimizer;
-    running.token = msp_begin((uint32_t)name, (uint8_t)PyLong_AsUnsignedLongLongMask(args[2]), arg);
-    done = true;
-  }
-  PyErr_Clear();
-  msp_steps_leave();
-  return PyBool_FromLong(done);
-}
-
-/* optimizer_ends(steps, optimizer, frame): note that an optimizer's step ends. */
-static PyObject *optimizer_ends(PyObject *module, PyObject *const *args, Py_ssize_t count) {
-  (void)module;
-  if (count != 3 || !msp_steps_check(args[0])) {
-    PyErr_SetString(PyExc_TypeError, "optimizer_ends() takes a Steps and two more arguments");
-    return NULL;
-  }
-  steps *self = (steps *)args[0];
-  if (running.frame == NULL || running.optimizer != args[1] || running.frame != args[2] || !of_lone(self, args[1])) {
-    Py_RETURN_FALSE;
-  }
-  msp_steps_enter();
-  msp_end(running.token, 0);
-  running.frame = NULL;
-  ++running.ended;
-  bool done = end_step(self, msp_writer_now());
-  msp_steps_leave();
-  if (!done) return NULL;
-  Py_RETURN_TRUE;
-}
-
-static PyObject *take_optimizer_step(PyObject *module, PyObject *unused) {
-  (void)module;
-  (void)unused;
-  if (running.frame == NULL) Py_RETURN_NONE;
-  PyObject *frame = running.frame;
-  running.frame = NULL;
-  return Py_BuildValue("(NIN)", PyLong_FromVoidPtr(frame), running.token, PyLong_FromVoidPtr(running.optimizer));
-}
-
-static PyObject *leave_optimizers(PyObject *module, PyObject *args) {
-  (void)module;
-  unsigned int reason;
-  int on;
-  if (!PyArg_ParseTuple(args, "Ip", &reason, &on)) return NULL;
-  running.refused = on ? running.refused | reason : running.refused & ~reason;
-  Py_RETURN_NONE;
-}
-
-static PyObject *optimizer_steps(PyObject *module, PyObject *unused) {
-  (void)module;
-  (void)unused;
-  return PyLong_FromUnsignedLongLong(running.ended);
-}
-
 /* hook_times(since): return the number of timed steps so far, and the times of all but the first `since` of them, at
  * most of the newest TIMES. */
 static PyObject *hook_times(PyObject *module, PyObject *since) {
@@ -233,17 +153,6 @@ static PyObject *hook_times(PyObject *module, PyObject *since) {
 }
 
 static PyMethodDef functions[] = {
-    {"optimizer_begins", (PyCFunction)(void (*)(void))optimizer_begins, METH_FASTCALL,
-     "Begin a step of an optimizer in the usual case: optimizer_begins(steps, labels, category, optimizer, frame) -> "
-     "whether this was the usual case."},
-    {"optimizer_ends", (PyCFunction)(void (*)(void))optimizer_ends, METH_FASTCALL,
-     "End such a step: optimizer_ends(steps, optimizer, frame) -> whether this was the usual case."},
-    {"take_optimizer_step", take_optimizer_step, METH_NOARGS,
-     "Leave the running step of an optimizer to Python -> (id of its frame, token, id of the optimizer), or None."},
-    {"leave_optimizers", leave_optimizers, METH_VARARGS,
-     "While true for any reason, leave all steps of this thread's optimizers to Python: leave_optimizers(reason, on)."},
-    {"optimizer_steps", optimizer_steps, METH_NOARGS,
-     "Return the number of steps of optimizers on this thread that ended without Python."},
     {"hook_times", hook_times, METH_O,
      "Return the number of timed steps, and the times of hooks in them in ns, without the first: hook_times(since)."},
     {NULL, NULL, 0, NULL},
@@ -308,7 +217,7 @@ static PyMemberDef steps_members[] = {
     {"last_ns", T_LONGLONG, offsetof(steps, last_ns), 0, NULL},
     {"ended_ns", T_LONGLONG, offsetof(steps, ended_ns), 0, NULL},
     {"_revoked", T_LONGLONG, offsetof(steps, revoked), 0, NULL},
-    {"_lone", T_ULONGLONG, offsetof(steps, lone), 0, NULL},
+    {"lone", T_ULONGLONG, offsetof(steps, lone), 0, NULL},
     {"_chosen", T_OBJECT, offsetof(steps, chosen), 0, NULL},
     {"_listener", T_OBJECT, offsetof(steps, listener), 0, NULL},
     {"_stepped", T_OBJECT, offsetof(steps, stepped), 0, NULL},

@@ -57,4 +57,11 @@ bool msp_steps_check(PyObject *object);
  * this is not the usual case; then the Python code has to run. */
 bool msp_steps_work(PyObject *steps, bool forward);
 
+/* Return whether each step of this optimizer is a step of the job, and the calling thread runs the steps. */
+bool msp_steps_of_lone(PyObject *steps, const PyObject *optimizer);
+
+/* End a step at a time in ns, and record it, as `Steps.ended` of job/steps.py does. Returns false with an exception set
+ * on failure. */
+bool msp_steps_end(PyObject *steps, uint64_t at);
+
 #endif

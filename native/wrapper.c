@@ -43,15 +43,13 @@ static PyObject *run(const wrapper *self, PyObject *const *args, size_t flagged,
   return result;
 }
 
-/* Pass the current exception to the Python function `failed`. Returns true if `failed` handled the exception. Returns
- * false, with the exception set, if the exception is the job's. */
-static bool handled(const wrapper *self) {
-  if (self->failed == NULL) return false;
+bool msp_handled(PyObject *failed) {
+  if (failed == NULL) return false;
   PyObject *kind, *value, *trace;
   PyErr_Fetch(&kind, &value, &trace);
   PyErr_NormalizeException(&kind, &value, &trace);
   if (trace != NULL) PyException_SetTraceback(value, trace);
-  PyObject *answer = PyObject_CallFunctionObjArgs(self->failed, value, NULL);
+  PyObject *answer = PyObject_CallFunctionObjArgs(failed, value, NULL);
   Py_XDECREF(kind);
   Py_XDECREF(value);
   Py_XDECREF(trace);
@@ -80,7 +78,7 @@ static bool begin(const wrapper *self, uint32_t name, uint8_t category, uint64_t
   if (*token != 0 || self->forked == NULL || PyList_Size(self->forked) == 0) return true;
   PyObject *session = PyList_GetItem(self->forked, 0);
   PyObject *done = session == NULL ? NULL : PyObject_CallMethod(session, "reopen", NULL);
-  if (done == NULL && !handled(self)) return false;
+  if (done == NULL && !msp_handled(self->failed)) return false;
   Py_XDECREF(done);
   *token = msp_begin(name, category, arg);
   return true;
@@ -108,7 +106,7 @@ static PyObject *call_after(const wrapper *self, PyObject *state, PyObject *resu
   }
   PyObject *answer = PyObject_CallFunctionObjArgs(self->after, state, result == NULL ? Py_None : result,
                                                   value == NULL ? Py_None : value, NULL);
-  bool succeeded = answer != NULL || handled(self);
+  bool succeeded = answer != NULL || msp_handled(self->failed);
   Py_XDECREF(answer);
   if (succeeded) {
     if (result == NULL) PyErr_Restore(kind, value, trace);
@@ -124,7 +122,7 @@ static PyObject *call_after(const wrapper *self, PyObject *state, PyObject *resu
 /* Call the Python function `before`, the wrapped function, and the Python function `after`. */
 static PyObject *hooked(const wrapper *self, PyObject *const *args, size_t flagged, PyObject *names) {
   PyObject *state = call(self->before, args, flagged, names);
-  if (state == NULL && !handled(self)) return NULL;
+  if (state == NULL && !msp_handled(self->failed)) return NULL;
   if (self->outermost != 0) ++depths[self->outermost];
   PyObject *result = run(self, args, flagged, names);
   if (self->outermost != 0) --depths[self->outermost];
@@ -140,7 +138,7 @@ static bool read_label(const wrapper *self, PyObject *label, uint64_t values[3],
   memset(values, 0, 3 * sizeof *values);
   values[1] = self->category;
   if (label == NULL) {
-    *failed = !handled(self);
+    *failed = !msp_handled(self->failed);
     return true;
   }
   bool plain = PyTuple_Check(label) && PyTuple_Size(label) == 3;

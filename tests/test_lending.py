@@ -12,6 +12,7 @@ from ms_profiler.job.frameworks import base
 from ms_profiler.job.frameworks.mindspore import npu_profiler as mindspore_profiler
 from ms_profiler.job.frameworks.torch import npu_profiler as torch_profiler
 from ms_profiler.job.frameworks.torch.plugin import LATER
+from ms_profiler.job.sources import Sources
 
 
 class Session:
@@ -19,7 +20,7 @@ class Session:
 
     def __init__(self):
         self.said = []
-        self.sources = types.SimpleNamespace(calls=[])
+        self.sources = Sources(self.guard)
         self.devices = self
 
     def release(self):

@@ -35,7 +35,7 @@ def test_memory_growth_is_measured_between_steps(job):
 def test_a_fork_child_looks_at_its_own_memory():
     seen = []
     recorder = SimpleNamespace(intern=len, counter=lambda _, value: seen.append(value), now=lambda: 10**12)
-    resident = Resident(SimpleNamespace(recorder=recorder, steps=SimpleNamespace(recording=True)))
+    resident = Resident(SimpleNamespace(recorder=recorder, recordings=[], steps=SimpleNamespace(recording=True)))
     resident.start()
     resident.stepped(1)
     child = os.fork()

@@ -19,7 +19,7 @@ JOB = PROGRAMS / "torch_unusual_steps.py"
 
 @pytest.fixture(scope="module")
 def run(launch):
-    return launch(JOB, options={"overhead_budget": 0.002}, env={"MS_PROFILER_RAISE": "1"})
+    return launch(JOB, "stay", options={"overhead_budget": 0.002}, env={"MS_PROFILER_RAISE": "1"})
 
 
 @pytest.fixture(scope="module")

@@ -65,10 +65,6 @@ def call_at_rest(call: Callable[[], Any], most_ns: int, /) -> Any: ...
 def fast_region(original: Any, /) -> Any: ...
 def take_optimizer_step() -> tuple[int, int, int] | None: ...
 def leave_optimizers(reason: int, on: bool, /) -> None: ...
-def optimizer_begins(
-    steps: StepsBase, labels: dict[int, Any], category: int, optimizer: Any, frame: FrameType, /
-) -> bool: ...
-def optimizer_ends(steps: StepsBase, optimizer: Any, frame: FrameType, /) -> bool: ...
 def optimizer_steps() -> int: ...
 def hook_times(since: int, /) -> tuple[int, list[int]]: ...
 def pause(paused: bool, /) -> None: ...
@@ -111,7 +107,7 @@ class StepsBase:
     last_ns: int
     ended_ns: int
     _revoked: int
-    _lone: int
+    lone: int
     _chosen: Any
     _listener: Any
     _stepped: Any
@@ -120,6 +116,21 @@ class StepsBase:
     _flags: int
     _worked: bool
     _exhausted: bool
+
+class OptimizerHook:
+    resting: bool
+    def __init__(
+        self,
+        python: Callable[..., None],
+        begins: bool,
+        steps: StepsBase,
+        labels: dict[int, Any],
+        category: int,
+        failed: Callable[[BaseException], Any],
+        forked: list[Any],
+    ) -> None: ...
+    def __call__(self, *args: Any, **kwargs: Any) -> None: ...
+    def take(self, optimizer: Any, frame: FrameType, /) -> bool: ...
 
 class Wrapper:
     def __init__(

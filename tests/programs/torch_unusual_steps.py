@@ -1,5 +1,6 @@
 """Train in steps that are rarely sampled; meanwhile do what the usual case of a hook does not cover.
 
+With the argument "stay", it uses a profiler of its own first. Then hooks stay between bursts.
 The program prints the number of calls of each kind, as JSON. Without ms-profiler, `shortcuts` is None.
 """
 
@@ -53,6 +54,9 @@ torch.set_num_threads(1)
 x = torch.rand(4)
 net = network()
 optimizer = torch.optim.SGD(net.parameters(), lr=1e-6)
+if sys.argv[1:] == ["stay"]:
+    with torch.autograd.profiler.profile():
+        pass
 for _ in range(USUAL):
     step(net, optimizer)
 

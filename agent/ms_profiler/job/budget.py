@@ -4,6 +4,7 @@ Disk space is limited, too. The less space is left for fine-grained records, the
 `thrift`). So the space lasts until the end of even a very long job.
 """
 
+import math
 from typing import TYPE_CHECKING, Final
 
 from ms_profiler.job.bursts import HOOK, Bursts
@@ -22,11 +23,18 @@ INTERVAL = 16
 PAUSE = 500_000_000
 #: Recording is not reduced until this part of the disk space for fine-grained records is full.
 FREE: Final = 0.25
-#: (time that all hooks add to a step that is not sampled) / (median time that their code in C measures). It was
-#: 21.5 us / 4.2 us in benchmarks/torch_hooks.py. The rest is Python's calls of hooks, and slower code after them.
-WHOLE: Final = 5.0
+#: Time that hooks add to a step that is not sampled, ns = EACH + WHOLE * (time of their code in C). It was 16 us with
+#: 4.2 us in C, and 5 to 8 us with 0.4 to 0.7 us in C (benchmarks/torch_hooks.py). The rest is Python's calls of hooks,
+#: and slower code after them, because the hooks replace some of the job's memory in the caches.
+EACH: Final = 4000
+WHOLE: Final = 2.9
+#: the part of the measured times that is left out of a mean: the longest ones, in which the thread lost its processor
+LONGEST: Final = 0.05
 #: Records get at least this part of `overhead_budget`, however much time the hooks take.
-RECORDS: Final = 0.2
+RECORDS: Final = 0.3
+#: If the hooks would take more than this part of `overhead_budget`, they are taken away between bursts. If they would
+#: later take less than half of this part, they stay again.
+RESTS: Final = 1 - RECORDS
 #: The time of the hooks is computed anew after this number of further measured steps.
 TIMED: Final = 16
 #: If ms-profiler works for this time or longer between two steps, in ns, the work is recorded and belongs to no step.
@@ -51,6 +59,16 @@ def _middle(times: list[int]) -> int:
     return sorted(times)[len(times) // 2]
 
 
+def _mean(times: list[int]) -> float:
+    kept = sorted(times)[: math.ceil((1 - LONGEST) * len(times))]
+    return sum(kept) / len(kept)
+
+
+def _whole(own: float) -> float:
+    """Return the time that hooks add to a step, ns; `own` is the time of their code in C, ns."""
+    return EACH + WHOLE * own
+
+
 class Budget:
     """Record only a sample of the steps when fine-grained records take more than their share of the time.
 
@@ -69,7 +87,10 @@ class Budget:
         self._bursts: Bursts | None = None
         self._cost: dict[str, float] = {}
         self._timed = 0  # number of steps in which hooks had measured their time when recording started
-        self._hooks, self._hooks_at = 0.0, 0  # time of the hooks in a step, ns, and number of measured steps by then
+        #: whether hooks are away -> time that the hooks add to a step that is not sampled, ns; 0 while it is unknown
+        self._hooks = {False: 0.0, True: 0.0}
+        #: number of measured steps when `_hooks` was computed, and whether hooks were away
+        self._hooks_at, self._away = 0, False
         #: name of a framework's own recorder -> estimated time that it takes in each step, ns
         self.expected: dict[str, float] = {}
         #: number of steps after which to call `look` next
@@ -81,14 +102,15 @@ class Budget:
         Args:
             share: share of the wall time that records and, as far as they are measured, hooks may take; 0: no limit.
         """
-        self._share, self._bursts, self._timed = share, None, self._host.recorder.hook_times(0)[0]
-        self._hooks, self._hooks_at = 0.0, self._timed
+        self._share, self._bursts, self._timed = share, None, self._host.recorder.hook_times(NEVER)[0]
+        self._hooks, self._hooks_at, self._away = {False: 0.0, True: 0.0}, self._timed, False
+        self._host.sources.rest.end()
         # other processes of the job may have used a part of the space before this one starts
         self._room = max(self._host.limit // 2, self._host.recorder.room(), 1)
         self._records, self._count, self._spent, self._pace = 0, 0, 0, Pace(PAUSE, INTERVAL)
         steps = self._host.steps
         steps.sample(True, 0)
-        steps.long_ns = NEVER
+        steps.long_ns, steps.on_exhausted = NEVER, self._exhausted
         self.next_look = steps.count + INTERVAL if share > 0 else NEVER
         self._measure()
 
@@ -126,16 +148,17 @@ class Budget:
         Returns:
             `idle_ns` and `span_ns` are costs of one hook, measured in a loop: while the recorder is paused, and while
             the hook records a span. `hooks_own_ns` is measured in the job: the time that the hooks' own code in C takes
-            in a step that is not sampled. It is a median, because a thread may lose its processor inside of a hook.
+            in a step that is not sampled. It is a mean without the longest times, because a thread may lose its
+            processor inside of a hook.
             `hooks_steps` is the number of measured steps, at most the newest 1,024. `hooks_ns` is an estimate of the
-            whole time that the hooks add to such a step, `WHOLE` * `hooks_own_ns`. These three are left out if no step
-            was measured.
+            whole time that the hooks add to such a step, `EACH` + `WHOLE` * `hooks_own_ns`. These three are left out if
+            no step was measured.
         """
         _, times = self._host.recorder.hook_times(self._timed)
         if not times:
             return self._cost
-        own = _middle(times)
-        return self._cost | {"hooks_own_ns": own, "hooks_ns": WHOLE * own, "hooks_steps": len(times)}
+        own = _mean(times)
+        return self._cost | {"hooks_own_ns": own, "hooks_ns": _whole(own), "hooks_steps": len(times)}
 
     def spend(self, ns: int) -> None:
         """Count time that recording took besides writing records.
@@ -198,6 +221,7 @@ class Budget:
             return
         debt, each = taken - share * passed, taken / steps / HOOK
         self._bursts = Bursts(share, count, now, debt, each, max((passed - taken) / steps, passed / steps / 4))
+        self._bursts.budget = self._share
         self._settle(self._bursts)
         host.save()
 
@@ -229,15 +253,54 @@ class Budget:
 
     def _hook_time(self) -> float:
         """Return the time that the hooks add to a step that is not sampled, ns; 0 while it is unknown."""
+        away = self._host.sources.rest.resting
+        if not self._host.steps.marks.sampled and away is not self._away:
+            self._away, self._hooks_at = away, self._host.recorder.hook_times(NEVER)[0]
         count, times = self._host.recorder.hook_times(self._hooks_at)
         if len(times) >= TIMED:
-            self._hooks, self._hooks_at = WHOLE * _middle(times), count
-        return self._hooks
+            self._hooks[self._away], self._hooks_at = _whole(_middle(times)), count
+        return self._hooks[self._away]
+
+    def _rests(self, step_ns: float) -> bool:
+        """Return whether to take hooks away between bursts.
+
+        Args:
+            step_ns: usual duration of a step, ns.
+        """
+        most = self._share * RESTS * step_ns * (0.5 if self._away else 1.0)
+        return self._hooks[False] > most and self._host.steps.lone != 0
+
+    def _exhausted(self) -> None:
+        """Note after the last batch of a dataset that the job has worked since the last step, if no hook noted it."""
+        steps = self._host.steps
+        if self._host.sources.rest.resting and steps.running is not None:
+            steps.began(self._host.recorder.now())
 
     def _settle(self, bursts: Bursts) -> None:
         """Apply the sampling plan to the next steps."""
-        steps = self._host.steps
-        if steps.marks.sampled is not bursts.sampled:
+        steps, begun = self._host.steps, self._host.recorder.now()
+        bursts.rare = self._rests(bursts.usual)
+        changed = steps.marks.sampled is not bursts.sampled
+        # an exception of the job may interrupt this function: no step counts as sampled before all hooks are there
+        if not bursts.sampled:
+            steps.sample(False, bursts.stretch)
+        self._settle_hooks(bursts)
+        bursts.spend(self._host.recorder.now() - begun)
+        if changed:
             self._host.recorder.fine(bursts.sampled)
-        steps.sample(bursts.sampled, bursts.stretch)
+        if bursts.sampled:
+            steps.sample(True, bursts.stretch)
         steps.long_ns, self.next_look = bursts.long_ns, bursts.next_look
+
+    def _settle_hooks(self, bursts: Bursts) -> None:
+        """Put the hooks back before a burst, and take them away after it if they cost too much."""
+        host, rest, count = self._host, self._host.sources.rest, self._host.steps.count
+        if not bursts.sampled and bursts.rare and not bursts.inverse:
+            rest.begin(count)
+            return
+        rest.end(0 if bursts.sampled else count)
+        if rest.waiting:
+            host.not_collected(
+                "modules, backward passes or optimizers of some sampled steps",
+                "the job replaced a function of the framework while ms-profiler's hooks were away",
+            )

@@ -19,6 +19,7 @@ import math
 import os
 from collections import deque
 
+from ms_profiler.job.rest import LIMITED
 from ms_profiler.job.sources import NEVER
 
 #: Smallest and largest number of steps of a burst, a group of steps that are sampled one after another. Between the two
@@ -31,11 +32,18 @@ LONGEST, PROBE, PROBE_MOST = 1 << 16, 128, 1 << 13
 #: A stretch, in which one burst is sampled, has at most (steps so far) / PART steps. If recording has spent its share
 #: of the time and its loan, the limit is (steps so far): in longer stretches, fewer of the steps are sampled.
 PART = 2
+#: While hooks are taken away between bursts, and may be put back a limited number of times only (`job/rest.py`), a
+#: stretch has at least (steps so far) / RARE steps.
+RARE = 12
 #: Recording may take a loan: LOAN * (time of the run) beyond its share of the time. It needs this loan before its cost
 #: is known, and after the length of steps has changed.
 LOAN = 0.002
 #: After max(BLOCK, (steps so far) / BLOCKS) unsampled steps, their length is compared with the usual length of steps.
-BLOCK, BLOCKS = 128, 32
+#: A comparison takes LOOK ns, and all comparisons may take the part LOOKS of the budget.
+BLOCK, BLOCKS, LOOK, LOOKS = 128, 32, 100_000, 0.25
+#: After the length of steps has changed, LENT stretches may use the loan. They are short, (steps so far) / SHORT steps,
+#: so that the records soon show what has changed.
+LENT, SHORT = 6, 64
 #: The part of recording's share of the time that bursts may take: CALM usually, REPAYING after recording has taken more
 #: than its share, ALERT after the length of steps has changed.
 CALM, REPAYING, ALERT = 0.7, 0.4, 2.0
@@ -90,6 +98,12 @@ class Bursts:
     def __init__(self, share: float, count: int, now: int, debt_ns: float, cost_ns: float, step_ns: float) -> None:
         #: share of the time that recording may take from now on
         self.share = share
+        #: share of the time that ms-profiler may take, hooks and comparisons of steps included
+        self.budget = share
+        #: whether the steps of the burst are those that are not sampled
+        self.inverse = False
+        #: whether hooks are taken away between bursts
+        self.rare = False
         self._dice = Dice()
         self._balance, self._computed, self._usual = -debt_ns, cost_ns, step_ns
         self._extra: deque[float] = deque(maxlen=REMEMBERED)
@@ -98,7 +112,7 @@ class Bursts:
         self._deaf = False  # after a slow step, further slow steps are ignored until a whole stretch has ended
         self._probe = PROBE
         self._began = now
-        self._lent = False  # whether the next stretch uses the rate ALERT even if no time is left
+        self._lent = 0  # number of further stretches that may use the loan
         self._off = 0.0  # (mean length of the steps of the last block) / (usual length of a step) - 1
         #: number of the current stretch of steps
         self.stretch = 0
@@ -146,7 +160,7 @@ class Bursts:
             now: the current time, ns.
         """
         self._deaf = True
-        if not self._inverse and self._balance > 0:
+        if not self.inverse and self._balance > 0:
             self._end(count, now)
             self._alert = ALERTED
             self._begin(count, now)
@@ -174,7 +188,10 @@ class Bursts:
     def _next(self, count: int) -> int:
         """Return the number of steps after which to call `passed` next: to switch sampling, or to compare steps."""
         mark = self._marks[self._place]
-        return mark if self.sampled or self._place == 2 else min(mark, count + max(BLOCK, count // BLOCKS))
+        if self.sampled or self._place == 2:
+            return mark
+        block = int(LOOK / max(LOOKS * self.budget * self._usual, 1.0))
+        return min(mark, count + max(BLOCK, count // BLOCKS, block))
 
     def _drifts(self, count: int, now: int) -> bool:
         """Return whether the steps of the last two blocks were longer than usual in both, or shorter in both."""
@@ -187,7 +204,7 @@ class Bursts:
         self._reach(count, now)
         if self._credit(now, self._gained()):
             self._end(count, now)
-            self._usual, self._alert, self._lent = usual, ALERTED, True
+            self._usual, self._alert, self._lent = usual, ALERTED, LENT
             self._begin(count, now)
         else:
             self._usual, self._off, self.next_look = usual, 0.0, self._next(count)
@@ -204,28 +221,33 @@ class Bursts:
     def _gained(self) -> float:
         """Return what this stretch has added to the balance so far, ns: share * time - cost of recording."""
         others, own, after = self._steps
-        sampled = others + after if self._inverse else own
+        sampled = others + after if self.inverse else own
         return self.share * (sum(self._times) + self._spent) - sampled * self.cost - self._spent
 
     def _begin(self, count: int, now: int) -> None:
         """Plan the next stretch of steps, with the burst of steps to sample at a random position."""
         burst = max(LEAST, min(MOST, int(4 * self._fixed / self.cost)))
         rate = CALM if self._balance >= 0 else REPAYING
-        if self._alert and (self._balance > 0 or self._lent):
+        lent = self._lent > 0 and self._credit(now)
+        if self._alert and (self._balance > 0 or lent):
             rate, self._alert = ALERT, self._alert - 1
-        self._lent, self._off = False, 0.0
+        self._lent, self._off = max(self._lent - 1, 0), 0.0
         price = burst * self.cost + self._fixed
         length = max(int(price / max(rate * self.share * self._usual, 1.0)), 2 * burst) + 1
-        self._inverse = self.cost < CALM * self.share * self._usual
-        if self._inverse:
+        self.inverse = self.cost < CALM * self.share * self._usual
+        if self.inverse:
             burst, length = LEAST, self._probe
         # Limit the length: after one noisy measurement, a stretch could last until the end of the run.
         part = count // PART if self._credit(now) else count
         most = max(PROBE, part) if len(self._extra) >= COMPARED else PROBE
+        if lent:
+            length = min(length, max(PROBE, count // SHORT, 2 * burst))
+        elif self.rare and LIMITED and count // RARE > length:
+            burst, length = min(MOST, burst * (count // RARE) // length), count // RARE
         length = min(length, LONGEST, max(most, 2 * burst + 1))
         begin = count + self._dice.below(length - burst + 1)
         self.stretch += 1
-        self.sampled = self._inverse
+        self.sampled = self.inverse
         # Fine-grained records are switched off during the step after a burst. So that step is counted separately.
         self._marks, self._place = [begin, begin + burst, begin + burst + 1, count + length], 0
         self._steps, self._times, self._spent = [0, 0, 0], [0, 0, 0], 0
@@ -257,7 +279,7 @@ class Bursts:
         (others, own, after), (others_ns, own_ns, after_ns) = self._steps, self._times
         if others and own:
             beside = others_ns / others
-            if self._inverse:
+            if self.inverse:
                 self._extra.append(beside - own_ns / own)
             else:
                 self._extra.append((own_ns + after_ns - beside * (own + after)) / own)
@@ -265,9 +287,9 @@ class Bursts:
         self._balance = min(self._balance + self._gained(), SAVED * self.cost)
         if not others:
             return
-        usual = others_ns / others - (self.cost if self._inverse else 0.0)
+        usual = others_ns / others - (self.cost if self.inverse else 0.0)
         if abs(usual - self._usual) > CHANGED * self._usual:
             self._alert = ALERTED
         self._usual = max(usual, 1.0)
-        if self._inverse and len(self._extra) >= COMPARED and self.cost < self.share * self._usual:
+        if self.inverse and len(self._extra) >= COMPARED and self.cost < self.share * self._usual:
             self._probe = min(2 * self._probe, PROBE_MOST)

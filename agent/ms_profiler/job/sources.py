@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ms_profiler.job.guard import Guard
+from ms_profiler.job.rest import Rest
 
 #: A number of steps that no job reaches.
 NEVER = 1 << 62
@@ -29,11 +30,14 @@ class Sources:
         self.end: list[Callable[[], None]] = []
         #: pairs of functions for a fork child: called when the child begins to record, and before it ends
         self.child: list[tuple[Callable[[], None], Callable[[], None]]] = []
+        #: takes hooks away between bursts
+        self.rest = Rest(guard)
 
     @property
     def calls(self) -> list[Callable[..., Any]]:
         """Return all functions of all sources."""
-        return [*self.step, *self.start, *self.end, *(call for calls in self.child for call in calls)]
+        of_children = [call for calls in self.child for call in calls]
+        return [*self.step, *self.start, *self.end, *of_children, *self.rest.switches]
 
     def drop(self, calls: list[Callable[..., Any]]) -> None:
         """End some sources and remove them, so that they are not called again.
@@ -47,6 +51,7 @@ class Sources:
         self.start = [call for call in self.start if call not in calls]
         self.end = [call for call in self.end if call not in calls]
         self.child = [pair for pair in self.child if pair[0] not in calls]
+        self.rest.drop(calls)
 
     def started(self) -> None:
         """Call the functions for the begin of recording."""
@@ -75,6 +80,7 @@ class Sources:
 
     def ended(self) -> None:
         """Call the functions for the end of recording."""
+        self.rest.end()
         self._all(self.end, "ending a source")
 
     def child_started(self) -> None:

@@ -59,6 +59,7 @@ class Steps(StepsBase):
         self._decided, self._stepped = decided, stepped
         #: while no source is chosen, called for each end of a step that is kept in memory
         self.on_pending: Callable[[], None] = lambda: None
+        self.on_exhausted = self.on_pending  # called when a dataset has no batch left
         self._overridden = False  # whether a recording of the script needs the steps that the schedule leaves out
         self._listener, self._optimizers = Listener(), Population()
         #: _loops: number of running framework loops. _suspended: number of running evaluations inside training.
@@ -89,9 +90,9 @@ class Steps(StepsBase):
         self.source: StepSource | None = None
         self._tracks = Tracks()
         self._chosen: Track = Track()  # track of the chosen source
-        #: _quick: the chosen source, if each of its reports ends a step. _lone: id of its only optimizer. _name: id of
-        #: the source's name.
-        self._quick = self._lone = self._name = 0
+        #: _quick: the chosen source, if each of its reports ends a step. lone: id of its only optimizer, 0 if there is
+        #: none or several. _name: id of the source's name.
+        self._quick = self.lone = self._name = 0
         self._turns = {source: Turns() for source in (StepSource.OPTIMIZER_CYCLE, StepSource.TRAIN_CELL)}
         self._depth, self._leader = 0, Leader()  # number of calls of networks that have not returned yet
         #: _worked: the job has computed since the last end of a step. _exhausted: and then a loader had no batch left.
@@ -187,6 +188,7 @@ class Steps(StepsBase):
     def batches_ended(self) -> None:
         """Note that the dataset is exhausted. If the job has computed nothing, no step runs until the next batch."""
         if self._listens():
+            self.on_exhausted()
             self._exhausted = self._worked  # some jobs take all batches before they update their parameters
             if not self._worked:
                 self._forget()
@@ -216,7 +218,7 @@ class Steps(StepsBase):
 
     def optimizer_made(self, optimizer: Any = None) -> None:
         """Note that the job has made an optimizer: while it exists, every full cycle of optimizer calls includes it."""
-        self._lone = 0  # the new optimizer may have the same id as a deleted one
+        self.lone = 0  # the new optimizer may have the same id as a deleted one
         self._optimizers.made(optimizer)
 
     def optimizer_absorbed(self) -> None:
@@ -229,10 +231,10 @@ class Steps(StepsBase):
         """Note that an optimizer or training cell, `which`, was called; `inside`: it was called by a training cell."""
         turns = self._turns[source]
         if source == self._quick and which == turns.lone:
-            self._lone = id(optimizer) if source is StepSource.OPTIMIZER_CYCLE and optimizer is not None else 0
+            self.lone = id(optimizer) if source is StepSource.OPTIMIZER_CYCLE and optimizer is not None else 0
             self.ended(source, at_ns)  # the usual case: it needs none of the ten calls below, which take time
             return
-        self._lone = 0
+        self.lone = 0
         if not self._listens(trains=True) or self._loops or self._outranked(source):
             return
         self._worked = self._exhausted = False
@@ -387,8 +389,7 @@ class Steps(StepsBase):
             track.start = self.recorder.now()
 
     def _write(self, start_ns: int, end_ns: int) -> None:
-        source = self.source or StepSource.WHOLE_RUN
-        number = self.number
+        source, number = self.source or StepSource.WHOLE_RUN, self.number
         recorded = self.schedule is None or self.schedule.records(number)
         flags = self.marks.of(start_ns) if recorded else int(Flag.UNRECORDED)
         self.last_ns, self.ended_ns = end_ns - start_ns, end_ns

@@ -239,7 +239,7 @@ TABLES: Final = (
             THREAD,
             *TIMES,
             Column("recorded", pl.Boolean, "it has all records that the options request"),
-            Column("content", pl.String, "`all`, `coarse` (modules, operators and kernels left out), or `times`"),
+            Column("content", pl.String, "`all`, `coarse` (no modules, operators, kernels, maybe phases), `times`"),
             Column("weight", pl.Float64, "steps that it stands for in sums over all steps, null where not recorded"),
             Column("source", pl.String, "the source that decided where the step ends"),
         ),

@@ -34,8 +34,8 @@ def paired(recording: tables.Recording, steps: Steps, sums: pl.DataFrame) -> dic
         hooks     = time of hooks in a step / length of a step
         share     = recording + hooks
 
-    Hooks measured the time of their own code in C in some steps of the job. The job multiplied this time by a factor,
-    because hooks also take time in Python, and make the code after them slower (`job.budget.WHOLE`). If hooks could not
+    Hooks measured the time of their own code in C in some steps of the job. From this, the job estimated their whole
+    time: hooks also take time in Python, and make the code after them slower (`job.budget.WHOLE`). If hooks could not
     measure their time, it is computed. In a job whose work replaces the contents of the caches, the computed time is
     several times too low:
 

@@ -201,7 +201,8 @@ STEPS = pl.Schema(
 )
 
 #: Which records a step has. "all": all records that the options request. "coarse": no modules, operators and kernels,
-#: because of `overhead_budget`. "times": only the step's times, because the schedule left the step out.
+#: because of `overhead_budget`; if hooks were taken away, no phases either. "times": only the step's times, because the
+#: schedule left the step out.
 ALL_OF_IT, COARSE, TIMES_ALONE = "all", "coarse", "times"
 
 #: bytes that the framework's allocator held after each allocation and release, sorted by process and time

@@ -38,6 +38,7 @@ class Target:
         wrapper: without `closure`, a function that is called in place of each call. It adds a frame to the stack. Use
             it only where this frame does no harm.
         copies: whether to also replace the original in other modules of the framework, which imported it by this name.
+        rests: whether the hook may be taken away between bursts (`job/rest.py`), because steps are counted without it.
         group: a name in `run_info.json` that many targets share; empty to use the target's own name.
     """
 
@@ -46,6 +47,7 @@ class Target:
     wrapper: Wrapper | None = None
     closure: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None
     copies: bool = False
+    rests: bool = False
     group: str = ""
 
     @property
@@ -87,7 +89,7 @@ class Plugin:
         """Replace the framework's own profiler, if it has one, by our classes of the same interface."""
 
     def _apply_quickly(self, host: "Host", concerns: Iterable[Callable[["Host"], list[Target]]]) -> None:
-        # Keep the garbage collector off here: it would free nothing, and take 100 ms for a framework's many objects.
+        # the garbage collector would free nothing here, and take 100 ms for a framework's many objects
         collecting = gc.isenabled()
         gc.disable()
         try:
@@ -98,7 +100,7 @@ class Plugin:
 
     def _apply_all(self, host: "Host", concerns: Iterable[Callable[["Host"], list[Target]]]) -> None:
         copies: dict[str, list[tuple[Any, Any]]] = {}
-        before = host.sources.calls
+        before, first, rests = host.sources.calls, len(self._undo), []
         for concern in concerns:
             for target in self._declared(concern, host):
                 try:
@@ -112,8 +114,10 @@ class Plugin:
                         self.state[target.name] = "applied"
                     if target.copies:
                         copies.setdefault(target.path, []).append((original, replacement))
+                    rests += [replacement] * target.rests
         if copies:
             self._replace_copies(copies)
+        host.sources.rest.add(self._undo[first:], rests)
         self._sources.append((host.sources, [call for call in host.sources.calls if call not in before]))
 
     @property
@@ -177,11 +181,8 @@ class Plugin:
         setattr(owner, attribute, value)
 
     def _replace_copies(self, copies: dict[str, list[tuple[Any, Any]]]) -> None:
-        """Replace wrapped functions also in the modules that had imported them with `from ... import`.
-
-        This method compares only values that have the name of a wrapped function. That takes 2 ms for MindSpore's
-        thousand modules. To compare all values would take 18 ms.
-        """
+        """Replace wrapped functions also in the modules that had imported them with `from ... import`."""
+        # compare only values with the name of a wrapped function: 2 ms for MindSpore's thousand modules, not 18 ms
         prefix = self.framework + "."
         for name, module in list(sys.modules.items()):
             if module is None or not (name == self.framework or name.startswith(prefix)):
@@ -200,8 +201,7 @@ _ABSENT = object()
 def wrap(original: Any, wrapper: Wrapper, method: bool = False) -> Any:
     """Return a callable that calls `wrapper` in place of `original`.
 
-    The replacement of a function is a function, because the job may pickle it: a function can be pickled by its name,
-    but an object of `wrapt` cannot.
+    The replacement of a function is a function, because the job may pickle it by its name; `wrapt` does not allow that.
 
     Args:
         original: any callable.

@@ -6,7 +6,6 @@ record takes a slot. An anchor is a record with readings of two clocks at the sa
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from types import FrameType
 from typing import Any, Final, Protocol
 
 from ms_profiler.job.detached import Detached
@@ -249,14 +248,13 @@ class Recorder(Protocol):
             outermost: kind of nested calls, 1 to 3; 0 if nesting does not matter. Among nested calls of one kind on a
                 thread, `before` and `after` are called only around the outermost call. Inner calls have spans if they
                 have labels.
-            idle: whether `before` and `after` need not be called now. The replacement has an attribute of this name,
-                which may be changed at any time.
+            idle: whether `before` and `after` need not be called now; also an attribute of the replacement.
             shortcut: the usual case of the call, which the extension handles without running Python code; the
                 pure-Python recorder ignores it.
         """
 
     def take_optimizer_step(self) -> tuple[int, int, int] | None:
-        """Take over the step that `optimizer_begins` began: id of its frame, token of its span, id of its optimizer."""
+        """Take over the step that C code began: id of its frame, token of its span, id of its optimizer."""
 
     def leave_optimizers(self, reason: int, on: bool, /) -> None:
         """Forbid or allow that C code handles the usual steps of optimizers on this thread (`Shortcut`).
@@ -273,11 +271,12 @@ class Recorder(Protocol):
         times of the newest 1,024 are kept.
         """
 
-    def optimizer_begins(self, steps: Any, labels: dict[int, Any], category: int, it: Any, frame: FrameType, /) -> bool:
-        """Note that optimizer `it` begins a step in `frame`, and return whether this is the usual case (`Shortcut`)."""
+    def optimizer_hook(self, python: Callable[..., None], **settings: Any) -> Any:
+        """Return a hook for begins or ends of optimizers' steps that calls the hook `python` in unusual cases only.
 
-    def optimizer_ends(self, steps: Any, it: Any, frame: FrameType, /) -> bool:
-        """Note that optimizer `it` ends this step, and return whether this is the usual case."""
+        Its method `take` notes a begin or end in the usual case, its attribute `resting` says whether only ends are
+        noted. The result is None without the C extension.
+        """
 
     def optimizer_steps(self) -> int:
         """Return the number of optimizer steps of this thread that C code has ended without Python (`Shortcut`)."""

@@ -138,8 +138,6 @@ class NativeRecorder:
     nest = staticmethod(_native.nest)
     take_optimizer_step = staticmethod(_native.take_optimizer_step)
     leave_optimizers = staticmethod(_native.leave_optimizers)
-    optimizer_begins = staticmethod(_native.optimizer_begins)
-    optimizer_ends = staticmethod(_native.optimizer_ends)
     optimizer_steps = staticmethod(_native.optimizer_steps)
     hook_times = staticmethod(_native.hook_times)
 
@@ -151,6 +149,10 @@ class NativeRecorder:
                 reliable. With write(2), a kill of the job loses the records of the last 200 ms.
         """
         self._flags = _native.lib.MSP_OPEN_WRITTEN if written else 0
+
+    def optimizer_hook(self, python: Callable[..., None], **settings: Any) -> Any:
+        """See `Recorder.optimizer_hook`."""
+        return _native.OptimizerHook(python, **settings)
 
     def wrap(
         self,

@@ -89,13 +89,8 @@ class PythonRecorder:
     def leave_optimizers(self, reason: int, on: bool, /) -> None:
         """Do nothing: without the C extension, no C code handles the steps of optimizers."""
 
-    def optimizer_begins(self, *_: Any) -> bool:
-        """See `Recorder.optimizer_begins`: there are no shortcuts."""
-        return False
-
-    def optimizer_ends(self, *_: Any) -> bool:
-        """See `Recorder.optimizer_ends`: there are no shortcuts."""
-        return False
+    def optimizer_hook(self, python: Callable[..., None], **settings: Any) -> None:
+        """Return None: without the C extension, there is only the hook in Python."""
 
     def optimizer_steps(self) -> int:
         """Return 0: without the C extension, no C code ends the steps of optimizers."""

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 #: smallest time between two samples, in ns. A sample takes 0.1 ms with cold caches: samples 10 ms apart took 1 % of a
 #: loop of short steps.
 PAUSE: Final = 50_000_000
+#: A sample takes this time, ns, and all samples may take the part `PART` of `overhead_budget`.
+SAMPLE: Final = 100_000
+PART: Final = 0.1
 #: largest number of steps between two samples; this limit only matters for steps below 50 us
 MOST: Final = 1024
 
@@ -26,11 +29,14 @@ class Resident:
     def __init__(self, host: "Host") -> None:
         self._host = host
         self._name = host.recorder.intern(HELD)
-        self._pace = Pace(PAUSE, most=MOST)
+        self._pace = Pace(PAUSE)
         self._on = False
 
     def start(self) -> None:
         """Begin to sample."""
+        budget = max((each.options.overhead_budget for each in self._host.recordings), default=0.0)
+        pause = max(PAUSE, int(SAMPLE / (PART * budget))) if budget else PAUSE
+        self._pace = Pace(pause, most=MOST * pause // PAUSE)
         self._host.steps.on_pending = self._sample_early
         self._on = True
 

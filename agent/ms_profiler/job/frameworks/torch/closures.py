@@ -2,7 +2,8 @@
 
 ms-profiler replaces a PyTorch function either by an object of the extension or by a Python function. Both must leave
 the traces of `torch.compile` as they are. In place of an object of the extension, Dynamo traces the original function.
-Dynamo skips a Python function of ours, and traces the functions that it calls.
+Dynamo skips a Python function of ours, and traces the functions that it calls. Some objects of the extension are
+replaced by Python functions before Dynamo traces for the first time (`before_tracing`).
 
 In compiled code, `is_dynamo_compiling` is a constant, so code that depends on it disappears. Elsewhere,
 `is_dynamo_compiling` is a call that takes 40 ns and returns False.
@@ -16,6 +17,8 @@ from typing import Any
 
 from ms_profiler.job.frameworks.base import keep_signature
 
+#: Dynamo's module that traces functions
+FRAMES = "torch._dynamo.convert_frame"
 Closure = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
@@ -31,6 +34,36 @@ def unseen(function: Callable[..., Any]) -> Callable[..., Any]:
     """Exclude a function of ours from Dynamo's tracing and return it; Dynamo still traces the functions it calls."""
     _exclude(function.__code__, "DEFAULT")
     return function
+
+
+class _Tracing:
+    def __init__(self) -> None:
+        self.begun = False  # whether Dynamo has traced a function of the job since our hooks exist
+        self.before: list[Callable[[], None]] = []  # what to do before Dynamo traces a function for the first time
+
+
+_tracing = _Tracing()
+
+
+def traces() -> bool:
+    """Return whether Dynamo has traced any function of the job, or may have done so before our hooks existed."""
+    frames = sys.modules.get(FRAMES)
+    return _tracing.begun or getattr(frames, "FRAME_COUNTER", 0 if frames is None else 1) > 0
+
+
+def before_tracing(call: Callable[[], None]) -> None:
+    """Call a function before Dynamo traces a function of the job for the first time; now, if it may have done so."""
+    if traces():
+        call()
+    else:
+        _tracing.before.append(call)
+
+
+def tracing_begins() -> None:
+    """Call the functions registered with `before_tracing`, each once."""
+    _tracing.begun = True
+    while _tracing.before:
+        _tracing.before.pop()()
 
 
 def hide() -> None:

@@ -15,15 +15,17 @@ from typing import TYPE_CHECKING, Any
 from ms_profiler.job.frameworks import base, trees
 from ms_profiler.job.frameworks.base import RAISED, Target
 from ms_profiler.job.frameworks.torch import closures
+from ms_profiler.job.frameworks.torch.closures import FRAMES
 from ms_profiler.store.format import Category
 
 if TYPE_CHECKING:
     from ms_profiler.job.host import Host
 
-FRAMES = "torch._dynamo.convert_frame"
 #: names of Dynamo's function that returns why it cannot reuse an earlier compilation; PyTorch 2.5 and older use the
 #: second name
 CAUSES = ("get_and_maybe_log_recompilation_reasons", "get_and_maybe_log_recompilation_reason")
+#: Dynamo's function that traces a function for an export, from PyTorch 2.9 on; before, an export calls `_compile`
+CAPTURE = "_fullgraph_capture_frame"
 GRAPHS = "torch._dynamo.output_graph"
 CALLBACKS = "torch._dynamo.callback"
 #: Dynamo stores a compiled graph in a global variable of the script. This is the begin of the variable's name.
@@ -64,6 +66,7 @@ class Compilation:
         def _compile(code: CodeType, *args: Any, **kwargs: Any) -> Any:
             token, running = 0, [code.co_name, ""]
             with guard("noting a compilation"):
+                closures.tracing_begins()
                 running[0] = title(code, args[1] if len(args) > 1 else {})
                 token = recorder.begin(recorder.intern(f"compile {running[0]}"), Category.COMPILE)
             compiling.running.append(running)
@@ -80,6 +83,17 @@ class Compilation:
             return result
 
         return closures.replace(original, _compile)
+
+    def captures(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the replacement of Dynamo's function that traces a function for an export."""
+        guard = self.host.guard
+
+        def fullgraph_capture(*args: Any, **kwargs: Any) -> Any:
+            with guard("noting an export"):
+                closures.tracing_begins()
+            return original(*args, **kwargs)
+
+        return closures.replace(original, fullgraph_capture)
 
     def _compiled(self, code: CodeType, name: str, why: str) -> None:
         global compiled
@@ -192,6 +206,7 @@ def targets(host: "Host") -> list[Target]:
         Target(FRAMES, "_compile", closure=compilation.function),
         Target(FRAMES, causes, closure=compilation.causes),
         Target(GRAPHS, "OutputGraph.install_global_unsafe", closure=compilation.graphs),
+        *(Target(FRAMES, CAPTURE, closure=compilation.captures) for _ in range(CAPTURE in vars(sys.modules[FRAMES]))),
     ]
 
 

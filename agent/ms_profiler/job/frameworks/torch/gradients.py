@@ -41,4 +41,4 @@ def targets(host: "Host") -> list[Target]:
 
     usual = Shortcut(Usual.BACKWARD, steps, vars(sys.modules["torch.compiler"]), None, backward, BACKWARD)
     runs = base.around(host, "recording a backward pass", before, after, shortcut=usual)
-    return [Target(GRAPH, "_engine_run_backward", closure=runs, copies=True)]
+    return [Target(GRAPH, "_engine_run_backward", closure=runs, copies=True, rests=True)]

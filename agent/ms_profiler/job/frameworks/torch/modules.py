@@ -231,7 +231,14 @@ def targets(host: "Host") -> list[Target]:
     host.at_step(Places(host, modules.everything, PARAMETERS).stepped)
     Strategy(host, parallel.read)
     call = functools.cache(modules.call)
+
+    def before(module: Any, mode: bool = True, *_: Any, **__: Any) -> None:
+        if not mode:  # the job begins an evaluation, whose calls are recorded
+            host.sources.rest.end(host.steps.count)
+
+    evaluates = Target(MODULE, "Module.train", closure=base.around(host, "noting an evaluation", before))
     if supported():
         host.at_step(Tape(host, modules.watch).stepped)
     # both names of PyTorch mean the same function, and pickle uses the second one
-    return [Target(MODULE, f"Module.{name}", closure=call) for name in ("__call__", "_wrapped_call_impl")]
+    calls = [Target(MODULE, f"Module.{name}", closure=call, rests=True) for name in ("__call__", "_wrapped_call_impl")]
+    return [*calls, evaluates]

@@ -35,6 +35,8 @@ OPTIMIZER_CATEGORY = int(Category.OPTIMIZER)
 #: The extension records a usual step of an optimizer without Python code (a shortcut). These are two reasons not to do
 #: so. RUNNING: a step that Python code recorded is still open. PREPARING: the step only creates an optimizer's state.
 RUNNING, PREPARING = 1, 2
+#: names of PyTorch's functions that register hooks for the begin and the end of each optimizer's step
+BEFORE, AFTER = "register_optimizer_step_pre_hook", "register_optimizer_step_post_hook"
 #: handles that PyTorch returned for our hooks; with them, the hooks can be removed
 handles: list[Any] = []
 #: id -> optimizer, for each optimizer that has made a step
@@ -62,36 +64,27 @@ class Optimizers:
         self._running = _Running()
         self._labels: base.Labels[tuple[int, int]] = base.Labels(self._label)
         self._absorbed: base.Labels[bool] = base.Labels(lambda optimizer: True)
+        self._quick: list[Any] = []  # our hooks in C
 
     def before(self, hooks: Any) -> Any:
         """Register our hook for the begin of an optimizer's step; return PyTorch's table of hooks unchanged."""
-        begins, known = self.host.recorder.optimizer_begins, self._labels.known
-        usual = functools.partial(begins, self.host.steps, known, OPTIMIZER_CATEGORY)
-        self._hook("register_optimizer_step_pre_hook", "begin", usual, self._begins)
+        self._hook(BEFORE, "begin", self._begins)
         return hooks
 
     def after(self, hooks: Any) -> Any:
         """Register our hook for the end of an optimizer's step; return PyTorch's table of hooks unchanged."""
-        usual = functools.partial(self.host.recorder.optimizer_ends, self.host.steps)
-        self._hook("register_optimizer_step_post_hook", "end", usual, self._ends)
+        self._hook(AFTER, "end", self._ends)
         return hooks
 
-    def _hook(
-        self,
-        registers: str,
-        which: str,
-        usual: Callable[[Any, FrameType], bool],
-        notes: Callable[[Any, FrameType], None],
-    ) -> None:
+    def _hook(self, registers: str, which: str, notes: Callable[[Any, FrameType], None]) -> None:
         tracing, failed = closures.traced(), self.host.guard(f"noting the {which} of an optimizer's step")
         recorder, running, forked = self.host.recorder, self._running, base.forked
 
-        # a function of Python, because Dynamo guards its closure
         def hook(optimizer: Any, args: Any, kwargs: Any) -> None:
             if not tracing():
                 try:
                     frame = sys._getframe(1)
-                    if not forked and usual(optimizer, frame):
+                    if not forked and take is not None and take(optimizer, frame):
                         return
                     if (step := recorder.take_optimizer_step()) is not None:
                         running.steps.append(step)
@@ -102,7 +95,22 @@ class Optimizers:
                 except BaseException as reason:  # noqa: BLE001 - an exception of the job is raised again
                     failed(reason)
 
-        handles.append(getattr(sys.modules[OPTIMIZER], registers)(closures.unseen(hook)))
+        closures.unseen(hook)
+        quick = recorder.optimizer_hook(
+            hook,
+            begins=registers == BEFORE,
+            steps=self.host.steps,
+            labels=self._labels.known,
+            category=OPTIMIZER_CATEGORY,
+            failed=failed,
+            forked=forked,
+        )
+        take = None if quick is None else quick.take
+        handle = getattr(sys.modules[OPTIMIZER], registers)(quick or hook)
+        handles.append(handle)
+        if quick is not None:
+            self._quick.append(quick)
+            closures.before_tracing(functools.partial(_exchange, handle, hook))
 
     def _begins(self, optimizer: Any, frame: FrameType) -> None:
         recorder, running = self.host.recorder, self._running.steps
@@ -136,13 +144,16 @@ class Optimizers:
             self.host.steps.optimizer_made(optimizer)
             self.host.steps.optimizer_absorbed()
 
-    def stepped(self, which: int, optimizer: Any = None) -> None:
-        """Note that an optimizer has made a step.
+    def rest(self, away: bool) -> bool:
+        """Count steps without spans from now on, or with spans again; return False if hooks must stay."""
+        if away and closures.traces():
+            return False
+        for quick in self._quick:
+            quick.resting = away
+        return True
 
-        Args:
-            which: the id of the optimizer.
-            optimizer: the optimizer; None if only its id is known.
-        """
+    def stepped(self, which: int, optimizer: Any) -> None:
+        """Note that an optimizer has made a step; `which` is its id."""
         self._running.ended += 1
         if _preparing.value:
             return  # the step only creates the optimizer's state
@@ -184,7 +195,8 @@ class Optimizers:
             optimizer, ended = call
             if reason is None and running.ended + count() == ended:
                 host.recorder.instant(skipped, Category.OPTIMIZER)
-                self.stepped(id(trees.attributes(optimizer).get("optimizer", optimizer)))
+                inside = trees.attributes(optimizer).get("optimizer", optimizer)
+                self.stepped(id(inside), inside)
 
         return base.around(host, "noting a skipped step", before, after)(original)
 
@@ -223,6 +235,13 @@ def preparing(host: "Host") -> list[Target]:
     return [Target(STATES, "_init_optim_state", closure=make)]
 
 
+def _exchange(handle: Any, hook: Callable[..., None]) -> None:
+    """Replace a hook in C by the hook in Python, because Dynamo traces functions of Python only."""
+    table = handle.hooks_dict_ref()
+    if table is not None and handle.id in table:
+        table[handle.id] = hook
+
+
 def release() -> None:
     """Remove our hooks for optimizers from PyTorch."""
     while handles:
@@ -232,15 +251,16 @@ def release() -> None:
 def targets(host: "Host") -> list[Target]:
     """Return the functions to wrap: functions of optimizers, schedulers and loss scalers."""
     optimizers, rates = Optimizers(host), Rates(host)
+    host.sources.rest.switches.append(optimizers.rest)
 
-    def recorded(module: str, path: str, name: str) -> Target:
-        return Target(module, path, closure=base.recorded(host, name, Category.OPTIMIZER))
+    def recorded(module: str, path: str, name: str, rests: bool = False) -> Target:
+        return Target(module, path, closure=base.recorded(host, name, Category.OPTIMIZER), rests=rests)
 
     return [
         Target(OPTIMIZER, "_global_optimizer_pre_hooks", closure=optimizers.before),
         Target(OPTIMIZER, "_global_optimizer_post_hooks", closure=optimizers.after),
         Target(OPTIMIZER, "Optimizer.__init__", closure=optimizers.made),
-        recorded(OPTIMIZER, "Optimizer.zero_grad", "zero_grad"),
+        recorded(OPTIMIZER, "Optimizer.zero_grad", "zero_grad", rests=True),
         Target(SCHEDULERS, "_enable_get_lr_call.__enter__", closure=rates.begins),
         Target(SCHEDULERS, "_enable_get_lr_call.__exit__", closure=rates.ends),
         recorded(SCHEDULERS, "ReduceLROnPlateau._reduce_lr", "learning rate"),

@@ -9,6 +9,7 @@ from ms_profiler.job.frameworks import base, import_hook
 from ms_profiler.job.frameworks.torch import (
     allocator,
     checkpoint,
+    closures,
     communication,
     compilation,
     cuda,
@@ -50,7 +51,7 @@ LATER = {
     DISTRIBUTED: communication.targets,
     checkpoint.SAVER: checkpoint.saving,
     checkpoint.LOADER: checkpoint.loading,
-    compilation.FRAMES: compilation.targets,
+    closures.FRAMES: compilation.targets,
     compilation.CALLBACKS: compilation.callbacks,
     optimizers.STATES: optimizers.preparing,
     parallel.MESHES: parallel.meshes,
@@ -78,6 +79,7 @@ class PyTorch(base.Plugin):
                 self.add(host, concern)
 
             import_hook.watch(name, after=imported)
+        closures.before_tracing(host.sources.rest.stop)
         exchanges()  # if the process has joined a group already, nothing else calls this
 
     def undo(self) -> None:

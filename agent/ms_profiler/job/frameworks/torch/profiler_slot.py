@@ -146,6 +146,7 @@ class ProfilerSlot:
 
     def _leave(self) -> None:
         with self._host.guard("leaving Kineto to the script's own profiler"):
+            self._host.sources.rest.stop()  # from now on, regions must be known
             self._end()
             self._devices.release()
 
@@ -205,6 +206,6 @@ class ProfilerSlot:
             Target(CORE, "_prepare_profiler", closure=self.prepare, copies=True),
             *(Target(CORE, name, closure=self.start, copies=True) for name in STARTS),
             *(Target(CORE, name, closure=self.stop, copies=True) for name in STOPS),
-            Target(PROFILER, "record_function.__enter__", closure=self.region),
-            Target(PROFILER, "record_function.__exit__", closure=self.region_end),
+            Target(PROFILER, "record_function.__enter__", closure=self.region, rests=True),
+            Target(PROFILER, "record_function.__exit__", closure=self.region_end, rests=True),
         ]

@@ -1,0 +1,147 @@
+"""Train in short steps, so that hooks are taken away between bursts; meanwhile do what needs the hooks.
+
+Each part of the program first trains until the hooks are away. The program prints the names of the parts in which they
+were, the numbers of steps and evaluations, and the last loss, as JSON.
+"""
+
+import collections
+import copy
+import json
+import os
+import threading
+
+import torch
+
+FEW = 20
+MOST = 30_000
+counts: collections.Counter[str] = collections.Counter()
+away: list[str] = []
+
+
+def hooked():
+    return type(vars(torch.nn.Module)["__call__"]).__name__ == "Wrapper"
+
+
+def step(optimizer, net):
+    optimizer.zero_grad()
+    loss = net(x).sum()
+    loss.backward()
+    optimizer.step()
+    counts["steps"] += 1
+    return loss
+
+
+def part(name):
+    """Train until the hooks are away; without ms-profiler, they are never there."""
+    for _ in range(MOST):
+        step(optimizer, net)
+        if not hooked():
+            away.append(name)
+            return
+
+
+def fails():
+    raise ValueError("the closure fails")
+
+
+torch.manual_seed(0)
+torch.set_num_threads(1)
+x = torch.rand(8)
+net = torch.nn.Sequential(*(torch.nn.Linear(8, 8) for _ in range(4)))
+inner = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1e-9)
+optimizer = torch.optim.SGD(net.parameters(), lr=1e-9)
+part("begin")
+
+for _ in range(FEW):
+    try:
+        optimizer.step(fails)
+    except ValueError:
+        counts["failed"] += 1
+    step(optimizer, net)
+
+part("evaluation")
+data = torch.utils.data.TensorDataset(torch.rand(FEW, 8))
+for _ in torch.utils.data.DataLoader(data, batch_size=1):
+    step(optimizer, net)
+net.eval()
+with torch.no_grad():
+    for (batch,) in torch.utils.data.DataLoader(data, batch_size=1):
+        net(batch)
+        counts["evaluated"] += 1
+net.train()
+
+part("skipped")
+scaler = torch.amp.GradScaler("cpu", init_scale=1.0)
+for _ in range(FEW):
+    optimizer.zero_grad()
+    scaler.scale(net(x).sum() * float("inf")).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    counts["steps"] += 1
+
+part("thread")
+
+
+def beside():
+    own = torch.nn.Linear(8, 8)
+    other = torch.optim.SGD(own.parameters(), lr=1e-9)
+    for _ in range(10 * FEW):
+        own(x).sum().backward()
+        other.step()
+        counts["beside"] += 1
+
+
+thread = threading.Thread(target=beside)
+thread.start()
+while thread.is_alive():
+    step(optimizer, net)
+
+part("fork")
+child = os.fork()
+if child == 0:
+    for _ in range(FEW):
+        step(optimizer, net)
+    os._exit(int(hooked()))
+counts["child"] = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+part("nested")
+
+
+def nests():
+    for _ in range(3):
+        inner.step()
+    return net(x).sum()
+
+
+for _ in range(FEW):
+    optimizer.step(nests)
+    counts["steps"] += 1
+
+part("copy")
+optimizer = copy.deepcopy(optimizer)
+for _ in range(FEW):
+    step(optimizer, net)
+
+part("replaced")
+former, first = torch.nn.Module.__call__, counts["steps"]
+
+
+def replacement(self, *args, **kwargs):
+    counts["replaced"] += 1
+    return former(self, *args, **kwargs)
+
+
+torch.nn.Module.__call__ = replacement
+for _ in range(FEW):
+    step(optimizer, net)
+torch.nn.Module.__call__ = former
+replaced = [first - 1, counts["steps"] + 1]
+
+part("second")
+second = torch.optim.Adagrad(net.parameters(), lr=1e-9)
+for _ in range(8 * FEW):
+    step(optimizer, net)
+    second.step()
+
+loss = step(optimizer, torch.compile(net, backend="eager"))
+print(json.dumps({**counts, "away": away, "steps of replaced": replaced, "loss": loss.item(), "hooked": hooked()}))
