@@ -37,19 +37,17 @@ static __thread struct {
 static bool begins(const hook *self, PyObject *optimizer, const void *frame) {
   PyObject *steps = self->steps;
   if (running.refused != 0 || running.frame != NULL || !msp_steps_of_lone(steps, optimizer)) return false;
-  if (self->resting) {
+  PyObject *label = self->resting ? NULL : msp_by_id(self->labels, Py_TYPE(optimizer));
+  bool named = label != NULL && PyTuple_Check(label) && PyTuple_Size(label) == 2;
+  bool usual = (named || self->resting) && msp_steps_work(steps, false);
+  if (usual) {
     running.frame = frame;
     running.optimizer = optimizer;
     running.token = 0;
-    return true;
   }
-  PyObject *label = msp_by_id(self->labels, Py_TYPE(optimizer));
-  bool usual = label != NULL && PyTuple_Check(label) && PyTuple_Size(label) == 2 && msp_steps_work(steps, false);
-  if (usual) {
+  if (usual && named) {
     uint64_t name = PyLong_AsUnsignedLongLongMask(PyTuple_GetItem(label, 0));
     uint64_t arg = PyLong_AsUnsignedLongLongMask(PyTuple_GetItem(label, 1));
-    running.frame = frame;
-    running.optimizer = optimizer;
     running.token = msp_begin((uint32_t)name, self->category, arg);
   }
   PyErr_Clear();

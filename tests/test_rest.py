@@ -11,7 +11,8 @@ from ms_profiler.analysis.driver import engine
 from ms_profiler.job import rest
 from ms_profiler.job.guard import Guard
 from ms_profiler.job.rest import Rest
-from ms_profiler.store.format import Category
+from ms_profiler.job.steps import Steps
+from ms_profiler.store.format import Category, StepSource
 from ms_profiler.store.names import EVALUATING
 
 needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs PyTorch")
@@ -89,8 +90,8 @@ class Owner:
     value = 1
 
 
-def made(failed=None):
-    found = Rest(lambda what: Guard(failed or (lambda *reason: pytest.fail(str(reason))), what))
+def made():
+    found = Rest(lambda what: Guard(lambda *reason: pytest.fail(str(reason)), what))
     Owner.value = 2
     found.add([(lambda: Owner, "value", 1)], [2])
     return found
@@ -177,6 +178,28 @@ def test_hooks_return_if_a_signal_handler_wants_them_while_they_are_taken_away()
     hooks.switches.insert(0, interrupted)
     hooks.begin(1)
     assert Owner.value == 2 and not hooks.resting
+
+
+@pytest.mark.skipif(importlib.util.find_spec("ms_profiler._native") is None, reason="needs the extension")
+def test_a_step_that_no_hook_has_begun_is_left_to_python_code_also_while_hooks_are_away():
+    from ms_profiler import _native
+
+    optimizer, notebook = Owner(), SimpleNamespace(record=lambda *_: True, now=lambda: 100, intern=len)
+    steps = Steps(notebook)
+    steps.began(0)
+    steps.optimizer_made(optimizer)
+    for at in (10, 20):
+        steps.turn_ended(StepSource.OPTIMIZER_CYCLE, id(optimizer), at, optimizer)
+    hook = _native.OptimizerHook(
+        print, begins=True, steps=steps, labels={}, category=int(Category.OPTIMIZER), failed=pytest.fail, forked=[]
+    )
+    hook.resting = True
+    steps.suspend()
+    steps.resume()
+    assert steps.running is None and not hook.take(optimizer, None)
+    steps.began(30)
+    assert hook.take(optimizer, None)
+    assert _native.take_optimizer_step() is not None
 
 
 def test_removed_hooks_are_put_back_first():
