@@ -2,7 +2,7 @@
 
 The job trains a few small layers, bound by launches. Blocks of steps with the hooks and without them alternate in one
 process. The budget is so small that hardly any step is sampled, and that ms-profiler takes most hooks away between
-bursts. The second line measures the same hooks as if they stayed.
+bursts. The first line measures the hooks that stay between bursts, the second line all hooks.
 
 usage: torch_hooks.py [ROUNDS]
 """
@@ -58,9 +58,10 @@ def main() -> None:
 
     def measure(title: str) -> None:
         """Measure the hooks that are there now."""
-        present = [(owner, name, vars(owner)[name], original) for owner, name, original in replaced]
         present = [
-            (owner, name, function, original) for owner, name, function, original in present if function is not original
+            (owner, name, function, original)
+            for owner, name, original in replaced
+            if (function := vars(owner)[name]) is not original
         ]
         registered = [dict(table) for table in tables]
         before, _ = recorder.hook_times(0)
@@ -92,7 +93,7 @@ def main() -> None:
 
     print(pairs.machine())
     if rest.resting:
-        measure("hooks on the ends of steps alone")
+        measure("hooks that stay between bursts")
     rest.stop()
     block(BEFORE)
     measure("all hooks")

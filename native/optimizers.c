@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <structmember.h>
 
+#include "heap_type.h"
 #include "steps.h"
 #include "vectorcall.h"
 #include "wrapper.h"
@@ -140,13 +141,7 @@ static int hook_clear(PyObject *object) {
   return 0;
 }
 
-static void hook_dealloc(PyObject *object) {
-  PyTypeObject *type = Py_TYPE(object);
-  PyObject_GC_UnTrack(object);
-  hook_clear(object);
-  ((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
-  Py_DECREF(type);
-}
+static void hook_dealloc(PyObject *object) { msp_release(object, hook_clear); }
 
 static PyObject *take_optimizer_step(PyObject *module, PyObject *unused) {
   (void)module;
@@ -194,7 +189,6 @@ static PyMemberDef members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
-#define SLOT(slot, function) {slot, (void *)(uintptr_t)(function)}
 static PyType_Slot slots[] = {
     SLOT(Py_tp_init, hook_init),         SLOT(Py_tp_dealloc, hook_dealloc),
     SLOT(Py_tp_traverse, hook_traverse), SLOT(Py_tp_clear, hook_clear),

@@ -3,6 +3,7 @@
 #include <stddef.h>
 #include <structmember.h>
 
+#include "heap_type.h"
 #include "writer.h"
 
 enum { OPTIMIZER_CYCLE = 3, NETWORK_CALL = 7 }; /* values of StepSource in store/format.py */
@@ -193,15 +194,6 @@ static int steps_clear(PyObject *object) {
   return 0;
 }
 
-/* Free an object of one of the types of this file, or of a Python class that derives from one of them. */
-static void release(PyObject *object, inquiry clear) {
-  PyTypeObject *type = Py_TYPE(object);
-  PyObject_GC_UnTrack(object);
-  clear(object);
-  ((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
-  Py_DECREF(type);
-}
-
 static PyMemberDef track_members[] = {
     {"start", T_OBJECT, offsetof(track, start), 0, NULL},
     {NULL, 0, 0, 0, NULL},
@@ -229,21 +221,20 @@ static PyMemberDef steps_members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
-#define SLOT(slot, function) {slot, (void *)(uintptr_t)(function)}
-#define TYPE(kind, base)                                                          \
-  static void kind##_dealloc(PyObject *object) { release(object, kind##_clear); } \
-  static PyType_Slot kind##_slots[] = {                                           \
-      SLOT(Py_tp_dealloc, kind##_dealloc),                                        \
-      SLOT(Py_tp_traverse, kind##_traverse),                                      \
-      SLOT(Py_tp_clear, kind##_clear),                                            \
-      SLOT(Py_tp_members, kind##_members),                                        \
-      {0, NULL},                                                                  \
-  };                                                                              \
-  static PyType_Spec kind##_spec = {                                              \
-      .name = "ms_profiler._native." base,                                        \
-      .basicsize = sizeof(kind),                                                  \
-      .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE,     \
-      .slots = kind##_slots,                                                      \
+#define TYPE(kind, base)                                                              \
+  static void kind##_dealloc(PyObject *object) { msp_release(object, kind##_clear); } \
+  static PyType_Slot kind##_slots[] = {                                               \
+      SLOT(Py_tp_dealloc, kind##_dealloc),                                            \
+      SLOT(Py_tp_traverse, kind##_traverse),                                          \
+      SLOT(Py_tp_clear, kind##_clear),                                                \
+      SLOT(Py_tp_members, kind##_members),                                            \
+      {0, NULL},                                                                      \
+  };                                                                                  \
+  static PyType_Spec kind##_spec = {                                                  \
+      .name = "ms_profiler._native." base,                                            \
+      .basicsize = sizeof(kind),                                                      \
+      .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE,         \
+      .slots = kind##_slots,                                                          \
   }
 
 TYPE(track, "TrackBase");

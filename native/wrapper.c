@@ -6,6 +6,7 @@
 #include <string.h>
 #include <structmember.h>
 
+#include "heap_type.h"
 #include "shortcut.h"
 #include "steps.h"
 #include "vectorcall.h"
@@ -266,13 +267,9 @@ static int wrapper_clear(PyObject *object) {
 }
 
 static void wrapper_dealloc(PyObject *object) {
-  PyTypeObject *type = Py_TYPE(object);
-  PyObject_GC_UnTrack(object);
+  PyObject_GC_UnTrack(object); /* before code of the job may run; msp_release may do it again */
   if (((wrapper *)object)->references != NULL) PyObject_ClearWeakRefs(object);
-  wrapper_clear(object);
-  freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
-  release(object);
-  Py_DECREF(type);
+  msp_release(object, wrapper_clear);
 }
 
 /* Bind the wrapper to an instance, as Python binds a function to make a method. */
@@ -335,7 +332,6 @@ static PyGetSetDef properties[] = {
     {NULL, NULL, NULL, NULL, NULL},
 };
 
-#define SLOT(slot, function) {slot, (void *)(uintptr_t)(function)}
 static PyType_Slot slots[] = {
     SLOT(Py_tp_init, wrapper_init),
     SLOT(Py_tp_dealloc, wrapper_dealloc),

@@ -202,11 +202,12 @@ def targets(host: "Host") -> list[Target]:
     closures.hide()
     compilation = Compilation(host)
     causes = next((name for name in CAUSES if name in vars(sys.modules[FRAMES])), CAUSES[0])
+    captures = [Target(FRAMES, CAPTURE, closure=compilation.captures)] if CAPTURE in vars(sys.modules[FRAMES]) else []
     return [
         Target(FRAMES, "_compile", closure=compilation.function),
         Target(FRAMES, causes, closure=compilation.causes),
         Target(GRAPHS, "OutputGraph.install_global_unsafe", closure=compilation.graphs),
-        *(Target(FRAMES, CAPTURE, closure=compilation.captures) for _ in range(CAPTURE in vars(sys.modules[FRAMES]))),
+        *captures,
     ]
 
 
