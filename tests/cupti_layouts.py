@@ -8,6 +8,7 @@ from pathlib import Path
 NATIVE = Path(__file__).parent.parent / "native"
 HEADER = "cupti_activity.h"
 RECORDS = NATIVE / "devices" / "cupti_records.c"
+CALLS = NATIVE / "devices" / "cupti_calls.c"
 #: our structure -> CUPTI's structure, without the number in its name, and the names of the fields in our order;
 #: OURS:THEIRS for a field whose names differ
 LAYOUTS = {
@@ -43,6 +44,11 @@ LAYOUTS = {
 }
 #: the fields of a memory set's record: those of a copy without the kind of the copy
 SET = "bytes start end device:deviceId context:contextId stream:streamId correlation:correlationId graph:graphId"
+#: our table of calls -> CUPTI's header with their numbers, and the begin of their names there
+CALLED = {
+    "launches": ("cupti_driver_cbid.h", "CUPTI_DRIVER_TRACE_CBID_"),
+    "questions": ("cupti_runtime_cbid.h", "CUPTI_RUNTIME_TRACE_CBID_"),
+}
 #: our name of a number -> CUPTI's name
 NUMBERS = {
     "CUPTI_MEMCPY": "KIND_MEMCPY",
@@ -121,6 +127,19 @@ def _texts(header: str) -> Iterator[tuple[str, str]]:
                 yield f"{name} == {value}", name
 
 
+def _called(include: Path) -> Iterator[tuple[str, str]]:
+    """Yield a condition for each number of a call in our tables that a header names, and the name."""
+    text = CALLS.read_text()
+    for table, (header, prefix) in CALLED.items():
+        if not (include / header).exists():
+            continue
+        known = (include / header).read_text(errors="replace")
+        rows = re.findall(r"(\d+), /\* (\w+) \*/", text.partition(f" {table}[] = {{")[2].partition("};")[0])
+        for number, name in rows:
+            if re.search(rf"\b{prefix}{name}\b", known):
+                yield f"{prefix}{name} == {number}", name
+
+
 def differences(include: Path, folder: Path, after: Sequence[Path] = ()) -> tuple[int, str]:
     """Compare our layouts with the headers in a folder.
 
@@ -133,8 +152,10 @@ def differences(include: Path, folder: Path, after: Sequence[Path] = ()) -> tupl
         The number of comparisons, and the differences that the compiler reports as a text; empty if there are none.
     """
     found = checks((include / HEADER).read_text(errors="replace"))
+    found += [f'_Static_assert({holds}, "{name}");' for holds, name in _called(include)]
     program = folder / "layouts.c"
-    lines = ["#include <cuda.h>", f"#include <{HEADER}>", f'#include "{RECORDS}"', *found]
+    numbers = [f"#include <{header}>" for header, _ in CALLED.values() if (include / header).exists()]
+    lines = ["#include <cuda.h>", f"#include <{HEADER}>", *numbers, f'#include "{RECORDS}"', *found]
     program.write_text("\n".join(lines) + "\n")
     command = ["cc", "-std=gnu11", "-fsyntax-only", f"-I{NATIVE}", f"-I{NATIVE / 'devices'}", f"-I{include}"]
     behind = [word for path in after for word in ("-idirafter", str(path))]

@@ -63,4 +63,4 @@ print(json.dumps(counts()))
     else:
         assert (found["dropped"], found["stopped"]) == (0, 1)
         assert 0 < found["lost"] < 2 * TOO_MANY + 2 - found["records"]
-        assert [name for name, _ in calls].count("Disable") == 8
+        assert [name for name, _ in calls].count("Disable") == 9

@@ -6,7 +6,7 @@ import random
 from itertools import groupby
 
 import pytest
-from ms_profiler.job.bursts import LEAST, LONG, Bursts, Dice
+from ms_profiler.job.bursts import BLOCKS, GROWTH, LEAST, LONG, SHORT, Bursts, Dice
 
 STEP = 1_000_000
 
@@ -16,7 +16,7 @@ def _same_each_time(monkeypatch):
     monkeypatch.setattr(os, "urandom", lambda count: bytes(range(count)))
 
 
-def run(share, cost, steps=20_000, slower_from=None, noise=0.05, slower=2.0):
+def run(share, cost, steps=20_000, slower_from=None, noise=0.05, slower=2.0, debt=0.0):
     """Simulate a job whose sampled steps cost more than others.
 
     Args:
@@ -26,12 +26,13 @@ def run(share, cost, steps=20_000, slower_from=None, noise=0.05, slower=2.0):
         slower_from: number of the step after which all steps are slower; None for never.
         noise: the standard deviation of a step's length, relative to the length.
         slower: the factor by which later steps are slower.
+        debt: time that recording has taken beyond its share before, in ns.
 
     Returns:
         (stretch, whether it was sampled) of each step, and the true share of the cost in the job's time.
     """
     chance, now, paid = random.Random(7), 0, 0.0
-    bursts, seen = Bursts(share, 0, 0, 0.0, cost / 3, STEP), []
+    bursts, seen = Bursts(share, 0, 0, debt, cost / 3, STEP), []
     for count in range(1, steps + 1):
         length = STEP * chance.gauss(1, noise) * (slower if slower_from and count > slower_from else 1)
         sampled = bursts.sampled
@@ -85,6 +86,34 @@ def test_a_small_change_late_in_a_long_stretch_is_sampled(monkeypatch, seed, slo
     assert paid < 0.006
     *_, longest = sorted(len(list(steps)) for _, steps in groupby(seen[:15_000], key=lambda row: row[0]))
     assert longest > 1500, "without a change, stretches are long"
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("slower", [1.15, 0.85])
+def test_a_change_is_sampled_soon_and_in_a_stretch_of_its_own_although_the_loan_is_spent(monkeypatch, seed, slower):
+    monkeypatch.setattr(os, "urandom", lambda count: bytes([seed] * count))
+    seen, _ = run(0.002, 600_000, slower_from=15_000, slower=slower, debt=1e9)
+    # three blocks of steps until the change is noticed, and a short stretch
+    last = 15_000 + 3 * 16_000 // BLOCKS + 16_000 // SHORT
+    sampled = [stretch for stretch, kind in seen[15_000:last] if kind]
+    assert len(sampled) >= LEAST
+    assert sampled[-1] not in {stretch for stretch, _ in seen[:15_000]}
+
+
+def test_changes_again_and_again_after_the_loan_is_spent_have_few_bursts():
+    """The share is so small that nearly all bursts follow changes."""
+    now, begun, sampled = 0, [], False
+    bursts = Bursts(1e-6, 0, 0, 1e12, 70_000, STEP)
+    bursts.budget = 0.01
+    for count in range(1, 40_000):
+        if bursts.sampled and not sampled:
+            begun.append(count)
+        sampled = bursts.sampled
+        now += int(STEP * (1.0 if count // 1_500 % 2 else 1.4)) + 200_000 * sampled
+        if count >= bursts.next_look:
+            bursts.passed(count, now, 70_000)
+    late = [count for count in begun if count >= 10_000]
+    assert 4 <= len(late) <= math.log(4, 1 + 1 / GROWTH) + 2, "without the limit, it would be 9 or more"
 
 
 def test_changes_again_and_again_do_not_spend_more_than_the_loan():

@@ -6,7 +6,7 @@ import random
 import polars as pl
 import pytest
 from ms_profiler.analysis.driver import engine
-from ms_profiler.analysis.metrics.diagnosis import kernels_since
+from ms_profiler.analysis.metrics.growth import kernels_since
 from ms_profiler.analysis.model.tables import Window
 from ms_profiler.store import layout
 from ms_profiler.store.format import Category

@@ -80,6 +80,55 @@ print(json.dumps([before, start, after, os.getpid(), counts()]))
     assert (copy[2], copy[3]["arg"]) == ("HtoD", 4096)
 
 
+@pytest.mark.parametrize("gate", ["recorder.fine(False)", "recorder.pause(True)"])
+def test_records_that_arrive_in_a_step_that_is_not_recorded_are_kept(run, gate):  # noqa: F811
+    """CUPTI returns records up to a second after the step that launched their tasks."""
+    found, _, store = run(f"""
+gpu = traced()
+gpu.fake_launch(b"first", 7, 0, 500, 0); gpu.fake_synchronize(7)
+{gate}
+tracing.detach(); recorder.close()
+print(json.dumps(counts()))
+""")
+    assert found["refused"] == 0
+    assert [name for what, kind, name, _ in records(store) if (what, kind) == (Kind.DEVICE, Device.KERNEL)] == ["first"]
+
+
+@pytest.mark.parametrize("words", ["new", ""])
+@pytest.mark.parametrize("kinds", ["BASIC", "BASIC | Kinds.DRIVER"])
+def test_launches_of_the_driver_are_recorded_and_questions_are_not(run, words, kinds):  # noqa: F811
+    """Call 17 of the runtime is cudaGetDevice; call 5 of the driver is no launch. CUPTI before 12.6 has no choice."""
+    record = "struct.pack('=IIQQIIII', {kind}, {number}, 1000, 2000, os.getpid(), 7, 99, 0)"
+    emitted = "; ".join(
+        f"gpu.fake_emit({record.format(kind=kind, number=number)})" for kind, number in ((5, 17), (5, 211), (4, 5))
+    )
+    found, calls, store = run(
+        f"""
+import struct
+driver()
+tracing.attach("libcupti.so.12")
+assert tracing.record(Kinds.{kinds}) == (Outcome.DONE, "")
+gpu = cupti()
+gpu.fake_launch(b"first", 7, 0, 500, 1); gpu.fake_synchronize(7)
+{emitted}
+tracing.detach(); recorder.close()
+print(json.dumps(counts()))
+""",
+        words=words,
+    )
+    every = "DRIVER" in kinds
+    kept = [name for what, kind, name, _ in records(store) if (what, kind) == (Kind.DEVICE, Device.API)]
+    assert sorted(kept) == sorted(
+        ["cuLaunchKernel", "cudaLaunchKernel_v7000", "cudaStreamSynchronize_v3020"]
+        + every * ["cuLaunchKernel", "cudaStreamSynchronize_v3020"]
+    )
+    single = words == "new" and not every
+    assert (("Enable", 4) in calls) is not single
+    assert found["unknown"] == found["refused"] == 0
+    on, off = ({number for name, number in calls if name == f"{word}DriverApi"} for word in ("Enable", "Disable"))
+    assert not single or (652 in on and on == off), "what is switched on is switched off again"
+
+
 def test_another_clock_is_fitted_and_its_uncertainty_reported(run):  # noqa: F811
     found, _, store = run(
         """

@@ -13,6 +13,7 @@
 
 #include "backend.h"
 #include "clock.h"
+#include "cupti_calls.h"
 #include "cupti_records.h"
 #include "match.h"
 #include "store.h"
@@ -46,6 +47,7 @@ static struct {
   int (*next_record)(uint8_t *memory, size_t valid, void **record);
   int (*flush_all)(uint32_t flag);
   int (*count_dropped)(void *context, uint32_t stream, size_t *count);
+  cupti_switch switch_driver, switch_runtime; /* since CUDA 12.6, otherwise NULL */
 
   pthread_mutex_t lock; /* for calls that change settings or flush, on threads of the job and on the drain thread */
   void *subscriber;
@@ -53,6 +55,8 @@ static struct {
   uint32_t version;
   uint32_t enabled[16];
   uint32_t enabled_count;
+  bool launches; /* the records of single calls of the driver are on */
+  bool every_call;
   bool own_clock;
   bool wall_clock; /* the library reads the wall clock by default, otherwise CLOCK_MONOTONIC_RAW */
   msp_matches matches;
@@ -153,6 +157,8 @@ static int load(const char *library, msp_reason *why) {
   find(&cupti.get_timestamp, "cuptiGetTimestamp");
   find(&cupti.register_timestamp, "cuptiActivityRegisterTimestampCallback");
   find(&cupti.set_thread_ids, "cuptiSetThreadIdType");
+  find(&cupti.switch_driver, "cuptiActivityEnableDriverApi");
+  find(&cupti.switch_runtime, "cuptiActivityEnableRuntimeApi");
   return MSP_TRACE_DONE;
 }
 
@@ -223,6 +229,8 @@ static int attach(const char *library, msp_reason *why) {
 
 /* Disable all kinds of records. Called with the lock held. */
 static void disable_all(void) {
+  if (cupti.launches) cupti_switch_launches(cupti.switch_driver, false);
+  cupti.launches = false;
   while (cupti.enabled_count > 0) cupti.disable(cupti.enabled[--cupti.enabled_count]);
 }
 
@@ -235,7 +243,10 @@ static int enable_all(uint32_t kinds, msp_reason *why) {
   uint32_t wanted[sizeof basic / sizeof *basic + 2];
   uint32_t count = sizeof basic / sizeof *basic;
   memcpy(wanted, basic, sizeof basic);
-  if (kinds & MSP_TRACE_DRIVER) wanted[count++] = CUPTI_DRIVER;
+  cupti.every_call = (kinds & MSP_TRACE_DRIVER) != 0;
+  cupti.launches = !cupti.every_call && cupti_switch_launches(cupti.switch_driver, true);
+  /* an older CUPTI makes records of all calls of the driver or of none; `take_in` selects the launches */
+  if (!cupti.launches) wanted[count++] = CUPTI_DRIVER;
   if (kinds & MSP_TRACE_GRAPHS) wanted[count++] = CUPTI_GRAPH_TRACE;
   for (uint32_t i = 0; i < count; ++i) {
     int result = cupti.enable(wanted[i]);
@@ -246,6 +257,8 @@ static int enable_all(uint32_t kinds, msp_reason *why) {
       return fail(why, "cuptiActivityEnable", result);
     }
   }
+  /* after the kind, because enabling a kind enables each of its calls */
+  if (!cupti.every_call) cupti_leave_out_questions(cupti.switch_runtime);
   return MSP_TRACE_DONE;
 }
 
@@ -281,6 +294,7 @@ static const char *call_name(uint32_t domain, uint32_t number) {
 }
 
 static void take_in(const void *activity, msp_device_counts *counts) {
+  if (!cupti.every_call && cupti_left_out(activity)) return;
   msp_device_record record;
   switch (cupti_describe(activity, call_name, &record)) {
     case CUPTI_UNKNOWN:

@@ -2,6 +2,8 @@
 
 #include <stddef.h>
 
+#include "cupti_calls.h"
+
 typedef struct {
   uint32_t kind;
   uint8_t before[12];
@@ -204,4 +206,10 @@ cupti_outcome cupti_describe(const void *activity, cupti_call_name name, msp_dev
     default:
       return CUPTI_UNKNOWN;
   }
+}
+
+bool cupti_left_out(const void *activity) {
+  const call_record *call = activity;
+  if (call->kind == CUPTI_DRIVER) return !cupti_launches(call->number);
+  return call->kind == CUPTI_RUNTIME && cupti_asks(call->number);
 }

@@ -7,6 +7,7 @@
 #ifndef MSP_DEVICES_CUPTI_RECORDS_H
 #define MSP_DEVICES_CUPTI_RECORDS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -37,5 +38,8 @@ typedef enum { CUPTI_TAKEN, CUPTI_UNKNOWN, CUPTI_UNFINISHED } cupti_outcome;
 
 /* Convert a record of CUPTI to ms-profiler's form. Its times stay those of CUPTI's clock. */
 cupti_outcome cupti_describe(const void *activity, cupti_call_name name, msp_device_record *record);
+
+/* Return whether a record is of a call that a recording at the usual level leaves out (cupti_calls.h). */
+bool cupti_left_out(const void *activity);
 
 #endif

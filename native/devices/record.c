@@ -26,7 +26,9 @@ static msp_slot *reserve(msp_writer *writer, uint32_t count) {
 bool msp_device_write(const msp_device_record *record) {
   msp_writer *writer = msp_writer_get();
   if (writer == NULL) return false;
-  uint32_t refuse = msp_gate_load(&writer->gate->refuse) & ~MSP_REFUSE_PAUSED;
+  /* Only limits refuse a device's record. The interface returns records up to a second after the step that launched
+   * the task, so whether the present step is paused or sampled says nothing about the record. */
+  uint32_t refuse = msp_gate_load(&writer->gate->refuse) & (MSP_REFUSE_FINE_LIMIT | MSP_REFUSE_ALL_LIMIT);
   if (refuse != 0 && msp_writer_refuses(refuse, MSP_CATEGORY_FINE)) return false;
   /* get the ids of strings before reserving slots: a string must be committed before the records that refer to it */
   uint32_t name = text(writer, record->name);

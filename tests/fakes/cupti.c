@@ -3,9 +3,9 @@
  *
  * The variable FAKE_CUPTI holds words for failures: "owned" (another tool has subscribed), "segfaults" (each call
  * does), "crashes" (each call without a driver does, as in 13.2), "fails" (each call does, as in 13.3 without a
- * driver), "own-clock" (the recorder's clock is refused), "ancient" (version 11.0), "new" (version 13.0), "no-kernels"
- * (records of kernels are refused), "hangs" (a flush never returns). FAKE_CUPTI_LOG names a file to which each call
- * adds a line.
+ * driver), "own-clock" (the recorder's clock is refused), "ancient" (version 11.0), "new" (version 13.0, which can
+ * record single calls), "no-kernels" (records of kernels are refused), "hangs" (a flush never returns). FAKE_CUPTI_LOG
+ * names a file to which each call adds a line.
  */
 #include "cupti.h"
 
@@ -57,11 +57,15 @@ void fake_retire(void) {
   pthread_cond_signal(&fake.work);
 }
 
+/* Return the number of a record's call. */
+static uint32_t number_of(const void *record) { return ((const call_activity *)record)->number % CALLS; }
+
 /* Put a record into a buffer. The lock is held, because the real CUPTI also requests a buffer while it holds a lock. */
 void fake_put(const void *record, size_t size, uint64_t ready_ns) {
   uint32_t kind;
   memcpy(&kind, record, sizeof kind);
-  if (kind < KINDS && !fake.enabled[kind]) return;
+  if (kind < KINDS && !fake.enabled[kind] && !(kind == 4 && fake.driver_on[number_of(record)])) return;
+  if (kind == 5 && fake.runtime_off[number_of(record)]) return;
   if (fake.current != NULL && fake.current->used + size > fake.current->size) fake_retire();
   if (fake.current == NULL) {
     uint8_t *memory = NULL;
@@ -189,6 +193,25 @@ int cuptiActivityEnable(uint32_t kind) {
   if (is("no-kernels") && kind == 10) return NOT_INITIALIZED;
   pthread_mutex_lock(&fake.lock);
   fake.enabled[kind % KINDS] = true;
+  if (kind == 5) memset(fake.runtime_off, 0, sizeof fake.runtime_off);
+  pthread_mutex_unlock(&fake.lock);
+  return SUCCESS;
+}
+
+int cuptiActivityEnableDriverApi(uint32_t number, uint8_t on) {
+  int result = enter(on ? "EnableDriverApi" : "DisableDriverApi", number);
+  if (result != SUCCESS || !is("new")) return NOT_INITIALIZED;
+  pthread_mutex_lock(&fake.lock);
+  fake.driver_on[number % CALLS] = on;
+  pthread_mutex_unlock(&fake.lock);
+  return SUCCESS;
+}
+
+int cuptiActivityEnableRuntimeApi(uint32_t number, uint8_t on) {
+  int result = enter(on ? "EnableRuntimeApi" : "DisableRuntimeApi", number);
+  if (result != SUCCESS || !is("new")) return NOT_INITIALIZED;
+  pthread_mutex_lock(&fake.lock);
+  fake.runtime_off[number % CALLS] = !on;
   pthread_mutex_unlock(&fake.lock);
   return SUCCESS;
 }

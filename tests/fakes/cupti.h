@@ -45,6 +45,7 @@ typedef struct {
 enum { SUCCESS = 0, INVALID_KIND = 21, AT_END = 12, NOT_INITIALIZED = 15, OWNED = 39, UNKNOWN = 999 };
 enum {
   KINDS = 64,
+  CALLS = 1024,
   KERNEL_BYTES = 208,
   COPY_BYTES = 96,
   CALL_BYTES = 40,
@@ -68,6 +69,7 @@ typedef struct {
   int flushes;
   bool keeps; /* buffers are kept until a program has them given back */
   bool enabled[KINDS];
+  bool driver_on[CALLS], runtime_off[CALLS]; /* by the number of the call */
   request_function request;
   complete_function complete;
   clock_function clock;

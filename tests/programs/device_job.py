@@ -111,6 +111,7 @@ def prepare_lazily():
     torch._C._cuda_getDeviceCount = lambda: 1
     torch._C._cuda_init = lambda: driver.cuInit(0)
     torch.cuda._cudart = object()
+    torch.cuda.get_device_name = lambda: "made-up GPU"
     torch.cuda._queued_calls.clear()
 
 

@@ -44,6 +44,9 @@ BLOCK, BLOCKS, LOOK, LOOKS = 128, 32, 100_000, 0.25
 #: After the length of steps has changed, LENT stretches may use the loan. They are short, (steps so far) / SHORT steps,
 #: so that the records soon show what has changed.
 LENT, SHORT = 6, 64
+#: If the loan is spent when the length of steps changes, a burst of LEAST steps follows nevertheless. It waits until
+#: (steps so far) / GROWTH steps have passed since the last such burst, but for LONGEST steps at most.
+GROWTH = 4
 #: The part of recording's share of the time that bursts may take: CALM usually, REPAYING after recording has taken more
 #: than its share, ALERT after the length of steps has changed.
 CALM, REPAYING, ALERT = 0.7, 0.4, 2.0
@@ -113,6 +116,8 @@ class Bursts:
         self._probe = PROBE
         self._began = now
         self._lent = 0  # number of further stretches that may use the loan
+        self._owed = False  # whether this stretch began at a change of the length of steps, after the loan was spent
+        self._next_owed = 0  # number of steps before which the burst of such a stretch does not begin
         self._off = 0.0  # (mean length of the steps of the last block) / (usual length of a step) - 1
         #: number of the current stretch of steps
         self.stretch = 0
@@ -199,24 +204,20 @@ class Bursts:
         return min(abs(before), abs(self._off)) > CHANGED and before * self._off > 0
 
     def _restart(self, count: int, now: int) -> None:
-        """Take the length of the last steps as the usual length; begin a new stretch if time for recording is left."""
-        usual = self._usual * (1 + self._off)
-        self._reach(count, now)
-        if self._credit(now, self._gained()):
-            self._end(count, now)
-            self._usual, self._alert, self._lent = usual, ALERTED, LENT
-            self._begin(count, now)
-        else:
-            self._usual, self._off, self.next_look = usual, 0.0, self._next(count)
-
-    def _credit(self, now: int, more: float = 0.0) -> bool:
-        """Return whether balance + more + loan > 0: recording has taken less time than its share plus the loan.
+        """Begin a new stretch, so that steps before and after a change of their length are in different stretches.
 
         Args:
+            count: the number of steps so far.
             now: the current time, ns.
-            more: what to add to the balance, ns.
         """
-        return self._balance + more + LOAN * (now - self._began) > 0
+        usual = self._usual * (1 + self._off)
+        self._end(count, now)
+        self._usual, self._alert, self._lent = usual, ALERTED, LENT
+        self._begin(count, now, changed=True)
+
+    def _credit(self, now: int) -> bool:
+        """Return whether balance + loan > 0: recording has taken less time than its share plus the loan."""
+        return self._balance + LOAN * (now - self._began) > 0
 
     def _gained(self) -> float:
         """Return what this stretch has added to the balance so far, ns: share * time - cost of recording."""
@@ -224,11 +225,19 @@ class Bursts:
         sampled = others + after if self.inverse else own
         return self.share * (sum(self._times) + self._spent) - sampled * self.cost - self._spent
 
-    def _begin(self, count: int, now: int) -> None:
-        """Plan the next stretch of steps, with the burst of steps to sample at a random position."""
-        burst = max(LEAST, min(MOST, int(4 * self._fixed / self.cost)))
+    def _begin(self, count: int, now: int, changed: bool = False) -> None:
+        """Plan the next stretch of steps, with the burst of steps to sample at a random position.
+
+        Args:
+            count: the number of steps so far.
+            now: the current time, ns.
+            changed: whether the length of steps has just changed.
+        """
+        credit = self._credit(now)
+        self._owed = changed and not credit
+        burst = LEAST if self._owed else max(LEAST, min(MOST, int(4 * self._fixed / self.cost)))
         rate = CALM if self._balance >= 0 else REPAYING
-        lent = self._lent > 0 and self._credit(now)
+        lent = self._owed or (credit and self._lent > 0)
         if self._alert and (self._balance > 0 or lent):
             rate, self._alert = ALERT, self._alert - 1
         self._lent, self._off = max(self._lent - 1, 0), 0.0
@@ -238,18 +247,21 @@ class Bursts:
         if self.inverse:
             burst, length = LEAST, self._probe
         # Limit the length: after one noisy measurement, a stretch could last until the end of the run.
-        part = count // PART if self._credit(now) else count
+        part = count // PART if credit else count
         most = max(PROBE, part) if len(self._extra) >= COMPARED else PROBE
         if lent:
             length = min(length, max(PROBE, count // SHORT, 2 * burst))
         elif self.rare and LIMITED and count // RARE > length:
             burst, length = min(MOST, burst * (count // RARE) // length), count // RARE
         length = min(length, LONGEST, max(most, 2 * burst + 1))
-        begin = count + self._dice.below(length - burst + 1)
+        # the steps until such a burst belong to its stretch: they come after the change, too
+        wait = min(self._next_owed - count, LONGEST - length) if self._owed and not self.inverse else 0
+        first = count + max(wait, 0)
+        begin = first + self._dice.below(length - burst + 1)
         self.stretch += 1
         self.sampled = self.inverse
         # Fine-grained records are switched off during the step after a burst. So that step is counted separately.
-        self._marks, self._place = [begin, begin + burst, begin + burst + 1, count + length], 0
+        self._marks, self._place = [begin, begin + burst, begin + burst + 1, first + length], 0
         self._steps, self._times, self._spent = [0, 0, 0], [0, 0, 0], 0
         self._at, self._since = count, now
         self._turn(count)
@@ -277,6 +289,8 @@ class Bursts:
         """
         self._reach(count, now)
         (others, own, after), (others_ns, own_ns, after_ns) = self._steps, self._times
+        if own and self._owed:
+            self._next_owed = count + count // GROWTH
         if others and own:
             beside = others_ns / others
             if self.inverse:

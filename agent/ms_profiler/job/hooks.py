@@ -26,6 +26,8 @@ class Hooks:
         self._host = host
         self._devices = devices
         self.plugins: list[base.Plugin] = []
+        #: hooks nothing: the samplers and devices belong to it in a process that records before it imports a framework
+        self._frameworkless: base.Plugin | None = None
         self._awaited: set[str] = set()
         #: whether classes of ms-profiler replace the frameworks' own profiler classes
         self.redirects = False
@@ -47,13 +49,15 @@ class Hooks:
         plugin = PLUGINS[name]()
         plugin.apply(self._host)
         self.plugins.append(plugin)
-        if len(self.plugins) == 1:
+        if len(self.plugins) == 1 and self._frameworkless is None:
             plugin.add(self._host, samplers.targets)
             plugin.add(self._host, self._devices)
         return True
 
     def add_all(self, imported: "Callable[[str, object, int, int], None]") -> None:
         """Hook every framework: now if it is imported, otherwise after its import.
+
+        If no framework is imported yet, samplers and devices are registered alone.
 
         Args:
             imported: called after the import of a framework, to hook it.
@@ -64,6 +68,9 @@ class Hooks:
             elif name not in self._awaited:
                 self._awaited.add(name)
                 import_hook.watch(name, after=imported)
+        if not self.plugins and self._frameworkless is None:
+            self._frameworkless = base.Plugin("", (samplers.targets, self._devices))
+            self._frameworkless.apply(self._host)
 
     def redirect(self) -> None:
         """Replace the frameworks' own profiler classes by classes of ms-profiler from now on."""

@@ -83,7 +83,7 @@ class Diagnosis:
         pauses: the garbage collections of Python in the same steps.
         packets: figures of small exchanges; None if unknown.
         links: the slow links between ranks.
-        waits: the time that the stepping thread waited for each data operation, from `dataset.waits`.
+        waits: the time that the stepping thread waited for each data operation in the same steps, from `dataset.waits`.
         modules: the time of each module, from `module_waits.within` for `moments`.
         copied: the copies that a device ran while nothing else ran on it, in the same steps; None without any.
         strains: the causes of slow steps that lie in the machine.
@@ -223,11 +223,14 @@ def diagnose(
         pauses=pauses.pauses(spans, recording.names, steps, rows),
         packets=packets.packets(calls),
         links=links.slow(links.bandwidths(calls)),
-        waits=dataset.waits(
-            spans.filter(pl.col("process") == steps.process, pl.col("thread") == steps.thread),
-            recording.names,
-        ),
+        waits=dataset.waits(_stepping(spans, steps, during), recording.names),
     )
+
+
+def _stepping(spans: pl.DataFrame, steps: Steps, during: pl.DataFrame) -> pl.DataFrame:
+    """Return the spans of the stepping thread that began in the examined steps, `during`."""
+    own = spans.filter(pl.col("process") == steps.process, pl.col("thread") == steps.thread)
+    return own.filter(intervals.locate(own["start_ns"], during).is_not_null())
 
 
 def _processors(recording: tables.Recording) -> tuple[int, int]:
@@ -237,7 +240,10 @@ def _processors(recording: tables.Recording) -> tuple[int, int]:
 
 
 def _chosen(steps: Steps, compiled: list[int], operators: pl.DataFrame, stream: Stream | None) -> list[int]:
-    """Return the rows of the steps to examine: the steady steps with known work; all steady steps if there are none."""
+    """Return the rows of the steps to examine: the steady steps with known work; all steady steps if there are none.
+
+    A step in which a recorded device did nothing is not examined: its records are missing, or it is no training step.
+    """
     known = steps.table.with_row_index("row").filter("recorded")
     steady = known.filter(~pl.col("row").is_in(compiled))
     known = known if steady.is_empty() else steady
@@ -246,6 +252,9 @@ def _chosen(steps: Steps, compiled: list[int], operators: pl.DataFrame, stream: 
         place = intervals.locate(known["start_ns"], stream.covered)
         inside = stream.covered["end_ns"].gather(place) >= known["end_ns"]
         seen = known.filter(inside.fill_null(False))
+    elif stream is not None and not stream.moments.is_empty():
+        ran = stream.moments.filter(pl.col("idle") < pl.col("length"))["step"]
+        seen = known.filter(pl.col("row").is_in(ran.implode()))
     elif not operators.is_empty():
         with_some = host_operators.known(operators, steps)["step"]
         seen = known.filter(pl.col("row").is_in(with_some.implode()))
@@ -256,10 +265,8 @@ def _chosen(steps: Steps, compiled: list[int], operators: pl.DataFrame, stream: 
 
 def _collections(recording: tables.Recording, spans: pl.DataFrame, steps: Steps) -> pl.DataFrame:
     """Return the intervals in which Python collected garbage. Meanwhile no thread of the interpreter runs Python."""
-    rows = recording.names.str.starts_with(COLLECTION).arg_true()
-    return spans.filter(pl.col("process") == steps.process, pl.col("name").is_in(rows.implode())).select(
-        intervals.BOUNDS
-    )
+    rows = recording.names.str.starts_with(COLLECTION).arg_true().implode()
+    return spans.filter(pl.col("process") == steps.process, pl.col("name").is_in(rows)).select(intervals.BOUNDS)
 
 
 def _launched(what: str, ran: pl.DataFrame, during: pl.DataFrame, behind: float | None = None) -> Launched | None:
@@ -336,10 +343,9 @@ def _did(device: tables.Device) -> pl.DataFrame:
 def _waited(recording: tables.Recording, device: tables.Device, spans: pl.DataFrame, steps: Steps) -> pl.DataFrame:
     """Return the host's waits for a device: known waiting calls, and waiting spans that contain no known call."""
     known = device_waits.waits(device)
-    waiting = [int(category) for category in (Category.SYNC, Category.GRAPH)]
-    own = spans.filter(
-        pl.col("process") == steps.process, pl.col("thread") == steps.thread, pl.col("category").is_in(waiting)
-    ).select(*intervals.BOUNDS, thread=None, stream=None, released_ns=None)
+    waiting = pl.col("category").is_in([int(category) for category in (Category.SYNC, Category.GRAPH)])
+    own = spans.filter(pl.col("process") == steps.process, pl.col("thread") == steps.thread, waiting)
+    own = own.select(*intervals.BOUNDS, thread=None, stream=None, released_ns=None)
     calls = device_waits.of_path(known, recording, steps.process, steps.thread)
     # if a waiting call is known, it replaces the span around it
     around = own.filter(intervals.locate(own["end_ns"], intervals.union(calls)).is_null())
@@ -373,28 +379,5 @@ def _held(recording: tables.Recording, steps: Steps, kernels: pl.DataFrame) -> p
     own = recording.counters.filter(pl.col("process") == steps.process)
     own = own.filter(recording.names.gather(own["name"]) == HELD).sort("time_ns").select("time_ns", "value")
     windows = [window for window in recording.windows if window.process == steps.process]
-    in_recorder = kernels_since(own["time_ns"], windows, kernels["start_ns"].sort()) * HELD_PER_KERNEL
+    in_recorder = growth.kernels_since(own["time_ns"], windows, kernels["start_ns"].sort()) * HELD_PER_KERNEL
     return own.select("time_ns", (pl.col("value").cast(pl.Int64) - in_recorder).alias("held"))
-
-
-def kernels_since(times: pl.Series, windows: list[tables.Window], starts: pl.Series) -> pl.Series:
-    """Return how many kernels started from the begin of each time's window to the time; 0 outside of all windows.
-
-    Args:
-        times: times in ns, sorted.
-        windows: the windows of one process, sorted by start; where two overlap, the later one counts.
-        starts: the starts of kernels in ns, sorted.
-    """
-    begins = pl.Series([window.start_ns for window in windows], dtype=pl.Int64)
-    ends = pl.Series([window.end_ns for window in windows], dtype=pl.Int64)
-    places = zip(
-        times.search_sorted(begins, side="left"),
-        times.search_sorted(ends, side="left"),
-        starts.search_sorted(begins, side="left"),
-        strict=True,
-    )
-    before: list[int | None] = [None] * len(times)
-    for first, last, count in places:
-        before[first:last] = [count] * (last - first)
-    began = starts.search_sorted(times, side="left").cast(pl.Int64)
-    return (began - pl.Series(before, dtype=pl.Int64)).fill_null(0)

@@ -7,6 +7,7 @@ from typing import Final
 import polars as pl
 
 from ms_profiler.analysis.metrics.steps import Steps
+from ms_profiler.analysis.model import tables
 
 #: number of samples that is needed to see a trend
 ENOUGH: Final = 8
@@ -99,3 +100,26 @@ def growth(
         int(walked["number"][bounds[1]]),
         int(walked["number"][-1]),
     )
+
+
+def kernels_since(times: pl.Series, windows: list[tables.Window], starts: pl.Series) -> pl.Series:
+    """Return how many kernels started from the begin of each time's window to the time; 0 outside of all windows.
+
+    Args:
+        times: times in ns, sorted.
+        windows: the windows of one process, sorted by start; where two overlap, the later one counts.
+        starts: the starts of kernels in ns, sorted.
+    """
+    begins = pl.Series([window.start_ns for window in windows], dtype=pl.Int64)
+    ends = pl.Series([window.end_ns for window in windows], dtype=pl.Int64)
+    places = zip(
+        times.search_sorted(begins, side="left"),
+        times.search_sorted(ends, side="left"),
+        starts.search_sorted(begins, side="left"),
+        strict=True,
+    )
+    before: list[int | None] = [None] * len(times)
+    for first, last, count in places:
+        before[first:last] = [count] * (last - first)
+    began = starts.search_sorted(times, side="left").cast(pl.Int64)
+    return (began - pl.Series(before, dtype=pl.Int64)).fill_null(0)

@@ -1,9 +1,17 @@
-"""Find the operator and the module that launched each task of a device: the innermost spans around the launch."""
+"""Find the operator and the module that launched each task of a device: the innermost spans around the launch.
+
+A task belongs to the part of the training step (forward, backward, optimizer) in which its thread was at the launch.
+Autograd's engine launches on threads of its own. In a step that was not sampled, nothing is recorded on these threads.
+Then a launch there belongs to the backward pass that another thread waits for.
+"""
+
+from collections.abc import Sequence
 
 import polars as pl
 
 from ms_profiler.analysis.metrics import backward_operators, intervals
 from ms_profiler.analysis.metrics.binding import Bound
+from ms_profiler.analysis.metrics.owners import optimizer_names
 from ms_profiler.analysis.metrics.phases import innermost
 from ms_profiler.analysis.metrics.scopes import Part
 from ms_profiler.analysis.model import tables
@@ -27,12 +35,21 @@ class Launches:
     Args:
         recording: the run.
         process: pid of the launching process.
+        texts: the names of the recording, followed by further texts, among them those of `optimizers`.
     """
 
-    def __init__(self, recording: tables.Recording, process: int) -> None:
+    def __init__(self, recording: tables.Recording, process: int, texts: Sequence[str]) -> None:
         self._spans = recording.spans.with_row_index("row").filter(pl.col("process") == process)
         nodes = backward_operators.nodes(self._spans, recording.names)
-        self._gradients = nodes.with_columns(_rows(nodes["module"], recording.names)).drop_nulls("module")
+        self._nodes = nodes.with_columns(_rows(nodes["module"], recording.names))
+        self._gradients = self._nodes.drop_nulls("module")
+        self._passes = intervals.union(self._spans.filter(pl.col("category") == int(Category.BACKWARD)))
+        self._engine = set(nodes["thread"].unique())
+        rows = {text: row for row, text in enumerate(texts)}
+        names = optimizer_names(self._spans.filter(pl.col("category") == int(Category.OPTIMIZER)), recording.names)
+        self._optimizers = names.select(
+            "name", owner=pl.Series([rows[kind] for kind in names["kind"]], dtype=pl.UInt32)
+        )
         self._threads: dict[int, _Thread] = {}
 
     def bind(self, launched: pl.DataFrame) -> pl.DataFrame:
@@ -43,7 +60,8 @@ class Launches:
           collective.
         - `host`: row of a span of the recording: the operator if there is one, otherwise the call of the collective.
         - `module`: row of the recording's names. In a backward pass, a launch may be outside of all modules. Then this
-          is the module of the operator whose gradient was computed.
+          is the module of the operator whose gradient was computed. In an optimizer, it is the optimizer.
+        - `part`: the part of the step in which the launch was.
 
         Args:
             launched: the tasks: `launch_ns` and `thread` of the launch, `exchange` (whether the task communicates with
@@ -55,28 +73,75 @@ class Launches:
             found.append(own.select("task", *self._thread(int(thread)).around(own["launch_ns"])))
         known = places.select("task", "exchange").join(pl.concat(found), on="task", how="left", maintain_order="left")
         inside = pl.when(pl.col("module").is_not_null()).then(int(Bound.MODULE))
+        optimizes = pl.col("part") == int(Part.OPTIMIZER)
+        called = pl.coalesce("module", "gradient")
+        owned = pl.when(optimizes).then(pl.coalesce(called, "optimizer")).otherwise(called)
+        how = inside.when(optimizes & pl.col("optimizer").is_not_null()).then(int(Bound.MODULE)).otherwise("how")
         return known.select(
             pl.coalesce("operator", "exchanged").alias("host"),
             pl.when("exchange")
             .then(pl.coalesce("exchanged", "operator"))
             .otherwise(pl.coalesce("operator", "exchanged"))
             .alias("launch"),
-            pl.coalesce("module", "gradient"),
-            inside.otherwise("how").fill_null(int(Bound.NOTHING)).alias("bound"),
-            pl.lit(int(Part.UNKNOWN)).alias("part"),
+            owned.alias("module"),
+            how.fill_null(int(Bound.NOTHING)).alias("bound"),
+            pl.col("part").fill_null(int(Part.UNKNOWN)),
         ).cast(BOUND)
 
     def _thread(self, number: int) -> "_Thread":
         if number not in self._threads:
             own = pl.col("thread") == number
-            self._threads[number] = _Thread(self._spans.filter(own), self._gradients.filter(own))
+            spans, nodes = self._spans.filter(own), self._nodes.filter(own)
+            beside = self._passes if number in self._engine else self._passes.head(0)
+            optimizers = spans.join(self._optimizers, on="name", maintain_order="left").filter(
+                pl.col("category") == int(Category.OPTIMIZER)
+            )
+            gradients = self._gradients.filter(own)
+            self._threads[number] = _Thread(spans, gradients, _parts(spans, nodes, beside), optimizers)
         return self._threads[number]
 
 
-class _Thread:
-    """The innermost operator, collective, module and gradient of one thread at each time."""
+def optimizers(recording: tables.Recording) -> list[str]:
+    """Return the names of the optimizers, which are modules in the tables, as `owners.optimizer_names` shortens them.
 
-    def __init__(self, spans: pl.DataFrame, gradients: pl.DataFrame) -> None:
+    Args:
+        recording: the run.
+    """
+    spans = recording.spans.filter(pl.col("category") == int(Category.OPTIMIZER))
+    return optimizer_names(spans, recording.names)["kind"].unique().sort().to_list()
+
+
+def _parts(spans: pl.DataFrame, nodes: pl.DataFrame, beside: pl.DataFrame) -> pl.DataFrame:
+    """Return the part of the training step in which a thread was at each time: `part`, `start_ns`, `end_ns`.
+
+    Args:
+        spans: the spans of the thread.
+        nodes: the nodes of backward passes that it ran, from `backward_operators.nodes`.
+        beside: the backward passes of other threads, for which this thread worked; disjoint and sorted by time.
+    """
+    category = pl.col("category")
+    passes = spans.filter(category == int(Category.BACKWARD)).select(*intervals.BOUNDS)
+    again = intervals.union(pl.concat([passes, nodes.select(*intervals.BOUNDS), beside.select(*intervals.BOUNDS)]))
+    forward = spans.filter(category.is_in([int(Category.FORWARD), int(Category.MODULE)])).select(*intervals.BOUNDS)
+    # a module that is called in a backward pass is recomputed there
+    recomputed = intervals.locate(forward["start_ns"], again).is_not_null()
+    optimizes = spans.filter(category == int(Category.OPTIMIZER)).select(*intervals.BOUNDS)
+    marked = [
+        again.select(*intervals.BOUNDS, part=pl.lit(int(Part.BACKWARD))),
+        forward.filter(recomputed).with_columns(part=pl.lit(int(Part.BACKWARD))),
+        forward.filter(~recomputed).with_columns(part=pl.lit(int(Part.FORWARD))),
+        optimizes.with_columns(part=pl.lit(int(Part.OPTIMIZER))),
+    ]
+    one = {"process": pl.UInt32, "thread": pl.UInt32, "category": pl.UInt8}
+    return innermost(pl.concat(marked).with_columns(pl.lit(0, kind).alias(name) for name, kind in one.items()), "part")
+
+
+class _Thread:
+    """The innermost operator, collective, module, gradient, part and optimizer of one thread at each time."""
+
+    def __init__(
+        self, spans: pl.DataFrame, gradients: pl.DataFrame, parts: pl.DataFrame, optimizers: pl.DataFrame
+    ) -> None:
         category = pl.col("category")
         self._pieces = {
             "operator": innermost(spans.filter(category == int(Category.OP)), "row"),
@@ -84,6 +149,8 @@ class _Thread:
             "module": innermost(spans.filter(category == int(Category.MODULE)), "name"),
             "gradient": innermost(gradients, "module"),
             "how": innermost(gradients, "bound"),
+            "part": parts,
+            "optimizer": innermost(optimizers, "owner").rename({"owner": "optimizer"}),
         }
 
     def around(self, times: pl.Series) -> list[pl.Series]:
@@ -109,4 +176,4 @@ def _rows(paths: pl.Series, names: pl.Series) -> pl.Series:
     return pl.Series("module", [None if path is None else rows[path] for path in paths], dtype=pl.UInt32)
 
 
-_PLACES = ("operator", "exchanged", "module", "gradient", "how")
+_PLACES = ("operator", "exchanged", "module", "gradient", "how", "part", "optimizer")

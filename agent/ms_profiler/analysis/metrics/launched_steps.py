@@ -144,6 +144,16 @@ def moments(parts: Iterable[pl.DataFrame]) -> pl.DataFrame:
     return table.select(MOMENTS.names()).cast(MOMENTS)
 
 
+def among(moments: pl.DataFrame, pieces: pl.DataFrame) -> pl.DataFrame:
+    """Return the moments of the examined steps, or of all steps if none was examined.
+
+    Args:
+        moments: the time of each device state in each step, from the function `moments`.
+        pieces: the examined steps cut into parts, with the column `step`.
+    """
+    return moments if pieces.is_empty() else moments.filter(pl.col("step").is_in(pieces["step"].unique().implode()))
+
+
 def sums(tasks: pl.DataFrame) -> pl.DataFrame:
     """Add up the times of the tasks that each step launched, for one part of a run. No task may cross its border.
 

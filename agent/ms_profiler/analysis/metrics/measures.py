@@ -20,6 +20,7 @@ from ms_profiler.analysis.metrics import (
     device_counters,
     host_operators,
     intervals,
+    launched_steps,
     memory as memory_of,
     module_tree,
     module_work,
@@ -177,8 +178,8 @@ class Measures:
     def finding(self) -> verdict.Finding:
         """Return the biggest finding of the run, such as long waits for data."""
         if (device := self.recording.device) is not None:
-            parts = self.diagnosis.shares
-            return verdict.of_device(device, self.recording.info, self.stream.moments, self.types, parts)
+            moments = launched_steps.among(self.stream.moments, self.diagnosis.pieces)
+            return verdict.of_device(device, self.recording.info, moments, self.types, self.diagnosis.shares)
         first = int(_least(self.recording.processes["first_ns"]))
         return verdict.finding(
             self.diagnosis.shares,
@@ -287,11 +288,8 @@ class Measures:
     @property
     def held(self) -> pl.DataFrame:
         """Return `tables.MEMORY` of the allocator that holds most memory, with its name in the column `component`."""
-        device = self.recording.device
-        if device is None or not self.memory.is_empty():
-            return self.memory.with_columns(memory_of.component(self.recording))
-        held = memory_of.leading(device.memory).with_columns(pl.lit(self.steps.process, pl.UInt32).alias("process"))
-        if self.chosen is None:
+        held = memory_of.held(self.memory, self.recording, self.steps)
+        if self.chosen is None or memory_of.of_host(held):
             return held
         return held.filter(intervals.locate(held["time_ns"], self.steps.table).is_not_null())
 
@@ -337,14 +335,12 @@ def measure(recording: tables.Recording, chosen: list[int] | None = None) -> Mea
     rows = steps.settled(used.table.with_row_index("row").filter("recorded"), compiled)
     left_out = sorted(set(times["step"].to_list()).difference(rows))
     shares = phases.shares(times, left_out)
-    compile_ns = intervals.total_ns(
-        intervals.union(spans.filter(pl.col("process") == used.process, pl.col("category") == Category.COMPILE))
-    )
+    compiling = spans.filter(pl.col("process") == used.process, pl.col("category") == Category.COMPILE)
+    compile_ns = intervals.total_ns(intervals.union(compiling))
     sums = operators.sum_up(spans)
     if recording.sums is not None:
         sums = pl.concat([sums.filter(pl.col("category") < CATEGORY_FINE), recording.sums])
     first, last = int(_least(recording.processes["first_ns"])), int(_most(recording.processes["last_ns"]))
-    restricted = chosen is not None
     # operators compute during their calls only with PyTorch on a processor; in other runs, this table is empty
     own = host_operators.calls(spans if host_operators.compute(recording) else spans.head(0))
     if recording.device is not None:
@@ -358,7 +354,8 @@ def measure(recording: tables.Recording, chosen: list[int] | None = None) -> Mea
         compute = overlap.computing(pieces)
         if _by_operators(own, recording):
             compute = host_operators.computing(recording, own, spans, pieces, used)
-        stream = kernel_stream.collect(recording, used, compute, overlap.communicating(spans, pieces, used), restricted)
+        exchanging = overlap.communicating(spans, pieces, used)
+        stream = kernel_stream.collect(recording, used, compute, exchanging, chosen is not None)
         calls = communication.calls(recording, used, stream.table, stream.names, stream.texts)
     watched = pipeline_reader.read(recording)
     memory = memory_reader.read(recording)

@@ -38,6 +38,30 @@ def leading(held: pl.DataFrame) -> pl.DataFrame:
     return held.drop_nulls("allocated").filter(pl.col("component").is_in(most["component"].head(1).implode()))
 
 
+def held(host: pl.DataFrame, recording: tables.Recording, steps: Steps) -> pl.DataFrame:
+    """Return the memory of the allocator that held most at its peak, on the host or on the device.
+
+    Args:
+        host: the memory of the framework's allocator on the host, with the columns of `tables.MEMORY`.
+        recording: the run.
+        steps: the steps in use.
+
+    Returns:
+        `tables.MEMORY`, and the name of the allocator as `component`.
+    """
+    own = host.with_columns(component(recording))
+    if recording.device is None:
+        return own
+    found = leading(recording.device.memory).with_columns(pl.lit(steps.process, pl.UInt32).alias("process"))
+    most = [table.select(pl.col("allocated").max().fill_null(-1)).item() for table in (own, found)]
+    return own if most[0] > most[1] else found
+
+
+def of_host(held: pl.DataFrame) -> bool:
+    """Return whether the memory that `held` returns is that of the host's allocator, whose blocks may be known."""
+    return bool(held["component"].is_in([COMPONENT, PYTORCH]).any())
+
+
 def by_step(memory: pl.DataFrame, used: Steps) -> pl.DataFrame:
     """Return for each recorded step the peak of allocated memory and the allocated memory at its end, in bytes.
 

@@ -28,6 +28,8 @@ PIECES: Final = pl.Schema(
     }
 )
 _MADE: Final = r"^GraphModule(\.|$)"
+#: begin of the name that PyTorch's own profiler gives to a call of an optimizer
+_PREFIX: Final = "Optimizer.step#"
 #: factors that put part and binding into one number
 _PARTS: Final = 16
 _BOUNDS: Final = 16
@@ -61,7 +63,7 @@ def pieces(spans: pl.DataFrame, names: pl.Series, steps: Steps, nodes: pl.DataFr
     rows = pl.Series([numbers[path] for path in paths], dtype=pl.UInt64)
     known = nodes["module"].replace_strict(paths, rows, default=None, return_dtype=pl.UInt64)
     optimizers = own.filter(category == int(Category.OPTIMIZER))
-    kinds = names.gather(optimizers["name"]).str.strip_suffix(".step")
+    kinds = optimizers.join(optimizer_names(optimizers, names), on="name", maintain_order="left")["kind"]
     for kind in kinds.unique().sort():
         if kind not in numbers:
             numbers[kind] = len(texts)
@@ -85,6 +87,17 @@ def pieces(spans: pl.DataFrame, names: pl.Series, steps: Steps, nodes: pl.DataFr
     optimizing = pl.Series([numbers[kind] for kind in kinds], dtype=pl.UInt64)
     parts.append(_coded(optimizers, optimizing, Part.OPTIMIZER, int(Bound.MODULE)))
     return _cut(innermost(pl.concat(parts), "code"), cut, pl.Series("owner", texts, dtype=pl.String))
+
+
+def optimizer_names(optimizers: pl.DataFrame, names: pl.Series) -> pl.DataFrame:
+    """Return the names under which the tables list optimizers: `name` (row of the names), `kind` (such as "AdamW").
+
+    Args:
+        optimizers: the spans of calls of optimizers.
+        names: the names of the recording.
+    """
+    rows = optimizers["name"].unique().sort()
+    return pl.DataFrame({"name": rows, "kind": names.gather(rows).str.strip_prefix(_PREFIX).str.strip_suffix(".step")})
 
 
 def _compiled(modules: pl.DataFrame, names: pl.Series) -> pl.DataFrame:

@@ -5,7 +5,15 @@ from typing import Final
 
 import polars as pl
 
-from ms_profiler.analysis.metrics import backward_operators, intervals, kernels, module_tree, owners, queued_steps
+from ms_profiler.analysis.metrics import (
+    backward_operators,
+    intervals,
+    kernel_shares,
+    kernels,
+    module_tree,
+    owners,
+    queued_steps,
+)
 from ms_profiler.analysis.metrics.scopes import Part
 from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.analysis.model import tables
@@ -35,6 +43,7 @@ class Ownership:
         pieces: for "host", the result of `owners.pieces`. For "kernels", the kernels in memory, with the same columns,
             and `kernel` and `shapes`. Kernels may overlap, and `step` is the step that queued the kernel.
         process: pid of the process with these modules; None if kernels of several processes are summed up.
+        estimated_ns: how much of the modules' time is estimated, because some steps were not sampled.
     """
 
     basis: str
@@ -44,6 +53,7 @@ class Ownership:
     sums: pl.DataFrame
     pieces: pl.DataFrame
     process: int | None
+    estimated_ns: int = 0
 
     @property
     def outside_ns(self) -> int:
@@ -62,7 +72,7 @@ def ownership(recording: tables.Recording, used: Steps, steady: pl.DataFrame, st
         steady: the steps of `used` that shares refer to, with `row`.
         stream: the kernels.
     """
-    if stream.sums["module"].is_not_null().any():
+    if not stream.sums.filter(pl.col("module").is_not_null(), pl.col("part") != int(Part.OPTIMIZER)).is_empty():
         return _of_kernels(stream, recording, used)
     known = bool((recording.spans["category"] == int(Category.MODULE)).any())
     return of_steps(recording, used, steady) if known else None
@@ -104,8 +114,9 @@ def _of_kernels(stream: Stream, recording: tables.Recording, used: Steps) -> Own
             sums = kernels.sum_up(stream.table.filter(pl.col("process") == used.process))
         else:
             process = None
-    times = sums.select(
-        texts.gather(sums["module"]).alias("owner"), "part", "bound", pl.col("total_ns").alias("self_ns")
+    shared, estimated_ns = kernel_shares.shared(sums, stream.unseen)
+    times = shared.select(
+        texts.gather(shared["module"]).alias("owner"), "part", "bound", pl.col("total_ns").alias("self_ns")
     )
     whole_ns = int(sums["total_ns"].sum())
     tree = module_tree.rows(times, pl.DataFrame(schema=_CALLS), whole_ns)
@@ -122,7 +133,7 @@ def _of_kernels(stream: Stream, recording: tables.Recording, used: Steps) -> Own
         "kernel",
         "shapes",
     )
-    return Ownership("kernels", 1, whole_ns, tree, owners.sums(pieces), pieces, process)
+    return Ownership("kernels", 1, whole_ns, tree, owners.sums(pieces), pieces, process, estimated_ns)
 
 
 def heaviest(found: Ownership, spans: pl.DataFrame, names: pl.Series, used: Steps, stream: Stream, least: float) -> str:

@@ -4,9 +4,8 @@ from typing import Any, Final
 
 import polars as pl
 
-from ms_profiler.analysis.metrics import intervals, tensor_owners
+from ms_profiler.analysis.metrics import intervals, memory, tensor_owners
 from ms_profiler.analysis.metrics.measures import Measures
-from ms_profiler.analysis.metrics.memory import NO_MEMORY
 from ms_profiler.analysis.page.curves import thinned
 
 #: largest number of owners that are listed
@@ -44,7 +43,7 @@ def _peak(measures: Measures, held: pl.DataFrame, origin: int) -> dict[str, Any]
         "growth": [] if at is None else _growth(measures, known, int(steps["start_ns"][at]), time),
         "owners": _owners(measures, time),
         "parameters": parameters,
-        "why": NO_MEMORY,
+        "why": memory.NO_MEMORY,
     }
 
 
@@ -63,8 +62,9 @@ def _growth(measures: Measures, known: pl.DataFrame, begin: int, peak: int) -> l
 def _owners(measures: Measures, peak: int) -> list[dict[str, Any]]:
     """Return the operators whose allocations were alive at the peak, if single allocations were recorded."""
     device = measures.recording.device
-    own = device is None or device.allocations.is_empty()
-    known = tensor_owners.allocations(measures.blocks) if device is None or own else device.allocations
+    known = tensor_owners.allocations(measures.blocks)
+    if device is not None and (not device.allocations.is_empty() or not memory.of_host(measures.held)):
+        known = device.allocations
     if known.is_empty():
         return []
     there = known.filter(

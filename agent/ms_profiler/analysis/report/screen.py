@@ -96,8 +96,10 @@ def _head(summary: dict[str, Any], width: int) -> list[Text]:
     run = terminal.run_line(summary).plain + "".join(f"; {state}" for state in dict.fromkeys(ended))
     lines = [*_wrapped(summary["verdict"], width, "bold"), *_wrapped(run, width, "dim")]
     lines += _wrapped(_steps(summary), width)
-    if (peak := (summary.get("memory") or {}).get("at_peak")) is not None:
-        lines += _wrapped(f"Memory of tensors: {remarks.peak(peak)[0]}", width)
+    if held := summary.get("memory"):
+        most = f"at most {held['peak_mb']:,.2f} MB by {held['component']}"
+        peak = remarks.peak(held["at_peak"])[0] if held["at_peak"] is not None else most
+        lines += _wrapped(f"Memory of tensors: {peak}", width)
     for text in terminal.utilization(summary.get("utilization")):
         lines += _wrapped(text, width)
     for line in terminal.shift_line(summary.get("shift")):

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from ms_profiler.analysis.columns import COLUMNS
-from ms_profiler.analysis.metrics import device_steps, intervals, kernels, launched, messages
+from ms_profiler.analysis.metrics import device_steps, intervals, kernel_shares, kernels, launched, messages
 from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.streams.device_time import LAUNCHED, DeviceTime
@@ -32,7 +32,7 @@ def collect(recording: tables.Recording, device: tables.Device, whole: Steps, us
     """
     texts, names, runs = _numbered(recording, device)
     time = DeviceTime(device, runs, whole, recording.names.gather(recording.spans["name"]))
-    taken = _Taken(recording, device, time, _Choice(whole, used), used.process)
+    taken = _Taken(recording, device, time, _Choice(whole, used), used.process, texts)
     for part in device_steps.parts(runs, PART) if device.whole is not None else iter([runs]):
         taken.take(part if device.whole is None else _widened(part))
     del runs
@@ -55,6 +55,7 @@ def collect(recording: tables.Recording, device: tables.Device, whole: Steps, us
             pl.lit(None, pl.String).alias("class"),
         ),
         sums=kernels.add_up(taken.sums),
+        unseen=kernel_shares.sum_up(pl.concat(taken.unseen)),
         detailed=None if device.within is None else device.within["number"].to_list(),
         decides=True,
         bound=pl.concat(taken.bound),
@@ -67,7 +68,7 @@ def _numbered(recording: tables.Recording, device: tables.Device) -> tuple[list[
 
     In the table of tasks, `kernel` is a row of the kernels, and `shapes` is a row of the texts.
     """
-    texts = recording.names.to_list()
+    texts = [*recording.names, *launched.optimizers(recording)]
     if device.whole is not None:
         names = device.whole.kernels.with_columns(pl.coalesce("type", "name").alias("type"))
         if device.within is not None:
@@ -101,11 +102,16 @@ def _shapes(device: tables.Device, first: int) -> tuple[pl.Series, pl.Series]:
 
 
 class _Choice:
-    """The steps that are selected from all steps of the run."""
+    """The steps that are selected from all steps of the run.
+
+    Attributes:
+        coarse: the intervals of steps whose operators and modules were not recorded, because of `overhead_budget`.
+    """
 
     def __init__(self, whole: Steps, used: Steps) -> None:
         chosen = whole.table["number"].is_in(used.table["number"].implode())
         self.all = bool(chosen.all())
+        self.coarse = whole.table.filter(pl.col("content") == tables.COARSE).select(intervals.BOUNDS)
         self._rows = pl.select(pl.when(chosen).then(chosen.cum_sum() - 1).cast(pl.UInt32)).to_series()
 
     def rows(self, steps: pl.Series) -> pl.Series:
@@ -124,7 +130,10 @@ class _Taken:
     """The sums and the rows of the tasks that were read so far.
 
     Attributes:
+        texts: the texts to which the tasks' modules and shapes refer by row.
         sums: the times of the tasks by name and module, from `kernels.sum_up`.
+        unseen: the times of tasks whose modules are unknown because their steps were not sampled, from
+            `kernel_shares.sum_up`.
         kernels: the tasks that are kept one by one, with the columns of `tables.KERNELS`.
         bound: what launched each of these kernels, with the columns of `launched.BOUND`, sorted by start.
         owned: the step of each row of `kernels`.
@@ -135,7 +144,9 @@ class _Taken:
     time: DeviceTime
     choice: _Choice
     process: int
+    texts: list[str]
     sums: list[pl.DataFrame] = field(default_factory=list)
+    unseen: list[pl.DataFrame] = field(default_factory=list)
     kernels: list[pl.DataFrame] = field(default_factory=list)
     bound: list[pl.DataFrame] = field(default_factory=list)
     owned: list[pl.Series] = field(default_factory=list)
@@ -146,7 +157,7 @@ class _Taken:
     def __post_init__(self) -> None:
         device = self.device
         if device.whole is not None or device.launches is not None or device.callers is not None:
-            self._launches = launched.Launches(self.recording, self.process)
+            self._launches = launched.Launches(self.recording, self.process, self.texts)
 
     def take(self, part: pl.DataFrame) -> None:
         """Add the next part of the tasks. Parts come in order of time, and no task is in two parts."""
@@ -161,8 +172,10 @@ class _Taken:
         waited = self._waited(tasks)
         if not self.choice.all:
             waited = waited.filter(pl.col("step").is_not_null())
-        summed = kernels.sum_up(waited.filter(~pl.col("exchange")))
-        self.sums = [kernels.add_up([*self.sums, summed])]
+        summed = waited.filter(~pl.col("exchange"))
+        self.sums = [kernels.add_up([*self.sums, kernels.sum_up(summed)])]
+        blind = intervals.locate(summed["launch_ns"], self.choice.coarse).is_not_null()
+        self.unseen.append(kernel_shares.sum_up(summed.filter(blind, pl.col("module").is_null())))
         named = waited.filter(self._details(waited)).with_columns(
             pl.col("stream").alias("lane"), pl.lit(self.process, pl.UInt32).alias("process")
         )

@@ -18,6 +18,7 @@ from ms_profiler.analysis.metrics import (
     binding,
     graph_names,
     intervals,
+    kernel_shares,
     kernels,
     launched,
     launched_steps,
@@ -69,6 +70,8 @@ class Stream:
         table: the kernels of the detailed steps, with the columns of `tables.KERNELS`, by process, lane and start.
         names: table of kernel names, with the columns of `tables.KERNEL_NAMES`.
         sums: the times of all kernels by name and module, from `metrics.kernels.sum_up`.
+        unseen: those of `sums` whose modules were not recorded, because `overhead_budget` left out their steps, from
+            `metrics.kernel_shares.sum_up`.
         sums_by_place: `count` and `total_ns` by `kernel`, `module`, `part` and `place` (`metrics.sampling.places`);
             None for a device's tasks, or without kernels.
         detailed: numbers of the steps whose kernels `table` holds; None for all.
@@ -87,6 +90,7 @@ class Stream:
     table: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=tables.KERNELS))
     names: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=tables.KERNEL_NAMES))
     sums: pl.DataFrame = field(default_factory=lambda: kernels.sum_up(pl.DataFrame(schema=tables.KERNELS)))
+    unseen: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=kernel_shares.UNSEEN))
     sums_by_place: pl.DataFrame | None = None
     detailed: list[int] | None = None
     covered: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=_BOUNDS))

@@ -61,7 +61,7 @@ class Events:
 
     def _bound_copies(self, measures: Measures, device: tables.Device) -> pl.DataFrame:
         copies = device.copies.with_columns(exchange=pl.lit(False))
-        bound = launched.Launches(measures.recording, self._process).bind(copies)
+        bound = launched.Launches(measures.recording, self._process, measures.stream.texts.to_list()).bind(copies)
         return copies.with_columns(_numbers(measures, bound["launch"]).alias("id"))
 
     def metadata(self) -> list[dict[str, Any]]:

@@ -31,6 +31,7 @@ def summary(measures: Measures) -> dict[str, Any] | None:
         "whole_ms": milliseconds(found.whole_ns / count),
         "outside_ms": milliseconds(found.outside_ns / count),
         "outside_share": round(found.outside_ns / max(found.whole_ns, 1), 6),
+        "estimated_share": round(found.estimated_ns / max(found.whole_ns, 1), 6),
         "count": tree.height,
         "process": found.process,
         "absent": {what: why for what, why in absent.items() if why},

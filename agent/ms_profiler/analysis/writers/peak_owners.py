@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from ms_profiler.analysis.metrics import tensor_owners
+from ms_profiler.analysis.metrics import memory, tensor_owners
 from ms_profiler.analysis.metrics.measures import Measures
 
 #: largest number of listed owners of memory; an owner is a kind of tensors (such as gradients) of one module
@@ -10,11 +10,13 @@ MOST: Final = 40
 
 
 def summary(measures: Measures) -> dict[str, Any] | None:
-    """Return what held the memory of tensors at its peak; None if single blocks of memory were not recorded.
+    """Return what held the memory of tensors at its peak; None if single blocks of it were not recorded.
 
     Args:
         measures: the measures of the run.
     """
+    if not memory.of_host(measures.held):
+        return None
     peak = tensor_owners.peak(measures.recording.tensors, measures.blocks, measures.steps)
     if peak is None:
         return None

@@ -52,6 +52,7 @@ class Cupti(Interface):
     platform: ClassVar[str] = "CUDA"
     traces: ClassVar[str] = "GPUs of NVIDIA"
     package: ClassVar[str] = "pip install nvidia-cuda-cupti-cu12 (or nvidia-cuda-cupti for CUDA 13)"
+    covers: ClassVar[tuple[str, ...]] = ("profiler_level",)
     clock: ClassVar[str] = "CUPTI refused our clock; the uncertainty of CUPTI's clock is"
 
     def libraries(self) -> list[str]:

@@ -1,6 +1,7 @@
 """Record data of the process itself, such as its memory and stacks, in the same way for every framework.
 
-A sampler records one kind of such data. All samplers begin and end together with the hooks of the first framework.
+A sampler records one kind of such data. All samplers begin and end together with the hooks of the first framework, or
+without any if a script records before it imports one.
 """
 
 from typing import TYPE_CHECKING
