@@ -3,7 +3,7 @@
 Each job runs in a process of its own. Four ways to run it alternate: without a profiler; with ms-profiler and its
 default options; with ms-profiler and `overhead_budget` 0, so that all operators are recorded; and with `torch.profiler`
 around the loop, with its usual export. The job `gpu` trains on a GPU, and its kernels are recorded, too. It runs only
-on request, and has not run on a GPU yet.
+on request.
 
 With the argument `memory`, both profilers also record allocations of memory; both have an option `profile_memory`.
 

@@ -191,6 +191,12 @@ def test_cuda_that_is_initialised_later_is_found(device_job, mode, first):
 def test_a_killed_job_leaves_the_kernels_that_had_ended(device_job):
     run = device_job("killed", 3)
     assert run.code == -signal.SIGKILL, run.err
+    command = [sys.executable, "-m", "ms_profiler", "analyse", run.result]
+    subprocess.run(command, check=True, capture_output=True)
+    summary = json.loads((run.result / "summary.json").read_text())
+    (missing,) = (entry for entry in summary["not_collected"] if "GPU" in entry["what"])
+    assert missing["what"] == "kernels of the GPU in the last second"
+    assert summary["cost"]["beside"] == ["CUPTI"]
     assert sorted(stored(run.result)) == sorted((step, name) for step in range(3) for name in NAMES)
 
 

@@ -1,6 +1,6 @@
 """On a real GPU, the recorded kernels of a training loop are those that PyTorch's own profiler records.
 
-The two profilers run one after the other, because CUPTI serves only one. These tests have not run on a GPU yet.
+The two profilers run one after the other, because CUPTI serves only one.
 """
 
 import json

@@ -21,6 +21,8 @@ def cost(recording: tables.Recording, run_ns: int, pairs: dict[str, Any] | None 
     - start_ns: cost of starting the recording.
     - drain_ns: time spent writing the kernel stream.
 
+    The cost of the interfaces that trace a device, such as CUPTI, is in none of these. `beside` has their names.
+
     The job measured span_ns and start_ns on its own machine. Without these two values, the estimate is None.
 
     Args:
@@ -47,4 +49,5 @@ def cost(recording: tables.Recording, run_ns: int, pairs: dict[str, Any] | None 
         "estimated_ms": None if estimate is None else milliseconds(estimate),
         "share_of_run": None if estimate is None or run_ns <= 0 else round(estimate / run_ns, 6),
         "paired": pairs,
+        "beside": sorted({taken["interface"] for taken in recording.info.device_sources.values()}),
     }

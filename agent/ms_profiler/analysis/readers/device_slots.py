@@ -15,7 +15,7 @@ import polars as pl
 
 from ms_profiler.analysis.columns import CHUNK, COLUMNS
 from ms_profiler.analysis.columns.slots import Traced, narrowed
-from ms_profiler.analysis.driver import thinning
+from ms_profiler.analysis.driver import liveness, thinning
 from ms_profiler.analysis.metrics import intervals, steps
 from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.readers import demangle, device_marks, device_tensors, driver_calls, reservations
@@ -88,6 +88,7 @@ def attach(recording: tables.Recording, found: dict[int, Traced]) -> None:
         recording: the run, with its steps, threads and names.
         found: pid -> the device records of the process. Used records are removed, to free memory.
     """
+    _note_killed(recording)
     ran = {process for process, traced in found.items() if not traced.ran.is_empty()}
     if not ran:
         return
@@ -108,6 +109,18 @@ def attach(recording: tables.Recording, found: dict[int, Traced]) -> None:
     recording.device.whole = whole
     reservations.count(recording, records.memory(), process)
     device_tensors.attach(recording)
+
+
+def _note_killed(recording: tables.Recording) -> None:
+    """Note that a killed process lost its last records of a device, which its interface still held."""
+    if not any(map(liveness.is_killed, recording.processes["state"].to_list())):
+        return
+    held = {source.name for source in SOURCES.values()}
+    for activity, taken in recording.info.device_sources.items():
+        if taken["interface"] not in held:
+            continue  # it writes files of its own
+        why = f"a process was killed, and {taken['interface']} returns its records once a second"
+        recording.info.not_collected.append({"what": f"kernels of the {activity} in the last second", "why": why})
 
 
 class _Records:

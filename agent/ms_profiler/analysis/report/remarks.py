@@ -118,7 +118,9 @@ def cost(cost: dict[str, Any]) -> str:
         parts.append(f"{milliseconds(cost['start_ms'])} to start")
     if cost["drains"]:
         parts.append(f"{milliseconds(cost['drain_ms'])} to write kernels {cost['drains']} times")
-    return f"{_paid(cost.get('paired'))}{', '.join(parts)}: about {milliseconds(cost['estimated_ms'])} in all{share}"
+    whole = f"about {milliseconds(cost['estimated_ms'])} in all{share}"
+    beside = f"; the cost of {' and '.join(cost['beside'])} is not measured, and comes on top" if cost["beside"] else ""
+    return f"{_paid(cost.get('paired'))}{', '.join(parts)}: {whole}{beside}"
 
 
 def _paid(pairs: dict[str, Any] | None) -> str:

@@ -225,14 +225,14 @@ def device_time(summary: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _device(summary: dict[str, Any]) -> Table | None:
-    """Return a table of the steps on the device, or of their sum if there are many; None without a device."""
+    """Return a table of the steps on the device, or of their sums if there are many; None without a device."""
     time = device_time(summary)
     if time is None:
         return None
     table = widths.table("step", *_STATES.values())
     rows = [(str(step["number"]), step) for step in time["steps"]]
     if len(rows) > _STEPS:
-        rows = [("all", time["total"])]
+        rows = [("steady steps", time["steady"]), ("all", time["total"])]
     for name, row in rows:
         table.add_row(name, *(_ms(row[f"{state}_ms"]) for state in _STATES))
     return table

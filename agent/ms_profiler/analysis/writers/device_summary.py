@@ -4,6 +4,7 @@ from typing import Any
 
 import polars as pl
 
+from ms_profiler.analysis.metrics import launched_steps
 from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.analysis.metrics.steps import milliseconds
 
@@ -24,7 +25,7 @@ def summary(measures: Measures) -> dict[str, Any] | None:
     """Return facts about the recorded device, and the times of its work; None if no device was recorded.
 
     `total` and `steps` follow the formulas of the tool that recorded the device, as `step_trace_time.csv` does. `time`
-    splits the length of each step by what the device did.
+    splits the length of each step by what the device did, also for the steady steps together.
 
     Args:
         measures: the measures of the run.
@@ -44,13 +45,15 @@ def summary(measures: Measures) -> dict[str, Any] | None:
             {"number": numbers[row["step"]], **{f"{name}_ms": milliseconds(row[name]) for name in _PARTS}}
             for row in times.iter_rows(named=True)
         ],
-        "time": _time(measures.stream.moments, numbers),
+        "time": _time(measures.stream.moments, measures.diagnosis.pieces, numbers),
     }
 
 
-def _time(moments: pl.DataFrame, numbers: pl.Series) -> dict[str, Any]:
+def _time(moments: pl.DataFrame, examined: pl.DataFrame, numbers: pl.Series) -> dict[str, Any]:
+    steady = launched_steps.among(moments, examined)
     return {
         "total": {f"{name}_ms": milliseconds(moments[name].sum()) for name in _TIME},
+        "steady": {f"{name}_ms": milliseconds(steady[name].sum()) for name in _TIME},
         "steps": [
             {"number": numbers[row["step"]], **{f"{name}_ms": milliseconds(row[name]) for name in _TIME}}
             for row in moments.iter_rows(named=True)

@@ -1,0 +1,63 @@
+"""A recording that ms-profiler made on a real GPU, an H100, has the kernels and modules that its program launched.
+
+The program is `programs/gpu_heavy.py 60` with the default options, on PyTorch 2.11 and CUDA 13.0. PyTorch launched the
+products of matrices by CUDA's driver, and the kernels of a backward pass on a thread of autograd.
+"""
+
+import tarfile
+from pathlib import Path
+
+import polars as pl
+import pytest
+from ms_profiler.analysis import catalogue
+from ms_profiler.analysis.driver import engine
+
+ARCHIVE = Path(__file__).parent / "baselines" / "h100_heavy.tar.xz"
+STEPS, LAYERS, BLOCKS = 60, 7, 5
+
+
+@pytest.fixture(scope="module")
+def measures(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("h100")
+    with tarfile.open(ARCHIVE) as archive:
+        archive.extractall(folder, filter="data")
+    (result,) = folder.glob("*_ascend_ms")
+    return engine.measured(str(result))
+
+
+@pytest.fixture(scope="module")
+def kernels(measures):
+    return catalogue.named("kernels").of(measures)
+
+
+def test_every_kernel_has_its_launch_its_operator_and_its_step(kernels):
+    assert kernels["launch"].null_count() == kernels["span"].null_count() == 0
+    first, *others = kernels.drop_nulls("step").group_by("step").len().sort("step")["len"]
+    assert len(others) == STEPS - 1 and len(set(others)) == 1
+    assert first == others[0] + 2 * 2 * LAYERS, "AdamW makes two states for each weight and each bias"
+
+
+def test_each_pass_has_the_kernels_of_its_layers(kernels):
+    count = dict(kernels.group_by("part").len().iter_rows())
+    assert count["forward"] == STEPS * (LAYERS + BLOCKS), "a product for each layer, an activation for each block"
+    backward = kernels.filter(pl.col("part") == "backward", pl.col("module") == "Net.heavy.lin")
+    assert backward.height == STEPS * 3, "the gradients of input, weight and bias"
+    assert set(kernels.filter(pl.col("part") == "optimizer")["module"]) == {"AdamW"}
+
+
+def test_the_planted_layer_is_the_heaviest_and_its_backward_pass_takes_twice_its_forward_pass(measures):
+    """A backward pass has two products of the size of the one of the forward pass."""
+    tree = measures.ownership.tree
+    layer = tree.row(by_predicate=pl.col("module") == "Net.heavy.lin", named=True)
+    others = tree.filter(pl.col("leaf"), ~pl.col("module").is_in(["Net.heavy.lin", "AdamW"]))
+    assert layer["total_ns"] > 10 * others["total_ns"].max()
+    assert 1.5 < layer["backward_ns"] / layer["forward_ns"] < 2.6
+    assert layer["inferred_ns"] == 0
+    assert "Net.heavy.lin takes " in measures.verdict
+
+
+def test_a_busy_gpu_is_not_idle_although_the_first_step_set_it_up(measures):
+    moments = measures.stream.moments
+    assert moments["idle"][0] > 0.9 * moments["length"][0]
+    assert "of the device's time is spent computing" in measures.verdict
+    assert measures.diagnosis.shares["computing"] > 0.9
