@@ -6,6 +6,7 @@ import random
 import polars as pl
 import pytest
 from ms_profiler.analysis.driver import engine
+from ms_profiler.analysis.metrics import bounds, device_bounds
 from ms_profiler.analysis.metrics.growth import kernels_since
 from ms_profiler.analysis.model.tables import Window
 from ms_profiler.store import layout
@@ -183,3 +184,14 @@ def test_time_between_operators_of_a_compiled_graph_is_computing(tmp_path):
     shares = summary(store)["bounds"]["shares"]
     assert shares["computing"] == pytest.approx(0.8, abs=0.001)
     assert shares["launch"] == pytest.approx(0.2, abs=0.001)  # the part of the forward pass outside of the graph
+
+
+@pytest.mark.parametrize(("beside", "part"), [([(0, 100_000)], bounds.LAUNCH), ([], bounds.BLOCKED)])
+def test_a_thread_that_sleeps_while_autograds_thread_launches_is_not_blocked(beside, part):
+    def table(rows, **more):
+        return pl.DataFrame(rows, schema={"start_ns": pl.Int64, "end_ns": pl.Int64}, orient="row").with_columns(**more)
+
+    tasks = pl.DataFrame({"launch_ns": [10_000, 50_000, 90_000]})
+    did = table([(0, 100_000)], part=pl.lit(bounds.BLOCKED)).select("part", "start_ns", "end_ns")
+    found = device_bounds.host(did, table([(0, 100_000)]), tasks, table([]), table(beside))
+    assert found.rows() == [(part, 0, 100_000)]

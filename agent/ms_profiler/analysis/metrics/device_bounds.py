@@ -20,7 +20,9 @@ _WAITING: Final = (bounds.HOST, bounds.BLOCKED, bounds.UNKNOWN)
 _ELSEWHERE: Final = (bounds.HOST, bounds.UNKNOWN)
 
 
-def host(did: pl.DataFrame, during: pl.DataFrame, tasks: pl.DataFrame, waits: pl.DataFrame) -> pl.DataFrame:
+def host(
+    did: pl.DataFrame, during: pl.DataFrame, tasks: pl.DataFrame, waits: pl.DataFrame, beside: pl.DataFrame
+) -> pl.DataFrame:
     """Return what the host did during steps on a device: `part`, `start_ns`, `end_ns`, sorted by time.
 
     Each moment has the part that `did` has there, with these exceptions:
@@ -30,6 +32,7 @@ def host(did: pl.DataFrame, during: pl.DataFrame, tasks: pl.DataFrame, waits: pl
     - The host launches: the parts of `_ELSEWHERE` become `bounds.LAUNCH`. To find these moments, put the times of all
       launches, and the starts and ends of all waits and steps, in order. Between two successive times that are at most
       `bounds.GAP` apart, the host counts as launching.
+    - Another thread launches, for which the stepping thread sleeps: `bounds.BLOCKED` becomes `bounds.LAUNCH`, too.
     - An unknown part becomes `bounds.HOST`.
 
     Args:
@@ -37,6 +40,7 @@ def host(did: pl.DataFrame, during: pl.DataFrame, tasks: pl.DataFrame, waits: pl
         during: the steps on the device: `start_ns`, `end_ns`.
         tasks: all tasks of the device: `launch_ns` (null if unknown).
         waits: intervals in which the host waited for the device.
+        beside: intervals in which other threads launch for the stepping thread, such as backward passes of PyTorch.
     """
     bounded = [table.select(pl.col(side).alias("time_ns")) for table in (waits, during) for side in intervals.BOUNDS]
     signs = (
@@ -47,14 +51,17 @@ def host(did: pl.DataFrame, during: pl.DataFrame, tasks: pl.DataFrame, waits: pl
     # `intervals.timeline` takes a number for each part, not a name
     codes = {part: code for code, part in enumerate(did["part"].unique(maintain_order=True), 1)}
     known = did.with_columns(pl.col("part").replace_strict(codes, return_dtype=pl.Int64).alias("code"))
-    sets = {"step": during, "waited": _returning(waits, tasks), "launching": launching, "code": known.drop("part")}
+    sets = {"step": during, "waited": _returning(waits, tasks), "launching": launching, "beside": beside}
+    sets["code"] = known.drop("part")
     line = intervals.timeline(sets, {"code": "code"}).filter(pl.col("step") > 0)
     names = {code: part for part, code in codes.items()}
     part = pl.col("code").replace_strict(names, default=bounds.HOST, return_dtype=pl.String)
     part_of_host = (
         pl.when((pl.col("waited") > 0) & part.is_in(_WAITING))
         .then(pl.lit(bounds.SYNC))
-        .when((pl.col("launching") > 0) & part.is_in(_ELSEWHERE))
+        .when(
+            (pl.col("launching") > 0) & (part.is_in(_ELSEWHERE) | ((part == bounds.BLOCKED) & (pl.col("beside") > 0)))
+        )
         .then(pl.lit(bounds.LAUNCH))
         .otherwise(part.replace(bounds.UNKNOWN, bounds.HOST))
     )

@@ -323,13 +323,22 @@ def _of_device(
         copied = intervals.union(device.copies)
         states = launched_steps.pieces(device.tasks, copied, during, tables.EARLIEST, tables.LATEST)
     known = device.tasks["launch_ns"].null_count() < device.tasks.height
-    host = device_bounds.host(host, during, did, waits)
+    host = device_bounds.host(host, during, did, waits, _elsewhere(spans, steps))
     pieces = device_bounds.parts(states.filter(pl.col("step").is_in(rows)), did, host, known)
     if device.on_host or device.unread:  # the path is that of the host's operators; an unread device has no path
         pieces = pieces.head(0 if device.unread else pieces.height)
         return pieces, pieces.rename({"part": "kind"})
     known = device_waits.known(device) or not waits.is_empty()
     return pieces, device_path.segments(during.head(during.height if known else 0), did, waits, host)
+
+
+def _elsewhere(spans: pl.DataFrame, steps: Steps) -> pl.DataFrame:
+    """Return the backward passes of the stepping thread whose operators run on threads of autograd's engine."""
+    own = spans.filter(pl.col("process") == steps.process)
+    passes = own.filter(pl.col("category") == int(Category.BACKWARD), pl.col("thread") == steps.thread)
+    others = own.filter(pl.col("category") == int(Category.OP), pl.col("thread") != steps.thread)
+    passes = intervals.union(passes)
+    return passes[intervals.locate(others["start_ns"], passes).drop_nulls().unique().sort()]
 
 
 def _did(device: tables.Device) -> pl.DataFrame:

@@ -12,7 +12,15 @@ from ms_profiler.analysis.metrics.steps import milliseconds
 #: core type of kernels that a framework runs on a processor of the host
 HOST_CPU: Final = "HOST_CPU"
 
+#: largest number of characters of a name in a sentence; names of C++ templates may have thousands
+NAME_MOST: Final = 80
+
 _KEYS: Final = ["kernel", "module", "bound", "part"]
+
+
+def shortened(name: str) -> str:
+    """Return the name of a kernel for a sentence: cut after `NAME_MOST` characters."""
+    return name if len(name) <= NAME_MOST else f"{name[: NAME_MOST - 1]}…"
 
 
 def waits(executions: pl.DataFrame) -> pl.DataFrame:

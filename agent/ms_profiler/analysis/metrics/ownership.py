@@ -166,6 +166,7 @@ def _mostly(inside: pl.DataFrame) -> str:
     if inside.is_empty():
         return ""
     name, part, share = inside.row(0)
+    name = kernels.shortened(name)
     of_pass = {int(Part.FORWARD): " of its forward pass", int(Part.BACKWARD): " of its backward pass"}.get(part, "")
     if share >= MOSTLY:
         return f", mostly {name}{of_pass}"

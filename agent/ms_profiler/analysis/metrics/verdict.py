@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from ms_profiler.analysis.metrics import bounds, critical_path, intervals
+from ms_profiler.analysis.metrics.kernels import shortened
 from ms_profiler.analysis.metrics.phases import COMPUTING, NAMES, OTHER
 from ms_profiler.analysis.model import tables
 from ms_profiler.store.format import Category, StepSource
@@ -24,8 +25,6 @@ WITHIN_SHARE = 0.5
 #: The heaviest module is named if it takes at least this share of the time. The first value is for findings about
 #: computing. The second value is for findings about the host, whose code may also run outside of the model.
 MODULE_SHARE, MODULE_SHARE_OF_HOST = 0.05, 0.5
-#: largest number of characters of a name in a sentence; names of C++ templates may have thousands
-NAME_MOST = 80
 
 _WAITS = {
     bounds.DATA: "waits for data",
@@ -239,9 +238,7 @@ def _leading(kernels: pl.DataFrame | None) -> str:
 
 
 def _most(kernels: pl.DataFrame, of: str = _KERNELS) -> str:
-    name = kernels["name"][0]
-    shown = name if len(name) <= NAME_MOST else f"{name[: NAME_MOST - 1]}…"
-    return f"; {_percent(kernels['ratio'][0])} of the {of} is {shown}"
+    return f"; {_percent(kernels['ratio'][0])} of the {of} is {shortened(kernels['name'][0])}"
 
 
 def _percent(share: float) -> str:
