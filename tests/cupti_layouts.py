@@ -134,7 +134,7 @@ def _called(include: Path) -> Iterator[tuple[str, str]]:
         if not (include / header).exists():
             continue
         known = (include / header).read_text(errors="replace")
-        rows = re.findall(r"(\d+), /\* (\w+) \*/", text.partition(f" {table}[] = {{")[2].partition("};")[0])
+        rows = re.findall(r"(\d+),\s+/\* (\w+) \*/", text.partition(f" {table}[] = {{")[2].partition("};")[0])
         for number, name in rows:
             if re.search(rf"\b{prefix}{name}\b", known):
                 yield f"{prefix}{name} == {number}", name

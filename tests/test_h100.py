@@ -10,7 +10,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 from ms_profiler.analysis import catalogue
-from ms_profiler.analysis.driver import engine
+from ms_profiler.analysis.driver import engine, thinning
 
 ARCHIVE = Path(__file__).parent / "baselines" / "h100_heavy.tar.xz"
 STEPS, LAYERS, BLOCKS = 60, 7, 5
@@ -61,3 +61,13 @@ def test_a_busy_gpu_is_not_idle_although_the_first_step_set_it_up(measures):
     assert moments["idle"][0] > 0.9 * moments["length"][0]
     assert "of the device's time is spent computing" in measures.verdict
     assert measures.diagnosis.shares["computing"] > 0.9
+
+
+def test_thinned_details_leave_the_verdict_and_the_memory_as_they_are(measures, monkeypatch):
+    """Of a large recording, only some steps stay in memory, most of them slow ones; sums cover all steps."""
+    monkeypatch.setattr(thinning, "TASKS", 400)
+    thinned = engine.measured(measures.recording.directory)
+    assert thinned.recording.device.within.height < STEPS / 2
+    assert thinned.finding == measures.finding
+    assert thinned.ownership.tree.equals(measures.ownership.tree)
+    assert thinned.held.equals(measures.held)

@@ -16,13 +16,13 @@
 /* Function of CUPTI that switches the records of one call on or off. */
 typedef int (*cupti_switch)(uint32_t number, uint8_t on);
 
-/* Return whether a call of the driver launches work: a kernel, a graph, a copy or a set. */
+/* Return whether a call of the driver launches a kernel, a graph, a copy or a set, or waits for such work. */
 bool cupti_launches(uint32_t number);
 
-/* Return whether a call of the runtime only asks for something, or only makes something that takes no time. */
+/* Return whether a call of the runtime only asks for something, or only makes or frees an event. */
 bool cupti_asks(uint32_t number);
 
-/* Switch the records of the driver's launches. Returns false if CUPTI refuses one of them; then all are off. */
+/* Switch the records of the driver's launches and waits. Returns false if CUPTI cannot switch single calls. */
 bool cupti_switch_launches(cupti_switch function, bool on);
 
 /* Switch off the records of the runtime's questions; a call that CUPTI refuses stays on. */

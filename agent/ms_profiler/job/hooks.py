@@ -26,8 +26,8 @@ class Hooks:
         self._host = host
         self._devices = devices
         self.plugins: list[base.Plugin] = []
-        #: hooks nothing: the samplers and devices belong to it in a process that records before it imports a framework
-        self._frameworkless: base.Plugin | None = None
+        #: functions of the samplers and devices that were registered before the import of a framework
+        self._early: list[Callable[..., object]] = []
         self._awaited: set[str] = set()
         #: whether classes of ms-profiler replace the frameworks' own profiler classes
         self.redirects = False
@@ -49,7 +49,10 @@ class Hooks:
         plugin = PLUGINS[name]()
         plugin.apply(self._host)
         self.plugins.append(plugin)
-        if len(self.plugins) == 1 and self._frameworkless is None:
+        if self._early:
+            # a framework's sources end first: MindSpore's queue is emptied before its device is detached
+            self._host.sources.put_last(self._early)
+        elif len(self.plugins) == 1:
             plugin.add(self._host, samplers.targets)
             plugin.add(self._host, self._devices)
         return True
@@ -68,9 +71,9 @@ class Hooks:
             elif name not in self._awaited:
                 self._awaited.add(name)
                 import_hook.watch(name, after=imported)
-        if not self.plugins and self._frameworkless is None:
-            self._frameworkless = base.Plugin("", (samplers.targets, self._devices))
-            self._frameworkless.apply(self._host)
+        if not self.plugins and not self._early:
+            base.Plugin("", (samplers.targets, self._devices)).apply(self._host)
+            self._early = self._host.sources.calls
 
     def redirect(self) -> None:
         """Replace the frameworks' own profiler classes by classes of ms-profiler from now on."""

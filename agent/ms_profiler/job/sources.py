@@ -53,6 +53,15 @@ class Sources:
         self.child = [pair for pair in self.child if pair[0] not in calls]
         self.rest.drop(calls)
 
+    def put_last(self, calls: list[Callable[..., Any]]) -> None:
+        """Call some functions after all others from now on.
+
+        Args:
+            calls: functions that are registered.
+        """
+        for each in (self.step, self.start, self.end):
+            each.sort(key=lambda call: call in calls)
+
     def started(self) -> None:
         """Call the functions for the begin of recording."""
         self._all(self.start, "starting a source")

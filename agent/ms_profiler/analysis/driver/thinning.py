@@ -78,7 +78,10 @@ def _thin_device(recording: tables.Recording, chosen: list[int] | None) -> None:
         all_steps = used.recorded.height
         used = used if chosen is None else steps.restrict(used, chosen)
         within = kept_steps(used.recorded, whole.runs.height * used.recorded.height / max(all_steps, 1), TASKS)
-    recording.device = replace(details(within), whole=replace(whole, details=None), within=within)
+    found = details(within)
+    # the memory of tensors comes from counters of the host, so `details` does not know it
+    memory = pl.concat([found.memory, device.memory]).sort("time_ns", maintain_order=True)
+    recording.device = replace(found, whole=replace(whole, details=None), within=within, memory=memory)
 
 
 def kept_steps(table: pl.DataFrame, fine: float, most: int = KEPT) -> pl.DataFrame:

@@ -75,7 +75,7 @@ class Launches:
         inside = pl.when(pl.col("module").is_not_null()).then(int(Bound.MODULE))
         optimizes = pl.col("part") == int(Part.OPTIMIZER)
         called = pl.coalesce("module", "gradient")
-        owned = pl.when(optimizes).then(pl.coalesce(called, "optimizer")).otherwise(called)
+        owned = pl.when(optimizes).then(pl.coalesce("optimizer", called)).otherwise(called)
         how = inside.when(optimizes & pl.col("optimizer").is_not_null()).then(int(Bound.MODULE)).otherwise("how")
         return known.select(
             pl.coalesce("operator", "exchanged").alias("host"),
@@ -92,7 +92,9 @@ class Launches:
         if number not in self._threads:
             own = pl.col("thread") == number
             spans, nodes = self._spans.filter(own), self._nodes.filter(own)
-            beside = self._passes if number in self._engine else self._passes.head(0)
+            # a thread with backward passes of its own works for itself
+            passes = spans.filter(pl.col("category") == int(Category.BACKWARD))
+            beside = self._passes if number in self._engine and passes.is_empty() else self._passes.head(0)
             optimizers = spans.join(self._optimizers, on="name", maintain_order="left").filter(
                 pl.col("category") == int(Category.OPTIMIZER)
             )

@@ -15,6 +15,7 @@ import polars as pl
 
 from ms_profiler.analysis.metrics import intervals
 from ms_profiler.analysis.metrics.steps import Steps
+from ms_profiler.analysis.model import tables
 from ms_profiler.store.format import StepSource
 
 #: Boolean columns, one for each state of a device
@@ -32,6 +33,7 @@ _OUTSIDE: Final = -1
 def owners(runs: pl.DataFrame, steps: Steps, launches: bool) -> pl.Series:
     """Return the step (row of `steps.table`) that launched each task; null if no step launched it, or if unknown.
 
+    Steps that were not sampled count, too, because a device is recorded in all steps that no schedule leaves out.
     A stream runs its tasks in the order of their launches. So if the launch of a task is unknown, its two neighbours on
     the stream decide: if both belong to the same step, the task belongs to that step. If all launches of the run are
     unknown, a task belongs to the step on the host in which the task starts.
@@ -41,7 +43,7 @@ def owners(runs: pl.DataFrame, steps: Steps, launches: bool) -> pl.Series:
         steps: the steps in use.
         launches: whether any launch of the run is known.
     """
-    known = steps.table.with_row_index("step").filter("recorded")
+    known = steps.table.with_row_index("step").filter(pl.col("content") != tables.TIMES_ALONE)
     if steps.source == StepSource.WHOLE_RUN and known.height:
         return pl.repeat(0, runs.height, dtype=pl.UInt32, eager=True).alias("step")
     times = runs["launch_ns"] if launches else runs["start_ns"]
@@ -144,14 +146,15 @@ def moments(parts: Iterable[pl.DataFrame]) -> pl.DataFrame:
     return table.select(MOMENTS.names()).cast(MOMENTS)
 
 
-def among(moments: pl.DataFrame, pieces: pl.DataFrame) -> pl.DataFrame:
-    """Return the moments of the examined steps, or of all steps if none was examined.
+def steady(moments: pl.DataFrame, rows: pl.Series) -> pl.DataFrame:
+    """Return the moments of the steady steps in which the device ran something; of all steps if there are none.
 
     Args:
         moments: the time of each device state in each step, from the function `moments`.
-        pieces: the examined steps cut into parts, with the column `step`.
+        rows: the rows of the steady steps.
     """
-    return moments if pieces.is_empty() else moments.filter(pl.col("step").is_in(pieces["step"].unique().implode()))
+    found = moments.filter(pl.col("step").is_in(rows.implode()), pl.col("idle") < pl.col("length"))
+    return moments if found.is_empty() else found
 
 
 def sums(tasks: pl.DataFrame) -> pl.DataFrame:

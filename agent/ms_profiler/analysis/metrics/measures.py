@@ -178,7 +178,7 @@ class Measures:
     def finding(self) -> verdict.Finding:
         """Return the biggest finding of the run, such as long waits for data."""
         if (device := self.recording.device) is not None:
-            moments = launched_steps.among(self.stream.moments, self.diagnosis.pieces)
+            moments = launched_steps.steady(self.stream.moments, self.steady["row"])
             return verdict.of_device(device, self.recording.info, moments, self.types, self.diagnosis.shares)
         first = int(_least(self.recording.processes["first_ns"]))
         return verdict.finding(
@@ -289,7 +289,7 @@ class Measures:
     def held(self) -> pl.DataFrame:
         """Return `tables.MEMORY` of the allocator that holds most memory, with its name in the column `component`."""
         held = memory_of.held(self.memory, self.recording, self.steps)
-        if self.chosen is None or memory_of.of_host(held):
+        if self.chosen is None or memory_of.of_host(self.memory, self.recording):
             return held
         return held.filter(intervals.locate(held["time_ns"], self.steps.table).is_not_null())
 

@@ -49,17 +49,23 @@ def held(host: pl.DataFrame, recording: tables.Recording, steps: Steps) -> pl.Da
     Returns:
         `tables.MEMORY`, and the name of the allocator as `component`.
     """
-    own = host.with_columns(component(recording))
+    if recording.device is None or of_host(host, recording):
+        return host.with_columns(component(recording))
+    return leading(recording.device.memory).with_columns(pl.lit(steps.process, pl.UInt32).alias("process"))
+
+
+def of_host(host: pl.DataFrame, recording: tables.Recording) -> bool:
+    """Return whether the host's allocator, whose blocks may be known, held more at its peak than the device's.
+
+    Args:
+        host: the memory of the framework's allocator on the host, with the columns of `tables.MEMORY`.
+        recording: the run.
+    """
     if recording.device is None:
-        return own
-    found = leading(recording.device.memory).with_columns(pl.lit(steps.process, pl.UInt32).alias("process"))
-    most = [table.select(pl.col("allocated").max().fill_null(-1)).item() for table in (own, found)]
-    return own if most[0] > most[1] else found
-
-
-def of_host(held: pl.DataFrame) -> bool:
-    """Return whether the memory that `held` returns is that of the host's allocator, whose blocks may be known."""
-    return bool(held["component"].is_in([COMPONENT, PYTORCH]).any())
+        return True
+    held = (host, leading(recording.device.memory))
+    most = [table.select(pl.col("allocated").max().fill_null(-1)).item() for table in held]
+    return bool(most[0] > most[1])
 
 
 def by_step(memory: pl.DataFrame, used: Steps) -> pl.DataFrame:

@@ -29,7 +29,7 @@ PIECES: Final = pl.Schema(
 )
 _MADE: Final = r"^GraphModule(\.|$)"
 #: begin of the name that PyTorch's own profiler gives to a call of an optimizer
-_PREFIX: Final = "Optimizer.step#"
+_PREFIX: Final = r"^Optimizer\.\w+#"
 #: factors that put part and binding into one number
 _PARTS: Final = 16
 _BOUNDS: Final = 16
@@ -97,7 +97,7 @@ def optimizer_names(optimizers: pl.DataFrame, names: pl.Series) -> pl.DataFrame:
         names: the names of the recording.
     """
     rows = optimizers["name"].unique().sort()
-    return pl.DataFrame({"name": rows, "kind": names.gather(rows).str.strip_prefix(_PREFIX).str.strip_suffix(".step")})
+    return pl.DataFrame({"name": rows, "kind": names.gather(rows).str.replace(_PREFIX, "").str.strip_suffix(".step")})
 
 
 def _compiled(modules: pl.DataFrame, names: pl.Series) -> pl.DataFrame:

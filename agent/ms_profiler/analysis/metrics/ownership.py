@@ -120,12 +120,14 @@ def _of_kernels(stream: Stream, recording: tables.Recording, used: Steps) -> Own
     )
     whole_ns = int(sums["total_ns"].sum())
     tree = module_tree.rows(times, pl.DataFrame(schema=_CALLS), whole_ns)
+    recorded = used.table.with_row_index("row").filter("recorded")["row"]
     table = stream.table.filter(pl.col("process") == used.process)
     if recording.device is None:
         table = table.with_columns(queued_steps.of(table, recording.spans, used))
-    pieces = table.drop_nulls("step").select(
+    table = table.filter(pl.col("step").is_in(recorded.implode()))
+    pieces = table.select(
         pl.col("step").cast(pl.UInt32),
-        texts.gather(table.drop_nulls("step")["module"]).alias("owner"),
+        texts.gather(table["module"]).alias("owner"),
         "part",
         "bound",
         "start_ns",

@@ -63,7 +63,8 @@ def _owners(measures: Measures, peak: int) -> list[dict[str, Any]]:
     """Return the operators whose allocations were alive at the peak, if single allocations were recorded."""
     device = measures.recording.device
     known = tensor_owners.allocations(measures.blocks)
-    if device is not None and (not device.allocations.is_empty() or not memory.of_host(measures.held)):
+    own = memory.of_host(measures.memory, measures.recording)
+    if device is not None and (not device.allocations.is_empty() or not own):
         known = device.allocations
     if known.is_empty():
         return []

@@ -88,11 +88,11 @@ def attach(recording: tables.Recording, found: dict[int, Traced]) -> None:
         recording: the run, with its steps, threads and names.
         found: pid -> the device records of the process. Used records are removed, to free memory.
     """
-    _note_killed(recording)
     ran = {process for process, traced in found.items() if not traced.ran.is_empty()}
+    process = steps.marked(recording).process
+    _note_killed(recording, ran | {process})
     if not ran:
         return
-    process = steps.marked(recording).process
     if others := len(ran - {process}):
         why = "only the kernels of the process with the steps are shown"
         recording.info.not_collected.append(
@@ -111,9 +111,15 @@ def attach(recording: tables.Recording, found: dict[int, Traced]) -> None:
     device_tensors.attach(recording)
 
 
-def _note_killed(recording: tables.Recording) -> None:
-    """Note that a killed process lost its last records of a device, which its interface still held."""
-    if not any(map(liveness.is_killed, recording.processes["state"].to_list())):
+def _note_killed(recording: tables.Recording, users: set[int]) -> None:
+    """Note that a killed process lost its last records of a device, which its interface still held.
+
+    Args:
+        recording: the run.
+        users: the processes that may have used a device.
+    """
+    states = recording.processes.filter(pl.col("process").is_in(users))["state"]
+    if not any(map(liveness.is_killed, states.to_list())):
         return
     held = {source.name for source in SOURCES.values()}
     for activity, taken in recording.info.device_sources.items():

@@ -6,15 +6,20 @@ import polars as pl
 
 from ms_profiler.analysis.columns import COLUMNS
 from ms_profiler.analysis.metrics import device_steps, intervals, kernel_shares, kernels, launched, messages
+from ms_profiler.analysis.metrics.binding import Bound
+from ms_profiler.analysis.metrics.scopes import Part
 from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.streams.device_time import LAUNCHED, DeviceTime
 from ms_profiler.analysis.streams.kernel_stream import Stream
+from ms_profiler.store.format import Category
 
 #: number of tasks in one batch, if ms-profiler's own tracing recorded them
 PART = 200_000
 
 _NAME = ["name", "type", "core"]
+#: categories of spans that tell the part of a step
+_PHASES = [int(kind) for kind in (Category.FORWARD, Category.BACKWARD, Category.OPTIMIZER)]
 
 
 def collect(recording: tables.Recording, device: tables.Device, whole: Steps, used: Steps) -> Stream:
@@ -32,7 +37,7 @@ def collect(recording: tables.Recording, device: tables.Device, whole: Steps, us
     """
     texts, names, runs = _numbered(recording, device)
     time = DeviceTime(device, runs, whole, recording.names.gather(recording.spans["name"]))
-    taken = _Taken(recording, device, time, _Choice(whole, used), used.process, texts)
+    taken = _Taken(recording, device, time, _Choice(whole, used), _Blind.of(recording, whole), used.process, texts)
     for part in device_steps.parts(runs, PART) if device.whole is not None else iter([runs]):
         taken.take(part if device.whole is None else _widened(part))
     del runs
@@ -55,7 +60,7 @@ def collect(recording: tables.Recording, device: tables.Device, whole: Steps, us
             pl.lit(None, pl.String).alias("class"),
         ),
         sums=kernels.add_up(taken.sums),
-        unseen=kernel_shares.sum_up(pl.concat(taken.unseen)),
+        unseen=kernel_shares.add_up(taken.unseen),
         detailed=None if device.within is None else device.within["number"].to_list(),
         decides=True,
         bound=pl.concat(taken.bound),
@@ -101,17 +106,58 @@ def _shapes(device: tables.Device, first: int) -> tuple[pl.Series, pl.Series]:
     return different, shapes.replace_strict(different, rows, default=None, return_dtype=pl.UInt32)
 
 
-class _Choice:
-    """The steps that are selected from all steps of the run.
+@dataclass(frozen=True)
+class _Blind:
+    """The steps whose operators and modules are unknown, because they were not sampled or do not fit into memory.
 
     Attributes:
-        coarse: the intervals of steps whose operators and modules were not recorded, because of `overhead_budget`.
+        steps: their intervals, sorted by time, and `parts`: whether the parts of the step, such as its forward pass,
+            are known.
     """
+
+    steps: pl.DataFrame
+
+    @classmethod
+    def of(cls, recording: tables.Recording, whole: Steps) -> "_Blind":
+        """Find these steps in a run.
+
+        Args:
+            recording: the run.
+            whole: the steps of the run.
+        """
+        unknown = pl.col("content") == tables.COARSE
+        if recording.detailed is not None:
+            unknown |= ~pl.col("number").is_in(recording.detailed)
+        steps = whole.table.filter(unknown).select(intervals.BOUNDS)
+        phases = recording.spans.filter(pl.col("process") == whole.process, pl.col("category").is_in(_PHASES))
+        rows = intervals.locate(phases["start_ns"], steps).drop_nulls().unique()
+        return cls(steps.with_columns(parts=pl.int_range(pl.len(), dtype=pl.UInt32).is_in(rows.implode())))
+
+    def forget(self, tasks: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """Return tasks without the modules that are known only in part, and those whose modules are unknown.
+
+        Outside of the detailed steps, only the outermost modules stay in memory. They do not tell a task's module.
+
+        Args:
+            tasks: `launch_ns`, `module`, `bound`, `part` and other columns.
+        """
+        place = intervals.locate(tasks["launch_ns"], self.steps)
+        blind = place.is_not_null() & (tasks["part"] != int(Part.OPTIMIZER))
+        cleared = tasks.with_columns(
+            module=pl.when(~blind).then("module"),
+            bound=pl.when(blind).then(pl.lit(int(Bound.NOTHING), tasks.schema["bound"])).otherwise("bound"),
+        )
+        parts = self.steps["parts"].gather(place).fill_null(True)
+        unseen = cleared.with_columns(part=pl.when(parts | (pl.col("part") != int(Part.UNKNOWN))).then("part"))
+        return cleared, unseen.filter(blind)
+
+
+class _Choice:
+    """The steps that are selected from all steps of the run."""
 
     def __init__(self, whole: Steps, used: Steps) -> None:
         chosen = whole.table["number"].is_in(used.table["number"].implode())
         self.all = bool(chosen.all())
-        self.coarse = whole.table.filter(pl.col("content") == tables.COARSE).select(intervals.BOUNDS)
         self._rows = pl.select(pl.when(chosen).then(chosen.cum_sum() - 1).cast(pl.UInt32)).to_series()
 
     def rows(self, steps: pl.Series) -> pl.Series:
@@ -132,8 +178,7 @@ class _Taken:
     Attributes:
         texts: the texts to which the tasks' modules and shapes refer by row.
         sums: the times of the tasks by name and module, from `kernels.sum_up`.
-        unseen: the times of tasks whose modules are unknown because their steps were not sampled, from
-            `kernel_shares.sum_up`.
+        unseen: the times of tasks in the steps of `blind`, from `kernel_shares.sum_up`.
         kernels: the tasks that are kept one by one, with the columns of `tables.KERNELS`.
         bound: what launched each of these kernels, with the columns of `launched.BOUND`, sorted by start.
         owned: the step of each row of `kernels`.
@@ -143,6 +188,7 @@ class _Taken:
     device: tables.Device
     time: DeviceTime
     choice: _Choice
+    blind: _Blind
     process: int
     texts: list[str]
     sums: list[pl.DataFrame] = field(default_factory=list)
@@ -162,7 +208,7 @@ class _Taken:
     def take(self, part: pl.DataFrame) -> None:
         """Add the next part of the tasks. Parts come in order of time, and no task is in two parts."""
         bound = launched.unbound(part.height) if self._launches is None else self._launches.bind(part)
-        placed = pl.concat([part, bound], how="horizontal")
+        placed, unseen = self.blind.forget(pl.concat([part, bound], how="horizontal"))
         steps = self.time.owners(part)
         self.time.take(placed.with_columns(steps))
         own, detailed = self.choice.rows(steps), self._details(part)
@@ -170,16 +216,22 @@ class _Taken:
         self.owned.append(own.filter(detailed))
         tasks = placed.with_columns(own, duration_ns=pl.col("end_ns") - pl.col("start_ns"))
         waited = self._waited(tasks)
-        if not self.choice.all:
-            waited = waited.filter(pl.col("step").is_not_null())
+        waited = self._chosen(waited)
         summed = waited.filter(~pl.col("exchange"))
         self.sums = [kernels.add_up([*self.sums, kernels.sum_up(summed)])]
-        blind = intervals.locate(summed["launch_ns"], self.choice.coarse).is_not_null()
-        self.unseen.append(kernel_shares.sum_up(summed.filter(blind, pl.col("module").is_null())))
+        length = pl.col("end_ns") - pl.col("start_ns")
+        unseen = unseen.filter(~pl.col("exchange")).with_columns(duration_ns=length)
+        self.unseen.append(kernel_shares.sum_up(self._chosen(unseen)))
         named = waited.filter(self._details(waited)).with_columns(
             pl.col("stream").alias("lane"), pl.lit(self.process, pl.UInt32).alias("process")
         )
         self.kernels.append(named.select(tables.KERNELS.names()).cast(tables.KERNELS))
+
+    def _chosen(self, tasks: pl.DataFrame) -> pl.DataFrame:
+        """Return the tasks of the selected steps."""
+        if self.choice.all:
+            return tasks
+        return tasks.filter(self.choice.rows(self.time.owners(tasks)).is_not_null())
 
     def _waited(self, tasks: pl.DataFrame) -> pl.DataFrame:
         if self.device.form in LAUNCHED:

@@ -45,12 +45,12 @@ def summary(measures: Measures) -> dict[str, Any] | None:
             {"number": numbers[row["step"]], **{f"{name}_ms": milliseconds(row[name]) for name in _PARTS}}
             for row in times.iter_rows(named=True)
         ],
-        "time": _time(measures.stream.moments, measures.diagnosis.pieces, numbers),
+        "time": _time(measures.stream.moments, measures.steady["row"], numbers),
     }
 
 
-def _time(moments: pl.DataFrame, examined: pl.DataFrame, numbers: pl.Series) -> dict[str, Any]:
-    steady = launched_steps.among(moments, examined)
+def _time(moments: pl.DataFrame, rows: pl.Series, numbers: pl.Series) -> dict[str, Any]:
+    steady = launched_steps.steady(moments, rows)
     return {
         "total": {f"{name}_ms": milliseconds(moments[name].sum()) for name in _TIME},
         "steady": {f"{name}_ms": milliseconds(steady[name].sum()) for name in _TIME},

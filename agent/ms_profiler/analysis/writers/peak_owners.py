@@ -15,7 +15,7 @@ def summary(measures: Measures) -> dict[str, Any] | None:
     Args:
         measures: the measures of the run.
     """
-    if not memory.of_host(measures.held):
+    if not memory.of_host(measures.memory, measures.recording):
         return None
     peak = tensor_owners.peak(measures.recording.tensors, measures.blocks, measures.steps)
     if peak is None:

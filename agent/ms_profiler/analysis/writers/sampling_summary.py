@@ -1,14 +1,17 @@
 """The parts of `summary.json` about sampled steps, and its totals over all steps."""
 
-from typing import Any
+from typing import Any, Final
 
 import polars as pl
 
-from ms_profiler.analysis.metrics import operators, sampling
+from ms_profiler.analysis.metrics import kernel_shares, operators, sampling
 from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.analysis.metrics.steps import milliseconds
 from ms_profiler.analysis.model import tables
 from ms_profiler.store.format import Category
+
+#: properties of a device's kernels that are known only in sampled steps
+_OF_MODULES: Final = ("module", "part")
 
 
 def summary(measures: Measures) -> dict[str, Any] | None:
@@ -44,6 +47,11 @@ def spans(measures: Measures, sums: pl.DataFrame, category: Category) -> pl.Data
 
 def kernels(measures: Measures, by: str) -> pl.DataFrame | None:
     """Return estimated totals of kernels over all steps, by a property such as "type"; None if no step was left out."""
+    stream = measures.stream
+    if by in _OF_MODULES and not stream.unseen.is_empty():
+        shared, _ = kernel_shares.shared(stream.sums, stream.unseen)
+        found = kernel_shares.by_module(shared, stream.texts) if by == "module" else kernel_shares.by_part(shared)
+        return found.with_columns(pl.lit(None, pl.Float64).alias(f"{name}_error") for name in ("count", "total_ns"))
     return None if measures.totals is None else measures.totals.kernels(by)
 
 

@@ -1,0 +1,40 @@
+"""Kernels of steps that were not sampled are shared among modules as in sampled steps, and the sum stays exact."""
+
+import polars as pl
+from ms_profiler.analysis.metrics import kernel_shares
+from ms_profiler.analysis.metrics.binding import Bound
+from ms_profiler.analysis.metrics.scopes import Part
+
+KINDS = {"kernel": pl.UInt32, "module": pl.UInt32, "bound": pl.UInt8, "part": pl.UInt8}
+KINDS |= {"count": pl.UInt64, "total_ns": pl.Int64}
+NOTHING, MODULE = int(Bound.NOTHING), int(Bound.MODULE)
+FORWARD, BACKWARD, UNKNOWN = int(Part.FORWARD), int(Part.BACKWARD), int(Part.UNKNOWN)
+
+
+def shared(sums, unseen):
+    table = pl.DataFrame(sums, schema=KINDS, orient="row")
+    found, estimated = kernel_shares.shared(table, pl.DataFrame(unseen, schema=kernel_shares.UNSEEN, orient="row"))
+    assert found["total_ns"].sum() == table["total_ns"].sum()
+    rows = found.filter(pl.col("total_ns") > 0).select("kernel", "module", "part", "total_ns").rows()
+    return sorted(rows, key=str), estimated
+
+
+def test_a_kernel_is_shared_in_proportion_without_a_rest():
+    sums = [(0, 1, MODULE, FORWARD, 1, 1), (0, 2, MODULE, FORWARD, 1, 1), (0, None, NOTHING, FORWARD, 1, 21)]
+    rows, estimated = shared(sums, [(0, FORWARD, 1, 21)])
+    assert sorted(total for *_, total in rows) == [11, 12] and estimated == 21
+
+
+def test_each_part_of_a_step_is_shared_by_itself():
+    sums = [(0, 1, MODULE, FORWARD, 1, 10), (0, 2, MODULE, BACKWARD, 1, 30), (0, None, NOTHING, BACKWARD, 2, 60)]
+    assert shared(sums, [(0, BACKWARD, 2, 60)]) == ([(0, 1, FORWARD, 10), (0, 2, BACKWARD, 90)], 60)
+
+
+def test_without_parts_the_kernel_alone_decides():
+    sums = [(0, 1, MODULE, FORWARD, 1, 10), (0, 2, MODULE, BACKWARD, 1, 30), (0, None, NOTHING, UNKNOWN, 4, 80)]
+    assert shared(sums, [(0, None, 4, 80)]) == ([(0, 1, FORWARD, 30), (0, 2, BACKWARD, 90)], 80)
+
+
+def test_a_kernel_that_no_sampled_step_launched_has_no_module():
+    sums = [(0, 1, MODULE, FORWARD, 1, 10), (3, None, NOTHING, FORWARD, 1, 5)]
+    assert shared(sums, [(3, FORWARD, 1, 5)]) == ([(0, 1, FORWARD, 10), (3, None, FORWARD, 5)], 0)
