@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 from ms_profiler.analysis import catalogue
 from ms_profiler.analysis.driver import engine, thinning
+from ms_profiler.analysis.readers import slot_table, store
 
 ARCHIVE = Path(__file__).parent / "baselines" / "h100_heavy.tar.xz"
 STEPS, LAYERS, BLOCKS = 60, 7, 5
@@ -71,3 +72,18 @@ def test_thinned_details_leave_the_verdict_and_the_memory_as_they_are(measures, 
     assert thinned.finding == measures.finding
     assert thinned.ownership.tree.equals(measures.ownership.tree)
     assert thinned.held.equals(measures.held)
+
+
+def test_modules_of_steps_that_do_not_fit_into_memory_are_estimated(measures, monkeypatch):
+    monkeypatch.setattr(store, "MOST_SLOTS", 2000)
+    monkeypatch.setattr(slot_table, "BATCH", 64_000)
+    monkeypatch.setattr(thinning.kept_steps, "__defaults__", (3000,))
+    thinned = engine.measured(measures.recording.directory)
+    assert len(thinned.recording.detailed) < STEPS / 4
+    found, truth = (
+        dict(each.ownership.tree.select("module", pl.col("total_ns") / each.ownership.whole_ns).iter_rows())
+        for each in (thinned, measures)
+    )
+    assert found.keys() == truth.keys()
+    assert found["Net.heavy.lin"] == pytest.approx(truth["Net.heavy.lin"], rel=0.05)
+    assert thinned.verdict.partition(";")[0] == measures.verdict.partition(";")[0]

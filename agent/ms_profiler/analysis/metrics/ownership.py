@@ -193,7 +193,8 @@ def _in_steps(found: Ownership, spans: pl.DataFrame, names: pl.Series, used: Ste
 
 def _in_kernels(stream: Stream, module: str) -> pl.DataFrame:
     """Return the share of each type of kernels in a module's own time, in the form of `_mostly`."""
-    own = stream.sums.with_columns(stream.texts.gather(stream.sums["module"]).alias("owner"))
+    sums, _ = kernel_shares.shared(stream.sums, stream.unseen)
+    own = sums.with_columns(stream.texts.gather(sums["module"]).alias("owner"))
     own = own.filter(pl.col("owner") == module)
     named = own.with_columns(stream.names["type"].gather(own["kernel"]).alias("name"))
     summed = named.group_by("name", "part").agg(pl.col("total_ns").sum().alias("self_ns"))
