@@ -5,6 +5,8 @@ from typing import Any, Final
 from ms_profiler.analysis.report.durations import milliseconds
 from ms_profiler.store import layout
 
+#: forms of device records that name a kernel, but no type of operator
+_BY_NAME: Final = ("cupti", "kineto")
 #: number of processes whose memory is shown
 SHOWN: Final = 5
 #: the mean step time is shown beside the median if mean / median or median / mean is at least this
@@ -15,6 +17,11 @@ def end(process: dict[str, Any]) -> str:
     """Return a line about how a process ended."""
     how = "still running" if process["state"] == "running" else process["state"]
     return f"{who(process)}: {how}, last record after {process['last_record_s']:.2f} s"
+
+
+def listed(summary: dict[str, Any]) -> str:
+    """Return what the table of operators lists: kernels by name, where a GPU was recorded."""
+    return "Kernels by name" if (summary.get("device") or {}).get("form") in _BY_NAME else "Operators"
 
 
 def typical(summary: dict[str, Any]) -> str:

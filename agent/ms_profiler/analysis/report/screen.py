@@ -158,7 +158,7 @@ def _operators(summary: dict[str, Any], width: int) -> list[Text]:
     rows = summary["top_operators"][:_ROWS]
     if not rows:
         return []
-    table = widths.table("Operators", "self", "total", "calls", "average")
+    table = widths.table(remarks.listed(summary), "self", "total", "calls", "average")
     for row in rows:
         figures = (_ms(row["self_ms"]), _ms(row["total_ms"]), str(row["count"]), _ms(row["average_ms"]))
         table.add_row(Text(f"  {row['name']}"), *figures)

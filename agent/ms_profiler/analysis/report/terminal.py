@@ -202,10 +202,10 @@ def _operators_title(summary: dict[str, Any]) -> str:
         where = " of all processes" * (len(summary.get("whole_run") or ()) > 1)
         traced = summary["compile"].get("operators", {}).get("count", 0)
         return f"Operators{where}" + f", without {traced:,} calls that compilers made on no data" * bool(traced)
-    text = f"Operators, by {kernels['count']:,} kernels of {_ms(kernels['total_ms'])}"
+    counted = f"{kernels['count']:,} kernels of {_ms(kernels['total_ms'])}"
     if summary.get("device"):
-        return text
-    text += f", {kernels['module_share'] * 100:.0f} % of them bound to a module"
+        return f"{remarks.listed(summary)}: {counted}"
+    text = f"Operators, by {counted}, {kernels['module_share'] * 100:.0f} % of them bound to a module"
     for how in ("by_parameter", "by_order"):
         share = kernels[f"bound_{how}"] / kernels["count"] * 100
         text += f", {share:.0f} % {how.replace('_', ' ')}" if share else ""
