@@ -66,7 +66,6 @@ static const uint16_t questions[] = {
     10,  /* cudaGetLastError_v3020 */
     11,  /* cudaPeekAtLastError_v3020 */
     12,  /* cudaGetErrorString_v3020 */
-    16,  /* cudaSetDevice_v3020 */
     17,  /* cudaGetDevice_v3020 */
     132, /* cudaStreamQuery_v3020 */
     134, /* cudaEventCreateWithFlags_v3020 */

@@ -198,22 +198,22 @@ int cuptiActivityEnable(uint32_t kind) {
   return SUCCESS;
 }
 
-int cuptiActivityEnableDriverApi(uint32_t number, uint8_t on) {
-  int result = enter(on ? "EnableDriverApi" : "DisableDriverApi", number);
+/* Note in a table whether the records of one call are wanted; only a new CUPTI can do so. */
+static int note_call(const char *function, bool *table, uint32_t number, bool value) {
+  int result = enter(function, number);
   if (result != SUCCESS || !is("new")) return NOT_INITIALIZED;
   pthread_mutex_lock(&fake.lock);
-  fake.driver_on[number % CALLS] = on;
+  table[number % CALLS] = value;
   pthread_mutex_unlock(&fake.lock);
   return SUCCESS;
 }
 
+int cuptiActivityEnableDriverApi(uint32_t number, uint8_t on) {
+  return note_call(on ? "EnableDriverApi" : "DisableDriverApi", fake.driver_on, number, on);
+}
+
 int cuptiActivityEnableRuntimeApi(uint32_t number, uint8_t on) {
-  int result = enter(on ? "EnableRuntimeApi" : "DisableRuntimeApi", number);
-  if (result != SUCCESS || !is("new")) return NOT_INITIALIZED;
-  pthread_mutex_lock(&fake.lock);
-  fake.runtime_off[number % CALLS] = !on;
-  pthread_mutex_unlock(&fake.lock);
-  return SUCCESS;
+  return note_call(on ? "EnableRuntimeApi" : "DisableRuntimeApi", fake.runtime_off, number, !on);
 }
 
 int cuptiActivityDisable(uint32_t kind) {

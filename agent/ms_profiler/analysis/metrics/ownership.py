@@ -114,7 +114,7 @@ def _of_kernels(stream: Stream, recording: tables.Recording, used: Steps) -> Own
             sums = kernels.sum_up(stream.table.filter(pl.col("process") == used.process))
         else:
             process = None
-    shared, estimated_ns = kernel_shares.shared(sums, stream.unseen)
+    shared, estimated_ns = stream.shared if sums is stream.sums else kernel_shares.shared(sums, stream.unseen)
     times = shared.select(
         texts.gather(shared["module"]).alias("owner"), "part", "bound", pl.col("total_ns").alias("self_ns")
     )
@@ -193,7 +193,7 @@ def _in_steps(found: Ownership, spans: pl.DataFrame, names: pl.Series, used: Ste
 
 def _in_kernels(stream: Stream, module: str) -> pl.DataFrame:
     """Return the share of each type of kernels in a module's own time, in the form of `_mostly`."""
-    sums, _ = kernel_shares.shared(stream.sums, stream.unseen)
+    sums, _ = stream.shared
     own = sums.with_columns(stream.texts.gather(sums["module"]).alias("owner"))
     own = own.filter(pl.col("owner") == module)
     named = own.with_columns(stream.names["type"].gather(own["kernel"]).alias("name"))

@@ -208,20 +208,18 @@ class _Taken:
     def take(self, part: pl.DataFrame) -> None:
         """Add the next part of the tasks. Parts come in order of time, and no task is in two parts."""
         bound = launched.unbound(part.height) if self._launches is None else self._launches.bind(part)
-        placed, unseen = self.blind.forget(pl.concat([part, bound], how="horizontal"))
         steps = self.time.owners(part)
-        self.time.take(placed.with_columns(steps))
         own, detailed = self.choice.rows(steps), self._details(part)
+        tasks = pl.concat([part, bound], how="horizontal")
+        tasks = tasks.with_columns(own, duration_ns=pl.col("end_ns") - pl.col("start_ns"))
+        placed, unseen = self.blind.forget(tasks)
+        self.time.take(placed.with_columns(steps))
         self.bound.append(bound.filter(detailed))
         self.owned.append(own.filter(detailed))
-        tasks = placed.with_columns(own, duration_ns=pl.col("end_ns") - pl.col("start_ns"))
-        waited = self._waited(tasks)
-        waited = self._chosen(waited)
+        waited = self._chosen(self._waited(placed))
         summed = waited.filter(~pl.col("exchange"))
         self.sums = [kernels.add_up([*self.sums, kernels.sum_up(summed)])]
-        length = pl.col("end_ns") - pl.col("start_ns")
-        unseen = unseen.filter(~pl.col("exchange")).with_columns(duration_ns=length)
-        self.unseen.append(kernel_shares.sum_up(self._chosen(unseen)))
+        self.unseen.append(kernel_shares.sum_up(self._chosen(unseen.filter(~pl.col("exchange")))))
         named = waited.filter(self._details(waited)).with_columns(
             pl.col("stream").alias("lane"), pl.lit(self.process, pl.UInt32).alias("process")
         )
@@ -229,9 +227,7 @@ class _Taken:
 
     def _chosen(self, tasks: pl.DataFrame) -> pl.DataFrame:
         """Return the tasks of the selected steps."""
-        if self.choice.all:
-            return tasks
-        return tasks.filter(self.choice.rows(self.time.owners(tasks)).is_not_null())
+        return tasks if self.choice.all else tasks.drop_nulls("step")
 
     def _waited(self, tasks: pl.DataFrame) -> pl.DataFrame:
         if self.device.form in LAUNCHED:

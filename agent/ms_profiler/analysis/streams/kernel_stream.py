@@ -7,6 +7,7 @@ steps are kept. `driver.thinning` chooses spans in the same way.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import groupby
 from typing import Any, Final
 
@@ -100,6 +101,11 @@ class Stream:
     owned: pl.Series = field(default_factory=lambda: pl.Series("step", dtype=pl.UInt32))
     moments: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=launched_steps.MOMENTS))
     during: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=launched_steps.SPANS))
+
+    @cached_property
+    def shared(self) -> tuple[pl.DataFrame, int]:
+        """Return `sums` with the kernels of `unseen` shared among modules, from `metrics.kernel_shares.shared`."""
+        return kernel_shares.shared(self.sums, self.unseen)
 
     @property
     def count(self) -> int:

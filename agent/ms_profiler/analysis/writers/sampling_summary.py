@@ -49,7 +49,7 @@ def kernels(measures: Measures, by: str) -> pl.DataFrame | None:
     """Return estimated totals of kernels over all steps, by a property such as "type"; None if no step was left out."""
     stream = measures.stream
     if by in _OF_MODULES and not stream.unseen.is_empty():
-        shared, _ = kernel_shares.shared(stream.sums, stream.unseen)
+        shared, _ = stream.shared
         found = kernel_shares.by_module(shared, stream.texts) if by == "module" else kernel_shares.by_part(shared)
         return found.with_columns(pl.lit(None, pl.Float64).alias(f"{name}_error") for name in ("count", "total_ns"))
     return None if measures.totals is None else measures.totals.kernels(by)
