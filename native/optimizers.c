@@ -23,6 +23,7 @@ typedef struct {
   uint8_t category; /* of the span */
   char begins;      /* true: the hook for the begin of a step */
   char resting;     /* true: steps are counted, but have no spans; see job/rest.py */
+  unsigned long long counted; /* address of the optimizer whose steps are noted at their ends only; 0: there is none */
 } hook;
 
 /* The optimizer's step that runs on this thread, if `begins` has noted its begin. */
@@ -31,7 +32,9 @@ static __thread struct {
   const PyObject *optimizer;
   uint32_t token;
   uint32_t refused;         /* reasons (bits) why Python code handles all steps of this thread */
-  unsigned long long ended; /* number of steps that `ends` has ended */
+  unsigned long long ended; /* number of steps that `count` has counted */
+  /* the optimizer whose step began without a note; only compared. If the step fails, this stays until the next step. */
+  const PyObject *unnoted;
 } running;
 
 /* Note that an optimizer's step begins in a frame. Returns whether this is the usual case. */
@@ -45,6 +48,7 @@ static bool begins(const hook *self, PyObject *optimizer, const void *frame) {
     running.frame = frame;
     running.optimizer = optimizer;
     running.token = 0;
+    running.unnoted = NULL;
   }
   if (usual && named) {
     uint64_t name = PyLong_AsUnsignedLongLongMask(PyTuple_GetItem(label, 0));
@@ -55,6 +59,12 @@ static bool begins(const hook *self, PyObject *optimizer, const void *frame) {
   return usual;
 }
 
+/* Count a step that has ended on this thread. Returns 1, or -1 with an exception set. */
+static int count(PyObject *steps) {
+  ++running.ended;
+  return msp_steps_end(steps, msp_writer_now()) ? 1 : -1;
+}
+
 /* Note that an optimizer's step ends. Returns 1 in the usual case; 0 in any other case; -1 with an exception set. */
 static int ends(PyObject *steps, PyObject *optimizer, const void *frame) {
   if (running.frame == NULL || running.optimizer != optimizer || running.frame != frame ||
@@ -63,8 +73,7 @@ static int ends(PyObject *steps, PyObject *optimizer, const void *frame) {
   }
   if (running.token != 0) msp_end(running.token, 0);
   running.frame = NULL;
-  ++running.ended;
-  return msp_steps_end(steps, msp_writer_now()) ? 1 : -1;
+  return count(steps);
 }
 
 /* Note the begin or the end of an optimizer's step. Returns 1 in the usual case; 0 in any other case; -1 with an
@@ -72,6 +81,25 @@ static int ends(PyObject *steps, PyObject *optimizer, const void *frame) {
 static int note(const hook *self, PyObject *optimizer, const void *frame) {
   msp_steps_enter();
   int done = self->begins ? begins(self, optimizer, frame) : ends(self->steps, optimizer, frame);
+  msp_steps_leave();
+  return done;
+}
+
+/* Leave the begin of a step of the optimizer `counted` without a note, if no step runs on this thread, and if the end
+ * of the last step was the begin of this one. Returns false if the begin has to be noted. */
+static bool leave_out_begin(const hook *self, const PyObject *optimizer) {
+  if (msp_steps_lone(self->steps) != self->counted || running.refused != 0 || running.frame != NULL) return false;
+  running.unnoted = optimizer;
+  return true;
+}
+
+/* Note the end of a step whose begin was not noted. Returns the same as `note`. */
+static int note_end(PyObject *steps, const PyObject *optimizer) {
+  msp_steps_enter();
+  bool usual = running.unnoted == optimizer && running.refused == 0 && running.frame == NULL &&
+               msp_steps_of_lone(steps, optimizer);
+  if (usual) running.unnoted = NULL;
+  int done = usual ? count(steps) : 0;
   msp_steps_leave();
   return done;
 }
@@ -86,8 +114,11 @@ static PyObject *take(PyObject *object, PyObject *const *args, Py_ssize_t count)
 static PyObject *hook_call(PyObject *object, PyObject *const *args, size_t flagged, PyObject *names) {
   const hook *self = (hook *)object;
   int done = 0;
-  if (COUNT(flagged) > 0 && self->forked != NULL && PyList_Size(self->forked) == 0) {
-    done = note(self, args[0], PyEval_GetFrame());
+  bool counted = COUNT(flagged) > 0 && self->counted == (uintptr_t)args[0];
+  if (counted && self->begins && leave_out_begin(self, args[0])) Py_RETURN_NONE;
+  if (COUNT(flagged) > 0 && self->forked != NULL && Py_SIZE(self->forked) == 0) {
+    if (counted && !self->begins) done = note_end(self->steps, args[0]);
+    if (done == 0) done = note(self, args[0], PyEval_GetFrame());
   }
   if (done < 0 && !msp_handled(self->failed)) return NULL;
   if (done == 0) return call(self->python, args, flagged, names);
@@ -146,8 +177,11 @@ static void hook_dealloc(PyObject *object) { msp_release(object, hook_clear); }
 static PyObject *take_optimizer_step(PyObject *module, PyObject *unused) {
   (void)module;
   (void)unused;
-  if (running.frame == NULL) Py_RETURN_NONE;
   const void *frame = running.frame;
+  const PyObject *unnoted = running.unnoted;
+  running.unnoted = NULL;
+  if (frame == NULL && unnoted == NULL) Py_RETURN_NONE;
+  if (frame == NULL) return Py_BuildValue("(iiN)", 0, 0, PyLong_FromVoidPtr((void *)(uintptr_t)unnoted));
   running.frame = NULL;
   return Py_BuildValue("(NIN)", PyLong_FromVoidPtr((void *)(uintptr_t)frame), running.token,
                        PyLong_FromVoidPtr((void *)(uintptr_t)running.optimizer));
@@ -170,7 +204,9 @@ static PyObject *optimizer_steps(PyObject *module, PyObject *unused) {
 
 static PyMethodDef functions[] = {
     {"take_optimizer_step", take_optimizer_step, METH_NOARGS,
-     "Leave the running step of an optimizer to Python -> (id of its frame, token, id of the optimizer), or None."},
+     "Leave the running step of an optimizer to Python -> (id of its frame, token, id of the optimizer), or None. If "
+     "the "
+     "begin of the step was not noted, frame and token are 0, and the step may have failed."},
     {"leave_optimizers", leave_optimizers, METH_VARARGS,
      "While true for any reason, leave all steps of this thread's optimizers to Python: leave_optimizers(reason, on)."},
     {"optimizer_steps", optimizer_steps, METH_NOARGS,
@@ -186,6 +222,7 @@ static PyMethodDef methods[] = {
 static PyMemberDef members[] = {
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(hook, call), READONLY, NULL},
     {"resting", T_BOOL, offsetof(hook, resting), 0, NULL},
+    {"counted", T_ULONGLONG, offsetof(hook, counted), 0, NULL},
     {NULL, 0, 0, 0, NULL},
 };
 

@@ -11,7 +11,8 @@ enum { TIMES = 1024 };                          /* number of timed steps whose t
 
 typedef struct {
   PyObject ob_base;
-  PyObject *start;
+  uint64_t start; /* begin of the running step, ns */
+  char runs;      /* whether a step runs */
 } track;
 
 typedef struct {
@@ -24,9 +25,9 @@ typedef struct {
 typedef struct {
   PyObject ob_base;
   long long count, revoked, next_look, long_ns, last_ns, ended_ns;
-  unsigned long long lone; /* address of the only optimizer; 0: there are several, or none is known */
-  PyObject *chosen;        /* a `Track`: the boundaries that the chosen source of steps reports */
-  PyObject *listener;
+  unsigned long long lone; /* see msp_steps_lone */
+  PyObject *chosen;        /* a `Track`: the boundaries that the chosen source of steps reports; NULL: not set yet */
+  PyObject *listener;      /* a `Listener`; NULL: not set yet */
   PyObject *stepped;
   unsigned int name;
   unsigned char quick; /* number of the chosen source if each of its boundaries ends a step; otherwise 0 */
@@ -53,15 +54,13 @@ bool msp_steps_check(PyObject *object) { return PyObject_TypeCheck(object, steps
  * calling thread is the one whose boundaries count. */
 static bool usual(const steps *self) {
   return self->quick != 0 && self->listener != NULL && self->chosen != NULL &&
-         PyObject_TypeCheck(self->listener, listener_type) && PyObject_TypeCheck(self->chosen, track_type) &&
          ((const listener *)self->listener)->thread == PyThread_get_thread_ident();
 }
 
 bool msp_steps_work(PyObject *object, bool forward) {
   steps *self = (steps *)object;
   if (!usual(self) || (forward && (self->exhausted || self->quick >= NETWORK_CALL))) return false;
-  const PyObject *start = ((const track *)self->chosen)->start;
-  if (start == NULL || start == Py_None) return false;
+  if (!((const track *)self->chosen)->runs) return false;
   self->worked = 1;
   return true;
 }
@@ -96,23 +95,28 @@ static void begin_hook_time(const steps *self) {
   msp_steps_enter();
 }
 
+unsigned long long msp_steps_lone(PyObject *object) { return ((const steps *)object)->lone; }
+
 bool msp_steps_of_lone(PyObject *object, const PyObject *optimizer) {
   const steps *self = (const steps *)object;
   return self->quick == OPTIMIZER_CYCLE && self->lone == (uintptr_t)optimizer && usual(self);
+}
+
+/* Begin a step at a time in ns. */
+static void begin_step(track *chosen, uint64_t at) {
+  chosen->start = at;
+  chosen->runs = 1;
 }
 
 bool msp_steps_end(PyObject *object, uint64_t at) {
   steps *self = (steps *)object;
   end_hook_time(self);
   track *chosen = (track *)self->chosen;
-  PyObject *start = chosen->start, *next = PyLong_FromUnsignedLongLong(at);
-  if (next == NULL) return false;
-  chosen->start = next;
+  bool runs = chosen->runs;
+  uint64_t begin = chosen->start;
+  begin_step(chosen, at);
   self->worked = self->exhausted = 0;
-  bool runs = start != NULL && start != Py_None;
-  uint64_t begin = runs ? PyLong_AsUnsignedLongLongMask(start) : 0;
-  Py_XDECREF(start);
-  if (!runs) return PyErr_Occurred() == NULL;
+  if (!runs) return true;
   msp_record(MSP_KIND_STEP, self->quick, self->flags, self->name, begin, at, (uint64_t)(self->count - self->revoked));
   long long length = (long long)(at - begin);
   if (++self->count < self->next_look && length <= self->long_ns) {
@@ -123,13 +127,8 @@ bool msp_steps_end(PyObject *object, uint64_t at) {
   self->ended_ns = (long long)at;
   Py_INCREF(chosen);
   PyObject *took = PyObject_CallFunction(self->stepped, "L", self->count);
-  bool later = took != NULL && PyObject_IsTrue(took) > 0;
+  if (took != NULL && PyObject_IsTrue(took) > 0) begin_step(chosen, msp_writer_now());
   Py_XDECREF(took);
-  if (later && (next = PyLong_FromUnsignedLongLong(msp_writer_now())) != NULL) {
-    start = chosen->start;
-    chosen->start = next;
-    Py_XDECREF(start);
-  }
   Py_DECREF(chosen);
   return took != NULL && PyErr_Occurred() == NULL;
 }
@@ -159,23 +158,30 @@ static PyMethodDef functions[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static int track_traverse(PyObject *object, visitproc visit, void *arg) {
-  Py_VISIT(Py_TYPE(object));
-  Py_VISIT(((track *)object)->start);
-  return 0;
-}
-
-static int track_clear(PyObject *object) {
-  Py_CLEAR(((track *)object)->start);
-  return 0;
-}
-
-static int listener_traverse(PyObject *object, visitproc visit, void *arg) {
+/* for the types `track` and `listener`, which hold no other objects */
+static int no_traverse(PyObject *object, visitproc visit, void *arg) {
   Py_VISIT(Py_TYPE(object));
   return 0;
 }
 
-static int listener_clear(PyObject *object) { return object == NULL; }
+static int no_clear(PyObject *object) { return object == NULL; }
+
+static PyObject *get_start(PyObject *object, void *unused) {
+  (void)unused;
+  const track *self = (const track *)object;
+  if (!self->runs) Py_RETURN_NONE;
+  return PyLong_FromUnsignedLongLong(self->start);
+}
+
+static int set_start(PyObject *object, PyObject *value, void *unused) {
+  (void)unused;
+  bool runs = value != NULL && value != Py_None;
+  uint64_t at = runs ? PyLong_AsUnsignedLongLong(value) : 0;
+  if (runs && at == UINT64_MAX && PyErr_Occurred() != NULL) return -1;
+  ((track *)object)->start = at;
+  ((track *)object)->runs = (char)runs;
+  return 0;
+}
 
 static int steps_traverse(PyObject *object, visitproc visit, void *arg) {
   const steps *self = (const steps *)object;
@@ -194,9 +200,46 @@ static int steps_clear(PyObject *object) {
   return 0;
 }
 
-static PyMemberDef track_members[] = {
-    {"start", T_OBJECT, offsetof(track, start), 0, NULL},
-    {NULL, 0, 0, 0, NULL},
+static PyGetSetDef track_properties[] = {
+    {"start", get_start, set_start, NULL, NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+/* An attribute of `Steps` that C code uses without a check of its type. So the type is checked when it is set. */
+typedef struct {
+  size_t offset;
+  PyTypeObject **type;
+} typed;
+
+static const typed typed_chosen = {offsetof(steps, chosen), &track_type};
+static const typed typed_listener = {offsetof(steps, listener), &listener_type};
+
+static PyObject **place(PyObject *object, const void *which) {
+  return (PyObject **)(void *)((char *)object + ((const typed *)which)->offset);
+}
+
+static PyObject *get_typed(PyObject *object, void *which) {
+  PyObject *value = *place(object, which);
+  if (value == NULL) return PyErr_Format(PyExc_AttributeError, "not set yet");
+  Py_INCREF(value);
+  return value;
+}
+
+static int set_typed(PyObject *object, PyObject *value, void *which) {
+  if (value == NULL || !PyObject_TypeCheck(value, *((const typed *)which)->type)) {
+    PyErr_SetString(PyExc_TypeError, "a Track or a Listener is needed");
+    return -1;
+  }
+  PyObject **const held = place(object, which), *const before = *held;
+  Py_INCREF(value);
+  *held = value;
+  Py_XDECREF(before);
+  return 0;
+}
+
+static PyGetSetDef steps_properties[] = {
+    {"_chosen", get_typed, set_typed, NULL, (void *)(uintptr_t)&typed_chosen},
+    {"_listener", get_typed, set_typed, NULL, (void *)(uintptr_t)&typed_listener},
+    {NULL, NULL, NULL, NULL, NULL},
 };
 static PyMemberDef listener_members[] = {
     {"thread", T_ULONG, offsetof(listener, thread), 0, NULL},
@@ -210,8 +253,6 @@ static PyMemberDef steps_members[] = {
     {"ended_ns", T_LONGLONG, offsetof(steps, ended_ns), 0, NULL},
     {"_revoked", T_LONGLONG, offsetof(steps, revoked), 0, NULL},
     {"lone", T_ULONGLONG, offsetof(steps, lone), 0, NULL},
-    {"_chosen", T_OBJECT, offsetof(steps, chosen), 0, NULL},
-    {"_listener", T_OBJECT, offsetof(steps, listener), 0, NULL},
     {"_stepped", T_OBJECT, offsetof(steps, stepped), 0, NULL},
     {"_name", T_UINT, offsetof(steps, name), 0, NULL},
     {"_quick", T_UBYTE, offsetof(steps, quick), 0, NULL},
@@ -221,25 +262,26 @@ static PyMemberDef steps_members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
-#define TYPE(kind, base)                                                              \
-  static void kind##_dealloc(PyObject *object) { msp_release(object, kind##_clear); } \
-  static PyType_Slot kind##_slots[] = {                                               \
-      SLOT(Py_tp_dealloc, kind##_dealloc),                                            \
-      SLOT(Py_tp_traverse, kind##_traverse),                                          \
-      SLOT(Py_tp_clear, kind##_clear),                                                \
-      SLOT(Py_tp_members, kind##_members),                                            \
-      {0, NULL},                                                                      \
-  };                                                                                  \
-  static PyType_Spec kind##_spec = {                                                  \
-      .name = "ms_profiler._native." base,                                            \
-      .basicsize = sizeof(kind),                                                      \
-      .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE,         \
-      .slots = kind##_slots,                                                          \
+#define TYPE(kind, base, traverse, clear, ...)                                 \
+  static void kind##_dealloc(PyObject *object) { msp_release(object, clear); } \
+  static PyType_Slot kind##_slots[] = {                                        \
+      SLOT(Py_tp_dealloc, kind##_dealloc),                                     \
+      SLOT(Py_tp_traverse, traverse),                                          \
+      SLOT(Py_tp_clear, clear),                                                \
+      __VA_ARGS__,                                                             \
+      {0, NULL},                                                               \
+  };                                                                           \
+  static PyType_Spec kind##_spec = {                                           \
+      .name = "ms_profiler._native." base,                                     \
+      .basicsize = sizeof(kind),                                               \
+      .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE,  \
+      .slots = kind##_slots,                                                   \
   }
 
-TYPE(track, "TrackBase");
-TYPE(listener, "ListenerBase");
-TYPE(steps, "StepsBase");
+TYPE(track, "TrackBase", no_traverse, no_clear, SLOT(Py_tp_getset, track_properties));
+TYPE(listener, "ListenerBase", no_traverse, no_clear, SLOT(Py_tp_members, listener_members));
+TYPE(steps, "StepsBase", steps_traverse, steps_clear, SLOT(Py_tp_members, steps_members),
+     SLOT(Py_tp_getset, steps_properties));
 
 /* Make a Python type, and add it to the module under a name. */
 static PyTypeObject *add(PyObject *module, PyType_Spec *spec, const char *name) {

@@ -57,6 +57,9 @@ bool msp_steps_check(PyObject *object);
  * this is not the usual case; then the Python code has to run. */
 bool msp_steps_work(PyObject *steps, bool forward);
 
+/* Return the address of the only optimizer; 0: there is none or several, or the next step may have no begin yet. */
+unsigned long long msp_steps_lone(PyObject *steps);
+
 /* Return whether each step of this optimizer is a step of the job, and the calling thread runs the steps. */
 bool msp_steps_of_lone(PyObject *steps, const PyObject *optimizer);
 

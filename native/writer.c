@@ -270,7 +270,8 @@ static uint32_t waited(msp_looks *looks, uint64_t now, uint64_t ran) {
 void msp_writer_look(msp_writer *writer, uint64_t now, uint64_t before) {
   msp_looks *looks = &writer->looks;
   uint32_t refuse = msp_gate_load(&writer->gate->refuse);
-  if ((refuse & MSP_REFUSE_FINE) != 0 && now - looks->looked_ns < MSP_REST_NS) return;
+  bool rests = (refuse & MSP_REFUSE_FINE) != 0;
+  if (rests && now - before < MSP_REST_QUIET_NS && now - looks->looked_ns < MSP_REST_LOOK_NS) return;
   looks->due_ns = now + MSP_LOOK_NS;
   if (writer->gate == &scratch_gate || (refuse & ~MSP_REFUSE_FINE) != 0) return;
   int reason = errno;

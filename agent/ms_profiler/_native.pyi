@@ -119,6 +119,7 @@ class StepsBase:
 
 class OptimizerHook:
     resting: bool
+    counted: int
     def __init__(
         self,
         python: Callable[..., None],

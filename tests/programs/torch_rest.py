@@ -117,6 +117,36 @@ for _ in range(FEW):
     optimizer.step(nests)
     counts["steps"] += 1
 
+part("within")
+
+
+def evaluates():
+    net.eval()
+    net.train()
+    return net(x).sum()
+
+
+optimizer.step(evaluates)
+counts["steps"] += 1
+
+part("derived")
+
+
+class Derived(torch.optim.SGD):
+    def step(self, closure=None):
+        return super().step(closure)
+
+
+former, optimizer = optimizer, Derived(net.parameters(), lr=1e-9)
+for _ in range(8 * FEW):
+    step(optimizer, net)
+part("derived away")
+for _ in range(FEW):
+    step(optimizer, net)
+optimizer, former = former, None
+for _ in range(8 * FEW):
+    step(optimizer, net)
+
 part("copy")
 optimizer = copy.deepcopy(optimizer)
 for _ in range(FEW):

@@ -23,11 +23,11 @@ INTERVAL = 16
 PAUSE = 500_000_000
 #: Recording is not reduced until this part of the disk space for fine-grained records is full.
 FREE: Final = 0.25
-#: Time that hooks add to a step that is not sampled, ns = EACH + WHOLE * (time of their code in C). It was 16 us with
-#: 4.2 us in C, and 5 to 8 us with 0.4 to 0.7 us in C (benchmarks/torch_hooks.py). The rest is Python's calls of hooks,
-#: and slower code after them, because the hooks replace some of the job's memory in the caches.
-EACH: Final = 4000
-WHOLE: Final = 2.9
+#: Time that hooks add to a step that is not sampled, ns = EACH + WHOLE * (time of their code in C). It was 13.1 us with
+#: 3.9 us in C, and 3.1 us with 0.3 us in C (benchmarks/torch_hooks.py). The rest is Python's calls of hooks, and slower
+#: code after them, because the hooks replace some of the job's memory in the caches.
+EACH: Final = 2300
+WHOLE: Final = 2.8
 #: the part of the measured times that is left out of a mean: the longest ones, in which the thread lost its processor
 LONGEST: Final = 0.05
 #: Records get at least this part of `overhead_budget`, however much time the hooks take.

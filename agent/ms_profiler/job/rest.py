@@ -2,7 +2,7 @@
 
 A hook takes time also if it records nothing, because it replaces a function of the framework: Python calls one function
 more, and the job's next code is slower. So in steps that are not sampled, the framework may get its own functions back.
-Then only begin and end of each optimizer's step are noted, to count steps.
+Then only the end of each optimizer's step is noted, to count steps; if such steps may nest, also their begin.
 
 To exchange a function of a class is no small change. In CPython, it empties the caches of this class and of all classes
 that derive from it. From CPython 3.13 on, a class whose caches were emptied 1,000 times has no cache any more, and a

@@ -90,8 +90,8 @@ class Steps(StepsBase):
         self.source: StepSource | None = None
         self._tracks = Tracks()
         self._chosen: Track = Track()  # track of the chosen source
-        #: _quick: the chosen source, if each of its reports ends a step. lone: id of its only optimizer, 0 if there is
-        #: none or several. _name: id of the source's name.
+        #: _quick: the chosen source, if each of its reports ends a step. _name: id of the source's name. lone: id of
+        #: the only optimizer; 0 if there is none or several, or if the next step may have no begin yet.
         self._quick = self.lone = self._name = 0
         self._turns = {source: Turns() for source in (StepSource.OPTIMIZER_CYCLE, StepSource.TRAIN_CELL)}
         self._depth, self._leader = 0, Leader()  # number of calls of networks that have not returned yet
@@ -231,7 +231,8 @@ class Steps(StepsBase):
         """Note that an optimizer or training cell, `which`, was called; `inside`: it was called by a training cell."""
         turns = self._turns[source]
         if source == self._quick and which == turns.lone:
-            self.lone = id(optimizer) if source is StepSource.OPTIMIZER_CYCLE and optimizer is not None else 0
+            alone = source is StepSource.OPTIMIZER_CYCLE and threading.get_ident() == self._listener.thread
+            self.lone = id(optimizer) if alone and optimizer is not None else 0
             self.ended(source, at_ns)  # the usual case: it needs none of the ten calls below, which take time
             return
         self.lone = 0
@@ -318,10 +319,10 @@ class Steps(StepsBase):
         source = self.source
         asked = self.schedule is not None or self._suspended
         slow = source is None or self._guesses or asked or (self._loops and source > FRAMEWORK_LOOP)
-        self._quick = 0 if slow or source is None else source
+        self._quick, self.lone = 0 if slow or source is None else source, 0
 
     def _forget(self) -> None:
-        self._worked = self._exhausted = False
+        self._worked, self._exhausted, self.lone = False, False, 0  # lone: see above, the next step has no begin
         self._tracks.forget()
 
     def _settle_turns(self, source: StepSource, length: int) -> None:
@@ -336,8 +337,7 @@ class Steps(StepsBase):
         if self.source == source:
             self._step(track, at_ns)
             return
-        step = track.end(at_ns)
-        if step is None:
+        if (step := track.end(at_ns)) is None:
             return
         track.pending.append(step)
         self.on_pending()

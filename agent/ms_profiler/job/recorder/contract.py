@@ -274,8 +274,9 @@ class Recorder(Protocol):
     def optimizer_hook(self, python: Callable[..., None], **settings: Any) -> Any:
         """Return a hook for begins or ends of optimizers' steps that calls the hook `python` in unusual cases only.
 
-        Its method `take` notes a begin or end in the usual case, its attribute `resting` says whether these steps
-        have no spans. The result is None without the C extension.
+        Its method `take` notes a begin or end in the usual case. Its attribute `resting` says whether these steps have
+        no spans, `counted` is the id of the optimizer whose steps are noted at their ends only, 0 if there is none.
+        The result is None without the C extension.
         """
 
     def optimizer_steps(self) -> int:

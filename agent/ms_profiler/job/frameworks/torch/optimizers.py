@@ -10,6 +10,7 @@ this context manager. The only exception is ReduceLROnPlateau, which reads a met
 """
 
 import functools
+import inspect
 import sys
 import threading
 import weakref
@@ -87,7 +88,7 @@ class Optimizers:
                     if not forked and take is not None and take(optimizer, frame):
                         return
                     if (step := recorder.take_optimizer_step()) is not None:
-                        running.steps.append(step)
+                        running.steps += [step] if step[0] else _unnoted(step[2], optimizer, frame, registers == AFTER)
                     try:
                         notes(optimizer, frame)
                     finally:
@@ -148,9 +149,32 @@ class Optimizers:
         """Count steps without spans from now on, or with spans again; return False if hooks must stay."""
         if away and closures.traces():
             return False
+        self._count(self._countable() if away else 0)
         for quick in self._quick:
             quick.resting = away
         return True
+
+    def _count(self, which: int) -> None:
+        """From now on, note the steps of the optimizer with this id at their ends only; 0: of no optimizer."""
+        for quick in self._quick:
+            quick.counted = which
+
+    def _countable(self) -> int:
+        """Return the id of the job's only optimizer if each of its steps calls our hooks once; otherwise 0.
+
+        Its steps may then be counted at their ends only, which halves the cost of a step that is not sampled. PyTorch
+        calls our hooks in each method `step` that it has marked as hooked. A class may override such a method and call
+        it. Then one step calls our hooks twice, and their frames are needed to tell the two calls apart. PyTorch may
+        mark the method of a base class at any time. So all methods of the classes have to be one function and hooks
+        around it.
+        """
+        lone = self.host.steps.lone
+        held = seen.get(lone)
+        if held is None or (optimizer := held()) is None or self._absorbed.known:
+            return 0
+        base_class = sys.modules[OPTIMIZER].Optimizer
+        steps = [vars(kind).get("step") for kind in type(optimizer).__mro__ if kind is not base_class]
+        return lone if len({inspect.unwrap(step) for step in steps if step is not None}) == 1 else 0
 
     def stepped(self, which: int, optimizer: Any) -> None:
         """Note that an optimizer has made a step; `which` is its id."""
@@ -176,7 +200,12 @@ class Optimizers:
 
     def made(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Return the replacement of `Optimizer.__init__`, which counts the optimizers of the job."""
-        return base.following(self.host, "counting optimizers", self.host.steps.optimizer_made)(original)
+
+        def count(optimizer: Any) -> None:
+            self._count(0)
+            self.host.steps.optimizer_made(optimizer)
+
+        return base.following(self.host, "counting optimizers", count)(original)
 
     def scaled(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Return the replacement of the function that runs a step if the gradients of a scaled loss are finite.
@@ -233,6 +262,21 @@ def preparing(host: "Host") -> list[Target]:
 
     make = base.around(host, "following the initialisation of a state", before, after)
     return [Target(STATES, "_init_optim_state", closure=make)]
+
+
+def _unnoted(which: int, optimizer: Any, frame: FrameType, ends: bool) -> list[tuple[int, int, int]]:
+    """Return the open step whose begin was not noted, as in `_Running.steps`; nothing if an exception has ended it.
+
+    Args:
+        which: id of the optimizer whose step it is.
+        optimizer: the optimizer that calls our hook.
+        frame: the frame of PyTorch's that calls our hook.
+        ends: whether this is the hook for the end of a step.
+    """
+    outer = frame if ends and id(optimizer) == which else frame.f_back
+    while outer is not None and outer.f_code is not frame.f_code:
+        outer = outer.f_back
+    return [] if outer is None else [(id(outer), 0, which)]
 
 
 def _exchange(handle: Any, hook: Callable[..., None]) -> None:
