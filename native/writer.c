@@ -13,7 +13,6 @@
 #include "control.h"
 #include "helper.h"
 #include "recorder.h"
-#include "strings.h"
 #include "thread.h"
 
 #define LABEL_MOST 255
@@ -270,8 +269,8 @@ static uint32_t waited(msp_looks *looks, uint64_t now, uint64_t ran) {
 void msp_writer_look(msp_writer *writer, uint64_t now, uint64_t before) {
   msp_looks *looks = &writer->looks;
   uint32_t refuse = msp_gate_load(&writer->gate->refuse);
-  bool rests = (refuse & MSP_REFUSE_FINE) != 0;
-  if (rests && now - before < MSP_REST_QUIET_NS && now - looks->looked_ns < MSP_REST_LOOK_NS) return;
+  bool early = now - before < MSP_REST_QUIET_NS && now - looks->looked_ns < MSP_REST_LOOK_NS;
+  if (early && (refuse & MSP_REFUSE_FINE) != 0) return;
   looks->due_ns = now + MSP_LOOK_NS;
   if (writer->gate == &scratch_gate || (refuse & ~MSP_REFUSE_FINE) != 0) return;
   int reason = errno;
