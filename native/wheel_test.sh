@@ -23,6 +23,6 @@ for minor in 10 11 12 13 14 15; do
   (cd "$work" && PYTHONPATH=$root/tests "$work/$minor/bin/python" -W error "$root/tests/programs/record.py" "$work/$minor/store")
   "$work/$minor/bin/python" -m pip install -q --disable-pip-version-check --only-binary :all: pytest
   (cd "$work" && PYTHONPATH=$root/tests "$work/$minor/bin/python" -m pytest -q --noconftest -p no:cacheprovider \
-    -c /dev/null "$root/tests/test_wrapper.py" | tail -1)
+    -c /dev/null "$root/tests/test_wrapper.py" "$root/tests/test_optimizer_hook.py" | tail -1)
 done
 [ "$found" -gt 0 ] || { echo "no CPython from 3.10 on found" >&2; exit 2; }

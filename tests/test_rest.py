@@ -2,7 +2,6 @@
 
 import importlib.util
 import json
-import threading
 from types import SimpleNamespace
 
 import polars as pl
@@ -12,8 +11,7 @@ from ms_profiler.analysis.driver import engine
 from ms_profiler.job import rest
 from ms_profiler.job.guard import Guard
 from ms_profiler.job.rest import Rest
-from ms_profiler.job.steps import Steps
-from ms_profiler.store.format import Category, StepSource
+from ms_profiler.store.format import Category
 from ms_profiler.store.names import EVALUATING
 
 needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs PyTorch")
@@ -192,70 +190,6 @@ def test_hooks_return_if_a_signal_handler_wants_them_while_they_are_taken_away()
     hooks.switches.insert(0, interrupted)
     hooks.begin(1)
     assert Owner.value == 2 and not hooks.resting
-
-
-@pytest.fixture
-def native():
-    return pytest.importorskip("ms_profiler._native")
-
-
-def quick_hook(native, steps, python, begins):
-    settings = {"labels": {}, "category": int(Category.OPTIMIZER), "failed": pytest.fail, "forked": []}
-    return native.OptimizerHook(python, begins=begins, steps=steps, **settings)
-
-
-def lone_steps(optimizer):
-    """Return a `Steps` for which each step of an optimizer is a step of the job."""
-    times = iter(range(100, 200, 10))
-    steps = Steps(SimpleNamespace(record=lambda *_: True, now=lambda: next(times), intern=len))
-    steps.began(0)
-    steps.optimizer_made(optimizer)
-    for at in (10, 20, 30):
-        steps.turn_ended(StepSource.OPTIMIZER_CYCLE, id(optimizer), at, optimizer)
-    assert steps.lone == id(optimizer)
-    return steps
-
-
-def test_steps_of_the_counted_optimizer_are_noted_at_their_ends_by_c_code_alone(native):
-    optimizer, other, python = Owner(), Owner(), []
-    steps = lone_steps(optimizer)
-    begin, end = (quick_hook(native, steps, lambda *args: python.append(args), begins) for begins in (True, False))
-    begin.resting = end.resting = True
-    begin.counted = end.counted = id(optimizer)
-    before = steps.count
-    for _ in range(3):
-        begin(optimizer, (), {})
-        end(optimizer, (), {})
-    assert steps.count == before + 3 and python == []
-    begin(other, (), {})
-    end(other, (), {})
-    assert steps.count == before + 3 and len(python) == 2
-    thread = threading.Thread(target=end, args=(optimizer, (), {}))
-    thread.start()
-    thread.join()
-    assert steps.count == before + 3 and len(python) == 3
-    steps.suspend()
-    steps.resume()
-    turn = (StepSource.OPTIMIZER_CYCLE, id(optimizer), 200, optimizer)
-    thread = threading.Thread(target=steps.turn_ended, args=turn)
-    thread.start()
-    thread.join()
-    begin(optimizer, (), {})
-    assert len(python) == 4, "the next step has no begin, and Python code notes it"
-
-
-def test_a_step_that_no_hook_has_begun_is_left_to_python_code_also_while_hooks_are_away(native):
-    optimizer = Owner()
-    steps = lone_steps(optimizer)
-    hook = quick_hook(native, steps, print, begins=True)
-    hook.resting = True
-    steps.suspend()
-    steps.resume()
-    assert steps.running is None and not hook.take(optimizer, None)
-    steps.began(30)
-    steps.turn_ended(StepSource.OPTIMIZER_CYCLE, id(optimizer), 40, optimizer)
-    assert hook.take(optimizer, None)
-    assert native.take_optimizer_step() is not None
 
 
 def test_removed_hooks_are_put_back_first():
