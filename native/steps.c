@@ -204,6 +204,7 @@ static PyGetSetDef track_properties[] = {
     {"start", get_start, set_start, NULL, NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
+
 /* An attribute of `Steps` that C code uses without a check of its type. So the type is checked when it is set. */
 typedef struct {
   size_t offset;

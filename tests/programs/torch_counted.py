@@ -8,8 +8,9 @@ import json
 import sys
 
 import torch
+from resting import MOST, fails, hooked, inner, net, x
 
-FEW, MOST = 40, 30_000
+FEW = 40
 way = sys.argv[1]
 #: PyTorch deletes the attribute `optimizer` of `torch.optim`
 optimizers = sys.modules["torch.optim.optimizer"]
@@ -64,15 +65,6 @@ def evaluates():
     return x.sum()
 
 
-def fails():
-    raise ValueError("the closure fails")
-
-
-torch.manual_seed(0)
-torch.set_num_threads(1)
-x = torch.rand(8)
-net = torch.nn.Sequential(*(torch.nn.Linear(8, 8) for _ in range(4)))
-inner = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1e-9)
 kinds = {"base class hooked": Derived, "inherited": Decayed}
 optimizer = kinds.get(way, torch.optim.SGD)(net.parameters(), lr=1e-9)
 around = Around(optimizer) if way == "around" else None
@@ -88,7 +80,7 @@ def steps_another(which, *_):
 optimizers.register_optimizer_step_post_hook(steps_another)
 for _ in range(MOST):
     step(optimizer)
-    if type(vars(torch.nn.Module)["__call__"]).__name__ != "Wrapper":
+    if not hooked():
         break
 began = counted()
 if way == "base class hooked":

@@ -11,15 +11,11 @@ import os
 import threading
 
 import torch
+from resting import MOST, fails, hooked, inner, net, x
 
 FEW = 20
-MOST = 30_000
 counts: collections.Counter[str] = collections.Counter()
 away: list[str] = []
-
-
-def hooked():
-    return type(vars(torch.nn.Module)["__call__"]).__name__ == "Wrapper"
 
 
 def step(optimizer, net):
@@ -40,15 +36,6 @@ def part(name):
             return
 
 
-def fails():
-    raise ValueError("the closure fails")
-
-
-torch.manual_seed(0)
-torch.set_num_threads(1)
-x = torch.rand(8)
-net = torch.nn.Sequential(*(torch.nn.Linear(8, 8) for _ in range(4)))
-inner = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1e-9)
 optimizer = torch.optim.SGD(net.parameters(), lr=1e-9)
 part("begin")
 
