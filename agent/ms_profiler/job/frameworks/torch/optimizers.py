@@ -162,7 +162,7 @@ class Optimizers:
     def _countable(self) -> int:
         """Return the id of the job's only optimizer if each of its steps calls our hooks once; otherwise 0.
 
-        Its steps may then be counted at their ends only, which halves the cost of a step that is not sampled. PyTorch
+        Its steps may then be counted at their ends only, which takes 1 us less of a step that is not sampled. PyTorch
         calls our hooks in each method `step` that it has marked as hooked. A class may override such a method and call
         it. Then one step calls our hooks twice, and their frames are needed to tell the two calls apart. PyTorch may
         mark the method of a base class at any time. So all methods of the classes have to be one function and hooks
