@@ -1,16 +1,23 @@
 """Measure the cost of profiling under a budget in a long job, and whether the totals from its sampled steps are right.
 
 The job trains a few small layers for many steps, so launches take most of its time. In the last quarter of the steps,
-one layer does its work twice. For each value of `overhead_budget`, runs with and without ms-profiler alternate. Under a
-budget, the summary scales its totals by operator up from the sampled steps. Two more runs record all steps; the totals
-of the first one are the right ones for the comparison. How far the second one is from the first shows the effect of
-chance.
+one layer does its work twice. Each round has two bare runs and one run for each value of `overhead_budget`, in random
+order. Under a budget, the summary scales its totals by operator up from the sampled steps. Two more runs record all
+steps; the totals of the first one are the right ones for the comparison. How far the second one is from the first shows
+the effect of chance.
 
-usage: budgets.py [ROUNDS] [STEPS]
+There are two ratios to the bare runs. The first one is the median of the rounds' ratios of whole loops. For the second
+one, each run prints the time of each fortieth of its loop. It is the sum of the medians of these times over the sum of
+the medians of the bare runs. A short disturbance of the machine then affects one fortieth of one run only.
+
+usage: budgets.py [ROUNDS] [STEPS] [LAYERS]
 """
 
+import itertools
 import json
 import os
+import random
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -22,12 +29,14 @@ import pairs
 BUDGETS = (0.05, 0.01, 0.002)
 LAYERS = 6
 SLOW = 3
+#: number of parts of the loop whose times a run prints
+PARTS = 40
 #: Smallest share of the operators' time with which an operator is compared.
 LEAST_SHARE = 0.01
 
 
-def job(steps: int) -> None:
-    """Train; print the seconds that the training loop takes."""
+def job(steps: int, count: int) -> None:
+    """Train `count` layers; print the seconds that each part of the training loop takes."""
     import time
 
     import torch
@@ -43,34 +52,36 @@ def job(steps: int) -> None:
             return value
 
     torch.set_num_threads(1)
-    layers = [Layer() for _ in range(LAYERS)]
+    layers = [Layer() for _ in range(count)]
     model = torch.nn.Sequential(*layers)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     x = torch.randn(8, 32)
-    begin = time.perf_counter()
+    part, times = steps // PARTS, [time.perf_counter()]
     for step in range(steps):
         if step == steps * 3 // 4:
             layers[SLOW].times = 2
         model(x).sum().backward()
         optimizer.step()
         optimizer.zero_grad()
-    print(time.perf_counter() - begin)
+        if step % part == part - 1:
+            times.append(time.perf_counter())
+    print(json.dumps([end - begin for begin, end in itertools.pairwise(times)]))
 
 
-def run(steps: int, budget: float | None, folder: Path) -> tuple[float, dict[str, Any]]:
-    """Run the job, without ms-profiler if `budget` is None; return the seconds of its training loop and the summary."""
+def run(steps: int, layers: int, budget: float | None, folder: Path) -> tuple[list[float], dict[str, Any]]:
+    """Run the job, without ms-profiler if `budget` is None; return the seconds of its loop's parts and the summary."""
     environment = {name: value for name, value in os.environ.items() if name != "MS_PROFILER_OPTIONS"}
     if budget is not None:
         options = {"start": True, "quiet": True, "overhead_budget": budget, "output_path": str(folder)}
         environment["MS_PROFILER_OPTIONS"] = json.dumps({**options, "analyse": "off"})
-    command = [sys.executable, __file__, "job", str(steps)]
+    command = [sys.executable, __file__, "job", str(steps), str(layers)]
     out = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
     if budget is None:
-        return float(out), {}
+        return json.loads(out), {}
     (result,) = folder.glob("*_ascend_ms")
     pairs.analysed(str(result))
     (summary,) = result.rglob("summary.json")
-    return float(out), json.loads(summary.read_text())
+    return json.loads(out), json.loads(summary.read_text())
 
 
 def totals(summary: dict[str, Any]) -> dict[str, tuple[float, float]]:
@@ -97,38 +108,57 @@ def cost(paired: dict[str, Any] | None) -> str:
     return f"{share} ± {error}, of which hooks {hooks} from {paired['hooks_steps']} steps"
 
 
+def ratio(changed: list[list[float]], bare: list[list[float]]) -> str:
+    """Return the two ratios of runs to bare runs of the same rounds, as text; a run is the times of its parts."""
+
+    def medians(runs: list[list[float]]) -> float:
+        return sum(statistics.median(part) for part in zip(*runs, strict=True))
+
+    whole = statistics.median(sum(one) / sum(other) for one, other in zip(changed, bare, strict=True))
+    return f"x{whole:.3f}, by parts x{medians(changed) / medians(bare):.3f}"
+
+
+def described(summary: dict[str, Any], truth: dict[str, tuple[float, float]], steps: int) -> str:
+    """Return what the summary of a run under a budget says, compared with the totals of all steps, as text."""
+    shift, sampling, found = summary["shift"], summary["sampling"], totals(summary)
+    changed = "no change found"
+    if shift is not None:
+        modules = ", ".join(each["module"] for each in shift["modules"])
+        changed = f"change at step {shift['step']} in {modules or 'no module'}"
+    return (
+        f"{sampling['sampled'] if sampling else steps} steps sampled; calls by operator within "
+        f"{furthest(found, truth, 0):.1%}, shares of time within {furthest(found, truth, 1):.1%} of all steps'; "
+        f"{changed}; cost by the summary: {cost(summary['cost']['paired'])}"
+    )
+
+
 def main() -> None:
     if len(sys.argv) > 1 and sys.argv[1] == "job":
-        job(int(sys.argv[2]))
+        job(int(sys.argv[2]), int(sys.argv[3]))
         return
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 3
-    steps = int(sys.argv[2]) if len(sys.argv) > 2 else 20_000
+    given = [int(value) for value in sys.argv[1:]]
+    rounds, steps, layers = given + [3, 20_000, LAYERS][len(given) :]
     print(pairs.machine())
     with tempfile.TemporaryDirectory() as parent:
-        truth, again = (totals(run(steps, 0.0, Path(parent, f"everything {number}"))[1]) for number in (1, 2))
+        truth, again = (totals(run(steps, layers, 0.0, Path(parent, f"everything {number}"))[1]) for number in (1, 2))
         print(f"two runs that record all steps: shares of time within {furthest(again, truth, 1):.1%} of each other")
-        for budget in BUDGETS:
-            summaries: list[dict[str, Any]] = []
-
-            def profiled(budget: float = budget, seen: list[dict[str, Any]] = summaries) -> float:
-                loop, summary = run(steps, budget, Path(parent, f"{budget} {len(seen)}"))
-                seen.append(summary)
-                return loop
-
-            ratio, same, _ = pairs.compare(lambda: run(steps, None, Path(parent))[0], profiled, rounds)
-            pairs.report(f"{steps:,} steps, overhead_budget {budget}", ratio, same)
-            for summary in summaries:
-                paired, shift, sampling = summary["cost"]["paired"], summary["shift"], summary["sampling"]
-                found = totals(summary)
-                changed = "no change found"
-                if shift is not None:
-                    modules = ", ".join(each["module"] for each in shift["modules"])
-                    changed = f"change at step {shift['step']} in {modules or 'no module'}"
-                print(
-                    f"    {sampling['sampled'] if sampling else steps} steps sampled; calls by operator within "
-                    f"{furthest(found, truth, 0):.1%}, shares of time within {furthest(found, truth, 1):.1%} of all "
-                    f"steps'; {changed}; cost by the summary: {cost(paired)}"
-                )
+        times: dict[float | str, list[list[float]]] = {name: [] for name in ("bare", "again", *BUDGETS)}
+        summaries: dict[float | str, list[dict[str, Any]]] = {budget: [] for budget in BUDGETS}
+        for number in range(rounds):
+            for name in random.sample(list(times), len(times)):
+                budget = name if isinstance(name, float) else None
+                parts, summary = run(steps, layers, budget, Path(parent, f"{name} {number}"))
+                times[name].append(parts)
+                if budget is not None:
+                    summaries[name].append(summary)
+        each = statistics.median(sum(parts) for parts in times["bare"]) / steps
+        print(
+            f"{steps:,} steps of {layers} layers, {each * 1000:.2f} ms each; A/A {ratio(times['again'], times['bare'])}"
+        )
+        for name, runs in summaries.items():
+            print(f"overhead_budget {name}: {ratio(times[name], times['bare'])}")
+            for summary in runs:
+                print(f"    {described(summary, truth, steps)}")
 
 
 if __name__ == "__main__":

@@ -176,3 +176,45 @@ def test_a_module_is_found_although_the_processor_slows_down_more(seed):
     found = shifts.shift(steps, owned(steps, 15_000, 2, 50, seed), NO_SPANS)
     assert found["step"] == pytest.approx(15_000, abs=100)
     assert [each["module"] for each in found["modules"]] == ["net.1"]
+
+
+def small(change, grown, seed, count=20_000, every=100):
+    """Return steps and their owners: 20 modules take 2 % of a step each; those in `grown` double at `change`."""
+    chance = random.Random(seed)
+    lengths = [
+        int(MS * (1 + 0.02 * len(grown) * (number >= change)) * chance.gauss(1, 0.01)) for number in range(count)
+    ]
+    rows = [
+        (number, f"net.{owner}", 1, 1, int(20_000 * (2 if owner in grown and number >= change else 1) * noise))
+        for number in range(every // 2, count, every)
+        for owner in range(20)
+        for noise in [chance.gauss(1, 0.05)]
+    ]
+    table = pl.DataFrame(rows, schema=("step", "owner", "part", "bound", "self_ns"), orient="row")
+    table = table.cast({"step": pl.UInt32})
+    steps = made(lengths, lambda number: number % every == every // 2)
+    return steps, Ownership("host", 1, 1, table, table, table, 1)
+
+
+@pytest.mark.parametrize("grown", [(3,), (3, 8)])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_small_module_that_takes_twice_as_long_is_found_alone(grown, seed):
+    """The change is 2 % of a step for each module. The lengths of the steps alone must change by 5 % to count."""
+    steps, owners = small(15_000, grown, seed)
+    assert shifts.shift(steps, None, NO_SPANS) is None
+    found = shifts.shift(steps, owners, NO_SPANS)
+    assert found["step"] == pytest.approx(15_000, abs=100)
+    assert found["after_ms"] / found["before_ms"] == pytest.approx(1 + 0.02 * len(grown), abs=0.005)
+    assert {each["module"] for each in found["modules"]} == {f"net.{owner}" for owner in grown}
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_twenty_modules_that_do_not_change_show_no_small_change(seed):
+    steps, owners = small(0, (), seed)
+    assert shifts.shift(steps, owners, NO_SPANS) is None
+
+
+def test_a_small_module_that_differs_in_the_first_steps_shows_no_change():
+    """A module changes at step 48, as when its caches are full at last; every step is recorded."""
+    steps, owners = small(48, (3,), 1, count=1_000, every=1)
+    assert shifts.shift(steps, owners, NO_SPANS) is None

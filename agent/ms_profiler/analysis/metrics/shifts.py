@@ -8,7 +8,7 @@ is examined.
 
 import math
 import statistics
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import polars as pl
 
@@ -37,8 +37,14 @@ FULL: Final = 0.1
 AGREES: Final = 2.0
 #: a phase or a module is examined only if at least this part of the steps contains it
 USUAL: Final = 0.9
-#: number of steps that tell the usual length of a step just before two sampled steps between which a module changed
+#: If a module changed between two sampled steps, this number of steps tells the usual length of a step before them, and
+#: just before and after the change.
 NEAR: Final = 256
+#: A change of modules by less than `LEAST` of a step counts if it is at least `LEAST_OF_MODULES` of a step, if each
+#: of the modules took longer or shorter by the factor `CLEARLY`, and if at least `SETTLED` steps lie before the change.
+LEAST_OF_MODULES: Final = 0.01
+CLEARLY: Final = 1.25
+SETTLED: Final = 64
 #: If a module changed, the ratio of the time of all other modules to the rest of the step changed at most by this part
 #: of the module's change.
 ALONE: Final = 0.25
@@ -74,11 +80,13 @@ def shift(steps: Steps, found: Ownership | None, spans: pl.DataFrame) -> dict[st
     by_length = _change([math.log(max(length, 1)) for length in lengths], size, CLEAR)
     by_module = _of_modules(same, steps, found)
     # a change of the processor's speed may be the largest change of the lengths, but no module explains it
-    if by_length is not None and (by_module is None or _agree(by_length, by_module, size)):
+    if by_length is not None and (by_module is None or by_module.small or _agree(by_length, by_module, size)):
         row, *logs, _ = by_length
         before, after = map(math.exp, logs)
+    elif by_module is not None:
+        row, before, after = by_module.row, by_module.before_ns, by_module.after_ns
     else:
-        by_share = by_module or _of_phases(same, spans, steps, size)
+        by_share = _of_phases(same, spans, steps, size)
         if by_share is None:
             return None
         row, before, after = by_share
@@ -121,17 +129,52 @@ def _change(values: list[float], size: int, least: float) -> tuple[int, float, f
     return min(first + at, len(values) - 1), before, after, moved / max(spread, 1e-9)
 
 
-def _agree(by_length: tuple[int, float, float, float], by_module: tuple[int, float, float], size: int) -> bool:
+class _ByModules(NamedTuple):
+    """A change that the times of modules show.
+
+    Attributes:
+        row: the row of the first step after the change.
+        before_ns: the median length of the steps before it.
+        after_ns: what this length becomes by the change.
+    """
+
+    row: int
+    before_ns: float
+    after_ns: float
+
+    @property
+    def log(self) -> float:
+        """Return the logarithm of the factor by which steps changed."""
+        return math.log(self.after_ns / self.before_ns)
+
+    @property
+    def small(self) -> bool:
+        """Return whether the change is too small to count if the lengths of the steps alone showed it."""
+        return abs(self.log) < math.log1p(LEAST)
+
+
+class _OfModule(NamedTuple):
+    """A change of one module's time.
+
+    Attributes:
+        at: the number of sampled steps before the change.
+        step: the logarithm of the factor by which a step changes if only this module does.
+    """
+
+    at: int
+    step: float
+
+
+def _agree(by_length: tuple[int, float, float, float], by_module: _ByModules, size: int) -> bool:
     """Return whether two changes are the same one: at nearly the same row, and by nearly the same factor."""
-    change, expected = by_length[2] - by_length[1], math.log(by_module[2] / by_module[1])
-    return abs(by_length[0] - by_module[0]) <= 2 * size and 1 / AGREES <= change / expected <= AGREES
+    change, expected = by_length[2] - by_length[1], by_module.log
+    return abs(by_length[0] - by_module.row) <= 2 * size and 1 / AGREES <= change / expected <= AGREES
 
 
-def _of_modules(same: pl.DataFrame, steps: Steps, found: Ownership | None) -> tuple[int, float, float] | None:
-    """Return the row from which on one module takes another share of a sampled step, and two lengths of a step.
+def _of_modules(same: pl.DataFrame, steps: Steps, found: Ownership | None) -> _ByModules | None:
+    """Return the change at which a few modules begin to take another share of a sampled step; None without one.
 
-    The first length is the median before the change, in ns. The second length is what the first becomes if only this
-    module changed. Return None if no share changes, or if several shares change.
+    The result is None, too, if so many shares change that the rest of the step may be what changed.
 
     Args:
         same: steps with the same records.
@@ -142,33 +185,21 @@ def _of_modules(same: pl.DataFrame, steps: Steps, found: Ownership | None) -> tu
         return None
     known = steps.table.with_row_index("step").filter("recorded").select("step", "start_ns", "duration_ns")
     own = found.sums.drop_nulls("owner").cast({"step": pl.UInt32})
-    each = own.group_by("step", "owner").agg(pl.col("self_ns").sum()).join(known, on="step")
+    times = own.group_by("step", "owner").agg(pl.col("self_ns").sum()).join(known, on="step")
     # a module that the job no longer calls would make all other modules seem to change
-    each = each.filter(pl.len().over("owner") >= USUAL * known.height)
-    each = each.with_columns(all_ns=pl.col("self_ns").sum().over("step")).sort("owner", "step")
+    times = times.filter(pl.len().over("owner") >= USUAL * known.height)
+    times = times.with_columns(all_ns=pl.col("self_ns").sum().over("step")).sort("owner", "step")
     size = max(BLOCK_SAMPLED, math.ceil(known.height / BLOCKS))
-    best: tuple[float, int, float] | None = None
-    for _, table in each.group_by("owner", maintain_order=True):
-        rest = table["duration_ns"] - table["self_ns"]
-        others = table["all_ns"] - table["self_ns"]
-        kept = (rest > 0) & (others > 0) & (table["self_ns"] > 0)
-        table, rest, others = table.filter(kept), rest.filter(kept), others.filter(kept)
-        if table.height < USUAL * known.height:
-            continue
-        ratio = (table["self_ns"] / others).log()
-        changed = _change(ratio.to_list(), size, CLEAR_PART)
-        if changed is None or (best is not None and changed[3] <= best[0]):
-            continue
-        at, before, after, clear = changed
-        beside = (others / rest).log()
-        if abs(_middle(beside[at:]) - _middle(beside[:at])) <= ALONE * abs(after - before):
-            share = _middle((table["self_ns"] / table["duration_ns"])[:at])
-            best = clear, int(table["start_ns"][at]), math.log1p(share * math.expm1(after - before))
-    if best is None or abs(best[2]) < math.log1p(LEAST):
+    tried = [_of_module(table, known, size) for _, table in times.group_by("owner", maintain_order=True)]
+    changes = [each for each in tried if each is not None]
+    if not changes:
         return None
-    _, moment, change = best
-    earlier = known.filter(pl.col("start_ns") < moment)["start_ns"]
-    last, row = (int(same["start_ns"].search_sorted(at)) for at in (earlier[-1], moment))
+    best = max(changes, key=lambda each: abs(each.step))
+    together = [
+        math.expm1(each.step) for each in changes if abs(each.at - best.at) <= size and each.step * best.step > 0
+    ]
+    change = math.log1p(sum(together))
+    last, row = (int(same["start_ns"].search_sorted(known["start_ns"][at])) for at in (best.at - 1, best.at))
     if not BLOCK <= last <= row <= same.height - BLOCK:
         return None
     logs = same["duration_ns"].cast(pl.Float64).log()
@@ -177,8 +208,58 @@ def _of_modules(same: pl.DataFrame, steps: Steps, found: Ownership | None) -> tu
     near = logs[last:row]
     fits = [0.0, *((near - level).abs() - (near - level - change).abs()).cum_sum().to_list()]
     row = last + min(range(len(fits)), key=fits.__getitem__)
+    change = _around(logs, row, change)
     before = math.exp(_middle(logs[:row]))
-    return row, before, before * math.exp(change)
+    return _ByModules(row, before, before * math.exp(change))
+
+
+def _around(logs: pl.Series, row: int, change: float) -> float:
+    """Return the change of the steps' length around a row, or `change` if the steps there do not show it clearly.
+
+    Not all of the work that a module causes is known to be its work. So a step usually changes by more than the module.
+    But around the row, the processor's speed may change, too.
+
+    Args:
+        logs: logarithms of the steps' lengths.
+        row: the row of the first step after the change.
+        change: the expected change, as a logarithm.
+    """
+    sides = [_medians(side.to_list(), BLOCK) for side in (logs[max(row - NEAR, 0) : row], logs[row : row + NEAR])]
+    if not all(sides):
+        return change
+    before, after = map(statistics.median, sides)
+    spread = max(_misfit(side) / len(side) for side in sides)
+    agrees = 1 / AGREES <= (after - before) / change <= AGREES
+    return after - before if agrees and abs(after - before) >= CLEAR_PART * spread else change
+
+
+def _of_module(table: pl.DataFrame, known: pl.DataFrame, size: int) -> _OfModule | None:
+    """Return the change of one module's time; None without one.
+
+    Args:
+        table: for each sampled step, the time of the module `self_ns`, of all modules `all_ns`, and of the step.
+        known: the sampled steps.
+        size: the number of sampled steps in a block.
+    """
+    rest = table["duration_ns"] - table["self_ns"]
+    others = table["all_ns"] - table["self_ns"]
+    kept = (rest > 0) & (others > 0) & (table["self_ns"] > 0)
+    table, rest, others = table.filter(kept), rest.filter(kept), others.filter(kept)
+    if table.height < USUAL * known.height:
+        return None
+    changed = _change((table["self_ns"] / others).log().to_list(), size, CLEAR_PART)
+    if changed is None:
+        return None
+    at, before, after, _ = changed
+    log, beside = after - before, (others / rest).log()
+    if abs(_middle(beside[at:]) - _middle(beside[:at])) > ALONE * abs(log):
+        return None
+    share = _middle((table["self_ns"] / table["duration_ns"])[:at])
+    step, first = math.log1p(share * math.expm1(log)), int(known["start_ns"].search_sorted(table["start_ns"][at]))
+    settled = int(table["step"][at]) >= SETTLED and abs(log) >= math.log(CLEARLY)
+    if abs(step) < math.log1p(LEAST_OF_MODULES if settled else LEAST):
+        return None
+    return _OfModule(first, step)
 
 
 def _middle(values: pl.Series) -> float:
