@@ -152,13 +152,14 @@ def _places(tree, found):
 def _tree(wait, data):
     """Replace `data`, the bytes of a JSON value, by a changed value; return False if that is impossible.
 
-    It is impossible if `data` is larger than `TREE_MOST`, is not JSON before the change, or cannot be written after it.
+    It is impossible if `data` is larger than `TREE_MOST`, cannot be read before the change, or cannot be written after
+    it.
     """
     if len(data) > TREE_MOST:
         return False
     try:
         tree = json.loads(bytes(data))
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     places = _places(tree, []) if isinstance(tree, (dict, list)) else []
     for _ in range(min(wait.choice((1, 1, 5, 60)), len(places))):

@@ -83,6 +83,14 @@ def test_impossible_blocks_of_memory(tmp_path, whole):
     assert damaged["steps"] == whole["steps"] and damaged["phases"] == whole["phases"]
 
 
+def test_a_block_of_memory_without_any_counter_of_memory(tmp_path, whole):
+    store = made(tmp_path)
+    store.processes[0].segments[1].add(Kind.BLOCK, RAW_NS + 155 * MS, 4096, 8000, 1000)
+    damaged, warning = analysed(store)
+    assert warning == "" and damaged["steps"] == whole["steps"]
+    assert damaged["memory"]["records"] == 1 and damaged["memory"]["peak_mb"] == pytest.approx(8000 / 2**20, rel=1e-3)
+
+
 @pytest.mark.parametrize("kind", [Kind.METRIC, Kind.FRAME, Kind.BLOCK, Kind.BLOCK_PLACE, Kind.CALL, Kind.OPERANDS])
 def test_every_bit_of_the_second_field(tmp_path, whole, kind):
     store = made(tmp_path)

@@ -154,7 +154,7 @@ def attach(recording: tables.Recording) -> None:
     if recording.blocks.is_empty() and counted[TENSORS].is_empty():
         return
     parts = []
-    for process in counters["process"].unique().sort():
+    for process in pl.concat([recording.blocks["process"], counters["process"]]).unique().sort():
         own = pl.col("process") == process
         blocks = recording.blocks.filter(own)
         at_blocks = pl.concat(
