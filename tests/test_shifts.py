@@ -178,43 +178,102 @@ def test_a_module_is_found_although_the_processor_slows_down_more(seed):
     assert [each["module"] for each in found["modules"]] == ["net.1"]
 
 
-def small(change, grown, seed, count=20_000, every=100):
-    """Return steps and their owners: 20 modules take 2 % of a step each; those in `grown` double at `change`."""
-    chance = random.Random(seed)
-    lengths = [
-        int(MS * (1 + 0.02 * len(grown) * (number >= change)) * chance.gauss(1, 0.01)) for number in range(count)
-    ]
+def twenty(lengths, numbers, factor, noise=0.05, seed=1):
+    """Return steps and the owners of the sampled steps `numbers`: 20 modules take 2 % of 1 ms in each of them.
+
+    `factor(owner, number)` is multiplied with the time of the module `net.{owner}`.
+    """
+    chance, known = random.Random(seed), set(numbers)
     rows = [
-        (number, f"net.{owner}", 1, 1, int(20_000 * (2 if owner in grown and number >= change else 1) * noise))
-        for number in range(every // 2, count, every)
+        (number, f"net.{owner}", 1, 1, int(20_000 * factor(owner, number) * chance.gauss(1, noise)))
+        for number in numbers
         for owner in range(20)
-        for noise in [chance.gauss(1, 0.05)]
     ]
     table = pl.DataFrame(rows, schema=("step", "owner", "part", "bound", "self_ns"), orient="row")
     table = table.cast({"step": pl.UInt32})
-    steps = made(lengths, lambda number: number % every == every // 2)
-    return steps, Ownership("host", 1, 1, table, table, table, 1)
+    return made(lengths, known.__contains__), Ownership("host", 1, 1, table, table, table, 1)
 
 
+def long(change, part, count=20_000, noise=0.01, seed=2):
+    """Return the lengths of steps of 1 ms that become longer by `part` at step `change`."""
+    chance = random.Random(seed)
+    return [int(MS * (1 + part * (number >= change)) * chance.gauss(1, noise)) for number in range(count)]
+
+
+def bursts(count, every=500, length=8):
+    """Return the numbers of sampled steps: every 500 steps, eight of them."""
+    return [number for start in range(every // 2, count, every) for number in range(start, start + length)]
+
+
+@pytest.mark.parametrize("numbers", [range(50, 20_000, 100), bursts(20_000), range(20_000)])
 @pytest.mark.parametrize("grown", [(3,), (3, 8)])
-@pytest.mark.parametrize("seed", range(4))
-def test_a_small_module_that_takes_twice_as_long_is_found_alone(grown, seed):
+def test_a_small_module_that_takes_twice_as_long_is_found_alone(grown, numbers):
     """The change is 2 % of a step for each module. The lengths of the steps alone must change by 5 % to count."""
-    steps, owners = small(15_000, grown, seed)
+    lengths = long(15_000, 0.02 * len(grown))
+    steps, owners = twenty(lengths, numbers, lambda owner, number: 1 + (owner in grown and number >= 15_000))
     assert shifts.shift(steps, None, NO_SPANS) is None
     found = shifts.shift(steps, owners, NO_SPANS)
     assert found["step"] == pytest.approx(15_000, abs=100)
     assert found["after_ms"] / found["before_ms"] == pytest.approx(1 + 0.02 * len(grown), abs=0.005)
     assert {each["module"] for each in found["modules"]} == {f"net.{owner}" for owner in grown}
+    assert all(each["after_ms"] / each["before_ms"] == pytest.approx(2, abs=0.1) for each in found["modules"])
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_twenty_modules_that_do_not_change_show_no_small_change(seed):
-    steps, owners = small(0, (), seed)
+@pytest.mark.parametrize("between", [0.02, 0.1, 0.2])
+def test_modules_whose_times_differ_from_burst_to_burst_show_no_small_change(between, seed):
+    chance = random.Random(seed)
+    shared = [[chance.gauss(1, between) for _ in range(20)] for _ in range(40)]
+    steps, owners = twenty(
+        long(0, 0, seed=seed), bursts(20_000), lambda owner, number: max(shared[number // 500][owner], 0.2), seed=seed
+    )
+    assert shifts.shift(steps, owners, NO_SPANS) is None
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_an_interrupted_module_makes_no_other_module_seem_shorter(seed):
+    """From step 15,000 on, some other module in each sampled step is interrupted for a millisecond."""
+    chance = random.Random(seed)
+    hit = {number: chance.randrange(20) for number in bursts(20_000) if number >= 15_000}
+    steps, owners = twenty(
+        long(15_000, 0.02, seed=seed), bursts(20_000), lambda owner, number: 50 if hit.get(number) == owner else 1
+    )
+    assert shifts.shift(steps, owners, NO_SPANS) is None
+
+
+REFUSED = {
+    "two modules change in opposite directions": (0.02, lambda late, at: {3: 1 + late, 8: 1 - 0.5 * late}),
+    "three modules change": (0.045, lambda late, at: dict.fromkeys((3, 8, 12), 1 + 0.75 * late)),
+    "no step becomes longer": (0.0, lambda late, at: {3: 1 + late}),
+    "it becomes slower little by little": (0.02, lambda late, at: {3: 1 + at}),
+}
+
+
+@pytest.mark.parametrize(("part", "factors"), REFUSED.values(), ids=list(REFUSED))
+def test_what_a_small_change_of_one_module_does_not_explain(part, factors):
+    steps, owners = twenty(
+        long(15_000, part),
+        bursts(20_000),
+        lambda owner, number: factors(number >= 15_000, number / 20_000).get(owner, 1),
+    )
     assert shifts.shift(steps, owners, NO_SPANS) is None
 
 
 def test_a_small_module_that_differs_in_the_first_steps_shows_no_change():
     """A module changes at step 48, as when its caches are full at last; every step is recorded."""
-    steps, owners = small(48, (3,), 1, count=1_000, every=1)
+    steps, owners = twenty(long(48, 0.02, 1_000), range(1_000), lambda owner, number: 1 + (owner == 3 and number >= 48))
+    assert shifts.shift(steps, owners, NO_SPANS) is None
+
+
+def test_a_small_change_hides_no_larger_one_of_a_phase():
+    steps, spans = flipping(20_000, 15_000, 1.3, 1)
+    _, owners = twenty(
+        [MS] * 20_000, range(50, 20_000, 100), lambda owner, number: 1 + (owner == 3 and number >= 8_000)
+    )
+    sampled = made(steps.table["duration_ns"].to_list(), lambda number: number % 100 == 50)
+    assert shifts.shift(sampled, owners, spans)["step"] == pytest.approx(15_000, abs=5)
+
+
+def test_steps_without_any_length_are_no_error():
+    steps, owners = twenty([0] * 20_000, bursts(20_000), lambda owner, number: 1 + (owner == 3 and number >= 15_000))
     assert shifts.shift(steps, owners, NO_SPANS) is None

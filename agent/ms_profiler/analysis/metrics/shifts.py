@@ -8,25 +8,18 @@ is examined.
 
 import math
 import statistics
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import polars as pl
 
-from ms_profiler.analysis.metrics import intervals, phases
+from ms_profiler.analysis.metrics import blocks, intervals, phases, small_shifts
 from ms_profiler.analysis.metrics.ownership import Ownership
 from ms_profiler.analysis.metrics.steps import Steps, milliseconds
 
-#: Steps are cut into blocks, and the medians of the blocks are compared. `BLOCKS` and `BLOCKS_LEAST`: largest and
-#: smallest number of blocks. `BLOCK`: smallest number of steps in a block. `BLOCK_SAMPLED`: the same for sampled steps,
-#: of which a run may have few.
-BLOCKS: Final = 200
-BLOCKS_LEAST: Final = 16
+#: Smallest number of steps in a block. `BLOCK_SAMPLED`: the same for sampled steps, of which a run may have few.
 BLOCK: Final = 8
 BLOCK_SAMPLED: Final = 4
-#: smallest number of blocks on either side of a change
-SIDE: Final = 4
-#: A change counts if it is at least `LEAST` of a step, and at least `CLEAR * spread`. On either side of the change,
-#: spread = mean(|x - median(x)|) for the medians x of the blocks; the larger spread counts.
+#: smallest change that counts, as a part of a step, and its smallest significance (`blocks.change`)
 LEAST: Final = 0.05
 CLEAR: Final = 4.0
 #: used in place of `CLEAR` for the share of a phase; smaller, because also steps at full speed must show the change
@@ -37,14 +30,8 @@ FULL: Final = 0.1
 AGREES: Final = 2.0
 #: a phase or a module is examined only if at least this part of the steps contains it
 USUAL: Final = 0.9
-#: If a module changed between two sampled steps, this number of steps tells the usual length of a step before them, and
-#: just before and after the change.
+#: number of steps that tell the usual length of a step just before two sampled steps between which a module changed
 NEAR: Final = 256
-#: A change of modules by less than `LEAST` of a step counts if it is at least `LEAST_OF_MODULES` of a step, if each
-#: of the modules took longer or shorter by the factor `CLEARLY`, and if at least `SETTLED` steps lie before the change.
-LEAST_OF_MODULES: Final = 0.01
-CLEARLY: Final = 1.25
-SETTLED: Final = 64
 #: If a module changed, the ratio of the time of all other modules to the rest of the step changed at most by this part
 #: of the module's change.
 ALONE: Final = 0.25
@@ -57,10 +44,9 @@ def shift(steps: Steps, found: Ownership | None, spans: pl.DataFrame) -> dict[st
     """Return the largest lasting change of the steps' length, with the modules whose time changed; None without one.
 
     Only steps with the most frequent `content` are compared. If steps were sampled, these are usually the steps without
-    records. These steps are cut into blocks. The change lies where two constants, one before and one after it, fit the
-    medians of the blocks best (least sum of absolute deviations). The first try uses the lengths of the steps. The
-    second try uses, for each module in sampled steps, time of the module / time of all other modules. The third try
-    uses, for each phase, time of the phase / time of the rest of the step.
+    records. The first try uses the lengths of the steps. The second try uses, for each module in sampled steps, time of
+    the module / time of all other modules. The third try uses, for each phase, time of the phase / time of the rest of
+    the step. The last try looks for a small change (`small_shifts`).
 
     Args:
         steps: the steps in use.
@@ -76,19 +62,17 @@ def shift(steps: Steps, found: Ownership | None, spans: pl.DataFrame) -> dict[st
         return None
     same = steps.table.filter(pl.col("content") == kinds["content"][0])[1:]
     lengths = same["duration_ns"].to_list()
-    size = max(BLOCK, math.ceil(same.height / BLOCKS))
-    by_length = _change([math.log(max(length, 1)) for length in lengths], size, CLEAR)
+    size = max(BLOCK, math.ceil(same.height / blocks.MOST))
+    by_length = blocks.change([math.log(max(length, 1)) for length in lengths], size, CLEAR, math.log1p(LEAST))
     by_module = _of_modules(same, steps, found)
     # a change of the processor's speed may be the largest change of the lengths, but no module explains it
-    if by_length is not None and (by_module is None or by_module.small or _agree(by_length, by_module, size)):
+    if by_length is not None and (by_module is None or _agree(by_length, by_module, size)):
         row, *logs, _ = by_length
         before, after = map(math.exp, logs)
-    elif by_module is not None:
-        row, before, after = by_module.row, by_module.before_ns, by_module.after_ns
     else:
-        by_share = _of_phases(same, spans, steps, size)
+        by_share = by_module or _of_phases(same, spans, steps, size)
         if by_share is None:
-            return None
+            return small_shifts.shift(same, steps, found)
         row, before, after = by_share
     moment = int(same["start_ns"][row])
     return {
@@ -99,82 +83,17 @@ def shift(steps: Steps, found: Ownership | None, spans: pl.DataFrame) -> dict[st
     }
 
 
-def _change(values: list[float], size: int, least: float) -> tuple[int, float, float, float] | None:
-    """Find the index from which on the values of a series differ; None if no change is significant.
-
-    The result has four parts: the index, the median before it, the median from it on, and the significance, which is
-    change / spread of the blocks.
-
-    Args:
-        values: logarithms, in the order of the steps.
-        size: the size of a block.
-        least: the smallest significance that is accepted.
-    """
-    medians = _medians(values, size)
-    if len(medians) < BLOCKS_LEAST:
-        return None
-    block = min(range(SIDE, len(medians) - SIDE + 1), key=lambda at: _misfit(medians[:at]) + _misfit(medians[at:]))
-    before, after = statistics.median(medians[:block]), statistics.median(medians[block:])
-    spread = max(_misfit(medians[:block]) / block, _misfit(medians[block:]) / (len(medians) - block))
-    moved = abs(after - before)
-    if moved < max(math.log1p(LEAST), least * spread):
-        return None
-    first = max((block - 1) * size, 0)
-    near = values[first : first + 2 * size]
-    level = (before + after) / 2
-    # the change is at the step from which on most values lie nearer to the later median
-    sign = 1 if after > before else -1
-    passed = [sign if value > level else -sign for value in near]
-    at = max(range(len(near) + 1), key=lambda place: sum(passed[place:]) - sum(passed[:place]))
-    return min(first + at, len(values) - 1), before, after, moved / max(spread, 1e-9)
-
-
-class _ByModules(NamedTuple):
-    """A change that the times of modules show.
-
-    Attributes:
-        row: the row of the first step after the change.
-        before_ns: the median length of the steps before it.
-        after_ns: what this length becomes by the change.
-    """
-
-    row: int
-    before_ns: float
-    after_ns: float
-
-    @property
-    def log(self) -> float:
-        """Return the logarithm of the factor by which steps changed."""
-        return math.log(self.after_ns / self.before_ns)
-
-    @property
-    def small(self) -> bool:
-        """Return whether the change is too small to count if the lengths of the steps alone showed it."""
-        return abs(self.log) < math.log1p(LEAST)
-
-
-class _OfModule(NamedTuple):
-    """A change of one module's time.
-
-    Attributes:
-        at: the number of sampled steps before the change.
-        step: the logarithm of the factor by which a step changes if only this module does.
-    """
-
-    at: int
-    step: float
-
-
-def _agree(by_length: tuple[int, float, float, float], by_module: _ByModules, size: int) -> bool:
+def _agree(by_length: tuple[int, float, float, float], by_module: tuple[int, float, float], size: int) -> bool:
     """Return whether two changes are the same one: at nearly the same row, and by nearly the same factor."""
-    change, expected = by_length[2] - by_length[1], by_module.log
-    return abs(by_length[0] - by_module.row) <= 2 * size and 1 / AGREES <= change / expected <= AGREES
+    change, expected = by_length[2] - by_length[1], math.log(by_module[2] / by_module[1])
+    return abs(by_length[0] - by_module[0]) <= 2 * size and 1 / AGREES <= change / expected <= AGREES
 
 
-def _of_modules(same: pl.DataFrame, steps: Steps, found: Ownership | None) -> _ByModules | None:
-    """Return the change at which a few modules begin to take another share of a sampled step; None without one.
+def _of_modules(same: pl.DataFrame, steps: Steps, found: Ownership | None) -> tuple[int, float, float] | None:
+    """Return the row from which on one module takes another share of a sampled step, and two lengths of a step.
 
-    The result is None, too, if so many shares change that the rest of the step may be what changed.
+    The first length is the median before the change, in ns. The second length is what the first becomes if only this
+    module changed. Return None if no share changes, or if several shares change.
 
     Args:
         same: steps with the same records.
@@ -185,21 +104,33 @@ def _of_modules(same: pl.DataFrame, steps: Steps, found: Ownership | None) -> _B
         return None
     known = steps.table.with_row_index("step").filter("recorded").select("step", "start_ns", "duration_ns")
     own = found.sums.drop_nulls("owner").cast({"step": pl.UInt32})
-    times = own.group_by("step", "owner").agg(pl.col("self_ns").sum()).join(known, on="step")
+    each = own.group_by("step", "owner").agg(pl.col("self_ns").sum()).join(known, on="step")
     # a module that the job no longer calls would make all other modules seem to change
-    times = times.filter(pl.len().over("owner") >= USUAL * known.height)
-    times = times.with_columns(all_ns=pl.col("self_ns").sum().over("step")).sort("owner", "step")
-    size = max(BLOCK_SAMPLED, math.ceil(known.height / BLOCKS))
-    tried = [_of_module(table, known, size) for _, table in times.group_by("owner", maintain_order=True)]
-    changes = [each for each in tried if each is not None]
-    if not changes:
+    each = each.filter(pl.len().over("owner") >= USUAL * known.height)
+    each = each.with_columns(all_ns=pl.col("self_ns").sum().over("step")).sort("owner", "step")
+    size = max(BLOCK_SAMPLED, math.ceil(known.height / blocks.MOST))
+    best: tuple[float, int, float] | None = None
+    for _, table in each.group_by("owner", maintain_order=True):
+        rest = table["duration_ns"] - table["self_ns"]
+        others = table["all_ns"] - table["self_ns"]
+        kept = (rest > 0) & (others > 0) & (table["self_ns"] > 0)
+        table, rest, others = table.filter(kept), rest.filter(kept), others.filter(kept)
+        if table.height < USUAL * known.height:
+            continue
+        ratio = (table["self_ns"] / others).log()
+        changed = blocks.change(ratio.to_list(), size, CLEAR_PART, math.log1p(LEAST))
+        if changed is None or (best is not None and changed[3] <= best[0]):
+            continue
+        at, before, after, clear = changed
+        beside = (others / rest).log()
+        if abs(_middle(beside[at:]) - _middle(beside[:at])) <= ALONE * abs(after - before):
+            share = _middle((table["self_ns"] / table["duration_ns"])[:at])
+            best = clear, int(table["start_ns"][at]), math.log1p(share * math.expm1(after - before))
+    if best is None or abs(best[2]) < math.log1p(LEAST):
         return None
-    best = max(changes, key=lambda each: abs(each.step))
-    together = [
-        math.expm1(each.step) for each in changes if abs(each.at - best.at) <= size and each.step * best.step > 0
-    ]
-    change = math.log1p(sum(together))
-    last, row = (int(same["start_ns"].search_sorted(known["start_ns"][at])) for at in (best.at - 1, best.at))
+    _, moment, change = best
+    earlier = known.filter(pl.col("start_ns") < moment)["start_ns"]
+    last, row = (int(same["start_ns"].search_sorted(at)) for at in (earlier[-1], moment))
     if not BLOCK <= last <= row <= same.height - BLOCK:
         return None
     logs = same["duration_ns"].cast(pl.Float64).log()
@@ -208,58 +139,8 @@ def _of_modules(same: pl.DataFrame, steps: Steps, found: Ownership | None) -> _B
     near = logs[last:row]
     fits = [0.0, *((near - level).abs() - (near - level - change).abs()).cum_sum().to_list()]
     row = last + min(range(len(fits)), key=fits.__getitem__)
-    change = _around(logs, row, change)
     before = math.exp(_middle(logs[:row]))
-    return _ByModules(row, before, before * math.exp(change))
-
-
-def _around(logs: pl.Series, row: int, change: float) -> float:
-    """Return the change of the steps' length around a row, or `change` if the steps there do not show it clearly.
-
-    Not all of the work that a module causes is known to be its work. So a step usually changes by more than the module.
-    But around the row, the processor's speed may change, too.
-
-    Args:
-        logs: logarithms of the steps' lengths.
-        row: the row of the first step after the change.
-        change: the expected change, as a logarithm.
-    """
-    sides = [_medians(side.to_list(), BLOCK) for side in (logs[max(row - NEAR, 0) : row], logs[row : row + NEAR])]
-    if not all(sides):
-        return change
-    before, after = map(statistics.median, sides)
-    spread = max(_misfit(side) / len(side) for side in sides)
-    agrees = 1 / AGREES <= (after - before) / change <= AGREES
-    return after - before if agrees and abs(after - before) >= CLEAR_PART * spread else change
-
-
-def _of_module(table: pl.DataFrame, known: pl.DataFrame, size: int) -> _OfModule | None:
-    """Return the change of one module's time; None without one.
-
-    Args:
-        table: for each sampled step, the time of the module `self_ns`, of all modules `all_ns`, and of the step.
-        known: the sampled steps.
-        size: the number of sampled steps in a block.
-    """
-    rest = table["duration_ns"] - table["self_ns"]
-    others = table["all_ns"] - table["self_ns"]
-    kept = (rest > 0) & (others > 0) & (table["self_ns"] > 0)
-    table, rest, others = table.filter(kept), rest.filter(kept), others.filter(kept)
-    if table.height < USUAL * known.height:
-        return None
-    changed = _change((table["self_ns"] / others).log().to_list(), size, CLEAR_PART)
-    if changed is None:
-        return None
-    at, before, after, _ = changed
-    log, beside = after - before, (others / rest).log()
-    if abs(_middle(beside[at:]) - _middle(beside[:at])) > ALONE * abs(log):
-        return None
-    share = _middle((table["self_ns"] / table["duration_ns"])[:at])
-    step, first = math.log1p(share * math.expm1(log)), int(known["start_ns"].search_sorted(table["start_ns"][at]))
-    settled = int(table["step"][at]) >= SETTLED and abs(log) >= math.log(CLEARLY)
-    if abs(step) < math.log1p(LEAST_OF_MODULES if settled else LEAST):
-        return None
-    return _OfModule(first, step)
+    return row, before, before * math.exp(change)
 
 
 def _middle(values: pl.Series) -> float:
@@ -294,15 +175,15 @@ def _of_phases(same: pl.DataFrame, spans: pl.DataFrame, steps: Steps, size: int)
         rows, part = of_phase["row"].filter(known), part.filter(known)
         if rows.len() < USUAL * same.height:
             continue
-        changed = _change((part / (1 - part)).log().to_list(), size, CLEAR_PART)
+        changed = blocks.change((part / (1 - part)).log().to_list(), size, CLEAR_PART, math.log1p(LEAST))
         if changed is not None and (best is None or changed[3] > best[0]):
             at, before, after, clear = changed
             best = clear, int(rows[at]), 1 / (1 + math.exp(-before)), 1 / (1 + math.exp(-after))
     if best is None:
         return None
     _, place, share, shared = best
-    sides = [_medians(values.to_list(), size) for values in (lengths[:place], lengths[place:])]
-    if min(map(len, sides)) < SIDE:
+    sides = [blocks.medians(values.to_list(), size) for values in (lengths[:place], lengths[place:])]
+    if min(map(len, sides)) < blocks.SIDE:
         return None
     before, after = (sorted(values)[int(FULL * len(values))] for values in sides)
     seen = math.log(after / before)
@@ -310,16 +191,6 @@ def _of_phases(same: pl.DataFrame, spans: pl.DataFrame, steps: Steps, size: int)
     expected = math.log((1 - share) / (1 - shared))
     agrees = bool(expected) and 1 / AGREES <= seen / expected <= AGREES
     return (place, before, after) if agrees and abs(seen) >= math.log1p(LEAST) else None
-
-
-def _medians(values: list[Any], size: int) -> list[float]:
-    """Return the median of each complete block of `size` values."""
-    return [statistics.median(values[at : at + size]) for at in range(0, len(values) - size + 1, size)]
-
-
-def _misfit(values: list[float]) -> float:
-    middle = statistics.median(values)
-    return sum(abs(value - middle) for value in values)
 
 
 def _modules(steps: Steps, found: Ownership, moment_ns: int, length_ns: float, later_ns: float) -> list[dict[str, Any]]:

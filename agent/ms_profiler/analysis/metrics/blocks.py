@@ -1,0 +1,57 @@
+"""Find where the level of a noisy series changes for good, from the medians of blocks of values."""
+
+import itertools
+import statistics
+from typing import Any, Final
+
+#: largest and smallest number of blocks into which a series is cut
+MOST: Final = 200
+LEAST: Final = 16
+#: smallest number of blocks on either side of a change
+SIDE: Final = 4
+
+
+def medians(values: list[Any], size: int) -> list[float]:
+    """Return the median of each complete block of `size` values."""
+    return [statistics.median(values[at : at + size]) for at in range(0, len(values) - size + 1, size)]
+
+
+def misfit(values: list[float]) -> float:
+    """Return the sum of the absolute deviations from the median."""
+    middle = statistics.median(values)
+    return sum(abs(value - middle) for value in values)
+
+
+def jump(values: list[float], before: float, after: float) -> int:
+    """Return the index from which on most values lie nearer to `after` than to `before`."""
+    level, sign = (before + after) / 2, 1 if after > before else -1
+    passed = [0, *itertools.accumulate(sign if value > level else -sign for value in values)]
+    return min(range(len(passed)), key=passed.__getitem__)
+
+
+def change(values: list[float], size: int, clear: float, least: float) -> tuple[int, float, float, float] | None:
+    """Find the index from which on the values of a series differ; None if no change is significant.
+
+    The change lies where two constants, one before and one after it, fit the medians of the blocks best (least sum of
+    absolute deviations). The result has four parts: the index, the median before it, the median from it on, and the
+    significance: change / spread. On either side of the change, spread = mean(|x - median(x)|) for the medians x of the
+    blocks; the larger spread counts.
+
+    Args:
+        values: the series, in order.
+        size: the size of a block.
+        clear: the smallest significance that is accepted.
+        least: the smallest change that is accepted.
+    """
+    found = medians(values, size)
+    if len(found) < LEAST:
+        return None
+    block = min(range(SIDE, len(found) - SIDE + 1), key=lambda at: misfit(found[:at]) + misfit(found[at:]))
+    before, after = statistics.median(found[:block]), statistics.median(found[block:])
+    spread = max(misfit(found[:block]) / block, misfit(found[block:]) / (len(found) - block))
+    moved = abs(after - before)
+    if moved < max(least, clear * spread):
+        return None
+    first = max((block - 1) * size, 0)
+    at = first + jump(values[first : first + 2 * size], before, after)
+    return min(at, len(values) - 1), before, after, moved / max(spread, 1e-9)
