@@ -23,7 +23,8 @@ uint32_t fake_launch(const char *name, uint32_t stream, uint64_t start_ns, uint6
   pthread_mutex_lock(&fake.lock);
   uint64_t begun = fake_now();
   uint64_t *busy = &fake.busy_until[stream % 256];
-  if (start_ns == 0) start_ns = begun + 2000;
+  /* no kernel begins before its launch, also if the caller was interrupted after it had computed `start_ns` */
+  if (start_ns < begun + 2000) start_ns = begun + 2000;
   if (start_ns < *busy) start_ns = *busy;
   *busy = start_ns + duration_ns;
   uint32_t correlation = ++fake.correlation;
