@@ -19,12 +19,13 @@ static void emit_call(uint32_t kind, uint32_t number, uint64_t start, uint64_t e
   fake_put(&call, sizeof call, end);
 }
 
-uint32_t fake_launch(const char *name, uint32_t stream, uint64_t start_ns, uint64_t duration_ns, int driver) {
+/* Add records of a kernel and its call. The kernel begins at `start_ns`, or `lead_ns` after the call if that is 0. */
+static uint32_t launch(const char *name, uint32_t stream, uint64_t start_ns, uint64_t lead_ns, uint64_t duration_ns,
+                       int driver) {
   pthread_mutex_lock(&fake.lock);
   uint64_t begun = fake_now();
   uint64_t *busy = &fake.busy_until[stream % 256];
-  /* no kernel begins before its launch, also if the caller was interrupted after it had computed `start_ns` */
-  if (start_ns < begun + 2000) start_ns = begun + 2000;
+  if (start_ns == 0) start_ns = begun + lead_ns;
   if (start_ns < *busy) start_ns = *busy;
   *busy = start_ns + duration_ns;
   uint32_t correlation = ++fake.correlation;
@@ -49,6 +50,15 @@ uint32_t fake_launch(const char *name, uint32_t stream, uint64_t start_ns, uint6
   }
   pthread_mutex_unlock(&fake.lock);
   return correlation;
+}
+
+uint32_t fake_launch(const char *name, uint32_t stream, uint64_t start_ns, uint64_t duration_ns, int driver) {
+  return launch(name, stream, start_ns, 2000, duration_ns, driver);
+}
+
+/* The kernel begins `lead_ns` after its launch, also if the caller is interrupted before the launch. */
+uint32_t fake_launch_later(const char *name, uint32_t stream, uint64_t lead_ns, uint64_t duration_ns) {
+  return launch(name, stream, 0, lead_ns, duration_ns, 0);
 }
 
 /* Add records of a copy and its call. If `waits`, return after the copy's end, as for a copy from pageable memory. */

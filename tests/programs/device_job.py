@@ -18,6 +18,8 @@ STEPS = int(sys.argv[2]) if len(sys.argv) > 2 else 3
 US = 1000
 #: ns from the launch of the backward kernel to its begin; a busy machine may launch the exchange that much later
 LEAD = (300 if MODE == "bound" else 5000) * US
+#: further ns in the mode "lagging": the kernels begin long after the step has ended on the host
+LAG = 20000 * US
 #: numbers of the streams
 COMPUTE, EXCHANGE = 7, 20
 NAMES = {
@@ -35,13 +37,14 @@ import torch  # noqa: E402 - the driver is in use before
 
 gpu = ctypes.CDLL("libcupti.so.12")
 gpu.fake_launch.argtypes = [ctypes.c_char_p, ctypes.c_uint32, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_int]
+gpu.fake_launch_later.argtypes = [ctypes.c_char_p, ctypes.c_uint32, ctypes.c_uint64, ctypes.c_uint64]
 gpu.fake_now.restype = ctypes.c_uint64
 gpu.fake_copy_and_wait.argtypes = [ctypes.c_uint8, ctypes.c_uint64, ctypes.c_uint32, ctypes.c_uint64]
 
 
 def launch(name, stream, start, microseconds, driver=False):
     if MODE == "lagging":
-        start = max(start, gpu.fake_now()) + 20000 * US  # long after the step has ended on the host
+        start = max(start, gpu.fake_now()) + LAG
     gpu.fake_launch(NAMES[name], stream, start, microseconds * US, driver)
 
 
@@ -58,8 +61,7 @@ def forward(x):
 
 
 def backward(x):
-    start = gpu.fake_now() + LEAD
-    launch("grad", COMPUTE, start, 70)
+    gpu.fake_launch_later(NAMES["grad"], COMPUTE, LEAD + (LAG if MODE == "lagging" else 0), 70 * US)
     torch.ops.gpu.reduce(x)
     return x * 2
 
