@@ -19,7 +19,7 @@ US = 1000
 #: ns from the launch of the backward kernel to its begin; a busy machine may launch the exchange that much later
 LEAD = (300 if MODE == "bound" else 5000) * US
 #: further ns in the mode "lagging": the kernels begin long after the step has ended on the host
-LAG = 20000 * US
+LAG = (20000 if MODE == "lagging" else 0) * US
 #: numbers of the streams
 COMPUTE, EXCHANGE = 7, 20
 NAMES = {
@@ -38,14 +38,11 @@ import torch  # noqa: E402 - the driver is in use before
 gpu = ctypes.CDLL("libcupti.so.12")
 gpu.fake_launch.argtypes = [ctypes.c_char_p, ctypes.c_uint32, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_int]
 gpu.fake_launch_later.argtypes = [ctypes.c_char_p, ctypes.c_uint32, ctypes.c_uint64, ctypes.c_uint64]
-gpu.fake_now.restype = ctypes.c_uint64
 gpu.fake_copy_and_wait.argtypes = [ctypes.c_uint8, ctypes.c_uint64, ctypes.c_uint32, ctypes.c_uint64]
 
 
-def launch(name, stream, start, microseconds, driver=False):
-    if MODE == "lagging":
-        start = max(start, gpu.fake_now()) + LAG
-    gpu.fake_launch(NAMES[name], stream, start, microseconds * US, driver)
+def launch(name, microseconds, lead=2 * US):
+    gpu.fake_launch_later(NAMES[name], COMPUTE, lead + LAG, microseconds * US)
 
 
 library = torch.library.Library("gpu", "DEF")
@@ -55,13 +52,13 @@ library.define("reduce(Tensor x) -> Tensor")
 
 
 def forward(x):
-    launch("gemm", COMPUTE, 0, 100)
-    launch("relu", COMPUTE, 0, 50)
+    launch("gemm", 100)
+    launch("relu", 50)
     return x * 2
 
 
 def backward(x):
-    gpu.fake_launch_later(NAMES["grad"], COMPUTE, LEAD + (LAG if MODE == "lagging" else 0), 70 * US)
+    launch("grad", 70, LEAD)
     torch.ops.gpu.reduce(x)
     return x * 2
 
@@ -128,9 +125,9 @@ def step(model, optimizer):
 def bound():
     """Sleep, wait for a kernel, wait for a copy behind a kernel, and compute, each for a different time."""
     time.sleep(0.02)
-    launch("gemm", COMPUTE, 0, 30_000)
+    launch("gemm", 30_000)
     gpu.fake_synchronize(COMPUTE)
-    launch("relu", COMPUTE, 0, 15_000)
+    launch("relu", 15_000)
     gpu.fake_copy_and_wait(1, 1 << 20, COMPUTE, 10_000 * US)
     until = time.thread_time_ns() + 10_000 * US
     while time.thread_time_ns() < until:

@@ -1,6 +1,7 @@
 """Find the share of the steps' time, or of the kernels' time, that each owner (a module or an optimizer) takes."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import polars as pl
@@ -54,6 +55,12 @@ class Ownership:
     pieces: pl.DataFrame
     process: int | None
     estimated_ns: int = 0
+
+    @cached_property
+    def by_step(self) -> pl.DataFrame:
+        """Return the time of each known owner in each step: `step` (UInt32), `owner`, `self_ns`."""
+        known = self.sums.drop_nulls("owner").cast({"step": pl.UInt32})
+        return known.group_by("step", "owner").agg(pl.col("self_ns").sum())
 
     @property
     def outside_ns(self) -> int:

@@ -19,8 +19,8 @@ from ms_profiler.analysis.metrics.steps import Steps, milliseconds
 #: Smallest number of steps in a block. `BLOCK_SAMPLED`: the same for sampled steps, of which a run may have few.
 BLOCK: Final = 8
 BLOCK_SAMPLED: Final = 4
-#: smallest change that counts, as a part of a step, and its smallest significance (`blocks.change`)
-LEAST: Final = 0.05
+#: smallest change that counts, 5 % of a step, as a logarithm; and its smallest significance (`blocks.change`)
+LEAST: Final = math.log1p(0.05)
 CLEAR: Final = 4.0
 #: used in place of `CLEAR` for the share of a phase; smaller, because also steps at full speed must show the change
 CLEAR_PART: Final = 3.0
@@ -63,7 +63,7 @@ def shift(steps: Steps, found: Ownership | None, spans: pl.DataFrame) -> dict[st
     same = steps.table.filter(pl.col("content") == kinds["content"][0])[1:]
     lengths = same["duration_ns"].to_list()
     size = max(BLOCK, math.ceil(same.height / blocks.MOST))
-    by_length = blocks.change([math.log(max(length, 1)) for length in lengths], size, CLEAR, math.log1p(LEAST))
+    by_length = blocks.change([math.log(max(length, 1)) for length in lengths], size, CLEAR, LEAST)
     by_module = _of_modules(same, steps, found)
     # a change of the processor's speed may be the largest change of the lengths, but no module explains it
     if by_length is not None and (by_module is None or _agree(by_length, by_module, size)):
@@ -103,8 +103,7 @@ def _of_modules(same: pl.DataFrame, steps: Steps, found: Ownership | None) -> tu
     if found is None or found.basis != "host":
         return None
     known = steps.table.with_row_index("step").filter("recorded").select("step", "start_ns", "duration_ns")
-    own = found.sums.drop_nulls("owner").cast({"step": pl.UInt32})
-    each = own.group_by("step", "owner").agg(pl.col("self_ns").sum()).join(known, on="step")
+    each = found.by_step.join(known, on="step")
     # a module that the job no longer calls would make all other modules seem to change
     each = each.filter(pl.len().over("owner") >= USUAL * known.height)
     each = each.with_columns(all_ns=pl.col("self_ns").sum().over("step")).sort("owner", "step")
@@ -118,7 +117,7 @@ def _of_modules(same: pl.DataFrame, steps: Steps, found: Ownership | None) -> tu
         if table.height < USUAL * known.height:
             continue
         ratio = (table["self_ns"] / others).log()
-        changed = blocks.change(ratio.to_list(), size, CLEAR_PART, math.log1p(LEAST))
+        changed = blocks.change(ratio.to_list(), size, CLEAR_PART, LEAST)
         if changed is None or (best is not None and changed[3] <= best[0]):
             continue
         at, before, after, clear = changed
@@ -126,7 +125,7 @@ def _of_modules(same: pl.DataFrame, steps: Steps, found: Ownership | None) -> tu
         if abs(_middle(beside[at:]) - _middle(beside[:at])) <= ALONE * abs(after - before):
             share = _middle((table["self_ns"] / table["duration_ns"])[:at])
             best = clear, int(table["start_ns"][at]), math.log1p(share * math.expm1(after - before))
-    if best is None or abs(best[2]) < math.log1p(LEAST):
+    if best is None or abs(best[2]) < LEAST:
         return None
     _, moment, change = best
     earlier = known.filter(pl.col("start_ns") < moment)["start_ns"]
@@ -175,7 +174,7 @@ def _of_phases(same: pl.DataFrame, spans: pl.DataFrame, steps: Steps, size: int)
         rows, part = of_phase["row"].filter(known), part.filter(known)
         if rows.len() < USUAL * same.height:
             continue
-        changed = blocks.change((part / (1 - part)).log().to_list(), size, CLEAR_PART, math.log1p(LEAST))
+        changed = blocks.change((part / (1 - part)).log().to_list(), size, CLEAR_PART, LEAST)
         if changed is not None and (best is None or changed[3] > best[0]):
             at, before, after, clear = changed
             best = clear, int(rows[at]), 1 / (1 + math.exp(-before)), 1 / (1 + math.exp(-after))
@@ -190,7 +189,7 @@ def _of_phases(same: pl.DataFrame, spans: pl.DataFrame, steps: Steps, size: int)
     # The ratio of the phase changed most clearly, so the phase itself changed, and not the rest of the step.
     expected = math.log((1 - share) / (1 - shared))
     agrees = bool(expected) and 1 / AGREES <= seen / expected <= AGREES
-    return (place, before, after) if agrees and abs(seen) >= math.log1p(LEAST) else None
+    return (place, before, after) if agrees and abs(seen) >= LEAST else None
 
 
 def _modules(steps: Steps, found: Ownership, moment_ns: int, length_ns: float, later_ns: float) -> list[dict[str, Any]]:
@@ -207,8 +206,7 @@ def _modules(steps: Steps, found: Ownership, moment_ns: int, length_ns: float, l
         later_ns: the length of a step after the change, ns.
     """
     starts = steps.table.with_row_index("step").select("step", "duration_ns", later=pl.col("start_ns") >= moment_ns)
-    own = found.sums.drop_nulls("owner").group_by("step", "owner").agg(pl.col("self_ns").sum())
-    both = own.join(starts.cast({"step": own.schema["step"]}), on="step")
+    both = found.by_step.join(starts, on="step")
     if both["later"].n_unique() < 2:
         return []
     length = pl.when("later").then(later_ns).otherwise(length_ns)

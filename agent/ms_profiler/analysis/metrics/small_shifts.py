@@ -128,15 +128,17 @@ def _grouped(steps: Steps) -> pl.DataFrame:
 
 def _moved(sampled: pl.DataFrame, found: Ownership) -> list[_Moved]:
     """Return the modules whose time changed, compared with the median movement of all modules."""
-    own = found.sums.drop_nulls("owner").cast({"step": pl.UInt32})
-    times = own.group_by("step", "owner").agg(pl.col("self_ns").sum()).filter(pl.col("self_ns") > 0)
-    times = times.join(sampled, on="step").filter(pl.len().over("owner") >= USUAL * sampled.height)
+    times = found.by_step.filter(pl.col("self_ns") > 0).join(sampled, on="step")
+    times = times.filter(pl.len().over("owner") >= USUAL * sampled.height)
     medians = times.group_by("owner", "group").agg(pl.col("self_ns").log().median().alias("log"))
     medians = medians.filter(pl.len().over("owner") == sampled["group"].n_unique())
     if medians["owner"].n_unique() < MODULES:
         return []
     off = pl.col("log") - pl.col("log").median().over("owner")
     relative = medians.with_columns(own=pl.col("log") - off.median().over("group")).sort("owner", "group")
+    # most modules vary by less than the smallest change, so they need no search for one
+    varies = pl.col("own").max().over("owner") - pl.col("own").min().over("owner")
+    relative = relative.filter(varies >= math.log(FACTOR))
     moved = []
     for (owner,), table in relative.group_by("owner", maintain_order=True):
         changed = blocks.change(table["own"].to_list(), 1, CLEAR, math.log(FACTOR))
