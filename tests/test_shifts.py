@@ -265,6 +265,18 @@ def test_a_small_module_that_differs_in_the_first_steps_shows_no_change():
     assert shifts.shift(steps, owners, NO_SPANS) is None
 
 
+def test_slow_first_steps_hide_no_small_change():
+    """Half of the modules take more than twice as long in the first 32 steps, which are all recorded."""
+    numbers = [*range(32), *bursts(20_000)]
+    steps, owners = twenty(
+        long(15_000, 0.02),
+        numbers,
+        lambda owner, number: (1 + (owner == 3 and number >= 15_000)) * (2.5 if number < 32 and owner < 8 else 1),
+    )
+    (module,) = shifts.shift(steps, owners, NO_SPANS)["modules"]
+    assert module["module"] == "net.3"
+
+
 def test_a_small_change_hides_no_larger_one_of_a_phase():
     steps, spans = flipping(20_000, 15_000, 1.3, 1)
     _, owners = twenty(

@@ -34,7 +34,7 @@ CHANGED: Final = 2
 WORTH: Final = 0.2
 #: a module is examined only if at least this part of the sampled steps contains it
 USUAL: Final = 0.9
-#: smallest number of steps before the change: a job's first steps differ from the others
+#: number of the job's first steps that are not examined, because they differ from the others
 SETTLED: Final = 64
 #: number of unsampled steps on either side whose lengths must show the change
 NEAR: Final = 512
@@ -86,8 +86,6 @@ def shift(same: pl.DataFrame, steps: Steps, found: Ownership | None) -> dict[str
     # the change is between the last sampled step before it and the first one after it
     bounds = [sampled.filter(side)["start_ns"] for side in (pl.col("group") < place, pl.col("group") >= place)]
     first, last = (int(same["start_ns"].search_sorted(at)) for at in (bounds[0][-1], bounds[1][0]))
-    if first < SETTLED:
-        return None
     logs = same["duration_ns"].clip(1).cast(pl.Float64).log()
     before, after = logs[max(first - NEAR, 0) : first], logs[last : last + NEAR]
     sides = [blocks.medians(side.to_list(), GROUP) for side in (before, after)]
@@ -117,8 +115,11 @@ def shift(same: pl.DataFrame, steps: Steps, found: Ownership | None) -> dict[str
 
 
 def _grouped(steps: Steps) -> pl.DataFrame:
-    """Return the sampled steps with `group`: consecutive steps, at most `GROUP`, and at most `blocks.MOST` groups."""
-    known = steps.table.with_row_index("step").filter("recorded").select("step", "start_ns")
+    """Return the sampled steps after the first `SETTLED` steps, with `group`.
+
+    A group has at most `GROUP` consecutive steps. Groups are merged if there are more than `blocks.MOST`.
+    """
+    known = steps.table.with_row_index("step")[SETTLED:].filter("recorded").select("step", "start_ns")
     burst = (pl.col("step").diff() != 1).fill_null(True).cum_sum()
     inside = known.with_columns(burst=burst).with_columns(place=pl.int_range(pl.len()).over("burst") // GROUP)
     groups = inside.with_columns(group=pl.struct("burst", "place").rle_id())
