@@ -8,6 +8,7 @@
 
 enum { OPTIMIZER_CYCLE = 3, NETWORK_CALL = 7 }; /* values of StepSource in store/format.py */
 enum { TIMES = 1024 };                          /* number of timed steps whose times are kept */
+enum { LENGTHS = 512 };                         /* number of steps whose lengths are kept */
 
 typedef struct {
   PyObject ob_base;
@@ -33,6 +34,8 @@ typedef struct {
   unsigned char quick; /* number of the chosen source if each of its boundaries ends a step; otherwise 0 */
   unsigned char flags;
   char worked, exhausted;
+  uint64_t ended;            /* number of lengths written so far */
+  uint32_t lengths[LENGTHS]; /* lengths of the last steps, ns; a ring */
 } steps;
 
 unsigned long msp_steps_timed;
@@ -108,6 +111,11 @@ static void begin_step(track *chosen, uint64_t at) {
   chosen->runs = 1;
 }
 
+/* Keep the length of a step, ns. */
+static void keep_length(steps *self, uint64_t length) {
+  self->lengths[self->ended++ % LENGTHS] = length < UINT32_MAX ? (uint32_t)length : UINT32_MAX;
+}
+
 bool msp_steps_end(PyObject *object, uint64_t at) {
   steps *self = (steps *)object;
   end_hook_time(self);
@@ -119,6 +127,7 @@ bool msp_steps_end(PyObject *object, uint64_t at) {
   if (!runs) return true;
   msp_record(MSP_KIND_STEP, self->quick, self->flags, self->name, begin, at, (uint64_t)(self->count - self->revoked));
   long long length = (long long)(at - begin);
+  keep_length(self, at - begin);
   if (++self->count < self->next_look && length <= self->long_ns) {
     begin_hook_time(self);
     return true;
@@ -133,6 +142,36 @@ bool msp_steps_end(PyObject *object, uint64_t at) {
   return took != NULL && PyErr_Occurred() == NULL;
 }
 
+/* _keep_length(ns): keep the length of a step. */
+static PyObject *keep(PyObject *object, PyObject *length) {
+  long long ns = PyLong_AsLongLong(length);
+  if (ns == -1 && PyErr_Occurred() != NULL) return NULL;
+  keep_length((steps *)object, ns > 0 ? (uint64_t)ns : 0);
+  Py_RETURN_NONE;
+}
+
+/* Return a list of the numbers of a ring that has `size` places: those from number `first` to before number `end`. */
+static PyObject *ring_list(const uint32_t *ring, uint64_t size, uint64_t first, uint64_t end) {
+  PyObject *list = PyList_New((Py_ssize_t)(end - first));
+  for (uint64_t i = first; list != NULL && i < end; ++i) {
+    PyObject *number = PyLong_FromUnsignedLong(ring[i % size]);
+    if (number == NULL)
+      Py_CLEAR(list);
+    else
+      PyList_SetItem(list, (Py_ssize_t)(i - first), number);
+  }
+  return list;
+}
+
+/* lengths(count): return the lengths of the last `count` steps, at most LENGTHS. */
+static PyObject *lengths(PyObject *object, PyObject *count) {
+  const steps *self = (const steps *)object;
+  uint64_t most = PyLong_AsUnsignedLongLong(count);
+  if (PyErr_Occurred() != NULL) return NULL;
+  if (most > LENGTHS) most = LENGTHS;
+  return ring_list(self->lengths, LENGTHS, most < self->ended ? self->ended - most : 0, self->ended);
+}
+
 /* hook_times(since): return the number of timed steps so far, and the times of all but the first `since` of them, at
  * most of the newest TIMES. */
 static PyObject *hook_times(PyObject *module, PyObject *since) {
@@ -141,14 +180,7 @@ static PyObject *hook_times(PyObject *module, PyObject *since) {
   if (PyErr_Occurred() != NULL) return NULL;
   if (first > end) first = end;
   if (end - first > TIMES) first = end - TIMES;
-  PyObject *times = PyList_New((Py_ssize_t)(end - first));
-  for (uint64_t i = first; times != NULL && i < end; ++i) {
-    PyObject *time = PyLong_FromUnsignedLong(hook_time.times[i % TIMES]);
-    if (time == NULL)
-      Py_CLEAR(times);
-    else
-      PyList_SetItem(times, (Py_ssize_t)(i - first), time);
-  }
+  PyObject *times = ring_list(hook_time.times, TIMES, first, end);
   return times == NULL ? NULL : Py_BuildValue("(KN)", (unsigned long long)end, times);
 }
 
@@ -263,6 +295,12 @@ static PyMemberDef steps_members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
+static PyMethodDef steps_methods[] = {
+    {"_keep_length", keep, METH_O, "Keep the length of a step in ns: _keep_length(ns)."},
+    {"lengths", lengths, METH_O, "Return the lengths of the last steps, at most 512, in ns: lengths(count)."},
+    {NULL, NULL, 0, NULL},
+};
+
 #define TYPE(kind, base, traverse, clear, ...)                                 \
   static void kind##_dealloc(PyObject *object) { msp_release(object, clear); } \
   static PyType_Slot kind##_slots[] = {                                        \
@@ -282,7 +320,7 @@ static PyMemberDef steps_members[] = {
 TYPE(track, "TrackBase", no_traverse, no_clear, SLOT(Py_tp_getset, track_properties));
 TYPE(listener, "ListenerBase", no_traverse, no_clear, SLOT(Py_tp_members, listener_members));
 TYPE(steps, "StepsBase", steps_traverse, steps_clear, SLOT(Py_tp_members, steps_members),
-     SLOT(Py_tp_getset, steps_properties));
+     SLOT(Py_tp_getset, steps_properties), SLOT(Py_tp_methods, steps_methods));
 
 /* Make a Python type, and add it to the module under a name. */
 static PyTypeObject *add(PyObject *module, PyType_Spec *spec, const char *name) {

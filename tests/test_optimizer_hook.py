@@ -77,3 +77,21 @@ def test_a_step_that_no_hook_has_begun_is_left_to_python_code_also_while_hooks_a
     steps.turn_ended(StepSource.OPTIMIZER_CYCLE, id(optimizer), 40, optimizer)
     assert hook.take(optimizer, None)
     assert native.take_optimizer_step() is not None
+
+
+def test_the_lengths_of_the_last_steps_are_kept(native):
+    optimizer = Owner()
+    steps = lone_steps(optimizer)
+    kept = steps.lengths(100)
+    assert len(kept) == steps.count and steps.lengths(1) == kept[-1:]
+    for at in range(1_000, 1_000_000, 1_000):
+        steps.turn_ended(StepSource.OPTIMIZER_CYCLE, id(optimizer), at, optimizer)
+    assert steps.lengths(3) == [1_000] * 3 and len(steps.lengths(1 << 40)) == 512
+    begin, end = (quick_hook(native, steps, print, begins) for begins in (True, False))
+    begin.resting = end.resting = True
+    begin.counted = end.counted = id(optimizer)
+    begin(optimizer, (), {})
+    end(optimizer, (), {})
+    length, before = steps.lengths(1)[0], steps.lengths(2)[0]
+    assert before == 1_000 and length > 1 << 31, "the time that C code reads is far from 999,000 ns"
+    assert steps.lengths(0) == []

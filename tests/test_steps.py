@@ -1,4 +1,6 @@
 import random
+import subprocess
+import sys
 import threading
 
 import polars as pl
@@ -683,3 +685,18 @@ def test_an_optimizer_that_follows_cells_continues_their_steps(notebook):
         steps.began(10 * call)
         steps.turn_ended(StepSource.OPTIMIZER_CYCLE, "sgd", 10 * call + 9)
     assert [step[:3] for step in notebook.steps] == [(n, max(10 * n - 1, 0), 10 * n + 9) for n in range(6)]
+
+
+def test_lengths_of_steps_are_kept_without_the_extension():
+    program = (
+        "import sys; sys.modules['ms_profiler.job.recorder.native'] = None\n"
+        "from types import SimpleNamespace\n"
+        "from ms_profiler.job.steps import Steps\n"
+        "from ms_profiler.store.format import StepSource\n"
+        "steps = Steps(SimpleNamespace(record=lambda *_: True, now=lambda: 0, intern=len))\n"
+        "steps.loop_began(); loop = StepSource.FRAMEWORK_LOOP\n"
+        "for number in range(600): steps.batch_began(number * number); steps.ended(loop, number * number + 10)\n"
+        "print(steps.count, len(steps.lengths(1 << 40)), steps.lengths(2), steps.lengths(0))"
+    )
+    out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert out == "600 512 [1195, 1197] []\n"

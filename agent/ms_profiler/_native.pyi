@@ -108,7 +108,7 @@ class StepsBase:
     ended_ns: int
     _revoked: int
     lone: int
-    _chosen: Any
+    _chosen: TrackBase
     _listener: Any
     _stepped: Any
     _name: int
@@ -116,6 +116,8 @@ class StepsBase:
     _flags: int
     _worked: bool
     _exhausted: bool
+    def _keep_length(self, ns: int, /) -> None: ...
+    def lengths(self, count: int, /) -> list[int]: ...
 
 class OptimizerHook:
     resting: bool

@@ -220,7 +220,8 @@ class Budget:
         if not then or taken <= share * passed:
             return
         debt, each = taken - share * passed, taken / steps / HOOK
-        self._bursts = Bursts(share, count, now, debt, each, max((passed - taken) / steps, passed / steps / 4))
+        usual = max((passed - taken) / steps, passed / steps / 4)
+        self._bursts = Bursts(share, count, now, debt, each, usual, host.steps.lengths)
         self._bursts.budget = self._share
         self._settle(self._bursts)
         host.save()

@@ -18,7 +18,9 @@ part of the share that the next stretch may take.
 import math
 import os
 from collections import deque
+from collections.abc import Callable
 
+from ms_profiler.job.levels import Levels
 from ms_profiler.job.rest import LIMITED
 from ms_profiler.job.sources import NEVER
 
@@ -36,17 +38,15 @@ PART = 2
 #: stretch has at least (steps so far) / RARE steps.
 RARE = 12
 #: Recording may take a loan: LOAN * (time of the run) beyond its share of the time. It needs this loan before its cost
-#: is known, and after the length of steps has changed.
+#: is known, and after the length of steps has changed (see LENT).
 LOAN = 0.002
 #: After max(BLOCK, (steps so far) / BLOCKS) unsampled steps, their length is compared with the usual length of steps.
 #: A comparison takes LOOK ns, and all comparisons may take the part LOOKS of the budget.
-BLOCK, BLOCKS, LOOK, LOOKS = 128, 32, 100_000, 0.25
-#: After the length of steps has changed, LENT stretches may use the loan. They are short, (steps so far) / SHORT steps,
-#: so that the records soon show what has changed.
-LENT, SHORT = 6, 64
-#: If the loan is spent when the length of steps changes, a burst of LEAST steps follows nevertheless. It waits until
-#: (steps so far) / GROWTH steps have passed since the last such burst, but for LONGEST steps at most.
-GROWTH = 4
+BLOCK, BLOCKS, LOOK, LOOKS = 128, 32, 120_000, 0.25
+#: After the length of steps has changed, LENT stretches are short, (steps so far) / SHORT steps, so that the records
+#: soon show what has changed. They are short even if the loan is spent, but then only LEAST steps of each are sampled.
+#: To notice another change takes six blocks of steps (`job/levels.py`).
+LENT, SHORT = 8, 64
 #: The part of recording's share of the time that bursts may take: CALM usually, REPAYING after recording has taken more
 #: than its share, ALERT after the length of steps has changed.
 CALM, REPAYING, ALERT = 0.7, 0.4, 2.0
@@ -61,7 +61,8 @@ HOOK = 3.0
 #: The balance is the time that recording was allowed to take and has not taken. It is at most
 #: SAVED * (cost of recording a step).
 SAVED = 256
-#: A step is slow if length > LONG * usual. The length of steps has changed if |length - usual| > CHANGED * usual.
+#: A step is slow if length > LONG * usual. More steps are sampled after a stretch with
+#: |length - usual| > CHANGED * usual.
 LONG, CHANGED = 1.7, 0.08
 #: A stretch is a group of steps of which one burst is sampled. It has four marks: begin of the burst, end of the burst,
 #: one step later, and end of the stretch. Item i is the kind of the steps before mark i: 0 for steps outside of the
@@ -96,9 +97,19 @@ class Bursts:
         debt_ns: time that recording has taken beyond its share so far, ns.
         cost_ns: cost of recording a step, ns, computed from the records so far.
         step_ns: duration of a step without the cost of recording, ns.
+        lengths: returns the durations of a number of last steps, ns; or of fewer, if it does not know as many.
     """
 
-    def __init__(self, share: float, count: int, now: int, debt_ns: float, cost_ns: float, step_ns: float) -> None:
+    def __init__(
+        self,
+        share: float,
+        count: int,
+        now: int,
+        debt_ns: float,
+        cost_ns: float,
+        step_ns: float,
+        lengths: Callable[[int], list[int]],
+    ) -> None:
         #: share of the time that recording may take from now on
         self.share = share
         #: share of the time that ms-profiler may take, hooks and comparisons of steps included
@@ -115,10 +126,8 @@ class Bursts:
         self._deaf = False  # after a slow step, further slow steps are ignored until a whole stretch has ended
         self._probe = PROBE
         self._began = now
-        self._lent = 0  # number of further stretches that may use the loan
-        self._owed = False  # whether this stretch began at a change of the length of steps, after the loan was spent
-        self._next_owed = 0  # number of steps before which the burst of such a stretch does not begin
-        self._off = 0.0  # (mean length of the steps of the last block) / (usual length of a step) - 1
+        self._lent = 0  # number of further stretches that are short, because the length of steps has changed
+        self._lengths, self._levels = lengths, Levels()
         #: number of the current stretch of steps
         self.stretch = 0
         #: whether the next steps are sampled
@@ -180,7 +189,7 @@ class Bursts:
         """
         if self.sampled:
             self._computed = computed_ns
-        if count < self._marks[self._place] and self._drifts(count, now):
+        if count < self._marks[self._place] and self._levels.changed(self._lengths(count - self._at)):
             self._restart(count, now)
         elif count < self._marks[-1]:
             self._reach(count, now)
@@ -198,11 +207,6 @@ class Bursts:
         block = int(LOOK / max(LOOKS * self.budget * self._usual, 1.0))
         return min(mark, count + max(BLOCK, count // BLOCKS, block))
 
-    def _drifts(self, count: int, now: int) -> bool:
-        """Return whether the steps of the last two blocks were longer than usual in both, or shorter in both."""
-        before, self._off = self._off, (now - self._since) / max(count - self._at, 1) / self._usual - 1
-        return min(abs(before), abs(self._off)) > CHANGED and before * self._off > 0
-
     def _restart(self, count: int, now: int) -> None:
         """Begin a new stretch, so that steps before and after a change of their length are in different stretches.
 
@@ -210,10 +214,10 @@ class Bursts:
             count: the number of steps so far.
             now: the current time, ns.
         """
-        usual = self._usual * (1 + self._off)
+        usual = (now - self._since) / max(count - self._at, 1)  # in the last block
         self._end(count, now)
         self._usual, self._alert, self._lent = usual, ALERTED, LENT
-        self._begin(count, now, changed=True)
+        self._begin(count, now)
 
     def _credit(self, now: int) -> bool:
         """Return whether balance + loan > 0: recording has taken less time than its share plus the loan."""
@@ -225,22 +229,20 @@ class Bursts:
         sampled = others + after if self.inverse else own
         return self.share * (sum(self._times) + self._spent) - sampled * self.cost - self._spent
 
-    def _begin(self, count: int, now: int, changed: bool = False) -> None:
+    def _begin(self, count: int, now: int) -> None:
         """Plan the next stretch of steps, with the burst of steps to sample at a random position.
 
         Args:
             count: the number of steps so far.
             now: the current time, ns.
-            changed: whether the length of steps has just changed.
         """
         credit = self._credit(now)
-        self._owed = changed and not credit
-        burst = LEAST if self._owed else max(LEAST, min(MOST, int(4 * self._fixed / self.cost)))
+        lent, self._lent = self._lent > 0, max(self._lent - 1, 0)
+        usual = max(LEAST, min(MOST, int(4 * self._fixed / self.cost)))
+        burst = LEAST if lent and not credit else usual
         rate = CALM if self._balance >= 0 else REPAYING
-        lent = self._owed or (credit and self._lent > 0)
         if self._alert and (self._balance > 0 or lent):
             rate, self._alert = ALERT, self._alert - 1
-        self._lent, self._off = max(self._lent - 1, 0), 0.0
         price = burst * self.cost + self._fixed
         length = max(int(price / max(rate * self.share * self._usual, 1.0)), 2 * burst) + 1
         self.inverse = self.cost < CALM * self.share * self._usual
@@ -254,14 +256,11 @@ class Bursts:
         elif self.rare and LIMITED and count // RARE > length:
             burst, length = min(MOST, burst * (count // RARE) // length), count // RARE
         length = min(length, LONGEST, max(most, 2 * burst + 1))
-        # the steps until such a burst belong to its stretch: they come after the change, too
-        wait = min(self._next_owed - count, LONGEST - length) if self._owed and not self.inverse else 0
-        first = count + max(wait, 0)
-        begin = first + self._dice.below(length - burst + 1)
+        begin = count + self._dice.below(length - burst + 1)
         self.stretch += 1
         self.sampled = self.inverse
         # Fine-grained records are switched off during the step after a burst. So that step is counted separately.
-        self._marks, self._place = [begin, begin + burst, begin + burst + 1, first + length], 0
+        self._marks, self._place = [begin, begin + burst, begin + burst + 1, count + length], 0
         self._steps, self._times, self._spent = [0, 0, 0], [0, 0, 0], 0
         self._at, self._since = count, now
         self._turn(count)
@@ -289,8 +288,6 @@ class Bursts:
         """
         self._reach(count, now)
         (others, own, after), (others_ns, own_ns, after_ns) = self._steps, self._times
-        if own and self._owed:
-            self._next_owed = count + count // GROWTH
         if others and own:
             beside = others_ns / others
             if self.inverse:

@@ -50,8 +50,8 @@ class Steps(StepsBase):
         decided: Callable[[StepSource], None] = lambda source: None,
         stepped: Callable[[int], bool] = lambda count: False,
     ) -> None:
-        self.recorder = recorder
-        self._record = recorder.record
+        super().__init__()
+        self.recorder, self._record = recorder, recorder.record
         self._begin(decided, stepped)
         self.reset(schedule)
 
@@ -88,8 +88,7 @@ class Steps(StepsBase):
         self.last_ns, self.ended_ns = 0, 0  # duration and end of the last step, ns, set before a call of `stepped`
         self.marks, self._flags = Marks(), 0  # `_flags`: those of `marks`
         self.source: StepSource | None = None
-        self._tracks = Tracks()
-        self._chosen: Track = Track()  # track of the chosen source
+        self._tracks, self._chosen = Tracks(), Track()  # `_chosen`: track of the chosen source
         #: _quick: the chosen source, if each of its reports ends a step. _name: id of the source's name. lone: id of
         #: the only optimizer; 0 if there is none or several, or if the next step may have no begin yet.
         self._quick = self.lone = self._name = 0
@@ -283,6 +282,7 @@ class Steps(StepsBase):
         self._worked = self._exhausted = False
         if start is not None:
             self._record(STEP, source, self._flags, self._name, start, at_ns, self.count - self._revoked)
+            self._keep_length(at_ns - start)
             self.count += 1
             if self.count >= self.next_look or at_ns - start > self.long_ns:
                 self.last_ns, self.ended_ns = at_ns - start, at_ns
@@ -374,7 +374,6 @@ class Steps(StepsBase):
             self._call_stepped(track)
 
     def _step(self, track: Track, at_ns: int) -> None:
-        """Write the step whose end the chosen source reports."""
         start, track.start = track.start, at_ns
         self._worked = self._exhausted = False
         if start is not None:
@@ -394,6 +393,7 @@ class Steps(StepsBase):
         flags = self.marks.of(start_ns) if recorded else int(Flag.UNRECORDED)
         self.last_ns, self.ended_ns = end_ns - start_ns, end_ns
         self._record(STEP, source, flags, self._name, start_ns, end_ns, number)
+        self._keep_length(self.last_ns)
         self.count += 1
         self._guessed += self._guesses
         if self.schedule is not None:
