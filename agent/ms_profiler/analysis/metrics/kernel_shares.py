@@ -9,6 +9,9 @@ steps. So each kernel's time in the other steps is shared among modules as in th
 This is a ratio estimate (Cochran, Sampling Techniques, 6.1). Kernels of different parts of a step (forward, backward)
 count as different kernels, unless the part is unknown, too: while hooks are away (`job.rest`), steps have no parts. The
 sum over all modules stays the exact time of all kernels.
+
+Kernels launched outside of all steps, for example by an evaluation, are neither: what launched them is often not
+recorded. They keep their times, and do not count for the shares.
 """
 
 from typing import Final
@@ -18,19 +21,22 @@ import polars as pl
 from ms_profiler.analysis.metrics.binding import Bound
 from ms_profiler.analysis.metrics.scopes import Part
 
-#: kernels of steps that were not sampled, with unknown modules; `part` is null where parts were not recorded either
-UNSEEN: Final = pl.Schema({"kernel": pl.UInt32, "part": pl.UInt8, "count": pl.UInt64, "total_ns": pl.Int64})
+#: Kernels with unknown modules. `inside`: whether they belong to steps that were not sampled; the others were launched
+#: outside of all steps. `part` is null where parts were not recorded either.
+UNSEEN: Final = pl.Schema(
+    {"inside": pl.Boolean, "kernel": pl.UInt32, "part": pl.UInt8, "count": pl.UInt64, "total_ns": pl.Int64}
+)
 _KEYS: Final = ["kernel", "module", "bound", "part"]
 _SUMS: Final = ["count", "total_ns"]
 
 
 def sum_up(kernels: pl.DataFrame) -> pl.DataFrame:
-    """Add up the kernels of steps that were not sampled: the columns of `UNSEEN`.
+    """Add up kernels with unknown modules: the columns of `UNSEEN`.
 
     Args:
-        kernels: `kernel`, `part` and `duration_ns` of these kernels.
+        kernels: `inside`, `kernel`, `part` and `duration_ns` of these kernels.
     """
-    sums = kernels.group_by("kernel", "part").agg(
+    sums = kernels.group_by("inside", "kernel", "part").agg(
         pl.len().alias("count"), pl.col("duration_ns").sum().alias("total_ns")
     )
     return sums.select(UNSEEN.names()).cast(UNSEEN)
@@ -38,7 +44,7 @@ def sum_up(kernels: pl.DataFrame) -> pl.DataFrame:
 
 def add_up(sums: list[pl.DataFrame]) -> pl.DataFrame:
     """Add up the sums of several parts of a run, from `sum_up`."""
-    return pl.concat(sums).group_by("kernel", "part").agg(pl.col(_SUMS).sum()).select(UNSEEN.names())
+    return pl.concat(sums).group_by("inside", "kernel", "part").agg(pl.col(_SUMS).sum()).select(UNSEEN.names())
 
 
 def shared(sums: pl.DataFrame, unseen: pl.DataFrame) -> tuple[pl.DataFrame, int]:
@@ -63,13 +69,16 @@ def shared(sums: pl.DataFrame, unseen: pl.DataFrame) -> tuple[pl.DataFrame, int]
     )
     seen = pl.concat([known, without.select(known.columns).cast(known.schema)]).group_by(_KEYS).agg(pl.col(_SUMS).sum())
     seen = seen.filter(pl.col("total_ns") > 0)
+    inside = unseen.filter("inside").drop("inside")
     placed = [
-        _among(unseen.drop_nulls("part"), seen, ["kernel", "part"]),
-        _among(unseen.filter(pl.col("part").is_null()).drop("part"), seen, ["kernel"]),
+        _among(inside.drop_nulls("part"), seen, ["kernel", "part"]),
+        _among(inside.filter(pl.col("part").is_null()).drop("part"), seen, ["kernel"]),
     ]
     among = pl.concat([table.select(known.columns).cast(known.schema) for table in placed])
     estimated = int(among.filter(pl.col("module").is_not_null())["total_ns"].sum())
-    return pl.concat([seen.select(known.columns), among]).group_by(_KEYS).agg(pl.col(_SUMS).sum()), estimated
+    outside = without.filter(~pl.col("inside")).with_columns(-pl.col("count"), -pl.col("total_ns"))
+    outside = outside.select(known.columns).cast(known.schema)
+    return pl.concat([seen.select(known.columns), among, outside]).group_by(_KEYS).agg(pl.col(_SUMS).sum()), estimated
 
 
 def _among(unseen: pl.DataFrame, seen: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
