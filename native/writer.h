@@ -156,13 +156,14 @@ static inline uint64_t msp_writer_now(void) {
   return writer != NULL ? msp_tsc_now(&writer->tsc) : msp_now();
 }
 
-/* Store the time of this thread's last event, and read the thread's processor time (a look) if that is due. */
-static inline void msp_writer_passed(msp_writer *writer, uint64_t now) {
+/* Store the time of this thread's last event, and read the thread's processor time (a look) if that is due. Returns
+ * whether it was due. */
+static inline bool msp_writer_passed(msp_writer *writer, uint64_t now) {
   uint64_t before = writer->looks.event_ns;
   writer->looks.event_ns = now;
-  if (__builtin_expect(now - before >= MSP_QUIET_NS || now >= writer->looks.due_ns, 0)) {
-    msp_writer_look(writer, now, before);
-  }
+  if (__builtin_expect(now - before < MSP_QUIET_NS && now < writer->looks.due_ns, 1)) return false;
+  msp_writer_look(writer, now, before);
+  return true;
 }
 
 /* Begin a span of a category that the gate accepts. `function` identifies an operator, see msp_open_span. Returns the
@@ -183,7 +184,11 @@ static inline uint32_t msp_writer_begin(msp_writer *writer, uint32_t name, uint8
   *span = (msp_open_span){slot, writer->segment, function, serial, (uint16_t)writer->ops, category};
   uint64_t now = msp_tsc_now(&writer->tsc);
   msp_slot_commit(slot, now, 0, arg, name, msp_slot_word(MSP_KIND_OPEN, category, 0, 0));
-  msp_writer_passed(writer, now);
+  /* The span begins after the look: a look makes system calls, and on a busy machine the thread may lose its processor
+   * in them for milliseconds, a thousand times the time of a small operator. */
+  if (__builtin_expect(msp_writer_passed(writer, now), 0)) {
+    __atomic_store_n(&slot->start_ns, msp_tsc_now(&writer->tsc), __ATOMIC_RELAXED);
+  }
   return serial << MSP_DEPTH_BITS | index;
 }
 

@@ -330,7 +330,7 @@ def test_after_a_quiet_time_it_is_known_whether_the_thread_ran(recorder, folder)
     recorder.end(token)
     recorder.close()
     store = read_store(folder)
-    first, slept, ran = store.looks
+    first, slept, *_, ran = store.looks  # there are more if the machine is busy
     assert slept[0] - slept[1] >= 30_000_000
     assert (slept[0] - first[0]) - (slept[2] - first[2]) >= 25_000_000
     assert ran[2] - slept[2] >= 20_000_000

@@ -6,6 +6,7 @@ import signal
 import time
 
 import pytest
+from fakes_built import build_one
 from ms_profiler.job.recorder.contract import NO_MEMORY
 from recorders import KINDS, make, poll, run_program, start_program
 from store_check import OPEN, SPAN, read_store
@@ -164,3 +165,14 @@ def test_many_threads_take_no_more_memory_than_they_may(kind, folder):
     assert kind in WRITTEN or memory / 2 < mapped <= memory
     assert (records + dropped, limit, failure) == (threads * spans + 1, 0, NO_MEMORY)
     assert len(read_store(folder, pid).spans("step")) == 1, "a coarse record still has room"
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.startswith("native")])
+def test_no_span_has_the_time_that_a_thread_loses_while_the_recorder_reads_its_processor_time(
+    kind, folder, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("LD_PRELOAD", str(build_one(tmp_path, "libslow_looks.so", ("slow_looks.c",))))
+    store = read_store(folder, int(run_program("recorder_looks.py", kind, folder)))
+    lengths = sorted(span.end - span.start for span in store.spans("short"))
+    assert len(lengths) == 20 and len(store.looks) >= 20
+    assert lengths[10] < 2_000_000, "each reading takes 5 ms"
