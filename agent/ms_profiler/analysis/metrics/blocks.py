@@ -9,6 +9,10 @@ MOST: Final = 200
 LEAST: Final = 16
 #: smallest number of blocks on either side of a change
 SIDE: Final = 4
+#: The blocks next to the change, `BESIDE` of the shorter side but at least two, must show at least the part `ABRUPT` of
+#: it. Those of a series that grows evenly show a quarter.
+BESIDE: Final = 0.25
+ABRUPT: Final = 0.6
 
 
 def medians(values: list[Any], size: int) -> list[float]:
@@ -33,9 +37,9 @@ def change(values: list[float], size: int, clear: float, least: float) -> tuple[
     """Find the index from which on the values of a series differ; None if no change is significant.
 
     The change lies where two constants, one before and one after it, fit the medians of the blocks best (least sum of
-    absolute deviations). The result has four parts: the index, the median before it, the median from it on, and the
-    significance: change / spread. On either side of the change, spread = mean(|x - median(x)|) for the medians x of the
-    blocks; the larger spread counts.
+    absolute deviations). A series that changes little by little has no such index. The result has four parts: the
+    index, the median before it, the median from it on, and the significance: change / spread. On either side of the
+    change, spread = mean(|x - median(x)|) for the medians x of the blocks; the larger spread counts.
 
     Args:
         values: the series, in order.
@@ -50,8 +54,15 @@ def change(values: list[float], size: int, clear: float, least: float) -> tuple[
     before, after = statistics.median(found[:block]), statistics.median(found[block:])
     spread = max(misfit(found[:block]) / block, misfit(found[block:]) / (len(found) - block))
     moved = abs(after - before)
-    if moved < max(least, clear * spread):
+    if moved < max(least, clear * spread) or not _abrupt(found, block, after - before):
         return None
     first = max((block - 1) * size, 0)
     at = first + jump(values[first : first + 2 * size], before, after)
     return min(at, len(values) - 1), before, after, moved / max(spread, 1e-9)
+
+
+def _abrupt(found: list[float], block: int, moved: float) -> bool:
+    """Return whether the medians of blocks jump at `block` by most of the change `moved` between both sides."""
+    near = max(2, int(BESIDE * min(block, len(found) - block)))
+    jumped = statistics.median(found[block : block + near]) - statistics.median(found[block - near : block])
+    return jumped / moved >= ABRUPT

@@ -34,6 +34,7 @@ from ms_profiler.analysis.metrics import (
     phases,
     pipelines,
     shifts,
+    slowing,
     stack_parts,
     steps,
     stretches,
@@ -197,9 +198,11 @@ class Measures:
         )
 
     @cached_property
-    def shift(self) -> dict[str, Any] | None:
-        """Return the lasting change of the steps' length, from `shifts.shift`; None for results of other tools."""
-        return None if self.recording.foreign else shifts.shift(self.steps, self.ownership, self.spans)
+    def changes(self) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
+        """Return the sudden change of the steps' length (`shifts`), or else the gradual one (`slowing`), if any."""
+        found = None if self.recording.foreign else shifts.shift(self.steps, self.ownership, self.spans)
+        gradual = found is None and not self.recording.foreign
+        return found, slowing.slowing(self.steps, self.ownership) if gradual else None
 
     @cached_property
     def advice(self) -> list[Advice]:

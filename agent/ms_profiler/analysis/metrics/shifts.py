@@ -32,6 +32,11 @@ AGREES: Final = 2.0
 USUAL: Final = 0.9
 #: number of steps that tell the usual length of a step just before two sampled steps between which a module changed
 NEAR: Final = 256
+#: The `BESIDE` steps on either side of the change of a module show at least the part `ABRUPT` of it. The time of the
+#: module alone, which is not compared with other modules, shows at least the part `OWN`.
+BESIDE: Final = 32
+ABRUPT: Final = 0.35
+OWN: Final = 0.5
 #: If a module changed, the ratio of the time of all other modules to the rest of the step changed at most by this part
 #: of the module's change.
 ALONE: Final = 0.25
@@ -57,10 +62,9 @@ def shift(steps: Steps, found: Ownership | None, spans: pl.DataFrame) -> dict[st
         `step` (the first step after the change), `before_ms`, `after_ms`, and `modules`: a list of `module`,
         `before_ms` and `after_ms`, the largest change first.
     """
-    kinds = steps.table["content"].value_counts().sort("count", "content", descending=[True, False])
-    if kinds.is_empty():
+    same = alike(steps)
+    if same.is_empty():
         return None
-    same = steps.table.filter(pl.col("content") == kinds["content"][0])[1:]
     lengths = same["duration_ns"].to_list()
     size = max(BLOCK, math.ceil(same.height / blocks.MOST))
     by_length = blocks.change([math.log(max(length, 1)) for length in lengths], size, CLEAR, LEAST)
@@ -79,8 +83,14 @@ def shift(steps: Steps, found: Ownership | None, spans: pl.DataFrame) -> dict[st
         "step": int(same["number"][row]),
         "before_ms": milliseconds(before),
         "after_ms": milliseconds(after),
-        "modules": [] if found is None else _modules(steps, found, moment, before, after),
+        "modules": [] if found is None else modules(steps, found, (moment, moment), (before, after)),
     }
+
+
+def alike(steps: Steps) -> pl.DataFrame:
+    """Return the steps with the most frequent `content`, which can be compared; without the first one."""
+    kinds = steps.table["content"].value_counts().sort("count", "content", descending=[True, False])
+    return steps.table.filter(pl.col("content").is_in(kinds["content"].head(1).implode()))[1:]
 
 
 def _agree(by_length: tuple[int, float, float, float], by_module: tuple[int, float, float], size: int) -> bool:
@@ -121,7 +131,9 @@ def _of_modules(same: pl.DataFrame, steps: Steps, found: Ownership | None) -> tu
         if changed is None or (best is not None and changed[3] <= best[0]):
             continue
         at, before, after, clear = changed
-        beside = (others / rest).log()
+        own, beside = table["self_ns"].log(), (others / rest).log()
+        if (_middle(own[at:]) - _middle(own[:at])) / (after - before) < OWN:
+            continue
         if abs(_middle(beside[at:]) - _middle(beside[:at])) <= ALONE * abs(after - before):
             share = _middle((table["self_ns"] / table["duration_ns"])[:at])
             best = clear, int(table["start_ns"][at]), math.log1p(share * math.expm1(after - before))
@@ -138,6 +150,10 @@ def _of_modules(same: pl.DataFrame, steps: Steps, found: Ownership | None) -> tu
     near = logs[last:row]
     fits = [0.0, *((near - level).abs() - (near - level - change).abs()).cum_sum().to_list()]
     row = last + min(range(len(fits)), key=fits.__getitem__)
+    # where steps become longer little by little, two distant groups of sampled steps look like a change between them
+    jumped = _middle(logs[row : row + BESIDE]) - _middle(logs[max(row - BESIDE, 0) : row])
+    if jumped / change < ABRUPT:
+        return None
     before = math.exp(_middle(logs[:row]))
     return row, before, before * math.exp(change)
 
@@ -192,8 +208,10 @@ def _of_phases(same: pl.DataFrame, spans: pl.DataFrame, steps: Steps, size: int)
     return (place, before, after) if agrees and abs(seen) >= LEAST else None
 
 
-def _modules(steps: Steps, found: Ownership, moment_ns: int, length_ns: float, later_ns: float) -> list[dict[str, Any]]:
-    """Return the modules whose time in a step changed most, from before `moment_ns` to after it.
+def modules(
+    steps: Steps, found: Ownership, bounds_ns: tuple[int, int], lengths_ns: tuple[float, float]
+) -> list[dict[str, Any]]:
+    """Return the modules whose time in a step changed most, from before the first bound to after the second one.
 
     The time of a module is (median of its shares of the recorded steps) * (length of a step). If the speed of the
     processor changed, too, times change in all modules. So a module counts only if its share moved with the length.
@@ -201,11 +219,13 @@ def _modules(steps: Steps, found: Ownership, moment_ns: int, length_ns: float, l
     Args:
         steps: the steps in use.
         found: the owners of the time.
-        moment_ns: the begin of the first step after the change, in ns.
-        length_ns: the length of a step before the change, ns.
-        later_ns: the length of a step after the change, ns.
+        bounds_ns: two times in ns. Steps that begin before the first one are compared with those that do not begin
+            before the second one.
+        lengths_ns: the length of a step of either kind, ns.
     """
-    starts = steps.table.with_row_index("step").select("step", "duration_ns", later=pl.col("start_ns") >= moment_ns)
+    begin, (length_ns, later_ns) = pl.col("start_ns"), lengths_ns
+    later = pl.when(begin >= bounds_ns[1]).then(True).when(begin < bounds_ns[0]).then(False)
+    starts = steps.table.with_row_index("step").select("step", "duration_ns", later=later).drop_nulls()
     both = found.by_step.join(starts, on="step")
     if both["later"].n_unique() < 2:
         return []

@@ -7,7 +7,7 @@ from typing import Any, Final
 from rich.console import Console
 from rich.text import Text
 
-from ms_profiler.analysis.report import remarks, terminal, widths
+from ms_profiler.analysis.report import changes, remarks, terminal, widths
 from ms_profiler.analysis.report.bounded import PARTS
 from ms_profiler.analysis.report.console import Terminal
 from ms_profiler.analysis.report.durations import milliseconds as _ms
@@ -102,8 +102,8 @@ def _head(summary: dict[str, Any], width: int) -> list[Text]:
         lines += _wrapped(f"Memory of tensors: {peak}", width)
     for text in terminal.utilization(summary.get("utilization")):
         lines += _wrapped(text, width)
-    for line in terminal.shift_line(summary.get("shift")):
-        lines += _wrapped(line.plain, width)
+    for line in changes.lines(summary):
+        lines += _wrapped(line, width)
     lost = [text for key, text in _LOST.items() if summary["completeness"].get(key)]
     return lines + (_wrapped(f"Not complete: {', '.join(lost)}", width, "bold red") if lost else [])
 

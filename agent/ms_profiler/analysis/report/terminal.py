@@ -8,7 +8,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from ms_profiler.analysis.report import functions, modules, remarks, stacks, widths
+from ms_profiler.analysis.report import changes, functions, modules, remarks, stacks, widths
 from ms_profiler.analysis.report.bounded import PARTS
 from ms_profiler.analysis.report.console import Terminal
 from ms_profiler.analysis.report.durations import milliseconds as _ms
@@ -71,7 +71,7 @@ def _print(summary: dict[str, Any], directory: str, out: Console, top: int | Non
         Text(summary["verdict"], style="bold"),
         run_line(summary),
         _steps_line(summary),
-        *shift_line(summary.get("shift")),
+        *map(Text, changes.lines(summary)),
     ):
         widths.lines(head, out)
     foreign = summary.get("derived") is not None
@@ -153,17 +153,6 @@ def _steps_line(summary: dict[str, Any]) -> Text:
         text += f" (without {steady['left_out']} that {reason})"
     worst = ", ".join(f"{item['number']} ({_ms(item['ms'])})" for item in steps["slowest"][:3])
     return Text(f"{text}; slowest: {worst}")
-
-
-def shift_line(shift: dict[str, Any] | None) -> list[Text]:
-    """Return a line about a lasting change of the step time; nothing if there is none."""
-    if shift is None:
-        return []
-    changes = [f"{item['module']} {_ms(item['before_ms'])} -> {_ms(item['after_ms'])}" for item in shift["modules"]]
-    whose = ", ".join(changes) or "no single module makes up much of it"
-    return [
-        Text(f"From step {shift['step']} on: {_ms(shift['before_ms'])} -> {_ms(shift['after_ms'])} a step; {whose}")
-    ]
 
 
 def _whole_run(processes: list[dict[str, Any]] | None, seconds: float) -> Iterator[tuple[str, Table]]:

@@ -76,7 +76,8 @@ def summary(measures: Measures) -> dict[str, Any]:
         "run": _run(measures),
         "whole_run": whole_run.summary(measures),
         "steps": _steps(measures),
-        "shift": measures.shift,
+        "shift": measures.changes[0],
+        "slowing": measures.changes[1],
         "phases": _phases(measures),
         "sampling": sampling_summary.summary(measures),
         "top_operators": operators.top(
