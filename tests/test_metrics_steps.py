@@ -1,3 +1,4 @@
+import polars as pl
 import pytest
 from ms_profiler.analysis.metrics import steps
 from ms_profiler.analysis.readers import store as readers_store
@@ -113,3 +114,10 @@ def test_recorded_steps_are_separate(store):
 def test_restricting_keeps_only_the_named_steps(tmp_path):
     used = steps.restrict(choose(training(tmp_path)), [3, 4, 99])
     assert used.table["number"].to_list() == [3, 4]
+
+
+@pytest.mark.parametrize(("source", "first"), [(StepSource.OPTIMIZER_CYCLE, 1), (StepSource.NETWORK_CALL, 2)])
+def test_the_first_iteration_is_not_steady_where_a_step_ends_with_the_forward_pass(source, first):
+    known = pl.DataFrame({"row": range(8)}, schema={"row": pl.UInt32})
+    assert steps.settled(known, [], source) == list(range(first, 8))
+    assert steps.settled(known, [0, 4], source) == [row for row in range(1, 8) if row != 4][first:]

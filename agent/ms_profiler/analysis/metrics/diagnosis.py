@@ -260,7 +260,7 @@ def _chosen(steps: Steps, compiled: list[int], operators: pl.DataFrame, stream: 
         seen = known.filter(pl.col("row").is_in(with_some.implode()))
     if stream is not None and stream.detailed is not None:
         seen = seen.filter(pl.col("number").is_in(stream.detailed))
-    return settled(known if seen.is_empty() else seen, compiled)
+    return settled(known if seen.is_empty() else seen, compiled, steps.source)
 
 
 def _collections(recording: tables.Recording, spans: pl.DataFrame, steps: Steps) -> pl.DataFrame:

@@ -306,7 +306,7 @@ class Measures:
     def steady(self) -> pl.DataFrame:
         """Return the recorded steady steps: all except the first one and those that compiled (`steps.settled`)."""
         known = self.steps.table.with_row_index("row").filter("recorded")
-        return known.filter(pl.col("row").is_in(steps.settled(known, self.compiled)))
+        return known.filter(pl.col("row").is_in(steps.settled(known, self.compiled, self.steps.source)))
 
 
 def _by_operators(own: pl.DataFrame, recording: tables.Recording) -> bool:
@@ -335,7 +335,7 @@ def measure(recording: tables.Recording, chosen: list[int] | None = None) -> Mea
     pieces = phases.pieces(spans, used)
     times = phases.by_step(pieces)
     compiled = phases.compiling(times)
-    rows = steps.settled(used.table.with_row_index("row").filter("recorded"), compiled)
+    rows = steps.settled(used.table.with_row_index("row").filter("recorded"), compiled, used.source)
     left_out = sorted(set(times["step"].to_list()).difference(rows))
     shares = phases.shares(times, left_out)
     compiling = spans.filter(pl.col("process") == used.process, pl.col("category") == Category.COMPILE)

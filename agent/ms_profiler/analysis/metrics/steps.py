@@ -99,20 +99,24 @@ def restrict(steps: Steps, numbers: list[int]) -> Steps:
     return Steps(steps.process, steps.thread, steps.source, steps.table.filter(pl.col("number").is_in(numbers)))
 
 
-def settled(known: pl.DataFrame, compiled: list[int]) -> list[int]:
+def settled(known: pl.DataFrame, compiled: list[int], source: StepSource) -> list[int]:
     """Return the rows of the steady steps: all steps without compilations, except for the first of them.
 
     The first step fills caches, queues and pools. It counts as steady only if there are at most `WARMED` steps. If
-    every step compiled something, all steps are treated as steps without compilations.
+    every step compiled something, all steps are treated as steps without compilations. A step that is a call of a
+    network ends with this call. So the second step has the rest of the first iteration, for example its backward pass,
+    and is left out, too.
 
     Args:
         known: the steps, with `row`.
         compiled: the rows of steps that compiled something.
+        source: what reported the ends of the steps.
     """
     without = set(compiled)
     steady = [row for row in known["row"].to_list() if row not in without]
     rows: list[int] = steady or known["row"].to_list()
-    return rows[1:] if len(rows) > WARMED else rows
+    first = 2 if source == StepSource.NETWORK_CALL else 1
+    return rows[first:] if len(rows) > WARMED else rows
 
 
 def touches(steps: Steps) -> pl.Expr:
