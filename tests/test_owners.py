@@ -7,7 +7,7 @@ import sys
 import polars as pl
 import pytest
 from conftest import PROGRAMS
-from ms_profiler.analysis.metrics import backward_operators
+from ms_profiler.analysis.metrics import backward_operators, module_tree
 from ms_profiler.analysis.metrics.binding import Bound
 from ms_profiler.analysis.model import tables
 from ms_profiler.analysis.readers import store, tapes
@@ -164,3 +164,11 @@ def test_jobs_are_bound_as_the_numbers_of_their_shapes_say(job, name):
     share = judged(recording.spans.with_row_index("row"), recording.names, known)
     assert share["wrong"] <= 0.005
     assert share["same"] + share["around"] + (share["whole"] if name == "compiled" else 0) >= 0.8, share
+
+
+def test_the_heaviest_module_is_no_optimizer_and_the_other_way_round():
+    rows = [("net.0", 5, 5, 0, 10), ("Adam", 0, 0, 20, 20), ("learning rate", 0, 0, 30, 30)]
+    names = ("module", "forward_ns", "backward_ns", "optimizer_ns", "self_ns")
+    tree = pl.DataFrame(rows, schema=names, orient="row")
+    assert module_tree.heaviest(tree, 100, optimizes=False) == ("net.0", 0.1)
+    assert module_tree.heaviest(tree, 100, optimizes=True) == ("learning rate", 0.3)

@@ -98,3 +98,11 @@ def test_all_shows_the_rest(tmp_path, capsys):
     rest = capsys.readouterr().out
     assert len(one.splitlines()) <= screen.LINES < len(rest.splitlines())
     assert "Phases of a step" in rest and "Cost of profiling" in rest
+
+
+def test_a_part_outside_of_the_steps_that_is_longer_than_they_are_is_named(summary):
+    assert not any(line.startswith("Outside of the steps") for line in shown(summary))
+    rollout = copy.deepcopy(summary)
+    parts = [("import", 0.3), ("steps", 0.1), ("evaluation", 0.45), ("between steps", 0.15)]
+    rollout["whole_run"][0]["parts"] = [{"part": part, "share": share} for part, share in parts]
+    assert "Outside of the steps: evaluation 45 % of the run; the steps 10 %" in shown(rollout)

@@ -19,14 +19,20 @@ def shares(**steady):
 
 
 def found(parts, table, source=StepSource.SCRIPT, steps=20, compile_ns=0, before_ns=0, run_ns=100 * SECOND, **more):
-    more = {"within": {}, **more}
-    return verdict.finding(parts, more.pop("within"), table, source, steps, compile_ns, before_ns, run_ns, **more)
+    places = verdict.Places(more.pop("within", {}), more.pop("few", {}), more.pop("outside", 0.0))
+    return verdict.finding(parts, places, table, source, steps, compile_ns, before_ns, run_ns, **more)
 
 
 @pytest.mark.parametrize(
     ("parts", "table", "options", "expected"),
     [
         ({"data": 0.63, "computing": 0.37}, shares(data=0.63, backward=0.37), {}, "63 % of the step waits for data."),
+        (
+            {"blocked": 0.63, "computing": 0.37},
+            shares(backward=0.37),
+            {"few": {"blocked": (5, 100), "computing": (2, 100)}},
+            "63 % of the steps' time is spent asleep or blocked, nearly all of it in 5 of 100 steps.",
+        ),
         ({"data": 0.25, "computing": 0.75}, shares(data=0.25, backward=0.75), {}, "25 % of the step waits for data."),
         (
             {"data": 0.1, "computing": 0.9},
@@ -173,3 +179,10 @@ def test_a_module_with_a_share_of_kernels_is_not_named_beside_work_of_the_host()
     assert verdict.least_of_module("blocked", of_steps=True) == 0.5
     assert verdict.least_of_module("blocked", of_steps=False) > 1
     assert verdict.least_of_module("optimizer", of_steps=True) > 1
+
+
+def test_a_part_of_few_steps_is_told_from_one_of_most_steps():
+    rows = [("blocked", step, 100 if step in (3, 13) else 1) for step in range(20)]
+    rows += [("computing", step, 10) for step in range(20)]
+    table = pl.DataFrame(rows, schema=["part", "step", "end_ns"], orient="row").with_columns(start_ns=0)
+    assert verdict.few(table) == {"blocked": (2, 20)}

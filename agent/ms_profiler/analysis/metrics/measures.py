@@ -184,7 +184,7 @@ class Measures:
         first = int(_least(self.recording.processes["first_ns"]))
         return verdict.finding(
             self.diagnosis.shares,
-            verdict.within(self.diagnosis.moments),
+            verdict.Places.of(self.diagnosis.moments),
             self.shares,
             self.steps.source,
             self.steps.recorded.height,
@@ -194,7 +194,6 @@ class Measures:
             self.types,
             self.diagnosis.accelerator,
             queued(self.stream.sums) if self.stream.decides else None,
-            verdict.outside(self.diagnosis.moments),
         )
 
     @cached_property
@@ -265,7 +264,8 @@ class Measures:
         if (found := self.ownership) is None:
             return self.finding.sentence
         least = verdict.least_of_module(self.finding.kind, found.basis == "host")
-        heaviest = ownership_of.heaviest(found, self.spans, self.recording.names, self.steps, self.stream, least)
+        own = (found, self.spans, self.recording.names, self.steps, self.stream)
+        heaviest = ownership_of.heaviest(*own, least, verdict.optimizes(self.finding.kind))
         return f"{self.finding.sentence.removesuffix('.')}; {heaviest}." if heaviest else self.finding.sentence
 
     @property

@@ -102,14 +102,16 @@ def _add(known: dict[str, _Node], owner: str, part: int, bound: int, own: int) -
         path, inner = path.rpartition(".")[0], path
 
 
-def heaviest(tree: pl.DataFrame, whole_ns: int) -> tuple[str, float] | None:
+def heaviest(tree: pl.DataFrame, whole_ns: int, optimizes: bool) -> tuple[str, float] | None:
     """Return the module with most self time, and its share of the whole; None without modules.
 
     Args:
         tree: the tree of modules, from `rows`.
         whole_ns: the time of which the share is computed.
+        optimizes: whether only optimizers and schedulers of learning rates count; otherwise, they do not count.
     """
-    modules = tree.filter(pl.col("forward_ns") + pl.col("backward_ns") > 0, pl.col("self_ns") > 0)
+    computes = pl.col("forward_ns") + pl.col("backward_ns") > 0
+    modules = tree.filter(~computes if optimizes else computes, pl.col("self_ns") > 0)
     if modules.is_empty():
         return None
     module, own = modules.sort("self_ns", "module", descending=[True, False]).select("module", "self_ns").row(0)

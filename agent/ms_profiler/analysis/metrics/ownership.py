@@ -145,7 +145,15 @@ def _of_kernels(stream: Stream, recording: tables.Recording, used: Steps) -> Own
     return Ownership("kernels", 1, whole_ns, tree, owners.sums(pieces), pieces, process, estimated_ns)
 
 
-def heaviest(found: Ownership, spans: pl.DataFrame, names: pl.Series, used: Steps, stream: Stream, least: float) -> str:
+def heaviest(
+    found: Ownership,
+    spans: pl.DataFrame,
+    names: pl.Series,
+    used: Steps,
+    stream: Stream,
+    least: float,
+    optimizes: bool = False,
+) -> str:
     """Return text about the module with most self time and its largest operator; empty if no module takes much.
 
     Args:
@@ -155,8 +163,9 @@ def heaviest(found: Ownership, spans: pl.DataFrame, names: pl.Series, used: Step
         used: the steps in use.
         stream: the kernels.
         least: a module is named only if it takes at least this share of the time; above 1, no module is named.
+        optimizes: whether to name an optimizer or the scheduler of learning rates instead of a module.
     """
-    most = module_tree.heaviest(found.tree, found.whole_ns)
+    most = module_tree.heaviest(found.tree, found.whole_ns, optimizes)
     if most is None or most[1] < least:
         return ""
     module, share = most

@@ -22,6 +22,8 @@ _KERNELS = "kernel time"
 KERNEL_SHARE = 0.2
 #: a phase is named if it takes more than this share of a part's time
 WITHIN_SHARE = 0.5
+#: a part of the steps lies in few steps if at most the share `FEW` of them have at least the share `NEARLY` of its time
+FEW, NEARLY = 0.1, 0.9
 #: The heaviest module is named if it takes at least this share of the time. The first value is for findings about
 #: computing. The second value is for findings about the host, whose code may also run outside of the model.
 MODULE_SHARE, MODULE_SHARE_OF_HOST = 0.05, 0.5
@@ -74,9 +76,30 @@ class Finding:
     sentence: str
 
 
+@dataclass(frozen=True)
+class Places:
+    """Where the parts of the steps lie.
+
+    Attributes:
+        within: part of the steps -> phase with most of its time, from the function `within`.
+        few: part of the steps -> number of steps with nearly all of its time, and number of all steps; only for parts
+            that lie in few steps.
+        outside: the share of computing outside of all phases, from the function `outside`.
+    """
+
+    within: Mapping[str, str]
+    few: Mapping[str, tuple[int, int]]
+    outside: float
+
+    @classmethod
+    def of(cls, moments: pl.DataFrame) -> "Places":
+        """Find the places in the pieces of the steps with their parts, from `bounds.parts`."""
+        return cls(within(moments), few(moments), outside(moments))
+
+
 def finding(
     parts: Mapping[str, float],
-    within: Mapping[str, str],
+    places: Places,
     shares: pl.DataFrame,
     source: StepSource,
     steps: int,
@@ -86,13 +109,12 @@ def finding(
     kernels: pl.DataFrame | None = None,
     device: bool = False,
     queued: Mapping[str, float] | None = None,
-    outside: float = 0.0,
 ) -> Finding:
     """Choose the biggest finding: compiling if it is long, then the largest wait, then the largest part.
 
     Args:
         parts: part of the steps -> its share, from `bounds.shares`.
-        within: part of the steps -> phase with most of its time, from the function `within`.
+        places: where the parts of the steps lie.
         shares: the time of each phase, from `phases.shares`.
         source: source that decides where a step ends.
         steps: number of recorded steps.
@@ -103,7 +125,6 @@ def finding(
         device: whether the job computes on a device.
         queued: the kernels' time in each part of a step, from `kernels.queued`, if the host runs ahead of the kernels
             that it queued.
-        outside: the share of computing outside of all phases, from the function `outside`.
     """
     whole = source == StepSource.WHOLE_RUN
     unit = "run" if whole else "step"
@@ -132,12 +153,15 @@ def finding(
     part, share = max(waits[0], host, key=lambda item: item[1]) if waits else ranked[0]
     texts = _WAITS | _REST | ({} if device else {bounds.SYNC: _READS_OF_HOST})
     if part in texts:
-        where = f", most of it in {within[part]}" if within.get(part, OTHER) not in (OTHER, part) else ""
+        place = places.within.get(part, OTHER)
+        where = f", most of it in {place}" if place not in (OTHER, part) else ""
+        if part in places.few and not whole:
+            unit, where = "steps' time", f"{where}{in_few(places.few, part)}"
         return Finding(part, share, f"{_percent(share)} of the {unit} {texts[part]}{where}.")
     phase = max(inside, key=lambda name: inside[name]) if inside else OTHER
     if phases.get(OTHER, 0.0) > inside.get(phase, 0.0):
-        computes = within.get(part) == OTHER
-        much, does = (outside, "computing ") if computes else (phases[OTHER], "")
+        computes = places.within.get(part) == OTHER
+        much, does = (places.outside, "computing ") if computes else (phases[OTHER], "")
         return Finding(OTHER, much, f"{_percent(much)} of the {unit} is {does}outside of the model{_leading(kernels)}.")
     subject = "The run is" if whole else "The steps are"
     if queued and phase in _QUEUED:
@@ -160,8 +184,14 @@ def least_of_module(kind: str, of_steps: bool) -> float:
     """
     if kind in (bounds.HOST, bounds.BLOCKED, bounds.RUNNABLE):
         return MODULE_SHARE_OF_HOST if of_steps else 2.0
-    computes = kind in (*COMPUTING, "computing", bounds.LAUNCH) and kind != NAMES[Category.OPTIMIZER]
-    return MODULE_SHARE if computes else 2.0
+    if optimizes(kind):
+        return MODULE_SHARE if of_steps else 2.0
+    return MODULE_SHARE if kind in (*COMPUTING, "computing", bounds.LAUNCH) else 2.0
+
+
+def optimizes(kind: str) -> bool:
+    """Return whether a finding of this kind is about optimizers."""
+    return kind == NAMES[Category.OPTIMIZER]
 
 
 def within(moments: pl.DataFrame) -> dict[str, str]:
@@ -174,6 +204,31 @@ def within(moments: pl.DataFrame) -> dict[str, str]:
     sums = moments.group_by("part", "phase").agg(length).with_columns(whole=pl.col("length").sum().over("part"))
     most = sums.filter(pl.col("length") > WITHIN_SHARE * pl.col("whole"))
     return dict(most.select("part", "phase").iter_rows())
+
+
+def few(moments: pl.DataFrame) -> dict[str, tuple[int, int]]:
+    """Return for each part that lies in few steps how many have nearly all of its time, and the number of all steps.
+
+    Args:
+        moments: the pieces of the steps with their parts, from `bounds.parts`.
+    """
+    steps = moments["step"].n_unique()
+    length = (pl.col("end_ns") - pl.col("start_ns")).sum().alias("length")
+    sums = moments.group_by("part", "step").agg(length).sort("length", descending=True)
+    # the steps before which the sum has not reached `NEARLY` of the part
+    before = (pl.col("length").cum_sum() - pl.col("length")).over("part")
+    count = sums.filter(before < NEARLY * pl.col("length").sum().over("part")).group_by("part").len()
+    return {part: (number, steps) for part, number in count.iter_rows() if number <= FEW * steps}
+
+
+def in_few(found: Mapping[str, tuple[int, int]], part: str) -> str:
+    """Return words about a part that lies in few steps, after a comma; empty if it does not.
+
+    Args:
+        found: the result of the function `few`.
+        part: the part of the steps.
+    """
+    return f", nearly all of it in {found[part][0]} of {found[part][1]} steps" if part in found else ""
 
 
 def outside(moments: pl.DataFrame) -> float:

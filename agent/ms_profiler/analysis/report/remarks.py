@@ -11,6 +11,10 @@ _BY_NAME: Final = ("cupti", "kineto")
 SHOWN: Final = 5
 #: the mean step time is shown beside the median if mean / median or median / mean is at least this
 _FAR: Final = 1.5
+#: A part of the run outside of the steps is named if it takes at least this share of the run, and as long as the steps.
+#: These parts are not named: the steps themselves, and what every run has.
+_MUCH: Final = 0.2
+_USUAL: Final = ("steps", "import", "set-up", "profiling")
 
 
 def end(process: dict[str, Any]) -> str:
@@ -22,6 +26,18 @@ def end(process: dict[str, Any]) -> str:
 def listed(summary: dict[str, Any]) -> str:
     """Return what the table of operators lists: kernels by name, where a GPU was recorded."""
     return "Kernels by name" if (summary.get("device") or {}).get("form") in _BY_NAME else "Operators"
+
+
+def outside(summary: dict[str, Any]) -> list[str]:
+    """Return a line about the largest part of the run outside of the steps, if it takes longer than the steps."""
+    lines = []
+    for process in summary.get("whole_run") or ():
+        parts = {part["part"]: part["share"] for part in process["parts"]}
+        steps = parts.get("steps", 0.0)
+        name = max((part for part in parts if part not in _USUAL), key=parts.__getitem__, default="")
+        if steps and name and parts[name] >= max(_MUCH, steps):
+            lines.append(f"Outside of the steps: {name} {parts[name]:.0%} of the run; the steps {steps:.0%}")
+    return [line.replace("%", " %") for line in lines[:1]]
 
 
 def typical(summary: dict[str, Any]) -> str:

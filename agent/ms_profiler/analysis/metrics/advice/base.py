@@ -22,7 +22,7 @@ WORTH: Final = {
     bounds.HOST: 0.25,
 }
 #: waits that become longer if other programs keep the machine busy
-SPIKES: Final = (bounds.DATA, bounds.COMMUNICATION, bounds.BLOCKED)
+SPIKES: Final = (bounds.DATA, bounds.COMMUNICATION)
 #: repeated compiling, a slow link, and garbage collections are each reported if they take at least this share of the
 #: steps' time
 SOME: Final = 0.1
@@ -108,7 +108,7 @@ def worth(found: Diagnosis, part: str) -> bool:
 
     If waits for data or for other ranks are long, the cause may be that data workers or other ranks waited for a
     processor. On a busy machine, a few steps have long waits of this kind whatever the job does. So for these two kinds
-    of waits, one tenth of the steps is left out: the steps with the longest waits.
+    of waits (`SPIKES`), one tenth of the steps is left out: the steps with the longest waits.
     """
     share = found.shares.get(part, 0.0)
     if found.crowd.busy and part in SPIKES:
