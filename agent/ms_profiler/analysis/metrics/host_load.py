@@ -135,6 +135,8 @@ def draw(recording: tables.Recording) -> None:
         .drop_nulls("thread")
         .with_columns(title=pl.format("{} ({})", "name", "unit"))
     )
+    if placed.is_empty():  # the threads of the processes are unknown, for example because their names are damaged
+        return
     titles = placed["title"].unique(maintain_order=True)
     rows = pl.int_range(len(recording.names), len(recording.names) + len(titles), dtype=pl.UInt32, eager=True)
     recording.names = recording.names.append(titles.rename("name"))
