@@ -69,6 +69,11 @@ def test_an_error_is_one_line_and_exit_code_2(tmp_path, text, says):
     assert done.stderr.startswith(f"ms-profiler: {says}") and done.stderr.count("\n") == 1
 
 
+def test_a_missing_directory_is_an_error_even_if_the_query_names_no_table(tmp_path):
+    done = run("sql", str(tmp_path / "nothing"), "select 1")
+    assert (done.returncode, done.stdout) == (2, "") and "No such file or directory" in done.stderr
+
+
 def test_missing_parts_are_reported_on_stderr(tmp_path):
     done = run("sql", write_training(tmp_path), "select * from memory", "--format", "json")
     assert (done.returncode, done.stdout) == (0, "[]\n")

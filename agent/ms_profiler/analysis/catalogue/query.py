@@ -60,7 +60,8 @@ def ask(directories: Sequence[str], query: str) -> Answer:
     named = [table for table in catalogue.TABLES if table.name in words]
     frames: dict[str, list[pl.LazyFrame]] = {table.name: [] for table in named}
     notes, large = [], False
-    for path in engine.find(directories) if named else ():
+    paths = engine.find(directories)  # a wrong directory is an error even if the query names no table
+    for path in paths if named else ():
         name = os.path.basename(os.path.abspath(path))
         if (there := table_cache.load(path, named)) is not None:
             for known, one in there.items():
