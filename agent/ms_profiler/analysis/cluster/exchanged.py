@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from ms_profiler.analysis.metrics import communication, intervals, messages, replicas
+from ms_profiler.analysis.metrics.handed_over import PASSED
 from ms_profiler.analysis.model import tables
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ def _of_device(measures: "Measures", device: tables.Device) -> pl.DataFrame:
         )
     )
     if own["name"].str.starts_with(replicas.GLOO).any():  # gloo's threads make the exchanges; operators only queue them
-        own = own.filter(~pl.col("name").str.starts_with(replicas.PASSED))
+        own = own.filter(~pl.col("name").str.starts_with(PASSED))
     names = own["name"].str.strip_prefix(replicas.GLOO)
     names = pl.Series("operation", [communication.operation(name) for name in names], dtype=pl.String)
     none = (pl.lit(None, kind).alias(name) for name, kind in messages.PEERS.items())

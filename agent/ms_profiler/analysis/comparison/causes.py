@@ -14,10 +14,10 @@ from statistics import median
 from typing import Final
 
 from ms_profiler.analysis.comparison import evidence, matching, repeats
-from ms_profiler.analysis.comparison.counting import COLLECTIVE
 from ms_profiler.analysis.comparison.digest import Cell, Digest
 from ms_profiler.analysis.comparison.moments import DEVICE
 from ms_profiler.analysis.metrics import bounds, critical_path
+from ms_profiler.analysis.metrics.handed_over import PASSED
 
 MODULE: Final = "module"
 OUTSIDE: Final = "outside"
@@ -383,7 +383,7 @@ def _key(cell: Cell) -> _Key:
     if cell.part in _WAITS or cell.part in _OF_DEVICE:
         return cell.part, ""
     # on a CPU, an exchange is an operator, so only the operator's name shows that it is an exchange
-    if cell.part == bounds.COMMUNICATION or cell.what.startswith(COLLECTIVE):
+    if cell.part == bounds.COMMUNICATION or cell.what.startswith(PASSED):
         return bounds.COMMUNICATION, ""
     if cell.part == bounds.SYNC:
         return cell.part, cell.module

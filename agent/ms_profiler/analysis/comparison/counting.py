@@ -9,6 +9,7 @@ import polars as pl
 from ms_profiler.analysis.comparison.digest import Count, Memory
 from ms_profiler.analysis.metrics import intervals
 from ms_profiler.analysis.metrics.diagnosis import Diagnosis
+from ms_profiler.analysis.metrics.handed_over import PASSED
 from ms_profiler.analysis.metrics.measures import Measures
 from ms_profiler.analysis.model.tables import Form
 from ms_profiler.store.format import Category
@@ -35,8 +36,6 @@ BYTES: Final = (COPIED, EXCHANGED)
 _COPYING: Final = ("aten::copy_", "TensorMove", "Copy")
 #: forms of results that list a device's copies in a separate table
 _COPIES_TOLD: Final = (Form.KINETO, Form.CUPTI, Form.MSPTI)
-#: prefix of the names of operators that exchange data with other ranks
-COLLECTIVE: Final = "c10d::"
 #: name of a function with which Dynamo continues after a graph break
 _RESUMED: Final = re.compile(r"torch_dynamo_resume_in_\S+")
 
@@ -116,7 +115,7 @@ def _of_steps(measures: Measures, found: Diagnosis, rows: list[int]) -> Iterator
     yield SYNCHRONISATIONS, _each(_synchronising(measures, found, table), rows)
     calls = measures.calls
     # exchanges that PyTorch starts from C++ count only if their bytes are known
-    exchanges = (recording.names.str.starts_with(COLLECTIVE)).gather(operators["name"])
+    exchanges = (recording.names.str.starts_with(PASSED)).gather(operators["name"])
     placed = _rows(operators.filter(exchanges)["start_ns"], table)
     yield COLLECTIVES, _each(placed if len(placed) > calls.height else calls["step"], rows)
     # in some results of other tools, exchanges have no bytes

@@ -11,7 +11,7 @@ import polars as pl
 
 from ms_profiler.analysis.columns import COLUMNS
 from ms_profiler.analysis.driver.sections import Section
-from ms_profiler.analysis.metrics import bounds, intervals, phases, scheduling
+from ms_profiler.analysis.metrics import bounds, handed_over, intervals, phases, scheduling
 from ms_profiler.analysis.metrics.operands import TIE
 from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.analysis.model import tables
@@ -39,6 +39,23 @@ def compute(recording: tables.Recording) -> bool:
     """
     framework = recording.info.framework
     return framework.get("name") == "torch" and framework.get("device", "CPU").upper() in ("", "CPU")
+
+
+def with_exchanges(recording: tables.Recording, spans: pl.DataFrame) -> pl.DataFrame:
+    """Return spans of the run. PyTorch's operators that exchange data on a processor have the category of exchanges.
+
+    If the job has an accelerator, the exchanges are tasks of the device. Then the operators only queue them, and keep
+    their category.
+
+    Args:
+        recording: the run.
+        spans: table of spans, with the columns of `tables.SPANS`.
+    """
+    if not compute(recording):
+        return spans
+    exchange = pl.lit(int(Category.COMMUNICATION), spans.schema["category"])
+    kind = pl.when(pl.lit(handed_over.operators(spans, recording.names))).then(exchange).otherwise("category")
+    return spans.with_columns(kind.alias("category"))
 
 
 def calls(spans: pl.DataFrame) -> pl.DataFrame:
@@ -142,7 +159,7 @@ def computing(
 
     Some long calls of operators do not count. Autograd's operator around each node never counts, because its self time
     is dispatch, or hooks of the script. If only few calls of an operator are long (less than `OFTEN`), the system made
-    these calls long by taking the processor away.
+    these calls long by taking the processor away. An operator that exchanges data with other ranks does not count.
 
     The process does not compute while the stepping thread makes data, compiles, writes a checkpoint, exchanges data
     with other ranks, or sleeps. In a step without operators, the phases decide.
@@ -159,7 +176,11 @@ def computing(
     alone = pl.col("self_ns")
     long = alone > bounds.SHORT
     worked = own.filter(
-        does(own, recording.names), long, long.mean().over("name") >= OFTEN, 2 * alone >= pl.col("duration_ns")
+        does(own, recording.names),
+        ~handed_over.operators(own, recording.names),
+        long,
+        long.mean().over("name") >= OFTEN,
+        2 * alone >= pl.col("duration_ns"),
     )
     ran = intervals.union(
         pl.concat([worked.select(intervals.BOUNDS), graphs.select(intervals.BOUNDS), fused(own, recording.names)])

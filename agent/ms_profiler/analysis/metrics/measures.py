@@ -332,7 +332,7 @@ def measure(recording: tables.Recording, chosen: list[int] | None = None) -> Mea
         if used.table.is_empty():
             raise UsageError(f"{recording.directory} has none of the steps {chosen[0]} to {chosen[-1]}.")
         spans = spans.filter(steps.touches(used))
-    pieces = phases.pieces(spans, used)
+    pieces = phases.pieces(exchanging := host_operators.with_exchanges(recording, spans), used)
     times = phases.by_step(pieces)
     compiled = phases.compiling(times)
     rows = steps.settled(used.table.with_row_index("row").filter("recorded"), compiled, used.source)
@@ -357,8 +357,8 @@ def measure(recording: tables.Recording, chosen: list[int] | None = None) -> Mea
         compute = overlap.computing(pieces)
         if _by_operators(own, recording):
             compute = host_operators.computing(recording, own, spans, pieces, used)
-        exchanging = overlap.communicating(spans, pieces, used)
-        stream = kernel_stream.collect(recording, used, compute, exchanging, chosen is not None)
+        communicate = overlap.communicating(exchanging, pieces, used)
+        stream = kernel_stream.collect(recording, used, compute, communicate, chosen is not None)
         calls = communication.calls(recording, used, stream.table, stream.names, stream.texts)
     watched = pipeline_reader.read(recording)
     memory = memory_reader.read(recording)

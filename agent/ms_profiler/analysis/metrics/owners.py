@@ -3,13 +3,16 @@
 The owner is the innermost module that runs on the stepping thread. While autograd runs a node of a backward pass, the
 owner is the module of the operator whose gradient the node computes (`metrics.backward_operators`). If a module is
 recomputed in a backward pass, it is called again, and the time of this call counts as backward.
+
+The exchanges that DistributedDataParallel makes in a backward pass belong to no module. If code of a module calls an
+exchange, the exchange belongs to this module.
 """
 
 from typing import Final
 
 import polars as pl
 
-from ms_profiler.analysis.metrics import intervals
+from ms_profiler.analysis.metrics import handed_over, intervals
 from ms_profiler.analysis.metrics.binding import Bound
 from ms_profiler.analysis.metrics.phases import innermost
 from ms_profiler.analysis.metrics.scopes import Part
@@ -39,7 +42,7 @@ def pieces(spans: pl.DataFrame, names: pl.Series, steps: Steps, nodes: pl.DataFr
     """Cut steps into intervals that each have one owner; return the columns of `PIECES`, sorted by time.
 
     An owner is the module or the optimizer on which the time is spent. Time outside of all modules, backward passes,
-    optimizers and compilations is in no interval.
+    optimizers and compilations is in no interval. The exchanges of `handed_over.uncalled` have no owner.
 
     Args:
         spans: table of the run's spans, with the columns of `tables.SPANS`.
@@ -52,7 +55,7 @@ def pieces(spans: pl.DataFrame, names: pl.Series, steps: Steps, nodes: pl.DataFr
     category = pl.col("category")
     again = intervals.union(own.filter(category == int(Category.BACKWARD)))
     modules = _compiled(own.filter(category == int(Category.MODULE)), names)
-    backward = intervals.locate(modules["start_ns"], again).is_not_null()
+    exchanges = handed_over.uncalled(own, names)
     texts = names.to_list()
     numbers = {path: row for row, path in enumerate(texts)}
     for path in nodes["module"].drop_nulls().unique().sort():
@@ -72,9 +75,10 @@ def pieces(spans: pl.DataFrame, names: pl.Series, steps: Steps, nodes: pl.DataFr
         _coded(
             modules,
             modules["name"],
-            backward.replace_strict({True: int(Part.BACKWARD), False: int(Part.FORWARD)}),
+            _passes(modules, again),
             int(Bound.MODULE),
         ),
+        _coded(exchanges, None, _passes(exchanges, again), 0),
         *(
             _coded(found, None, part, 0)
             for found, part in (
@@ -87,6 +91,12 @@ def pieces(spans: pl.DataFrame, names: pl.Series, steps: Steps, nodes: pl.DataFr
     optimizing = pl.Series([numbers[kind] for kind in kinds], dtype=pl.UInt64)
     parts.append(_coded(optimizers, optimizing, Part.OPTIMIZER, int(Bound.MODULE)))
     return _cut(innermost(pl.concat(parts), "code"), cut, pl.Series("owner", texts, dtype=pl.String))
+
+
+def _passes(spans: pl.DataFrame, backward: pl.DataFrame) -> pl.Series:
+    """Return for each span the part of the step that it began in: `Part.BACKWARD` or `Part.FORWARD`."""
+    inside = intervals.locate(spans["start_ns"], backward).is_not_null()
+    return inside.replace_strict({True: int(Part.BACKWARD), False: int(Part.FORWARD)}, return_dtype=pl.UInt8)
 
 
 def optimizer_names(optimizers: pl.DataFrame, names: pl.Series) -> pl.DataFrame:

@@ -18,6 +18,7 @@ from typing import Final
 import polars as pl
 
 from ms_profiler.analysis.metrics import intervals
+from ms_profiler.analysis.metrics.handed_over import PASSED
 from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.analysis.model import tables
 from ms_profiler.store.format import Category
@@ -25,8 +26,6 @@ from ms_profiler.store.names import BUCKETS
 
 #: prefix of the names that gloo gives the operations in its own threads
 GLOO: Final = "gloo:"
-#: prefix of the names of operators that hand an exchange to a backend such as gloo
-PASSED: Final = "c10d::"
 #: pattern of the names of NCCL's kernels; it captures the operation
 NCCL: Final = r"^nccl(?:Dev)?Kernel_([A-Za-z]+)"
 #: operation that gloo lacks -> operation that gloo runs in its place

@@ -8,7 +8,7 @@ from typing import Final
 
 import polars as pl
 
-from ms_profiler.analysis.metrics import intervals, phases
+from ms_profiler.analysis.metrics import host_operators, intervals, phases
 from ms_profiler.analysis.metrics.steps import Steps, every
 from ms_profiler.analysis.model import tables
 from ms_profiler.store.format import Category, Flag, StepSource
@@ -103,7 +103,7 @@ def _of_process(recording: tables.Recording, steps: Steps, run: tuple[int, int] 
     # imports of all threads count: the thread that trains may have started after the imports
     sets[_IMPORT] = _spans(here, Category.IMPORT)
     sets["away"] = _interval(*run) if run else sets["run"]
-    cut = phases.line(spans, sets).filter(pl.col("away") > 0)
+    cut = phases.line(host_operators.with_exchanges(recording, spans), sets).filter(pl.col("away") > 0)
     begin, end = _joined(sets, STEPS, *LOOPS, NETWORK).select(pl.col("start_ns").min(), pl.col("end_ns").max()).row(0)
     place = pl.lit(OTHER)
     if begin is not None:
