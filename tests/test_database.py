@@ -202,9 +202,11 @@ def test_operators_that_compute_as_they_are_called_are_the_tasks(tmp_path):
         JOIN PYTORCH_API ON PYTORCH_API.connectionId = CONNECTION_IDS.id
         JOIN STRING_IDS AS calls ON calls.id = PYTORCH_API.name""",
     )
-    assert joined == [("aten::addmm", "aten::addmm", 1)]
+    assert sorted(joined) == [("MatMul", "MatMul", 1), ("aten::addmm", "aten::addmm", 1)]
+    lengths = query(folder_of(path) / OURS, "SELECT endNs - startNs FROM TASK ORDER BY startNs")
+    assert lengths == [(MS - 2000,), (2000,)]
     with open(folder_of(path) / layout.KERNEL_DETAILS, newline="") as stream:
-        assert [row["Name"] for row in csv.DictReader(stream)] == ["aten::addmm"]
+        assert [row["Name"] for row in csv.DictReader(stream)] == ["MatMul", "aten::addmm"]
 
 
 def test_steps_missing_in_the_database_of_a_long_run_are_reported(tmp_path, small, capsys):  # noqa: F811

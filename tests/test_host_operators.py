@@ -39,13 +39,38 @@ def test_operators_in_modules():
         span(BACKWARD, 200, 210),
         span(ADDMM, 25, 35, thread=2),
     )
-    assert found.select("thread", "name", "start_ns", "inner", "module", "wait_ns", "self_ns").rows() == [
-        (1, LINEAR, 20, False, MODULE, None, 12),
-        (1, ADDMM, 22, True, MODULE, 0, 8),
-        (1, RELU, 60, False, BLOCK, None, 10),
-        (1, RELU, 60, True, BLOCK, 30, 0),
-        (1, BACKWARD, 200, True, None, 140, 10),
-        (2, ADDMM, 25, True, None, 0, 10),
+    assert found.select("thread", "name", "start_ns", "inner", "module", "self_ns").rows() == [
+        (1, LINEAR, 20, False, MODULE, 12),
+        (1, ADDMM, 22, True, MODULE, 8),
+        (1, RELU, 60, False, BLOCK, 10),
+        (1, RELU, 60, True, BLOCK, 0),
+        (1, BACKWARD, 200, True, None, 10),
+        (2, ADDMM, 25, True, None, 10),
+    ]
+
+
+def test_operators_that_work_themselves_are_listed_like_the_innermost_ones():
+    """A product of 100 us contains an empty operator. The linear operator around it adds 15 us, and autograd 30 us."""
+    names = pl.Series([f"{host_operators.AROUND_NODE}: Mm", "aten::linear", "aten::mm", "aten::resolve_conj"])
+    us = 1000
+    found = calls(
+        span(0, 0, 150 * us),
+        span(1, 20 * us, 140 * us),
+        span(2, 30 * us, 135 * us),
+        span(3, 31 * us, 32 * us),
+        span(3, 33 * us, 34 * us),
+        span(3, 160 * us, 161 * us),
+        span(0, 170 * us, 175 * us),
+        span(3, 31 * us, 32 * us, thread=2),
+    )
+    own = host_operators.listed(found, names).filter("listed")
+    assert own.select("name", "self_ns", "wait_ns").rows() == [
+        (2, 103 * us, 0),
+        (3, us, 0),
+        (3, us, 0),
+        (3, us, 25 * us),
+        (0, 5 * us, 9 * us),
+        (3, us, 0),
     ]
 
 

@@ -58,7 +58,7 @@ def test_those_of_chosen_steps(tmp_path, small, monkeypatch):  # noqa: F811
         table = pl.read_parquet(path / layout.TABLES / "spans.parquet")
         assert table["step"].unique().sort().to_list() == [11, 12, 13]
         counted.append(table.drop("id", "parent").sort(pl.all()))
-    assert counted[0].equals(counted[1]) and counted[0].height == 3 * 83
+    assert counted[0].equals(counted[1]) and counted[0].height == 3 * 87
 
 
 def test_they_are_exported_and_summed_up(tmp_path, small, monkeypatch):  # noqa: F811

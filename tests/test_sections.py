@@ -41,6 +41,8 @@ def operators(parent, steps=40):
                 begin = start + 1000 + place * 20_000
                 thread.span("aten::linear", Category.OP, begin, begin + 18_000)
                 thread.span(f"aten::addmm_{place % 3}", Category.OP, begin + 1000, begin + 9_000 + place)
+            thread.span("aten::mm", Category.OP, start + 500_000, start + 600_000)
+            thread.span("aten::resolve_conj", Category.OP, start + 501_000, start + 501_500)
             if number % 7 == 6:
                 thread.new_segment()
         threads[0].step(number, start, start + MS)
@@ -107,6 +109,7 @@ def test_tables_do_not_know_of_sections(tmp_path, small, monkeypatch):
         return header, sorted(lines)
 
     assert rows(cut) == rows(whole)
+    assert sum(",aten::mm," in line and ",99.500," in line for line in rows(cut)[1]) == 80
     assert cut[layout.OP_STATISTIC] == whole[layout.OP_STATISTIC]
 
 

@@ -127,6 +127,31 @@ def test_kernel_details_without_shapes_and_outside_of_steps(tmp_path):
     ]
 
 
+def test_kernel_details_of_operators_have_every_moment_once(tmp_path):
+    """A product does its work itself, and contains an operator that does nothing."""
+    store = StoreBuilder(tmp_path, framework={"name": "torch", "version": "2.13.0", "device": "CPU"})
+    process = store.process()
+    thread = process.thread()
+    for number in range(3):
+        start = number * 10 * MS
+        thread.span("aten::mm", Category.OP, start, start + 6 * MS)
+        thread.span("aten::resolve_conj", Category.OP, start + MS, start + MS + 500)
+        thread.span("aten::relu", Category.OP, start + 7 * MS, start + 9 * MS)
+        thread.step(number, start, start + 10 * MS)
+    process.anchor(40 * MS)
+    path = store.write()
+    engine.analyse([path])
+    rows = [(row["Name"], row["Duration(us)"], row["Wait Time(us)"]) for row in table(path, layout.KERNEL_DETAILS)]
+    first = [("aten::mm", "5999.500", "0.000"), ("aten::resolve_conj", "0.500", "0.000")]
+    assert rows[:3] == [*first, ("aten::relu", "2000.000", "1000.000")]
+    computing = [float(row["Computing"]) for row in table(path, layout.STEP_TRACE_TIME)]
+    assert sum(computing) == pytest.approx(sum(float(duration) for _, duration, _ in rows))
+    selfs = {row["OP Type"]: float(row["Self Time(us)"]) for row in table(path, layout.OP_STATISTIC)}
+    assert selfs == {
+        name: pytest.approx(sum(float(row[1]) for row in rows if row[0] == name)) for name in {row[0] for row in rows}
+    }
+
+
 def test_op_statistic(tmp_path):
     path = compiled(tmp_path).write()
     engine.analyse([path])

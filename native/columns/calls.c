@@ -34,23 +34,16 @@ static inline void leave(open_modules *open, int64_t time) {
 /* Compute the results for the operators of one thread. Its spans are at the places from `first` up to `end` in the
  * sorted order. */
 static bool call_thread(const msp_called *of, const uint32_t *order, int64_t first, int64_t end, open_modules *open,
-                        uint32_t *module, uint8_t *inner, int64_t *wait_ns) {
+                        uint32_t *module, uint8_t *inner) {
   const int64_t *starts = of->spans.start_ns, *ends = of->spans.end_ns;
-  int64_t next = first, before = INT64_MIN; /* place of the next module to enter; latest end of inner operators */
-  int64_t last = -1;                        /* the operator before; the next one shows whether it is inner */
+  int64_t next = first; /* place of the next module to enter */
+  int64_t last = -1;    /* the operator before; the next one shows whether it is inner */
   open->count = 0;
   for (int64_t place = first; place <= end; ++place) {
     if (place < end && of->category[order[place]] != MSP_CATEGORY_OP) continue;
     if (last >= 0) {
       int64_t until = ends[last] > starts[last] ? ends[last] : starts[last] + 1;
       inner[last] = place == end || starts[order[place]] >= until;
-      if (inner[last]) {
-        int64_t waited = before == INT64_MIN ? 0 : starts[last] - before;
-        wait_ns[last] = waited > 0 ? waited : 0;
-        if (ends[last] > before) before = ends[last];
-      } else {
-        wait_ns[last] = MSP_NO_WAIT;
-      }
     }
     if (place == end) break;
     uint32_t row = order[place];
@@ -67,14 +60,14 @@ static bool call_thread(const msp_called *of, const uint32_t *order, int64_t fir
   return true;
 }
 
-bool msp_calls(int64_t count, const msp_called *of, uint32_t *module, uint8_t *inner, int64_t *wait_ns) {
+bool msp_calls(int64_t count, const msp_called *of, uint32_t *module, uint8_t *inner) {
   uint32_t *order = malloc(((size_t)count + 1) * sizeof *order);
   open_modules open = {0};
   bool done = order != NULL && msp_order(count, &of->spans, order);
   for (int64_t first = 0, end; done && first < count; first = end) {
     uint64_t lane = of->spans.lane[order[first]];
     for (end = first + 1; end < count && of->spans.lane[order[end]] == lane;) ++end;
-    done = call_thread(of, order, first, end, &open, module, inner, wait_ns);
+    done = call_thread(of, order, first, end, &open, module, inner);
   }
   free(order);
   free(open.ends);

@@ -1,4 +1,5 @@
-/* Compute the module and the wait time of each operator from the spans of its thread. Does not use Python's API. */
+/* Find the module of each operator, and which operators contain others, from the spans of its thread. Does not use
+ * Python's API. */
 #ifndef MSP_CALLS_H
 #define MSP_CALLS_H
 
@@ -11,7 +12,7 @@ typedef struct {
   const uint32_t *name;
 } msp_called;
 
-enum { MSP_NO_NAME = UINT32_MAX, MSP_NO_WAIT = -1 };
+enum { MSP_NO_NAME = UINT32_MAX };
 
 /* Compute for each operator:
  *
@@ -19,10 +20,8 @@ enum { MSP_NO_NAME = UINT32_MAX, MSP_NO_WAIT = -1 };
  *   after the module in which it began, the inner module counts only up to the end of the outer one.
  * - inner: true if no other operator of the thread began inside this operator. An operator without duration counts as 1
  *   ns long.
- * - wait_ns: for an inner operator, the time from the latest end of an earlier inner operator of the thread to the
- *   begin of this one. It is 0 for the first inner operator, and MSP_NO_WAIT for an operator that is not inner.
  *
  * Rows of spans that are no operators are not changed. Returns false when there is no memory. */
-bool msp_calls(int64_t count, const msp_called *of, uint32_t *module, uint8_t *inner, int64_t *wait_ns);
+bool msp_calls(int64_t count, const msp_called *of, uint32_t *module, uint8_t *inner);
 
 #endif

@@ -279,17 +279,16 @@ PyObject *msp_py_calls(PyObject *self, PyObject *const *args, Py_ssize_t count) 
   msp_column from[5];
   if (!msp_columns_take(args, count, "LllCI", from)) return NULL;
   int64_t rows = from[0].count;
-  msp_new_column columns[] = {{"module", 'I', NULL, NULL}, {"inner", 'C', NULL, NULL}, {"wait_ns", 'l', NULL, NULL}};
+  msp_new_column columns[] = {{"module", 'I', NULL, NULL}, {"inner", 'C', NULL, NULL}};
   PyObject *result = NULL;
-  if (msp_columns_make(columns, 3, rows)) {
+  if (msp_columns_make(columns, 2, rows)) {
     const msp_called of = {{from[0].values, from[1].values, from[2].values}, from[3].values, from[4].values};
     bool done;
     Py_BEGIN_ALLOW_THREADS;
-    done = msp_calls(rows, &of, columns[0].values, columns[1].values, columns[2].values) &&
-           msp_column_valid(&columns[0], rows, MSP_NO_NAME) &&
-           msp_column_valid(&columns[2], rows, (uint64_t)(int64_t)MSP_NO_WAIT);
+    done =
+        msp_calls(rows, &of, columns[0].values, columns[1].values) && msp_column_valid(&columns[0], rows, MSP_NO_NAME);
     Py_END_ALLOW_THREADS;
-    result = msp_table_finish(columns, 3, rows, done);
+    result = msp_table_finish(columns, 2, rows, done);
   }
   msp_columns_release(from, 5);
   return result;

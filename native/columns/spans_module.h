@@ -24,7 +24,7 @@ PyObject *msp_py_devices(PyObject *self, PyObject *const *args, Py_ssize_t count
 /* order(lane, start_ns, end_ns) -> table of `row` */
 PyObject *msp_py_order(PyObject *self, PyObject *const *args, Py_ssize_t count);
 
-/* calls(lane, start_ns, end_ns, category, name) -> table of `module`, `inner` and `wait_ns`, see calls.h */
+/* calls(lane, start_ns, end_ns, category, name) -> table of `module` and `inner`, see calls.h */
 PyObject *msp_py_calls(PyObject *self, PyObject *const *args, Py_ssize_t count);
 
 /* sums(lane, start_ns, end_ns, key, counted) -> (table of sums, table of `open`), see sums.h */

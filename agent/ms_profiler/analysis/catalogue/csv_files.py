@@ -35,7 +35,8 @@ CSV_FILES: Final = (
     ),
     ResultFile(
         layout.KERNEL_DETAILS,
-        "A kernel, by stream and start. PyTorch on a processor has no kernels: its innermost operators stand for them.",
+        "A kernel, by stream and start. PyTorch on a processor has no kernels. There, the rows are the innermost "
+        "operators, and all other operators that take more than 20 us by themselves.",
         {
             "Step ID": "number of the step; empty outside of all steps",
             "Model ID": "always N/A",
@@ -46,7 +47,7 @@ CSV_FILES: Final = (
             "OP State": "static or dynamic where CANN reports it, else N/A",
             "Accelerator Core": "the kind of core that ran the kernel",
             "Start Time(us)": _MOMENT,
-            "Duration(us)": "duration of the kernel",
+            "Duration(us)": "duration of the kernel; for an operator, its time without operators inside",
             "Wait Time(us)": "gap after the previous kernel of the same stream",
             "Block Num": "blocks of the kernel where CANN reports them, else 0",
             "Input Shapes": "shapes of the inputs, where any shape is known",

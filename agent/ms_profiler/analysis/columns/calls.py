@@ -1,4 +1,4 @@
-"""Find the module and the wait of each operator, and which operators contain others, as native/columns/calls.c does.
+"""Find the module of each operator, and which operators contain others, as native/columns/calls.c does.
 
 One pass goes over the operators and modules of each thread in order of start. It takes 2 us per operator or module.
 """
@@ -14,7 +14,7 @@ from ms_profiler.store.format import Category
 def calls(
     order: pl.Series, lane: pl.Series, start_ns: pl.Series, end_ns: pl.Series, category: pl.Series, name: pl.Series
 ) -> pl.DataFrame:
-    """Return `module`, `inner` and `wait_ns` of each span, as `Columns.calls` describes them.
+    """Return `module` and `inner` of each span, as `Columns.calls` describes them.
 
     Args:
         order: the rows of the spans in the order of lane and start, from `Columns.order`.
@@ -31,7 +31,6 @@ def calls(
         [
             pl.Series("module", found.module, dtype=pl.UInt32),
             pl.Series("inner", found.inner, dtype=pl.Boolean),
-            pl.Series("wait_ns", found.wait_ns, dtype=pl.Int64),
         ]
     )
 
@@ -44,23 +43,17 @@ class _Calls:
     names: list[int]
     module: list[int | None] = field(init=False)
     inner: list[bool] = field(init=False)
-    wait_ns: list[int | None] = field(init=False)
 
     def __post_init__(self) -> None:
         self.module = [None] * len(self.starts)
         self.inner = [False] * len(self.starts)
-        self.wait_ns = [None] * len(self.starts)
 
     def take(self, rows: list[int]) -> None:
-        """Compute the three columns for the spans of one thread, which come in order of start."""
+        """Compute both columns for the spans of one thread, which come in order of start."""
         operators = [row for row in rows if self.categories[row] == Category.OP]
         self._modules(operators, [row for row in rows if self.categories[row] == Category.MODULE])
-        before = None
         for row, after in zip_longest(operators, operators[1:]):
             self.inner[row] = after is None or self.starts[after] >= max(self.ends[row], self.starts[row] + 1)
-            if self.inner[row]:
-                self.wait_ns[row] = 0 if before is None else max(self.starts[row] - before, 0)
-                before = self.ends[row] if before is None else max(before, self.ends[row])
 
     def _modules(self, operators: list[int], modules: list[int]) -> None:
         waiting = [row for row in reversed(modules) if self.ends[row] > self.starts[row]]

@@ -70,7 +70,7 @@ class NativeColumns:
     def calls(
         self, lane: pl.Series, start_ns: pl.Series, end_ns: pl.Series, category: pl.Series, name: pl.Series
     ) -> pl.DataFrame:
-        """Return module, innermost flag and wait of each operator, as `Columns.calls` describes."""
+        """Return module and innermost flag of each operator, as `Columns.calls` describes."""
         columns = (lane, start_ns, end_ns, category, name)
         return _frame(_columns.calls(*map(_column, columns))).cast({"inner": pl.Boolean})
 

@@ -96,7 +96,7 @@ class PlainColumns:
     def calls(
         self, lane: pl.Series, start_ns: pl.Series, end_ns: pl.Series, category: pl.Series, name: pl.Series
     ) -> pl.DataFrame:
-        """Return module, innermost flag and wait of each operator, as `Columns.calls` describes."""
+        """Return module and innermost flag of each operator, as `Columns.calls` describes."""
         return calls.calls(self.order(lane, start_ns, end_ns), lane, start_ns, end_ns, category, name)
 
     def sums(

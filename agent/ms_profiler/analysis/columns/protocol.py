@@ -116,7 +116,7 @@ class Columns(Protocol):
     def calls(
         self, lane: pl.Series, start_ns: pl.Series, end_ns: pl.Series, category: pl.Series, name: pl.Series
     ) -> pl.DataFrame:
-        """Return, for each operator, its module, whether no operator is inside of it, and the wait before it.
+        """Return, for each operator, its module, and whether no operator is inside of it.
 
         The result has a row for each span. The values of spans that are not operators have no meaning.
 
@@ -131,8 +131,7 @@ class Columns(Protocol):
             `module` (UInt32): the name of the innermost module around the operator's start, null outside of all
             modules. A module that ends later than the module in which it began counts as ended with that module.
             `inner` (Boolean): whether no other operator of the thread began during this operator. An operator without
-            duration counts as one nanosecond long. `wait_ns` (Int64): for an inner operator, max(0, start - latest end
-            of the earlier inner operators), and 0 for the first inner operator; null for other operators.
+            duration counts as one nanosecond long.
         """
 
     def sums(

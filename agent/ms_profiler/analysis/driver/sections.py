@@ -35,8 +35,8 @@ class Section:
         before: the number of spans in all earlier sections.
         carried: some spans of earlier sections, as `tables.UNNESTED`: those that may contain fine-grained spans of this
             section, and the last operators of each thread.
-        operators: the operators of the section, from `metrics.host_operators.calls`. If the run has several sections,
-            the table only has operators that are innermost, or have a number from autograd.
+        operators: the operators of the section, from `metrics.host_operators.listed`. If the run has several sections,
+            the table only has operators that are listed, or have a number from autograd.
     """
 
     number: int
@@ -79,12 +79,16 @@ def sections(recording: tables.Recording, spans: pl.DataFrame, steps: pl.DataFra
 
 
 def _carried(known: pl.DataFrame, until_ns: int) -> pl.DataFrame:
-    """Return the spans that may contain spans of later sections, and the last operators of each thread."""
+    """Return the spans that may contain spans of later sections, and the last operators of each thread.
+
+    The last operators of a thread are the one that ended last, and all that began after its begin.
+    """
     thread, operator = ["process", "thread"], pl.col("category") == Category.OP
     # lazy, so that Polars reads only the needed columns of a million rows
-    latest = known.lazy().filter(operator).group_by(thread).agg(pl.col("start_ns").max()).collect()
-    late = known.filter(operator, pl.col("start_ns") >= pl.lit(latest["start_ns"].min()))
-    last = late.join(latest, on=[*thread, "start_ns"], how="semi")
+    began = pl.col("start_ns").filter(pl.col("end_ns") == pl.col("end_ns").max()).min().alias("began_ns")
+    latest = known.lazy().filter(operator).group_by(thread).agg(began).collect()
+    late = known.filter(operator, pl.col("start_ns") >= pl.lit(latest["began_ns"].min()))
+    last = late.join(latest, on=thread).filter(pl.col("start_ns") >= pl.col("began_ns")).select(known.columns)
     return pl.concat([known.filter(pl.col("end_ns") > until_ns), last]).unique()
 
 

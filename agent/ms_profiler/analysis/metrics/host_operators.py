@@ -1,8 +1,12 @@
 """Operators that compute while their call runs, as PyTorch's operators do on a processor of the host.
 
-Such an operator does the work of a kernel, but it may also call other operators. Its self time is its own work. The
-innermost operators (those that call no other operators) are listed one by one, like kernels. Total times must not be
-added up, because they contain the times of inner operators.
+Such an operator does the work of a kernel, but it may also call other operators. Its self time is its own work. Total
+times must not be added up, because they contain the times of inner operators.
+
+The innermost operators (those that call no other operators) are listed one by one, like kernels. Many operators do
+their work themselves although they call others. For example, a matrix product calls `aten::resolve_conj`, which does
+nothing. So an operator with a self time over `bounds.SHORT` is listed, too. The duration of a listed operator is its
+self time, so no time is counted twice.
 """
 
 from typing import Final
@@ -13,9 +17,10 @@ from ms_profiler.analysis.columns import COLUMNS
 from ms_profiler.analysis.driver.sections import Section
 from ms_profiler.analysis.metrics import bounds, handed_over, intervals, phases, scheduling
 from ms_profiler.analysis.metrics.operands import TIE
+from ms_profiler.analysis.metrics.operators import self_times
 from ms_profiler.analysis.metrics.steps import Steps
 from ms_profiler.analysis.model import tables
-from ms_profiler.analysis.streams.nesting import threads
+from ms_profiler.analysis.streams.nesting import nest, threads
 from ms_profiler.store.format import Category
 
 #: if long calls of an operator are at least this share of its calls, they count as computing. If they are rarer, the
@@ -69,25 +74,55 @@ def calls(spans: pl.DataFrame) -> pl.DataFrame:
 
         - module: row of the name of the innermost module around the start; null outside of modules.
         - inner: whether the operator is innermost: no other operator ran in it.
-        - wait_ns: for an innermost operator, the time since the end of the previous innermost operator in its thread; 0
-          for the first one. Null for operators that are not innermost.
     """
     return spans.with_columns(_known(spans)).filter(_IS_OPERATOR)
 
 
-def calls_in(section: Section) -> pl.DataFrame:
-    """Return the operators of a section of the run that are innermost or have a sequence number of autograd.
+def of_run(recording: tables.Recording, spans: pl.DataFrame) -> pl.DataFrame:
+    """Return the operators of a run, with the columns of `listed`; no operators if they do not compute in their calls.
 
-    The columns are those of `calls`.
+    Args:
+        recording: the run.
+        spans: the run's spans, with the columns of `tables.SPANS` and of `operators.self_times`.
+    """
+    return listed(calls(spans if compute(recording) else spans.head(0)), recording.names)
+
+
+def listed(operators: pl.DataFrame, names: pl.Series) -> pl.DataFrame:
+    """Return the operators with two more columns.
+
+    - listed: whether the operator is listed like a kernel. It is innermost, or its self time is over `bounds.SHORT`.
+      Autograd's operator around each node is listed only if it is innermost.
+    - wait_ns: for a listed operator, the time since all earlier listed operators of its thread ended; 0 for the first
+      one, and for an operator inside a listed one. The values of other operators have no meaning.
+
+    Args:
+        operators: the operators of `calls`, with `self_ns`; those of a thread in the order of start and falling
+            duration.
+        names: the names of the recording.
+    """
+    chosen = pl.col("inner") | (pl.lit(does(operators, names)) & (pl.col("self_ns") > bounds.SHORT))
+    ended = pl.when("listed").then("end_ns").cum_max().forward_fill().shift(1).over("process", "thread")
+    waited = (pl.col("start_ns") - ended).clip(lower_bound=0).fill_null(0)
+    return operators.with_columns(chosen.alias("listed")).with_columns(waited.alias("wait_ns"))
+
+
+def listed_in(section: Section, names: pl.Series) -> pl.DataFrame:
+    """Return the operators of a section of the run that are listed or have a sequence number of autograd.
+
+    The columns are those of `listed`.
 
     Args:
         section: a section of the run. Its `carried` spans began in earlier sections: the spans around its operators,
             and the last spans before its operators.
+        names: the names of the recording.
     """
-    known = pl.concat([section.carried.select(_COLUMNS), section.spans.select(_COLUMNS)])
-    found = known.with_columns(_known(known)).slice(section.carried.height)
-    chosen = found.filter(_IS_OPERATOR, pl.col("inner") | (pl.col("arg") > 0))
-    return chosen.with_columns(duration_ns=pl.col("end_ns") - pl.col("start_ns"))
+    carried = section.carried.select(_COLUMNS).sort("start_ns")
+    known = pl.concat([carried, section.spans.select(_COLUMNS)]).with_row_index("place")
+    timed = self_times(nest(known)).select("place", "duration_ns", "self_ns")
+    known = known.join(timed, on="place", maintain_order="left")
+    found = listed(calls(known), names)
+    return found.filter(pl.col("place") >= carried.height, pl.col("listed") | (pl.col("arg") > 0))
 
 
 def _known(spans: pl.DataFrame) -> pl.DataFrame:

@@ -75,7 +75,7 @@ class Measures:
         calls: exchanges with other ranks, from `communication.calls`.
         memory: memory over time, with the columns of `tables.MEMORY`, if it was requested.
         pipelines: dataset pipelines with samples, the one with the most samples first.
-        host_operators: operators that computed during their call, from `host_operators.calls`; empty if none did.
+        host_operators: operators that computed during their call, from `host_operators.of_run`; empty if none did.
         run_ns: the time from the first to the last record.
         target: the directory of derived files; by default the recording's directory.
         request: the options of this analysis.
@@ -144,7 +144,10 @@ class Measures:
         """Yield the run in sections: consecutive intervals whose records fit into memory."""
         for section in sections(self.recording, self.spans, self.steps.table, self.chosen is not None):
             cut = self.recording.again is not None and self._operators_compute
-            yield replace(section, operators=host_operators.calls_in(section) if cut else self.host_operators)
+            yield replace(
+                section,
+                operators=host_operators.listed_in(section, self.recording.names) if cut else self.host_operators,
+            )
 
     @cached_property
     def drawn(self) -> pl.Series:
@@ -344,8 +347,7 @@ def measure(recording: tables.Recording, chosen: list[int] | None = None) -> Mea
     if recording.sums is not None:
         sums = pl.concat([sums.filter(pl.col("category") < CATEGORY_FINE), recording.sums])
     first, last = int(_least(recording.processes["first_ns"])), int(_most(recording.processes["last_ns"]))
-    # operators compute during their calls only with PyTorch on a processor; in other runs, this table is empty
-    own = host_operators.calls(spans if host_operators.compute(recording) else spans.head(0))
+    own = host_operators.of_run(recording, spans)
     if recording.device is not None:
         stream = device.collect(recording, recording.device, whole, used)
         calls = (

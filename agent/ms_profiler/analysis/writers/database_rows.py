@@ -256,19 +256,23 @@ def _of_kernels(measures: Measures) -> pl.DataFrame:
 
 
 def _of_operators(measures: Measures, calls: pl.DataFrame) -> pl.DataFrame:
-    """Return the innermost operators that ran on a CPU as tasks. An operator's own call counts as its launch."""
+    """Return the operators that ran on a CPU and are listed like kernels as tasks.
+
+    A task lasts as long as the operator by itself, from the operator's begin on. An operator's own call counts as its
+    launch.
+    """
     known = calls.select(*_CALL, pl.col("row").alias("call")).unique(_CALL, keep="last")
-    inner = measures.host_operators.filter("inner").join(known, on=_CALL, how="left", maintain_order="left")
+    own = measures.host_operators.filter("listed").join(known, on=_CALL, how="left", maintain_order="left")
     name = pl.lit(measures.recording.names).gather(pl.col("name"))
-    return inner.select(
+    return own.select(
         "start_ns",
-        "end_ns",
+        (pl.col("start_ns") + pl.col("self_ns")).alias("end_ns"),
         pl.col("thread").alias("stream"),
         name.alias("name"),
         name.alias("type"),
         pl.lit(HOST_CPU).alias("core"),
         pl.lit(None, pl.String).alias("group"),
-        measures.recording.names.gather(operands.shapes(inner)).alias("shapes"),
+        measures.recording.names.gather(operands.shapes(own)).alias("shapes"),
         pl.lit(False).alias("exchange"),
         "process",
         "call",

@@ -15,9 +15,9 @@ Some columns exist only in some runs:
   that launched the kernel, or the module whose gradient the kernel computes.
 - Further columns of CANN's `op_summary`, such as counters, are added unchanged for kernels that aclprof recorded.
 
-PyTorch's operators on a CPU compute during their call, without kernels. In such a run, the rows are the innermost
-operators, because outer operators do little more than call inner ones. `Stream ID` is the thread of the operator, and
-`Module` is the module around the operator.
+PyTorch's operators on a CPU compute during their call, without kernels. In such a run, the rows are the operators that
+`host_operators.listed` chooses, and `Duration` is the self time of an operator. `Stream ID` is the thread of the
+operator, and `Module` is the module around the operator.
 """
 
 import os
@@ -120,12 +120,12 @@ def _operators(measures: Measures, section: Section) -> Iterator[tuple[int, dict
     steps = measures.steps.table
     names = Cells(measures.recording.names)
     texts = Cells('"' + measures.recording.names + '"')
-    for rows in section.operators.filter("inner").iter_slices(CHUNK):
+    for rows in section.operators.filter("listed").iter_slices(CHUNK):
         own = rows["process"] == measures.steps.process
         times = rows["start_ns"].zip_with(own, pl.Series([None], dtype=pl.Int64))
         step = steps["number"].gather(intervals.locate(times, steps))
         name = names.at(rows["name"])
-        columns = _columns(rows, step, "thread", name, name, HOST_CPU)
+        columns = _columns(rows.with_columns(duration_ns="self_ns"), step, "thread", name, name, HOST_CPU)
         if measures.shaped:
             columns["Input Shapes"] = (texts.at(operands.shapes(rows)),)
         yield rows.height, {**columns, "Module": (names.at(rows["module"]),)}
