@@ -136,6 +136,9 @@ def test_contributors_add_up_to_the_nanosecond():
         after = made(cells, step=sum(cells.values()) * 1.01)
         found = causes.causes([before], [after])
         assert sum(each.change_ns for each in found.contributors) == found.change_ns
+        assert sum(each.before_ns or 0 for each in found.contributors) == found.before_ns
+        assert sum(each.after_ns or 0 for each in found.contributors) == found.after_ns
+        assert {each.kind for each in found.contributors if each.before_ns is None} <= {causes.ALIKE}
         assert [each.kind for each in found.contributors[-2:]] == ["small differences", "unexplained"]
         assert after.step.median_ns - before.step.median_ns == found.change_ns
 
@@ -412,6 +415,21 @@ def test_the_answer_comes_first():
     page = differences.markdown(found)
     assert "| waiting for data | 1.0 ms | 12.8 ms | +11.8 ms | 95 % |" in page
     assert "| all of it | 93.0 ms | 105.4 ms | +12.4 ms | 100 % |" in page
+
+
+def test_the_times_that_are_shown_add_up_to_the_step():
+    """All parts take 1.5 times as long, and one layer three times. The factor has no time of its own."""
+    slower = {key: ms * 1.5 for key, ms in network(**{"net.layers.3": 20.0}).items()}
+    found = comparing.compare([made(network())], [made(slower)], ("A", "B"))
+    why = next(sheet for sheet in sheets.sheets(found) if sheet.title == "Why")
+    times = {name: both for name, *both, _, _ in why.rows}
+    assert times.pop("everything alike, by a factor of 1.50") == ["-", "-"]
+    assert times == {
+        "net.layers.3": ["10.0 ms", "30.0 ms"],
+        "small differences": ["83.0 ms", "124.5 ms"],
+        "all of it": ["93.0 ms", "154.5 ms"],
+    }
+    assert "difference of before and after" in why.below[-1]
 
 
 def test_each_table_is_shown_once():

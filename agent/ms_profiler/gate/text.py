@@ -83,8 +83,9 @@ def _contributors(document: dict[str, Any], why: dict[str, Any]) -> list[str]:
     text = ["", f"Differences, which may be chance: {change}" if by_chance else f"Why: {change}"]
     for each in shown:
         advice = f"; {each['advice']}" if each["advice"] else ""
-        values = f"{each['before_ms']:.3f} -> {each['after_ms']:.3f} ms"
-        text.append(f"  {each['change_ms']:+.3f} ms  {each['what']} ({values}){advice}")
+        known = each["before_ms"] is not None
+        values = f" ({each['before_ms']:.3f} -> {each['after_ms']:.3f} ms)" if known else ""
+        text.append(f"  {each['change_ms']:+.3f} ms  {each['what']}{values}{advice}")
     rest = sum(each["change_ms"] for each in why["contributors"]) - sum(each["change_ms"] for each in shown)
     if rest:
         text.append(f"  {rest:+.3f} ms  in smaller parts")

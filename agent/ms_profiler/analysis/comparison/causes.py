@@ -65,8 +65,8 @@ class Contributor:
         name: the name for people.
         module: path of its module in the second run; if the module is gone, in the first run. Empty without a module.
         was: the path of the module in the first run if it differs from `module`; otherwise empty.
-        before_ns: ns per step in the first run.
-        after_ns: ns per step in the second run.
+        before_ns: ns per step in the first run; None for the common factor, which has no time of its own.
+        after_ns: ns per step in the second run; None for the common factor.
         change_ns: the change, ns per step, without the change by the common factor.
         share: `change_ns` as a share of the change of the step time; 0 if the step time did not change.
         evidence: the evidence for the contributor, in words with numbers.
@@ -77,8 +77,8 @@ class Contributor:
     name: str
     module: str
     was: str
-    before_ns: int
-    after_ns: int
+    before_ns: int | None
+    after_ns: int | None
     change_ns: int
     share: float
     evidence: str
@@ -96,8 +96,9 @@ class Causes:
         remarkable: whether the change of the step, or a contributor other than the machine, is larger than both
             `spread` and `REMARKABLE`.
         factor: the common factor by which all computing changed; 1 if there is none.
-        contributors: the contributors, the largest change first. They add up to the change of the step exactly. The
-            last two are the small differences and the unexplained rest.
+        contributors: the contributors, the largest change first. Their changes add up to the change of the step
+            exactly, and their times to the step of each run. The last two are the small differences and the
+            unexplained rest.
     """
 
     before_ns: int
@@ -153,10 +154,9 @@ def between(first: Digest, second: Digest, matches: Sequence[matching.Match], sp
             each,
             was=was.get(each.module) or "" if was.get(each.module) != each.module else "",
             share=each.change_ns / change if change else 0.0,
-            told=each.kind != SMALL and abs(each.change_ns) >= max(SHOWN * abs(change), floor),
+            told=each.kind != SMALL and abs(each.change_ns) >= max(SHOWN * abs(change), floor, 1),
         )
         for each in found
-        if each.change_ns
     ]
     shown = sorted((each for each in known if each.told), key=lambda each: (-_toward(each, change), each.name))
     small = [each for each in known if not each.told]
@@ -192,9 +192,10 @@ def _toward(each: Contributor, change: int) -> float:
 
 def _sum(name: str, small: Sequence[Contributor], change: int) -> Contributor:
     before, after, more = (
-        sum(getattr(each, field) for each in small) for field in ("before_ns", "after_ns", "change_ns")
+        sum(getattr(each, field) or 0 for each in small) for field in ("before_ns", "after_ns", "change_ns")
     )
-    count = f"{len(small)} of them" if small else ""
+    different = sum(each.change_ns != 0 for each in small)
+    count = f"{different} of them" if different else ""
     return Contributor(name, name, "", "", before, after, more, more / change if change else 0.0, count, False)
 
 
@@ -260,10 +261,10 @@ class _Pairs:
     def alike(self, factor: float) -> Contributor:
         """Return the contributor for the change by the common factor."""
         found = [before for (kind, _), (before, _) in self.ns.items() if kind in (MODULE, OUTSIDE, KERNEL)]
-        whole, more = sum(found), sum(round(before * factor) - before for before in found)
+        more = sum(round(before * factor) - before for before in found)
         name = f"everything alike, by a factor of {factor:.2f}"
         reason = evidence.machine(self.first, self.second)
-        return Contributor(ALIKE, name, "", "", whole, whole + more, more, 0.0, reason, False)
+        return Contributor(ALIKE, name, "", "", None, None, more, 0.0, reason, False)
 
     def waits(self) -> list[Contributor]:
         """Return the contributors that are waits."""
@@ -303,16 +304,9 @@ class _Pairs:
         for path, inside in tree.explained(least):
             found.append(self._contributor(MODULE, path, [(MODULE, name) for name in inside], more))
         if factor != 1:
-            noise = {
-                key: after - round(before * factor) - more[key]
-                for key, (before, after) in self.ns.items()
-                if key in more
-            }
-            rest = [key for key, each in noise.items() if each]
-            before, after = (sum(self.ns[key][side] for key in rest) for side in (0, 1))
-            change = sum(noise.values())
-            name = "deviations from that factor"
-            found.append(Contributor(SMALL, name, "", "", before, after, change, 0.0, f"{len(rest)} parts", False))
+            noise = [self.ns[key][1] - round(self.ns[key][0] * factor) - each for key, each in more.items()]
+            name, count = "deviations from that factor", f"{sum(each != 0 for each in noise)} parts"
+            found.append(Contributor(SMALL, name, "", "", None, None, sum(noise), 0.0, count, False))
         return found
 
     def _apart(self, factor: float) -> float:

@@ -15,6 +15,7 @@ ROWS: Final = 8
 #: smallest difference, as a share of the step, for which a row is shown
 SHOWN: Final = 0.001
 _NONE: Final = "-"
+_BEYOND: Final = "The other changes are those beyond this factor, so they are not the difference of before and after."
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,8 @@ def sheets(found: Comparison, top: int | None = None) -> Iterator[Sheet]:
 
 
 def _why(found: Comparison) -> Sheet:
-    shown = [each for each in found.causes.contributors if each.told or each.change_ns]
+    # rows without a change are shown, too, because the times of all rows add up to the step
+    shown = [each for each in found.causes.contributors if each.change_ns or each.before_ns or each.after_ns]
     rows = [_contributor(each) for each in shown]
     change = found.causes.change_ns
     both = (length(found.causes.before_ns), length(found.causes.after_ns))
@@ -112,11 +114,13 @@ def _why(found: Comparison) -> Sheet:
         renamed = f"it was {each.was}; " if each.was else ""
         if each.told and (each.evidence or renamed):
             below.append(f"{each.name}: {renamed}{each.evidence}".removesuffix("; "))
+    if found.causes.factor != 1:
+        below.append(_BEYOND)
     return Sheet("Why", ("contributor", "before", "after", "change", "share"), tuple(rows), tuple(below))
 
 
 def _contributor(each: Contributor) -> tuple[str, ...]:
-    times = (_signless(each.before_ns), _signless(each.after_ns))
+    times = (_NONE if ns is None else _signless(ns) for ns in (each.before_ns, each.after_ns))
     return each.name, *times, evidence.signed(each.change_ns), f"{each.share * 100:.0f} %"
 
 
