@@ -118,7 +118,7 @@ LINK = Slow("AllReduce", "slow", 1e8, 1e9, "fast", 40 * MS, 3)
             "communication-bound",
             "60.0 %",
         ),
-        ({"growth": Growth(1 << 20, 80 << 20, 200 << 20, 3, 9)}, "memory-growth", "1.0 MB more after each step"),
+        ({"growth": Growth(1 << 20, 80 << 20, 200 << 20, 3, 9)}, "memory-growth", "1.0 MiB more after each step"),
         (
             {"pauses": Pauses(4, 20 * MS, 9 * MS, 0.2, 4), "parts": parts(**{"garbage collection": 0.2})},
             "gc-pauses",
@@ -149,10 +149,10 @@ LINK = Slow("AllReduce", "slow", 1e8, 1e9, "fast", 40 * MS, 3)
         (
             {"parts": parts(communication=0.6), "late": Late(0.9, 20, 30 * MS, 4096)},
             "late-rank",
-            "an exchange of 4.0 KB takes 30.0 ms on average",
+            "an exchange of 4.0 KiB takes 30.0 ms on average",
         ),
         ({"types": [("Cast", "AI_CPU", 7, 0.3), ("MatMul", "AI_CORE", 9, 0.7)]}, "aicpu-fallback", "7 kernels (Cast)"),
-        ({"links": [LINK]}, "slow-link", "AllReduce in slow reaches 95.4 MB/s, in fast 953.7 MB/s"),
+        ({"links": [LINK]}, "slow-link", "AllReduce in slow reaches 95.4 MiB/s, in fast 953.7 MiB/s"),
         (
             {"compiled": [0, 3, 5], "compile_ns": {0: 9 * MS, 3: 9 * MS, 5: 30 * MS}, "recompiles": recompiles(3, 5)},
             "recompiling",

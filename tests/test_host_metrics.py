@@ -80,7 +80,7 @@ def test_the_limit_of_a_control_group_and_its_peak_are_reported(tmp_path):
     engine.analyse([path])
     summary = json.loads((path / "summary.json").read_text())
     assert summary["host_memory"]["group"] == {"limit_mb": 1000.0, "most_mb": 950.0}
-    line = "the control group (container) used 950.0 of 1,000.0 MB (95.0 %), including memory for files"
+    line = "the control group (container) used 950.0 of 1,000.0 MiB (95.0 %), including memory for files"
     assert remarks.memory(summary["host_memory"])[-1] == line
 
 

@@ -410,7 +410,7 @@ def test_a_device_that_waits_for_copies_is_copy_bound(tmp_path):
     (advice,) = measures.advice
     assert (advice.cause, advice.what, advice.lane) == ("copy-bound", "copy", "stream 20")
     assert advice.share == pytest.approx(0.4)
-    assert "1.0 copies a step of 4.0 MB, at 97.7 GB/s; 100.0 % of their time" in advice.evidence
+    assert "1.0 copies a step of 4.0 MiB, at 97.7 GiB/s; 100.0 % of their time" in advice.evidence
     assert "pageable" in advice.evidence and "pin_memory=True" in advice.action and "non_blocking" in advice.action
 
 

@@ -29,7 +29,7 @@ def test_memory_growth_is_measured_between_steps(job):
     leak = run.summary["memory_growth"]
     assert 0.8 * KEPT < leak["per_step"] < 1.2 * HUGE
     (first, *_) = run.summary["advice"]
-    assert first["cause"] == "memory-growth" and "MB more after each step" in first["evidence"]
+    assert first["cause"] == "memory-growth" and "MiB more after each step" in first["evidence"]
 
 
 def test_a_fork_child_looks_at_its_own_memory():

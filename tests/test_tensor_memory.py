@@ -59,7 +59,7 @@ def test_the_memory_at_the_peak_has_its_kinds_and_modules(leaking, known):
 def test_the_summary_has_a_line_with_the_peak(leaking):
     command = [sys.executable, "-m", "ms_profiler", "summary", str(leaking.result)]
     printed = subprocess.run(command, capture_output=True, text=True, check=True, env=environment()).stdout
-    peak = f"peak {leaking.summary['memory']['peak_mb']:,.2f} MB in step 11"
+    peak = f"peak {leaking.summary['memory']['peak_mb']:,.2f} MiB in step 11"
     assert f"Memory of tensors: {peak}" in " ".join(printed.split())
 
 
@@ -74,7 +74,7 @@ def test_each_block_has_its_operator(leaking, known):
 
 def test_the_leak_is_found_with_its_operator(leaking):
     (advice,) = [item for item in leaking.summary["advice"] if item["cause"] == "memory-growth"]
-    assert "the memory of tensors is 1.0 MB more after each step" in advice["evidence"]
+    assert "the memory of tensors is 1.0 MiB more after each step" in advice["evidence"]
     assert "100 % of it was allocated by aten::clone" in advice["evidence"]
     lines = (PROGRAMS / "tensor_memory.py").read_text().splitlines()
     line = next(number for number, text in enumerate(lines, 1) if "kept.append" in text)

@@ -59,9 +59,9 @@ class Figure:
 
 MEMORY = (
     # Host memory has more room than device memory, because it also depends on when the allocator returns pages.
-    Metric("host memory", Kind.MEMORY, "MB", room=0.1, least=16),
-    Metric("device memory", Kind.MEMORY, "MB", room=0.01, least=1),
-    Metric("allocated memory", Kind.MEMORY, "MB", room=0.01, least=1),
+    Metric("host memory", Kind.MEMORY, "MiB", room=0.1, least=16),
+    Metric("device memory", Kind.MEMORY, "MiB", room=0.01, least=1),
+    Metric("allocated memory", Kind.MEMORY, "MiB", room=0.01, least=1),
 )
 #: upper limit of figures that are read from files; no time or size can be larger, because both have 64 bits
 _MOST = 1 << 63

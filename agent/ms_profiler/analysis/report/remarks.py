@@ -102,18 +102,18 @@ def memory(found: dict[str, Any] | None) -> list[str]:
     lines = []
     for held in found["processes"][:SHOWN]:
         more = (("own memory", "anonymous_mb"), ("proportional", "proportional_mb"), ("swapped", "swapped_mb"))
-        parts = [f"{name} {held[key]:,.1f} MB" for name, key in more if held[key]]
+        parts = [f"{name} {held[key]:,.1f} MiB" for name, key in more if held[key]]
         faults = f"{held['minor_faults']:,} minor and {held['major_faults']:,} major page faults"
-        lines.append(f"process {held['pid']}: at most {held['peak_mb']:,.1f} MB; {', '.join([*parts, faults])}")
+        lines.append(f"process {held['pid']}: at most {held['peak_mb']:,.1f} MiB; {', '.join([*parts, faults])}")
     if len(found["processes"]) > SHOWN:
         lines.append(f"{len(found['processes']) - SHOWN} more processes held less")
     if found["peak_step"] is not None:
         lines.append(
-            f"the stepping process held most memory in step {found['peak_step']}: {found['peak_step_mb']:,.1f} MB"
+            f"the stepping process held most memory in step {found['peak_step']}: {found['peak_step_mb']:,.1f} MiB"
         )
     if group := found["group"]:
         part = group["most_mb"] / max(group["limit_mb"], 1e-9)
-        used = f"{group['most_mb']:,.1f} of {group['limit_mb']:,.1f} MB"
+        used = f"{group['most_mb']:,.1f} of {group['limit_mb']:,.1f} MiB"
         lines.append(f"the control group (container) used {used} ({part * 100:.1f} %), including memory for files")
     return lines
 
@@ -193,9 +193,9 @@ def peak(found: dict[str, Any]) -> list[str]:
     Args:
         found: `memory.at_peak` of a summary.
     """
-    text, largest = f"peak {found['allocated_mb']:,.2f} MB in step {found['step']}", found["largest"]
+    text, largest = f"peak {found['allocated_mb']:,.2f} MiB in step {found['step']}", found["largest"]
     if largest is not None:
-        text += f", {largest['mb']:,.2f} MB of it {largest['kind']}"
+        text += f", {largest['mb']:,.2f} MiB of it {largest['kind']}"
         text += f" of {largest['module']}" if largest["module"] else ""
         text += f", taken by {largest['operator']}" if largest["operator"] else ""
-    return [text, "; ".join(f"{kind['kind']} {kind['mb']:,.2f} MB" for kind in found["kinds"])]
+    return [text, "; ".join(f"{kind['kind']} {kind['mb']:,.2f} MiB" for kind in found["kinds"])]

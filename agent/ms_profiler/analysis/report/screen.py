@@ -97,7 +97,7 @@ def _head(summary: dict[str, Any], width: int) -> list[Text]:
     lines = [*_wrapped(summary["verdict"], width, "bold"), *_wrapped(run, width, "dim")]
     lines += _wrapped(_steps(summary), width)
     if held := summary.get("memory"):
-        most = f"at most {held['peak_mb']:,.2f} MB by {held['component']}"
+        most = f"at most {held['peak_mb']:,.2f} MiB by {held['component']}"
         peak = remarks.peak(held["at_peak"])[0] if held["at_peak"] is not None else most
         lines += _wrapped(f"Memory of tensors: {peak}", width)
     for text in terminal.utilization(summary.get("utilization")):

@@ -315,10 +315,10 @@ def _advice(number: int, item: dict[str, Any]) -> Iterator[str]:
 def _memory(memory: dict[str, Any] | None, tree: dict[str, Any] | None) -> list[str]:
     if not memory:
         return []
-    text = f"{memory['component']}: at most {memory['peak_mb']:,.2f} MB"
+    text = f"{memory['component']}: at most {memory['peak_mb']:,.2f} MiB"
     if memory["peak_step"] is not None:
-        text += f", in step {memory['peak_step']}; {memory['first_step_end_mb']:,.2f} MB when the first recorded step "
-        text += f"ended, {memory['last_step_end_mb']:,.2f} MB when the last did"
+        text += f", in step {memory['peak_step']}; {memory['first_step_end_mb']:,.2f} MiB when the first recorded step "
+        text += f"ended, {memory['last_step_end_mb']:,.2f} MiB when the last did"
     if memory.get("at_peak"):
         return [text, *remarks.peak(memory["at_peak"])]
     why = tree["absent"].get("memory") if tree else None

@@ -145,9 +145,9 @@ def length(nanoseconds: float) -> str:
 
 
 def size(count: float) -> str:
-    """Return a number of bytes as text in B, KB, MB or GB (steps of 1024)."""
-    for unit in ("B", "KB", "MB"):
+    """Return a number of bytes as text in B, KiB, MiB or GiB (steps of 1024)."""
+    for unit in ("B", "KiB", "MiB"):
         if count < 1024:
             return f"{count:.1f} {unit}"
         count /= 1024
-    return f"{count:.1f} GB"
+    return f"{count:.1f} GiB"
