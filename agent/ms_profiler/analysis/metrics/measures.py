@@ -144,10 +144,8 @@ class Measures:
         """Yield the run in sections: consecutive intervals whose records fit into memory."""
         for section in sections(self.recording, self.spans, self.steps.table, self.chosen is not None):
             cut = self.recording.again is not None and self._operators_compute
-            yield replace(
-                section,
-                operators=host_operators.listed_in(section, self.recording.names) if cut else self.host_operators,
-            )
+            listed = host_operators.listed_in(section, self.recording.names) if cut else self.host_operators
+            yield replace(section, operators=listed)
 
     @cached_property
     def drawn(self) -> pl.Series:
